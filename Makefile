@@ -34,7 +34,7 @@ check: $(READY)  ## format, lint, types, floors, generated files: all but the te
 gen: $(READY)  ## write the generated files anew (CRDs, reference pages)
 	@$(BIN)/python tools/gen.py
 
-bench: $(READY) kube  ## requests, seconds and memory per machine, embedded beside a real API server
+bench: $(READY) kube  ## requests, seconds and memory per machine and cluster, ours beside the Go programs
 	@$(BIN)/python -m bench $(ARGS)
 
 kube: $(READY)  ## a real Kubernetes and Cluster API, to compare ours with, built into the cache

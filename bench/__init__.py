@@ -1,4 +1,4 @@
-"""``make bench``: what a machine costs, on the embedded server and on a real kube-apiserver.
+"""``make bench``: what a machine and a cluster cost, on the embedded server and on a real kube-apiserver.
 
 Theory.      The product runs as a user runs it, in a process of its own: ``kubewright up``, or
              ``kubewright run`` against etcd and kube-apiserver. The bench drives it from outside:
@@ -10,11 +10,14 @@ Counting.    ``ours`` is what the controllers ask for; kubelets and the bench it
              apart. On the real server nodes are made by this bench, as kubelets would; in ``up``
              they are the simulated cloud's, in the same process, so its CPU and memory hold
              server, cloud, kubelets and controllers together.
+Clusters     are measured beside the Go programs of Cluster API: ``bench.clusters``. The API of MCM, ours
+             alone, is measured here. ``python -m bench machines`` and ``python -m bench clusters`` choose.
 Files        ``requests``  requests by client, from the audit log or the metrics (pure)
              ``process``   CPU and memory of a process
+             ``meter``     what a phase costs
              ``watcher``   machines as they change: counts, bounds, moments
              ``nodes``     nodes for the real server, as kubelets would make them
-             ``worlds``    the two worlds: started, connected, stopped
+             ``worlds``    the worlds: started, connected, stopped
              ``scenario``  the phases that are measured
              ``table``     the result, beside the budgets of the design
 """

@@ -1,51 +1,113 @@
-"""``python -m bench [--machines N] [--world embedded|real|both]``"""
+"""``python -m bench [machines|clusters|all] [--world embedded|real|cluster-api|all] [--machines N] …``"""
 
 import argparse
 import asyncio
 import signal
 import sys
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any, TypeVar
 
 from rich.console import Console
 
-from bench import worlds
+from bench import table, worlds
+from bench.clusters import scenario as of_clusters
+from bench.clusters import table as clusters_table
+from bench.clusters import worlds as clusters_worlds
 from bench.scenario import Scenario
-from bench.table import Result, show
-from kubewright.base.clock import SystemClock
+from kubewright.base.clock import Clock, SystemClock
+from kubewright.pki.keys import Algorithm
 from kubewright.testing.real_kubernetes import NoKubernetes
+from kubewright.testing.real_kubernetes.capi import NoClusterApi
 
 ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EMBEDDED, REAL, THEIRS = WORLDS = ("embedded", "real", "cluster-api")
+ALL = "all"
+R = TypeVar("R")
 
 
-async def measure(world: str, machines: int) -> Result:
-    """Play the scenario in one world; a signal ends it, and all that it started."""
+async def machines(world: str, count: int) -> table.Result:
+    """The scenario of machines in one world."""
     clock = SystemClock()
+    start = worlds.embedded(clock) if world == EMBEDDED else worlds.real(clock)
+    async with start as found:
+        _say(found.name)
+        return await Scenario(found, clock, count).play()
+
+
+async def whole_clusters(
+    world: str, workers: int, many: int, algorithm: Algorithm = Algorithm.RSA
+) -> clusters_table.Result:
+    """The scenario of clusters in one world."""
+    clock = SystemClock()
+    starts: dict[str, Callable[[Clock], AbstractAsyncContextManager[clusters_worlds.Clusters]]] = {
+        EMBEDDED: partial(clusters_worlds.embedded, algorithm=algorithm),
+        REAL: clusters_worlds.ours,
+        THEIRS: clusters_worlds.theirs,
+    }
+    async with starts[world](clock) as found:
+        _say(found.world.name)
+        return await of_clusters.Scenario(found, clock, workers, many).play()
+
+
+async def _ended_by_signals(work: Coroutine[Any, Any, R]) -> R:
+    """Work; a signal ends it, and all that it started."""
     task = asyncio.current_task()
     assert task is not None
     for number in ENDED_BY:
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    start = worlds.embedded(clock) if world == "embedded" else worlds.real(clock)
-    async with start as found:
-        print(f"bench: {found.name} is up; this takes some minutes", file=sys.stderr, flush=True)
-        return await Scenario(found, clock, machines).play()
+    return await work
+
+
+def measured(asked: Sequence[str], measure: Callable[[str], Coroutine[Any, Any, R]]) -> list[R]:
+    """The results of these worlds, as far as this machine has the programs."""
+    results = []
+    for world in asked:
+        try:
+            results.append(asyncio.run(_ended_by_signals(measure(world))))
+        except (NoKubernetes, NoClusterApi) as error:
+            print(f"without {world}: {error}")
+        except asyncio.CancelledError:
+            sys.exit("bench: stopped before the end; nothing is left behind")
+    return results
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="bench", description="What a machine costs.")
+    parser = argparse.ArgumentParser(prog="bench", description="What a machine and a cluster cost.")
+    parser.add_argument("what", nargs="?", choices=("machines", "clusters", ALL), default=ALL)
+    parser.add_argument("--world", choices=(*WORLDS, ALL), default=ALL)
     parser.add_argument("--machines", type=int, default=500, help="how many (default: 500)")
-    parser.add_argument("--world", choices=("embedded", "real", "both"), default="both")
+    parser.add_argument("--workers", type=int, default=50, help="of the one cluster (default: 50; 0: none)")
+    parser.add_argument("--clusters", type=int, default=100, help="of 1 + 1 (default: 100; 0: none)")
+    parser.add_argument("--thousand", type=int, default=1000,
+                        help="clusters of 1 + 1, embedded, on EC keys (default: 1000; 0: none)")  # fmt: skip
     words = parser.parse_args()
-    asked = ("embedded", "real") if words.world == "both" else (words.world,)
-    results = []
-    for world in asked:
-        try:
-            results.append(asyncio.run(measure(world, words.machines)))
-        except NoKubernetes as error:
-            print(f"without a real Kubernetes: {error}")
-        except asyncio.CancelledError:
-            sys.exit("bench: stopped before the end; nothing is left behind")
-    if results:
-        show(results, Console(width=max(120, Console().width)))
+    console = Console(width=max(120, Console().width))
+    asked = WORLDS if words.world == ALL else (words.world,)
+    if words.what in ("machines", ALL):
+        found = measured(
+            [world for world in asked if world != THEIRS], partial(machines, count=words.machines)
+        )
+        if found:
+            table.show(found, console)
+    if words.what in ("clusters", ALL):
+        _clusters(words, asked, console)
+
+
+def _clusters(words: argparse.Namespace, asked: Sequence[str], console: Console) -> None:
+    if words.workers or words.clusters:
+        measure = partial(whole_clusters, workers=words.workers, many=words.clusters)
+        if found := measured(asked, measure):
+            clusters_table.show(found, console)
+    if words.thousand and EMBEDDED in asked:
+        measure = partial(whole_clusters, workers=0, many=words.thousand, algorithm=Algorithm.EC)
+        clusters_table.show(measured([EMBEDDED], measure), console)
+
+
+def _say(name: str) -> None:
+    print(f"bench: {name} is up; this takes some minutes", file=sys.stderr, flush=True)
 
 
 main()

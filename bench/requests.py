@@ -9,7 +9,7 @@ from dataclasses import dataclass
 WRITES = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 _VERBS = {"post": "create", "put": "update"}
 OURS = "kubewright"
-"""The first word of our user agent."""
+"""The first word of our user agent. What follows it is the Lease that a controller works under."""
 
 AUDIT_POLICY = json.dumps(
     {
@@ -36,7 +36,10 @@ Asked = Counter[Ask]
 
 
 def from_audit(lines: Iterable[str]) -> Asked:
-    """Count the completed requests of an audit log; a last line that is half written is left out."""
+    """Count the completed requests of an audit log; a last line that is half written is left out.
+
+    Ours are counted by Lease too: the client of a controller is ``kubewright/LEASE``.
+    """
     found: Asked = Counter()
     for line in lines:
         if not line.endswith("\n"):
@@ -71,13 +74,26 @@ client; no machine controller asks any of it while all nodes are well."""
 
 def ours(asked: Asked, *, without_kubelets: bool) -> Asked:
     """What the controllers asked for; a watch is no request that repeats, and is left out."""
-    mine = {ask: count for ask, count in asked.items() if ask.client == OURS and ask.verb != "watch"}
+    mine: Asked = Counter()
+    for ask, count in asked.items():
+        if ask.client.partition("/")[0] == OURS and ask.verb != "watch":
+            mine[Ask(OURS, ask.verb, ask.resource)] += count
     left_out = NOT_CONTROLLERS if without_kubelets else frozenset()
     return Counter({ask: count for ask, count in mine.items() if (ask.verb, ask.resource) not in left_out})
 
 
-EVENTS = "events"
+EVENTS, LEASES = "events", "leases"
 """Events are counted apart: no work waits for them."""
+
+
+def by(asked: Asked, *clients: str) -> Asked:
+    """What these clients asked for."""
+    return Counter({ask: count for ask, count in asked.items() if ask.client in clients})
+
+
+def without_leases(asked: Asked) -> Asked:
+    """All requests but those about Leases: they depend on time, not on work."""
+    return Counter({ask: count for ask, count in asked.items() if ask.resource != LEASES})
 
 
 def writes(asked: Asked) -> int:
@@ -93,4 +109,5 @@ def events(asked: Asked) -> int:
 
 
 def _client(user_agent: str) -> str:
-    return user_agent.partition("/")[0].strip()
+    name, _, rest = user_agent.partition("/")
+    return user_agent if name == OURS and rest else name.strip()

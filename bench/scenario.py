@@ -7,17 +7,18 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from bench.meter import Meter
 from bench.nodes import NodeMaker, silence
 from bench.process import usage
 from bench.requests import Asked, events, ours, total, writes
 from bench.table import Phase, Result
 from bench.watcher import Watcher
-from bench.worlds import World
+from bench.worlds import PRODUCT, World
 from kubewright.api.core import NAMESPACE, NODE, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase as MachinePhase
-from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, MACHINE_DEPLOYMENT
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import Clock
 from kubewright.kube.informers import Informers
 from kubewright.wire.errors import AlreadyExists
@@ -40,7 +41,8 @@ class Scenario:
         self._clock = clock
         self._count = machines
         self._informers = Informers(world.client)
-        self._watcher = Watcher(self._informers, clock)
+        self._watcher = Watcher(self._informers, clock, MACHINE, _look)
+        self._meter = Meter(world, clock)
         self._nodes = NodeMaker(world.client, self._informers) if world.nodes_are_ours else None
         self._phases: dict[str, Phase] = {}
         self._surge = -(-machines // 4)
@@ -68,7 +70,7 @@ class Scenario:
         await self._phase("roll", self._roll, self._rolled, limit=limit, floor=count - self._slack)
         await self._phase("delete", self._delete, lambda: watcher.count == 0, limit=limit)
         left = len(await self._world.client.list(NODE))
-        used = usage(self._world.pid)
+        used = usage(self._world.pids[PRODUCT])
         return Result(self._world.name, count, self._phases, used.peak, used.resident, at_rest, unknown, left)
 
     async def _phase(
@@ -80,26 +82,24 @@ class Scenario:
         limit: int,
         floor: int = 0,
     ) -> None:
-        before, cpu = await self._asked(), usage(self._world.pid).cpu
-        self._watcher.reset()
-        began = self._clock.monotonic()
-        await act()
-        await self._watcher.until(done, TIMEOUT_SECONDS, name)
-        took = self._clock.monotonic() - began
-        await self._clock.sleep(2.0)  # status writes that follow belong to the phase
-        used = usage(self._world.pid).cpu - cpu
-        asked = await self._asked()
-        asked.subtract(before)
+        watcher = self._watcher
+
+        async def begin() -> None:
+            watcher.reset()
+            await act()
+
+        cost = await self._meter.around(begin, lambda: watcher.until(done, TIMEOUT_SECONDS, name))
+        asked = self._ours(cost.asked)
         self._phases[name] = Phase(
-            took, writes(+asked), total(+asked), used,
-            beyond_surge=max(0, self._watcher.most - limit),
-            below_floor=max(0, floor - self._watcher.fewest_running) if floor else 0,
-            events=events(+asked),
-            asked=+asked,
+            cost.seconds, writes(asked), total(asked), cost.cpu[PRODUCT],
+            beyond_surge=max(0, watcher.most - limit),
+            below_floor=max(0, floor - watcher.fewest_running) if floor else 0,
+            events=events(asked),
+            asked=asked,
         )  # fmt: skip
 
-    async def _asked(self) -> Asked:
-        return ours(await self._world.asked(), without_kubelets=not self._world.nodes_are_ours)
+    def _ours(self, asked: Asked) -> Asked:
+        return ours(asked, without_kubelets=not self._world.nodes_are_ours)
 
     async def _prepare(self) -> None:
         client = self._world.client
@@ -150,18 +150,14 @@ class Scenario:
         await self._world.client.patch(MACHINE_DEPLOYMENT, NAME, patch)
 
     def _rolled(self) -> bool:
-        return self._watcher.of_class("bench-b") == self._watcher.count == self._count
+        return self._watcher.made_from("bench-b") == self._watcher.count == self._count
 
     async def _delete(self) -> None:
         await self._world.client.delete(MACHINE_DEPLOYMENT, NAME)
 
     async def _rest(self) -> float:
-        before = await self._asked()
-        began = self._clock.monotonic()
-        await self._clock.sleep(REST_SECONDS)
-        after = await self._asked()
-        minutes = (self._clock.monotonic() - began) / 60
-        return (total(after) - total(before)) / minutes
+        cost = await self._meter.at_rest(REST_SECONDS)
+        return total(self._ours(cost.asked)) / (cost.seconds / 60)
 
     async def _silence(self) -> float:
         """A sample of nodes falls silent, one after another: how long until their machines say Unknown."""
@@ -176,3 +172,7 @@ class Scenario:
             await silence(client, name, silent=False)
         await watcher.until(lambda: watcher.running == self._count, 60, "all machines recover")
         return median(waits)
+
+
+def _look(machine: Machine) -> tuple[str, str]:
+    return machine.status.current_status.phase, machine.spec.machine_class.name

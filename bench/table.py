@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 
 from rich.console import Console
 from rich.table import Table
@@ -39,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A line of the table. ``limit`` None: there is no budget for it."""
+    """A line of the table. ``limit`` None: there is no budget; a ``value`` that is no number: not known."""
 
     what: str
     unit: str
@@ -48,7 +49,7 @@ class Budget:
 
     @property
     def met(self) -> str:
-        return "" if self.limit is None else "yes" if self.value <= self.limit else "no"
+        return "" if self.limit is None or isnan(self.value) else "yes" if self.value <= self.limit else "no"
 
 
 def lines(result: Result) -> list[Budget]:
@@ -84,22 +85,31 @@ def lines(result: Result) -> list[Budget]:
 
 def show(results: Sequence[Result], console: Console) -> None:
     """Print the table, and our requests by verb and resource below it."""
-    table = Table(title=f"{results[0].machines} machines", title_justify="left")
-    table.add_column("what")
-    table.add_column("budget", justify="right")
-    for result in results:
-        table.add_column(result.world, justify="right")
-    for row in zip(*map(lines, results), strict=True):
-        first = row[0]
-        budget = "" if first.limit is None else f"<= {first.limit:g} {first.unit}".rstrip()
-        table.add_row(first.what, budget, *(_cell(each) for each in row))
-    console.print(table)
+    title = f"{results[0].machines} machines"
+    console.print(beside(title, [each.world for each in results], [lines(each) for each in results]))
     for result in results:
         console.print(_asked(result))
 
 
-def _cell(line: Budget) -> str:
+def beside(title: str, worlds: Sequence[str], columns: Sequence[Sequence[Budget]]) -> Table:
+    """The same lines of several worlds, beside each other and their budgets."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("what")
+    table.add_column("budget", justify="right")
+    for world in worlds:
+        table.add_column(world, justify="right")
+    for row in zip(*columns, strict=True):
+        limit = next((each.limit for each in row if each.limit is not None), None)
+        budget = "" if limit is None else f"<= {limit:g} {row[0].unit}".rstrip()
+        table.add_row(row[0].what, budget, *map(cell, row))
+    return table
+
+
+def cell(line: Budget) -> str:
+    """A value, and whether its budget is met."""
     colour = {"yes": "green", "no": "red"}.get(line.met)
+    if isnan(line.value):
+        return ""
     number = f"{line.value:.2f}".rstrip("0").rstrip(".")
     text = f"{number} {line.unit}".rstrip() + (f" ({line.met})" if line.met else "")
     return f"[{colour}]{text}[/{colour}]" if colour else text

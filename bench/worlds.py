@@ -1,11 +1,18 @@
-"""The two worlds: the product in a process of its own, and how to ask its server what was asked."""
+"""The worlds that are measured: programs in their own processes, and how to ask the server what was asked.
+
+Theory.      A world is a server, a client of the bench's own, and the programs that work on the server, each
+             by its process id. ``embedded`` is ``kubewright up``. ``server`` is etcd and
+             kube-apiserver with an audit log, on which a world starts what it measures: ``real`` the
+             controllers of machines, ``bench.clusters.worlds`` those of clusters, ours or Cluster API's.
+Invariants.  What a world starts ends with it, also when this process is killed (``Keeper``).
+"""
 
 import asyncio
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +29,7 @@ CONTROLLERS = ("namespace-controller",)
 """Of kube-controller-manager only this runs: the bench acts for the kubelets and the node life cycle, and
 what is measured is a machine controller with an API server, as the originals were."""
 STOP_SECONDS = 15.0
+PRODUCT = "kubewright"
 
 
 class Counter(Protocol):
@@ -32,25 +40,33 @@ class Counter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """``pid`` is the product's process; ``nodes_are_ours`` when this bench must make the nodes."""
+    """``pids`` by program; ``nodes_are_ours`` when this bench must make the nodes."""
 
     name: str
     client: Client
-    pid: int
+    pids: Mapping[str, int]
     asked: Counter
-    nodes_are_ours: bool
+    nodes_are_ours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A real kube-apiserver."""
+
+    client: Client
+    kubeconfig: Path
+    folder: Path
+    pids: Mapping[str, int]
+    asked: Counter
 
 
 @asynccontextmanager
-async def embedded(clock: Clock) -> AsyncIterator[World]:
+async def embedded(clock: Clock, *switches: str) -> AsyncIterator[World]:
     """``kubewright up`` in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="kubewright-bench-") as folder:
-        words = ("up", "--data-dir", folder)
-        async with _product(words) as process:
-            assert process.stdout is not None
-            async with asyncio.timeout(START_SECONDS):
-                while b"ready" not in (line := await process.stdout.readline()):
-                    assert line, "kubewright up ended before it was ready"
+        async with product(
+            ("up", "--data-dir", folder, "--log-level", "error", *switches), ready=b"ready"
+        ) as pid:
             client = _connect(Path(folder) / "kubeconfig", clock)
 
             async def asked() -> Asked:
@@ -58,27 +74,35 @@ async def embedded(clock: Clock) -> AsyncIterator[World]:
                 return from_metrics(answer.body.decode())
 
             try:
-                yield World("embedded", client, process.pid, asked, nodes_are_ours=False)
+                yield World("embedded", client, {PRODUCT: pid}, asked)
             finally:
                 await client.transport.close()
 
 
 @asynccontextmanager
-async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
+async def real(clock: Clock) -> AsyncIterator[World]:
     """``kubewright run`` against etcd and kube-apiserver."""
+    async with server(clock, CONTROLLERS) as found:
+        words = ("run", "--kubeconfig", str(found.kubeconfig), "--driver", "sim",
+                 "--allow-simulated-nodes", "--driver-option", "kubelets=off",
+                 "--log-level", "warning")  # fmt: skip
+        async with product(words) as pid:
+            yield World("kube-apiserver", found.client, {PRODUCT: pid}, found.asked, nodes_are_ours=True)
+
+
+@asynccontextmanager
+async def server(clock: Clock, controllers: tuple[str, ...]) -> AsyncIterator[Server]:
+    """etcd and kube-apiserver, with these controllers of kube-controller-manager."""
     with tempfile.TemporaryDirectory(prefix="kubewright-bench-") as name:
         folder = Path(name)
         (folder / "policy.json").write_text(AUDIT_POLICY)
         log = folder / "audit.log"
         flags = (f"--audit-policy-file={folder / 'policy.json'}", f"--audit-log-path={log}",
-                 "--audit-log-mode=batch", "--audit-log-batch-max-wait=1s")  # fmt: skip
-        async with RealKubernetes(
-            find(), clock, Options(fsync=fsync, apiserver_flags=flags, controllers=CONTROLLERS)
-        ) as real_kubernetes:
+                 "--audit-log-mode=batch", "--audit-log-batch-max-wait=1s",
+                 "--audit-log-maxsize=100000")  # fmt: skip
+        options = Options(apiserver_flags=flags, controllers=controllers)
+        async with RealKubernetes(find(), clock, options) as real_kubernetes:
             client = _connect(real_kubernetes.kubeconfig, clock)
-            words = ("run", "--kubeconfig", str(real_kubernetes.kubeconfig), "--driver", "sim",
-                     "--allow-simulated-nodes", "--driver-option", "kubelets=off",
-                     "--log-level", "warning")  # fmt: skip
 
             async def asked() -> Asked:
                 await clock.sleep(2.5)  # the audit log is written in batches
@@ -86,25 +110,19 @@ async def real(clock: Clock, fsync: bool = True) -> AsyncIterator[World]:
                     return from_audit(lines)
 
             try:
-                async with _product(words) as process:
-                    yield World("kube-apiserver", client, process.pid, asked, nodes_are_ours=True)
+                yield Server(client, real_kubernetes.kubeconfig, folder, real_kubernetes.pids, asked)
             finally:
                 await client.transport.close()
 
 
-def _connect(kubeconfig: Path, clock: Clock) -> Client:
-    """A light connection under the bench's own name, so that it costs little and is not counted as ours."""
-    transport = config.load(kubeconfig, clock=clock)
-    return Client(transport, clock, name="bench", user_agent="bench")
-
-
 @asynccontextmanager
-async def _product(words: tuple[str, ...]) -> AsyncIterator[asyncio.subprocess.Process]:
+async def product(words: tuple[str, ...], *, module: str = PRODUCT, ready: bytes = b"") -> AsyncIterator[int]:
+    """A program of ours; its process id, once it has printed ``ready``."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "kubewright",
+        module,
         *words,
         stdout=asyncio.subprocess.PIPE,
         env=environment,
@@ -112,7 +130,11 @@ async def _product(words: tuple[str, ...]) -> AsyncIterator[asyncio.subprocess.P
     )
     keeper = Keeper(process.pid)
     try:
-        yield process
+        assert process.stdout is not None
+        async with asyncio.timeout(START_SECONDS):
+            while ready and ready not in (line := await process.stdout.readline()):
+                assert line, f"{module} {words[0]} ended before it was ready"
+        yield process.pid
     finally:
         with suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
@@ -123,3 +145,9 @@ async def _product(words: tuple[str, ...]) -> AsyncIterator[asyncio.subprocess.P
             process.kill()
             await process.wait()
         keeper.dismiss()
+
+
+def _connect(kubeconfig: Path, clock: Clock) -> Client:
+    """A light connection under the bench's own name, so that it costs little and is not counted as ours."""
+    transport = config.load(kubeconfig, clock=clock)
+    return Client(transport, clock, name="bench", user_agent="bench")
