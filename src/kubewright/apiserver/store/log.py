@@ -30,6 +30,9 @@ LOCK_FILE = "lock"
 BUSY_SECONDS = 1.0
 """How long a commit waits for another writer of the file; there should be none."""
 
+LOG_PAGES_LOST = 128
+"""After how many pages a log that may lose its last commits is moved into the database, by SQLite itself."""
+
 FORMAT = 1
 """Number of the data format that this code writes, and the only one it reads."""
 
@@ -84,7 +87,8 @@ class SqliteLog:
     """The log in the folder ``folder``, which is made if it is missing.
 
     Without ``power_loss`` the last commits survive the end of the process, not the loss of power: the file is
-    whole then, and what was committed since it last rested is gone.
+    whole then, and up to ``LOG_PAGES_LOST`` pages of commits are gone. No commit waits for the disk, and no
+    time of rest is used for it: there may be a thousand such logs in a process.
 
     Raises:
         InvalidInput: another process has the folder, the file is damaged, or its format is unknown.
@@ -92,8 +96,10 @@ class SqliteLog:
 
     def __init__(self, folder: Path, *, power_loss: bool = True) -> None:
         self._lock = _locked(folder)
+        self._checkpoints = power_loss
+        settings = ("FULL", LOG_PAGES) if power_loss else ("NORMAL", LOG_PAGES_LOST)
         try:
-            self._db = _opened(folder / DATA_FILE, "FULL" if power_loss else "NORMAL")
+            self._db = _opened(folder / DATA_FILE, *settings)
         except BaseException:
             self._lock.close()
             raise
@@ -120,7 +126,8 @@ class SqliteLog:
             raise
 
     def checkpoint(self) -> None:
-        self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if self._checkpoints:
+            self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def close(self) -> None:
         try:
@@ -171,7 +178,7 @@ def _locked(folder: Path) -> FileLock:
         raise InvalidInput(f"cannot use {folder} as a data folder: {error.strerror}") from None
 
 
-def _opened(path: Path, synchronous: str) -> sqlite3.Connection:
+def _opened(path: Path, synchronous: str, pages: int) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it contains Secrets
         path.chmod(0o600)  # SQLite gives its other files the same mode
@@ -180,7 +187,7 @@ def _opened(path: Path, synchronous: str) -> sqlite3.Connection:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(f"cannot open {path}: {reason}") from None
     try:
-        _prepare(db, path, synchronous)
+        _prepare(db, path, synchronous, pages)
     except sqlite3.DatabaseError as error:
         db.close()
         raise InvalidInput(f"{path} is not a kubewright data file, or is damaged: {error}") from None
@@ -190,10 +197,10 @@ def _opened(path: Path, synchronous: str) -> sqlite3.Connection:
     return db
 
 
-def _prepare(db: sqlite3.Connection, path: Path, synchronous: str) -> None:
+def _prepare(db: sqlite3.Connection, path: Path, synchronous: str, pages: int) -> None:
     for setting in (f"synchronous={synchronous}", "journal_mode=WAL"):
         db.execute(f"PRAGMA {setting}").fetchone()
-    db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
+    db.execute(f"PRAGMA wal_autocheckpoint={pages}")
     db.executescript(_SCHEMA)
     db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?), ('version', 0)", (FORMAT,))
     _check_format(db, path)

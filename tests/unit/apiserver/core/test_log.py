@@ -17,8 +17,12 @@ def record(key: str, version: int, data: bytes = b"{}") -> Record:
     return Record("things", key, version, "", {}, False, data)
 
 
-def test_a_batch_is_kept_in_its_last_state(tmp_path: Path) -> None:
-    log = SqliteLog(tmp_path / "data")
+@pytest.mark.parametrize(
+    "power_loss",
+    [pytest.param(True, id="which outlives power"), pytest.param(False, id="which outlives the process")],
+)
+def test_a_batch_is_kept_in_its_last_state(power_loss: bool, tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "data", power_loss=power_loss)
     one, two = record("a", 1), record("a", 2, b'{"v":2}')
     log.commit([Change(one), Change(two, one), Change(record("b", 3))])
     log.commit([Change(record("b", 4), record("b", 3), gone=True)])
@@ -28,6 +32,14 @@ def test_a_batch_is_kept_in_its_last_state(tmp_path: Path) -> None:
     version, rows = again.load()
     assert (version, list(rows)) == (4, [("things", "a", 2, b'{"v":2}')])
     again.close()
+
+
+def test_a_log_that_may_lose_power_is_read_by_others_before_it_rests(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path, power_loss=False)
+    log.commit([Change(record("a", 1))])
+    log.checkpoint()
+    assert peek(tmp_path, ["things"]) == [("things", "a", 1, b"{}")]
+    log.close()
 
 
 def test_a_folder_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:
