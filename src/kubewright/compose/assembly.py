@@ -156,7 +156,11 @@ class Assembly:
         )
 
     def _wired(self, world: World, names: Sequence[str], environment: Environment) -> Runnables:
-        """The controllers of a world; where programs divide its objects, they work on ours alone."""
+        """The controllers of a world; where programs divide its objects, they work on ours alone.
+
+        Controllers that work on a kind of Kubernetes' own, such as a Secret that objects of several programs
+        may name, are not divided: each program sees all objects that name it, so all decide alike.
+        """
         label, value = world.filter_label, self._filter
         if not label or not value:
             return world.wire(environment, names)
@@ -166,9 +170,10 @@ class Assembly:
 
         found = world.wire(replace(environment, admits=ours), names)
         kinds = {each.resource.kind: each for each in world.kinds}
-        works_on = {each.name: kinds[each.kind] for each in world.controllers}
+        works_on = {each.name: kinds[each.kind] for each in world.controllers if each.kind in kinds}
         for controller in found.controllers:
-            controller.admits(environment.control.caches.get(works_on[controller.name]), ours)
+            if (kind := works_on.get(controller.name)) is not None:
+                controller.admits(environment.control.caches.get(kind), ours)
         return found
 
 
