@@ -31,7 +31,7 @@ DOUBT_SECONDS = 60.0
 """For how long a creation whose answer we did not get may still happen: kube-apiserver's request timeout."""
 
 CONNECTS = 32
-"""Workload clusters that are connected to at one time: each costs a TLS handshake and full lists."""
+"""Workload clusters that begin to connect at one time: each costs a TLS handshake and full lists."""
 
 SHUTDOWN_SECONDS = 10.0
 """From SIGTERM to exit, at most."""

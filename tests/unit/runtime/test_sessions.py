@@ -14,6 +14,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.queue import Curve
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.connection import Listener, Settings
 from kubewright.runtime.sessions.registry import Sessions
@@ -359,23 +360,98 @@ async def test_a_cluster_that_accepts_and_drops_us_in_turn_is_asked_ever_more_ra
         assert 10 < len(world.lines[EAST]) < 35
 
 
-async def test_few_clusters_are_connected_to_at_one_time(world):
-    reached = []
+def many(world, fault, healthy=()):
+    """Sessions with any number of clusters, of which all but the ``healthy`` have ``fault``; and when each was
+    first reached for."""
+    reached = {}
 
     def reach(cluster, _credentials):
-        reached.append(cluster)
-        return Client(
-            Faulty(InProcess(TinyServer(world.clock).handle), world.clock, lambda _: HANGS), world.clock
-        )
+        reached.setdefault(cluster.name, asyncio.get_running_loop().time())
+        met = (lambda _: None) if cluster in healthy else fault
+        return Client(Faulty(InProcess(TinyServer(world.clock).handle), world.clock, met), world.clock)
 
-    world.sessions = Sessions(world.clock, reach)
+    settings = Settings(fill_seconds=5.0, pause=Curve(base=1.0, cap=1.0))
+    world.sessions = Sessions(world.clock, reach, settings=settings)
+    world.sessions.cache(MAPS)
+    return reached
+
+
+async def connected_after(sessions, cluster):
+    """The seconds until there is a session."""
+    loop, gained = asyncio.get_running_loop(), asyncio.Event()
+    began = loop.time()
+
+    def note(session):
+        if session.cluster == cluster:
+            gained.set()
+
+    sessions.subscribe(Listener(note, lambda *_: None))
+    async with asyncio.timeout(1000):
+        await gained.wait()
+    return loop.time() - began
+
+
+async def test_few_clusters_are_connected_to_at_one_time(world):
+    reached = many(world, lambda _: HANGS)
     async with world.running():
         for number in range(CONNECTS + 3):
             world.sessions.want(Key("fleet", str(number)), "key")
         await asyncio.sleep(1)
         assert len(reached) == CONNECTS
-        await asyncio.sleep(6)
-        assert {Key("fleet", str(number)) for number in range(CONNECTS + 3)} == set(reached)
+        await asyncio.sleep(1.1)
+        assert len(reached) == CONNECTS + 3
+
+
+def lists_hang(request):
+    return HANGS if "configmaps" in request.path else None
+
+
+HUNDREDS = [Key("fleet", str(number)) for number in range(300)]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [lambda _: HANGS, lists_hang],
+    ids=["answer nothing", "answer, and never list"],
+)
+async def test_clusters_that_fail_do_not_keep_a_new_one_waiting(world, fault):
+    many(world, fault, healthy={EAST, WEST})
+    async with world.running():
+        for each in HUNDREDS:
+            world.sessions.want(each, "key")
+        world.sessions.want(EAST, "key")
+        assert await connected_after(world.sessions, EAST) <= 2 * len(HUNDREDS) / CONNECTS + 1, (
+            "all began at once"
+        )
+        await asyncio.sleep(10)
+        world.sessions.want(WEST, "key")
+        assert await connected_after(world.sessions, WEST) <= 2.1, "the others have failed before"
+
+
+async def test_clusters_that_failed_before_have_their_turn_when_no_other_waits(world):
+    healed = set()
+    many(world, lambda _: None if healed else HANGS)
+    some = HUNDREDS[: 3 * CONNECTS]
+    async with world.running():
+        for each in some:
+            world.sessions.want(each, "key")
+        await asyncio.sleep(30)
+        healed.add("all")
+        await asyncio.sleep(15)
+        assert [each for each in some if not world.sessions.health(each).connected] == []
+
+
+async def test_a_cluster_that_is_dropped_while_it_waits_costs_no_slot(world):
+    reached = many(world, lambda _: HANGS, healthy={EAST})
+    async with world.running():
+        for each in HUNDREDS:
+            world.sessions.want(each, "key")
+        await asyncio.sleep(1)
+        for each in HUNDREDS:
+            world.sessions.drop(each)
+        world.sessions.want(EAST, "key")
+        assert await connected_after(world.sessions, EAST) <= 0.2
+        assert len(reached) == CONNECTS + 1
 
 
 async def test_the_end_of_the_sessions_leaves_nothing_behind(world):

@@ -2,8 +2,9 @@
 
 ``session``     what a controller gets: a client, its caches, and where to look both up
 ``connection``  one cluster: connect, fill the caches, probe, connect again
+``slots``       how many clusters connect at one time, and which is next
 ``registry``    all clusters: which are wanted, with which credentials; the listeners
 
 A lookup never waits: it answers with a session whose caches are full, or with the reason why there is none.
-A cluster that hangs costs one task and, while it connects, one of ``limits.CONNECTS`` slots.
+A cluster that hangs costs one task and, for two seconds of each attempt, one of ``limits.CONNECTS`` slots.
 """

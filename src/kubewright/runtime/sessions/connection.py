@@ -1,6 +1,6 @@
 """One workload cluster: connect, fill the caches, probe while the session lasts, connect again.
 
-Theory.      A task per cluster repeats: wait for a slot, ask for ``/version``,
+Theory.      A task per cluster repeats: wait for a slot (``slots``), ask for ``/version``,
              fill the caches, announce the session, probe. When enough probes in a row were not answered,
              or the credentials are no longer accepted (401), the session ends and the task begins again,
              after a pause that doubles. What only other credentials can mend (``OnChange``) is not tried
@@ -31,6 +31,7 @@ from kubewright.kube.errors import TimedOut, TransportError
 from kubewright.kube.informers import Informers
 from kubewright.runtime.queue import Curve
 from kubewright.runtime.sessions.session import Health, NotConnected, Session
+from kubewright.runtime.sessions.slots import Slots
 from kubewright.wire.errors import ApiError, Unauthorized
 from kubewright.wire.gvk import Key
 
@@ -48,6 +49,7 @@ class Settings:
     ``probe_seconds``  how long a probe waits for its answer
     ``missed``         probes in a row without an answer that end a session
     ``fill_seconds``   how long the first lists may take
+    ``slot_seconds``   how long an attempt to connect may keep others waiting
     ``close_seconds``  how long closing a client may take
     ``pause``          between attempts to connect
     ``steady``         a session that lasted so long makes earlier failures forgotten
@@ -57,6 +59,7 @@ class Settings:
     probe_seconds: float = 5.0
     missed: int = 5
     fill_seconds: float = 120.0
+    slot_seconds: float = 2.0
     close_seconds: float = 5.0
     pause: Curve = field(default_factory=lambda: Curve(base=1.0, cap=30.0))
     steady: float = 60.0
@@ -77,7 +80,7 @@ class Listener:
 class Connection:
     """The connection to one cluster with one set of credentials.
 
-    ``reach`` makes a client for it; ``slots`` bounds how many clusters connect at one time.
+    ``reach`` makes a client for it; ``slots`` bounds how many clusters begin to connect at one time.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Connection:
         *,
         kinds: Mapping[Kind[Any], Indexes],
         listener: Listener,
-        slots: asyncio.Semaphore,
+        slots: Slots,
         settings: Settings,
     ) -> None:
         self._cluster = cluster
@@ -119,7 +122,7 @@ class Connection:
         failures = 0
         while True:
             self._lasted = 0.0
-            error = await self._attempt()
+            error = await self._attempt(failed=failures > 0)
             failures = 1 if self._lasted >= self._settings.steady else failures + 1
             self._unanswered(error)
             self._say(error)
@@ -130,10 +133,10 @@ class Connection:
                 max(pause, error.retry.seconds if isinstance(error.retry, After) else 0.0)
             )
 
-    async def _attempt(self) -> KubewrightError:
+    async def _attempt(self, *, failed: bool) -> KubewrightError:
         """One session, from the attempt to connect to its end. Returns the error that ended it."""
         try:
-            await self._hold_session()
+            await self._hold_session(failed)
         except Exception as raised:  # one broken cluster never stops the program
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise asyncio.CancelledError from None  # a TaskGroup that ends with an error swallows it
@@ -144,10 +147,10 @@ class Connection:
             return KubewrightError(f"a defect of ours, see the log: {error}")
         return KubewrightError("the session ended without a reason")
 
-    async def _hold_session(self) -> None:
+    async def _hold_session(self, failed: bool) -> None:
         """Connect, fill the caches, announce the session, and probe until that fails."""
         async with AsyncExitStack() as opened, asyncio.TaskGroup() as group:
-            async with self._slots:
+            async with self._slots.hold(failed=failed):
                 client = self._reach()
                 opened.push_async_callback(self._close, client)
                 await self._probe(client)

@@ -25,6 +25,7 @@ from kubewright.base.limits import CONNECTS
 from kubewright.kube.client import Client
 from kubewright.runtime.sessions.connection import Connection, Indexes, Listener, Settings
 from kubewright.runtime.sessions.session import Health, NotConnected, Session
+from kubewright.runtime.sessions.slots import Slots
 from kubewright.wire.gvk import Key
 
 C = TypeVar("C")
@@ -53,7 +54,7 @@ class Sessions(Generic[C]):
         self._clock = clock
         self._reach = reach
         self._settings = settings or Settings()
-        self._slots = asyncio.Semaphore(CONNECTS)
+        self._slots = Slots(CONNECTS, self._settings.slot_seconds)
         self._kinds: dict[Kind[Any], dict[str, Any]] = {}
         self._wanted: dict[Key, _Wanted[C]] = {}
         self._listeners: list[Listener] = []
