@@ -49,7 +49,7 @@ def rename_vms(patch: Patch) -> None:
 
 
 def work_in_the_pause(patch: Patch) -> None:
-    patch.setattr(owned, "idle", lambda _found, _cluster: "")
+    patch.setattr(owned, "paused_because", lambda _found, _cluster: "")
 
 
 def take_no_lock(patch: Patch) -> None:
@@ -119,7 +119,7 @@ def invent_owners(patch: Patch) -> None:
 
 
 def own_nothing(patch: Patch) -> None:
-    patch.setattr(owned, "belonging", lambda meta, *_args, **_how: meta)
+    patch.setattr(owned, "with_cluster_ownership", lambda meta, *_args, **_how: meta)
 
 
 def exceed(**limits: int) -> Callable[[Patch], None]:

@@ -1,8 +1,8 @@
 """Indexes that several controllers of this context look objects up by.
 
-Theory.      An object belongs to the cluster that its spec names, whatever its labels say: what a user made
-             by hand has no label until its controller adds it.
-Invariants.  Each index is declared in one place, so that all who share a cache mean the same by its name.
+Theory.      An object belongs to the cluster that its spec names, whatever its labels say: one that a user
+             created has no label until its controller adds it.
+Invariants.  Each index is declared in one place, so that its name means the same in every controller.
 Called by    the ``wire`` functions of the controllers.
 """
 
@@ -16,10 +16,10 @@ from kubewright.kube.informer import Informer
 from kubewright.wire.gvk import Key
 
 BY_CLUSTER = "cluster"
-"""What belongs to a cluster: ``namespace/name`` of the cluster."""
+"""Objects by the ``namespace/name`` of their cluster."""
 
-BY_FIRST_NODES = "nodes-of-control-plane"
-"""Machines of a control plane that are Nodes and not being deleted: ``namespace/name`` of the cluster."""
+BY_CONTROL_PLANE_NODES = "nodes-of-control-plane"
+"""Machines of a control plane that have a Node and are not being deleted, by their cluster."""
 
 
 class ClusterSpec(Protocol):
@@ -49,12 +49,12 @@ def index_by_cluster(informer: Informer[M]) -> None:
     informer.index(BY_CLUSTER, lambda found: (str(cluster_of(found)),))
 
 
-def index_nodes_of_control_planes(machines: Informer[Machine]) -> None:
-    """Declare ``BY_FIRST_NODES``."""
-    machines.index(BY_FIRST_NODES, _nodes_of_control_plane)
+def index_control_plane_nodes(machines: Informer[Machine]) -> None:
+    """Declare ``BY_CONTROL_PLANE_NODES``."""
+    machines.index(BY_CONTROL_PLANE_NODES, _control_plane_nodes)
 
 
-def _nodes_of_control_plane(machine: Machine) -> Iterable[str]:
+def _control_plane_nodes(machine: Machine) -> Iterable[str]:
     meta = machine.metadata
     counts = CONTROL_PLANE_LABEL in meta.labels and machine.status.node_ref is not None and not meta.deleting
     return (str(cluster_of(machine)),) if counts else ()

@@ -1,11 +1,11 @@
-"""The cluster around what makes or checks machines: its label, its ownership, its pause. Pure.
+"""What makes an object a Cluster's: the label, the owner reference, and the pause that it shares. Pure.
 
-Theory.      A MachineDeployment, a MachineSet that stands alone and a MachineHealthCheck belong to a
-             Cluster: they carry its label and an owner reference to it that does not control, so that
-             they go with it and move with it. So do the templates that sets clone from. What is paused is
-             not written.
+Theory.      A MachineDeployment, a MachineSet without a deployment and a MachineHealthCheck have the label of
+             their Cluster and an owner reference to it (not as controller), so that the garbage collector
+             deletes them with it and clusterctl moves them with it. So have the templates that sets clone.
 Invariants.  Owners are compared by group, kind and name: after a move to another server they have other
-             uids, and the reference is written anew. References of other owners stay.
+             uids, and the reference is written anew. References of other owners stay. A paused object is not
+             written.
 Source       capi.md §3.3, §3.5, §7.2, §7.9, §8.
 Called by    ``machineset``, ``machinedeployment`` and ``healthcheck``.
 """
@@ -22,8 +22,8 @@ from kubewright.clusters.references.external import External
 from kubewright.wire.gvk import split_api_version
 
 
-def idle(found: Object, cluster: Cluster | None) -> str:
-    """Why nothing is done about an object of this cluster; empty: it is reconciled."""
+def paused_because(found: Object, cluster: Cluster | None) -> str:
+    """By what an object of this cluster is paused, as a clause; empty: it is reconciled."""
     if names.paused(found.metadata.annotations):
         return "it is paused"
     if cluster is not None and cluster.spec.paused:
@@ -38,8 +38,10 @@ def cluster_reference(cluster: Cluster) -> OwnerReference:
     )
 
 
-def belonging(meta: ObjectMeta, cluster: Cluster | None, label: str, *, owned: bool) -> ObjectMeta:
-    """The metadata with the cluster's label and, if it is to be ``owned``, with its reference."""
+def with_cluster_ownership(
+    meta: ObjectMeta, cluster: Cluster | None, label: str, *, owned: bool
+) -> ObjectMeta:
+    """The metadata with the cluster's label and, if ``owned``, with an owner reference to the cluster."""
     labels, owners = meta.labels, meta.owner_references
     if label and labels.get(names.CLUSTER_NAME_LABEL) != label:
         labels = {**labels, names.CLUSTER_NAME_LABEL: label}
@@ -49,7 +51,7 @@ def belonging(meta: ObjectMeta, cluster: Cluster | None, label: str, *, owned: b
 
 
 def metadata_patch(before: ObjectMeta, after: ObjectMeta) -> dict[str, Any]:
-    """The patch of labels and owners; empty if they are as they should be. It names the version read."""
+    """The merge patch of labels and owners, onto the version that was read; empty if nothing changed."""
     changed: dict[str, Any] = {}
     if before.labels != after.labels:
         changed["labels"] = {
@@ -63,7 +65,7 @@ def metadata_patch(before: ObjectMeta, after: ObjectMeta) -> dict[str, Any]:
 
 
 def claim_template(template: External, cluster: Cluster) -> dict[str, Any]:
-    """The patch that makes a cluster an owner of a template; empty if it is one, or must not become one."""
+    """The merge patch that makes a cluster an owner of a template; empty if it is one, or must not be."""
     if template.found is None or template.deleting or not template.ref.kind.endswith("Template"):
         return {}
     wanted = to_builtins(cluster_reference(cluster))

@@ -1,8 +1,8 @@
 """The world of ``cluster.x-k8s.io``: its controllers, and how they are put together.
 
-Theory.      All controllers of the core work under one Lease, the one of Cluster API's own core: so ours and
-             that one never work on the same objects at once.
-             A controller of a kind of which another API has one too has a name that begins with ``cluster``.
+Theory.      All controllers of the core work under the Lease of Cluster API's own core, so the two never work
+             on the same objects at once. MCM has Machines, MachineSets and MachineDeployments too, so the
+             names of the controllers of these kinds begin with ``cluster`` here.
 Invariants.  The controllers of one term share one lookup of providers' objects, so a provider's kind is
              watched once, and from the first reference to it; and one lookup of workload clusters.
 Source       capi.md §4.3 for the Lease, appendix A for the controllers.
@@ -22,24 +22,24 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_SET,
 )
 from kubewright.api.kinds import Kind
-from kubewright.clusters import metrics
+from kubewright.clusters import metrics, replicas
 from kubewright.clusters.cluster import reconciler as cluster
 from kubewright.clusters.healthcheck import reconciler as healthcheck
 from kubewright.clusters.machine import reconciler as machine
-from kubewright.clusters.machineset import wiring as machineset
 from kubewright.clusters.references.contract import Contracts
 from kubewright.clusters.sessions.workload import Connect, WorkloadClusters, by_sockets
 from kubewright.runtime.group import Task
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
-MACHINES, HEALTH_CHECKS = "clustermachine", "machinehealthcheck"
-IN_CLUSTERS = {MACHINES, HEALTH_CHECKS}
-"""The controllers that look into workload clusters."""
+CLUSTERS, MACHINES, MACHINE_SETS = "cluster", "clustermachine", "clustermachineset"
+MACHINE_DEPLOYMENTS, HEALTH_CHECKS = "clustermachinedeployment", "machinehealthcheck"
+NEED_WORKLOAD_CLUSTERS = {MACHINES, HEALTH_CHECKS}
+"""The controllers that read Nodes of workload clusters."""
 
 CONTROLLERS = (
     ControllerInfo(
-        "cluster",
+        CLUSTERS,
         "Cluster",
         names.CORE_LEASE,
         "gives providers their cluster, copies what they report, and deletes all of it in order",
@@ -51,13 +51,13 @@ CONTROLLERS = (
         "gives providers their machine, follows its node, drains it and deletes all of it in order",
     ),
     ControllerInfo(
-        "clustermachinedeployment",
+        MACHINE_DEPLOYMENTS,
         "MachineDeployment",
         names.CORE_LEASE,
         "keeps sets of a cluster's machines, sizes them and rolls them out",
     ),
     ControllerInfo(
-        "clustermachineset",
+        MACHINE_SETS,
         "MachineSet",
         names.CORE_LEASE,
         "clones templates and keeps as many machines as a set says",
@@ -71,15 +71,15 @@ CONTROLLERS = (
 )
 
 KINDS: Mapping[str, Kind[Any]] = {
-    "cluster": CLUSTER,
+    CLUSTERS: CLUSTER,
     MACHINES: MACHINE,
-    "clustermachinedeployment": MACHINE_DEPLOYMENT,
-    "clustermachineset": MACHINE_SET,
+    MACHINE_DEPLOYMENTS: MACHINE_DEPLOYMENT,
+    MACHINE_SETS: MACHINE_SET,
     HEALTH_CHECKS: MACHINE_HEALTH_CHECK,
 }
 """The kind of each controller."""
 
-SETS = {"clustermachinedeployment", "clustermachineset"}
+SETS = {MACHINE_DEPLOYMENTS, MACHINE_SETS}
 """The controllers that share one index of machines."""
 
 
@@ -97,12 +97,12 @@ def world(connect: Connect = by_sockets, *, strict_running: bool = False) -> Wor
         workloads = WorkloadClusters(
             control, environment.entitled, connect=connect, admits=environment.admits
         )
-        if not IN_CLUSTERS.isdisjoint(chosen):
+        if not NEED_WORKLOAD_CLUSTERS.isdisjoint(chosen):
             background.append(workloads.run)
         if MACHINES in chosen:
             made.append(machine.wire(environment, references, workloads, strict_running=strict_running))
         if not SETS.isdisjoint(chosen):
-            made += machineset.wire(environment, references)
+            made += replicas.wire(environment, references)
         if HEALTH_CHECKS in chosen:
             made.append(healthcheck.wire(environment, references, workloads))
         metrics.register(

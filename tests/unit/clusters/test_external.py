@@ -68,13 +68,13 @@ CLAIMS = [
 
 @pytest.mark.parametrize(("external", "result"), [row[1:] for row in CLAIMS], ids=[row[0] for row in CLAIMS])
 def test_claim(external, result):
-    assert claim(external, OWNER, "demo", drop=("MachineSet",)) == result
+    assert claim(external, OWNER, "demo", former_owners=("MachineSet",)) == result
 
 
 def test_only_another_controller_is_another_owner():
-    assert found({"ownerReferences": [OTHER]}).controlled_by_another_than(OWNER) == "Thing theirs"
-    assert found({"ownerReferences": [{**MINE, "uid": "u0"}]}).controlled_by_another_than(OWNER) == ""
-    assert found().controlled_by_another_than(OWNER) == ""
+    assert found({"ownerReferences": [OTHER]}).other_controller(OWNER) == "Thing theirs"
+    assert found({"ownerReferences": [{**MINE, "uid": "u0"}]}).other_controller(OWNER) == ""
+    assert found().other_controller(OWNER) == ""
 
 
 HERE = ApiEndpoint(host="10.0.0.1", port=6443)

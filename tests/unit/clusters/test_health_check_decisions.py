@@ -20,12 +20,12 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.clusters.healthcheck.decide import allowance, decide
 from kubewright.clusters.healthcheck.seen import (
-    ChangeOwn,
+    CreateRemediationRequest,
+    DeleteRemediationRequest,
     NodeState,
-    RequestRepair,
     Seen,
     Target,
-    WithdrawRequest,
+    UpdateHealthCheck,
     WriteConditions,
 )
 from kubewright.clusters.healthcheck.status import status_of
@@ -250,10 +250,10 @@ ABSENT = External(ObjectReference(api_version="r.io/v1", kind="FooRepair", name=
 THERE = replace(ABSENT, gone=False, found={"metadata": {"uid": "r"}})
 GOING = replace(THERE, found={"metadata": {"uid": "r", "deletionTimestamp": "2030-01-01T00:00:00Z"}})
 REQUESTS = {
-    "an unhealthy machine": (target("a", status=SICK, request=ABSENT), [RequestRepair]),
+    "an unhealthy machine": (target("a", status=SICK, request=ABSENT), [CreateRemediationRequest]),
     "one that was asked for": (target("a", status=SICK, request=THERE), []),
     "a healthy machine": (target("a", request=ABSENT), []),
-    "one that was repaired": (target("a", request=THERE), [WithdrawRequest]),
+    "one that was repaired": (target("a", request=THERE), [DeleteRemediationRequest]),
     "one whose request goes": (target("a", request=GOING), []),
     "one that may become unhealthy": (target("a", node=state("False", 1), request=THERE), []),
 }
@@ -275,7 +275,7 @@ def test_one_request_that_is_there_does_not_stop_the_others():
             template=TEMPLATE,
         )
     )
-    assert [step.machine.name for step in plan.steps if isinstance(step, RequestRepair)] == ["b"]
+    assert [step.machine.name for step in plan.steps if isinstance(step, CreateRemediationRequest)] == ["b"]
     assert written(plan) == {"a": [FAILED], "b": [FAILED], "c": [FINE]}
 
 
@@ -283,7 +283,7 @@ def test_a_check_becomes_its_clusters():
     bare = seen()
     plan = decide(replace(bare, check=structs.replace(bare.check, metadata=ObjectMeta(name="check"))))
     (step,) = plan.steps
-    assert isinstance(step, ChangeOwn)
+    assert isinstance(step, UpdateHealthCheck)
     assert step.meta.owner_references == (OWNER,)
     assert step.meta.labels == META.labels
 

@@ -277,12 +277,12 @@ IDLE = {
 
 @pytest.mark.parametrize(("meta", "cluster", "wanted"), IDLE.values(), ids=IDLE)
 def test_what_is_paused(meta, cluster, wanted):
-    assert bool(owned.idle(MachineSet(metadata=meta), cluster)) == wanted
+    assert bool(owned.paused_because(MachineSet(metadata=meta), cluster)) == wanted
 
 
 def test_a_cluster_of_another_uid_is_the_owner_again_after_a_move():
-    before = owned.belonging(ObjectMeta(), DEMO, "demo", owned=True)
+    before = owned.with_cluster_ownership(ObjectMeta(), DEMO, "demo", owned=True)
     moved = replace(DEMO, metadata=replace(DEMO.metadata, uid="other"))
-    after = owned.belonging(before, moved, "demo", owned=True)
+    after = owned.with_cluster_ownership(before, moved, "demo", owned=True)
     assert [each.uid for each in after.owner_references] == ["other"]
     assert owned.metadata_patch(after, after) == {}

@@ -28,8 +28,8 @@ from kubewright.clusters.machine.seen import (
     Claim,
     DeleteExternal,
     DeleteNode,
+    DeletionState,
     Drain,
-    Leaving,
     PatchNode,
     RemoveFinalizer,
     Seen,
@@ -356,7 +356,7 @@ UPDATES = [
 
 @pytest.mark.parametrize(("state", "patch"), [r[1:] for r in UPDATES], ids=[r[0] for r in UPDATES])
 def test_what_is_written_onto_the_machine_itself(state, patch):
-    assert wanted.update(state) == patch
+    assert wanted.machine_patch(state) == patch
 
 
 STORED = [
@@ -370,22 +370,22 @@ STORED = [
 @pytest.mark.parametrize(("bootstrap", "data"), [r[1:] for r in STORED], ids=[r[0] for r in STORED])
 def test_what_is_moved_into_a_secret(bootstrap, data):
     state = seen(machine(spec={"bootstrap": bootstrap}), bootstrap=external(BOOT_REF, **TOLD))
-    assert wanted.store_data(state) == StoreData("m-bootstrap-data", data)
+    assert wanted.data_to_store(state) == StoreData("m-bootstrap-data", data)
 
 
 def test_data_that_a_provider_wrote_in_place_of_a_name_goes_into_a_secret():
     old = external(BOOT_REF, status={"ready": True, "bootstrapData": "x"})
     state = seen(bootstrap=old)
-    assert wanted.store_data(state) == StoreData("m-bootstrap-data", "x")
-    assert wanted.update(state) == {"spec": {"bootstrap": {"dataSecretName": "m-bootstrap-data"}}}
+    assert wanted.data_to_store(state) == StoreData("m-bootstrap-data", "x")
+    assert wanted.machine_patch(state) == {"spec": {"bootstrap": {"dataSecretName": "m-bootstrap-data"}}}
     assert wanted.problem_of_bootstrap(state) == ""
     named = external(BOOT_REF, status={"ready": True, "bootstrapData": "x", "dataSecretName": "d"})
-    assert wanted.store_data(seen(bootstrap=named)) is None
+    assert wanted.data_to_store(seen(bootstrap=named)) is None
 
 
 def test_data_is_in_no_repr():
     assert "s3cr3t" not in repr(
-        wanted.store_data(seen(machine(spec={"bootstrap": Bootstrap(data="s3cr3t")})))
+        wanted.data_to_store(seen(machine(spec={"bootstrap": Bootstrap(data="s3cr3t")})))
     )
 
 
@@ -443,7 +443,7 @@ def leaving(of=None, workload=CORDONED, meta=None, spec=None, **facts):
         status={"node_ref": NODE_REF},
     )
     return seen(
-        found, workload=workload, leaving=Leaving(**{"others": 1, "deleted_at": AGO, **facts}), **gone
+        found, workload=workload, deletion=DeletionState(**{"others": 1, "deleted_at": AGO, **facts}), **gone
     )
 
 
@@ -517,11 +517,11 @@ STAGES = [
     ("also while nothing is known of it", leaving(**OVER, infrastructure=UNKNOWN), "WaitingForInfrastructureDeletion", []),
     ("then the bootstrap object is", leaving(infrastructure=GONE), "WaitingForBootstrapDeletion", [DeleteExternal]),
     ("then the Node", leaving(infrastructure=GONE, bootstrap=BOOT_GONE), "DeletingNode", [DeleteNode]),
-    ("it is tried again for a while", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, deleted_at=NOW, node_stays="no"), "DeletingNode", [DeleteNode]),
-    ("and then left", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, node_stays="no"), "DeletionCompleted", [RemoveFinalizer]),
+    ("it is tried again for a while", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, deleted_at=NOW, node_error="no"), "DeletingNode", [DeleteNode]),
+    ("and then left", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, node_error="no"), "DeletionCompleted", [RemoveFinalizer]),
     (
         "unless the Machine says for ever",
-        leaving(infrastructure=GONE, bootstrap=BOOT_GONE, node_stays="no", spec={"node_deletion_timeout": "0s"}),
+        leaving(infrastructure=GONE, bootstrap=BOOT_GONE, node_error="no", spec={"node_deletion_timeout": "0s"}),
         "DeletingNode",
         [DeleteNode],
     ),
@@ -728,7 +728,7 @@ SAID = [
     ("what is skipped says nothing", leaving(cluster=None), "DrainingSucceeded", None),
     ("the host's end is mirrored", leaving(infrastructure=INFRA_GOES), "InfrastructureReady", ("False", "Deleting", "waiting for FooMachine m to be deleted")),
     ("and kept", leaving(infrastructure=GONE), "InfrastructureReady", ("False", "Deleted", "")),
-    ("a Node that stays is told of", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, deleted_at=NOW, node_stays="refused"), "NodeHealthy", ("False", "DeletionFailed", "refused")),
+    ("a Node that stays is told of", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, deleted_at=NOW, node_error="refused"), "NodeHealthy", ("False", "DeletionFailed", "refused")),
 ]  # fmt: skip
 
 

@@ -152,7 +152,7 @@ def external(owners=(), *, labels=LABELS, contract="v1beta1", status=None, **met
 def test_to_claim_an_object_writes(found, written) -> None:
     guard = {"uid": "u", "resourceVersion": "7"}
     wanted = None if written is None else {"metadata": {**written, **guard}}
-    assert claim(found, OWNER, "demo", drop=("MachineSet",)).patch == wanted
+    assert claim(found, OWNER, "demo", former_owners=("MachineSet",)).patch == wanted
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_an_object_that_another_controls_is_left_to_it() -> None:
     refused = claim(external([other]), OWNER, "demo")
     assert refused.patch is None
     assert refused.problem == "FooMachine m is controlled by Machine other"
-    assert external([other]).controlled_by_another_than(OWNER) == "Machine other"
-    assert external([MINE]).controlled_by_another_than(OWNER) == ""
+    assert external([other]).other_controller(OWNER) == "Machine other"
+    assert external([MINE]).other_controller(OWNER) == ""
 
 
 def test_a_failure_says_where_it_comes_from_and_ends_when_the_provider_ends_it() -> None:

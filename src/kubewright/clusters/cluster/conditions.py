@@ -30,7 +30,7 @@ from kubewright.clusters.cluster.decide import kubeconfig_problem
 from kubewright.clusters.cluster.seen import CONTROL_PLANE, INFRASTRUCTURE, Seen
 from kubewright.clusters.references import fields
 from kubewright.clusters.references.external import External
-from kubewright.clusters.references.reported import Part, deleted, living
+from kubewright.clusters.references.mirroring import ObjectCondition, mirrored, mirrored_in_deletion
 
 READY_OF = (ConditionType.CONTROL_PLANE_READY, ConditionType.INFRASTRUCTURE_READY)
 """What Ready sums up, in the order of their weight among equals."""
@@ -49,10 +49,12 @@ def conditions(seen: Seen) -> tuple[Condition, ...]:
 
 def _found(seen: Seen) -> Iterator[Condition]:
     deleting = seen.cluster.metadata.deleting
-    for part, external in _parts(seen):
+    for about, external in _objects(seen):
         if external is not None:
             found = (
-                deleted(part, external) if deleting else living(part, external, seen.owner, seen.cluster.name)
+                mirrored_in_deletion(about, external)
+                if deleting
+                else mirrored(about, external, seen.owner, seen.cluster.name)
             )
             yield from () if found is None else (found,)
     if deleting:
@@ -65,16 +67,16 @@ def _found(seen: Seen) -> Iterator[Condition]:
         )
 
 
-def _parts(seen: Seen) -> Iterator[tuple[Part, External | None]]:
+def _objects(seen: Seen) -> Iterator[tuple[ObjectCondition, External | None]]:
     """What providers are responsible for, and their objects."""
     status, failed = seen.cluster.status, seen.failed
-    infrastructure = Part(
+    infrastructure = ObjectCondition(
         ConditionType.INFRASTRUCTURE_READY,
         Reason.WAITING_FOR_INFRASTRUCTURE,
         bool(status.infrastructure_ready),
         failed.get(INFRASTRUCTURE, ""),
     )
-    control_plane = Part(
+    control_plane = ObjectCondition(
         ConditionType.CONTROL_PLANE_READY,
         Reason.WAITING_FOR_CONTROL_PLANE,
         bool(status.control_plane_ready),

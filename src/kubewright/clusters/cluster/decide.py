@@ -58,7 +58,7 @@ def _copy_endpoint(seen: Seen) -> Plan[Step] | None:
         return None
     infrastructure = seen.infrastructure if seen.infrastructure and seen.infrastructure.ready else None
     for external in (infrastructure, seen.control_plane):
-        if external is None or external.paused or external.controlled_by_another_than(seen.owner):
+        if external is None or external.paused or external.other_controller(seen.owner):
             continue
         if (found := endpoint_of(external)) is not None:
             return Plan((SetEndpoint(found),), AT_ONCE, f"{external} says that the API server is at {found}")

@@ -1,8 +1,8 @@
-"""The end of a Cluster: what it has is deleted in order, and it goes last. Pure.
+"""How a Cluster is deleted: what belongs to it in a fixed order, and its finalizer last. Pure.
 
 Theory.      Its machines, and what makes machines, are deleted first, then its control plane, then its
-             infrastructure: each of them needs what comes after it. A stage waits until nothing of the one
-             before is left; the watches of what is waited for bring the next look, no timer does.
+             infrastructure: each of them needs what comes after it. A stage begins when nothing of the one
+             before is left; the watches of what is waited for enqueue the Cluster, no timer does.
 Invariants.  What another owner controls is not deleted. What could not be looked at counts as there.
              Machines of the control plane are its provider's while there is a reference to one.
 Source.      capi.md §6.4; appendix F: the reasons are those of HEAD, the order is v1.7.1's.
@@ -60,7 +60,7 @@ def stage(seen: Seen) -> Stage:
 
 def is_over(external: External, seen: Seen) -> bool:
     """Nothing of the Cluster's is left under a reference."""
-    return external.gone or bool(external.controlled_by_another_than(seen.owner))
+    return external.gone or bool(external.other_controller(seen.owner))
 
 
 def _children(seen: Seen) -> Stage | None:

@@ -2,8 +2,8 @@
 
 Theory.      With the key of the cluster's certificate authority (Secret ``<cluster>-ca``) the controller
              signs a certificate for an administrator; by it controllers and users reach the cluster. It is
-             good for a year, and is made anew when half of its life is over, or authority or endpoint are
-             others.
+             good for a year, and is made anew when half of its life is over, and when the authority or the
+             endpoint changes.
 Invariants.  A Secret that the Cluster does not own is a user's or a provider's, and is never written.
 Source.      capi.md §6.3.
 Called by    ``decide``. ``signing`` reads and makes the Secrets.
@@ -23,19 +23,19 @@ class Authority:
 
     ``certificate`` and ``key``  PEM
     ``problem``  why it cannot sign, as the end of a sentence about its Secret; empty if it can
-    ``until``    when it expires
+    ``not_after``  when it expires
     """
 
     certificate: bytes
     key: bytes = field(default=b"", repr=False)
     problem: str = ""
-    until: datetime | None = None
+    not_after: datetime | None = None
 
     def cannot_sign(self, now: datetime) -> str:
         """Why it cannot sign now; empty if it can."""
-        if self.problem or self.until is None or now < self.until:
+        if self.problem or self.not_after is None or now < self.not_after:
             return self.problem
-        return f"has a certificate that expired on {rfc3339(self.until)}"
+        return f"has a certificate that expired on {rfc3339(self.not_after)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ class Kubeconfig:
     ``owners``     of the Secret
     ``server``     URL; empty if the content cannot be read
     ``authority``  the certificate that it trusts (PEM)
-    ``since``      from when the client's certificate is valid, and ``until``; None if there is none
+    ``not_before``, ``not_after``  of the client's certificate; None if there is none
     """
 
     metadata: ObjectMeta
     server: str = ""
     authority: bytes = b""
-    since: datetime | None = None
-    until: datetime | None = None
+    not_before: datetime | None = None
+    not_after: datetime | None = None
 
     def owned_by(self, owner: OwnerReference) -> bool:
         """Whether the Cluster is an owner of the Secret, so that it is ours to keep."""
@@ -63,14 +63,14 @@ class Kubeconfig:
 def renewal(
     found: Kubeconfig, authority: Authority, endpoint: ApiEndpoint, now: datetime
 ) -> tuple[str, timedelta | None]:
-    """Why a kubeconfig of ours is to be made anew, and in how long it will be; one of the two is empty."""
-    if found.since is None or found.until is None:
+    """Why a kubeconfig of ours is to be made anew now, or in how long it will be."""
+    if found.not_before is None or found.not_after is None:
         return "the kubeconfig cannot be read", None
     if found.server != url(endpoint):
         return f"the API server is at {endpoint} now", None
     if found.authority.strip() != authority.certificate.strip():
         return "the cluster has another certificate authority now", None
-    half = found.since + (found.until - found.since) / 2
+    half = found.not_before + (found.not_after - found.not_before) / 2
     return ("half of the kubeconfig's life is over", None) if half <= now else ("", half - now)
 
 

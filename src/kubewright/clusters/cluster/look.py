@@ -29,9 +29,9 @@ from kubewright.clusters.cluster.seen import Child, Seen
 from kubewright.clusters.cluster.signing import read_authority, read_kubeconfig
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
-    BY_FIRST_NODES,
+    BY_CONTROL_PLANE_NODES,
     index_by_cluster,
-    index_nodes_of_control_planes,
+    index_control_plane_nodes,
 )
 from kubewright.clusters.references.external import External, look_up
 from kubewright.kube.client import Client
@@ -55,7 +55,7 @@ class Looker:
         self.secrets = informers.get(SECRET_METADATA, labels=names.CLUSTER_NAME_LABEL)
         for informer in self.children.values():
             index_by_cluster(informer)
-        index_nodes_of_control_planes(self.children[MACHINE])
+        index_control_plane_nodes(self.children[MACHINE])
         self._client = client
         self._clock = client.clock
         self._references = references
@@ -119,7 +119,7 @@ class Looker:
                 )
 
     def _nodes(self, key: Key) -> Iterable[Key]:
-        return self.children[MACHINE].keys_by(BY_FIRST_NODES, str(key))
+        return self.children[MACHINE].keys_by(BY_CONTROL_PLANE_NODES, str(key))
 
     async def _kubeconfig(self, key: Key) -> Kubeconfig | None:
         """The Secret with the kubeconfig, read once in each of its versions."""

@@ -1,7 +1,7 @@
-"""What the objects of a Cluster's providers say that other objects of providers do not. Pure.
+"""What only a Cluster reads from its infrastructure and control plane: endpoint and failure domains. Pure.
 
-Invariants.  What cannot be read counts as absent: it is another program's mistake, and our user is told
-             what is waited for.
+Invariants.  A value of a wrong type counts as absent: a provider wrote it, and a condition of the Cluster
+             says what is waited for.
 Source.      capi.md §3.2; seed S2-13 (``status.apiEndpoints``, where v1alpha2 had the endpoint).
 Called by    ``decide``, ``status``.
 """
@@ -17,10 +17,10 @@ from kubewright.clusters.references.external import External
 
 
 def readable(external: External, owner: OwnerReference) -> bool:
-    """Whether what an object says counts: it is there, is neither paused nor being deleted, and is no other
-    owner's."""
+    """Whether the status of an object is used: it exists, is neither paused nor being deleted, and no other
+    owner controls it."""
     there = external.found is not None and not external.paused and not external.deleting
-    return there and not external.controlled_by_another_than(owner)
+    return there and not external.other_controller(owner)
 
 
 def endpoint_of(external: External) -> ApiEndpoint | None:

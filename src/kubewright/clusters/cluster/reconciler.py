@@ -46,9 +46,9 @@ class Clusters:
     def __init__(self, environment: Environment, looker: Looker) -> None:
         client = environment.control.client
         self._looker = looker
-        self._teller = environment.recorder.of(CLUSTER_COMPONENT)
+        self._recorder = environment.recorder.of(CLUSTER_COMPONENT)
         self._actor = Actor(client)
-        self.reports = Reports(client, CLUSTER, self._teller)
+        self.reports = Reports(client, CLUSTER, self._recorder)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -68,7 +68,7 @@ class Clusters:
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         outcome = await self._actor.perform(seen, plan)
         if outcome.gone:
-            self._teller.event(cluster, EventReason.DELETED, f"Cluster {cluster.name} has been deleted")
+            self._recorder.event(cluster, EventReason.DELETED, f"Cluster {cluster.name} has been deleted")
             return Result.done()
         if plan.ends_the_pass and not outcome.errors:
             return Result.later(plan.wake)
@@ -90,7 +90,7 @@ class Clusters:
         status = status_of(seen)
         written, again = await self.reports.write(cluster, cluster.status, status)
         for event in events_of(cluster.status, status, cluster.name) if written else ():
-            self._teller.event(cluster, event.reason, event.message, warning=event.warning)
+            self._recorder.event(cluster, event.reason, event.message, warning=event.warning)
         return again.sooner(Result.later(delays.UNHEARD)) if problem else again
 
 
@@ -108,7 +108,7 @@ def wire(environment: Environment, references: References) -> Controller:
     def of_child(change: Change[Any]) -> Iterable[Key]:
         """The Cluster that is being deleted, when a child of it is gone, has come or has become its own."""
         key = Key(change.key.namespace, _cluster_name(change))
-        return (key,) if deleting(key) and _matters_to_the_end(change) else ()
+        return (key,) if deleting(key) and _matters_to_deletion(change) else ()
 
     def of_machine(change: Change[Machine]) -> Iterable[Key]:
         """The same, and the Cluster of a machine of a control plane that became a Node."""
@@ -131,7 +131,7 @@ def _cluster_name(change: Change[Any]) -> str:
     return child.spec.cluster_name if child is not None else ""
 
 
-def _matters_to_the_end(change: Change[Any]) -> bool:
+def _matters_to_deletion(change: Change[Any]) -> bool:
     """Whether a child of a Cluster that is being deleted is gone, or must be deleted too."""
     return change.new is None or not (change.new.deleting or status_alone(change))
 

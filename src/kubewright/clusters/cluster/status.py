@@ -69,7 +69,7 @@ def _failure(seen: Seen) -> tuple[str, str]:
     """The failure that a provider reports, the control plane's before the infrastructure's."""
     there = [each for each in (seen.control_plane, seen.infrastructure) if each is not None]
     for external in there:
-        if any(external.failure) and not external.controlled_by_another_than(seen.owner):
+        if any(external.failure) and not external.other_controller(seen.owner):
             return external.failure
     if all(readable(each, seen.owner) for each in there):
         return "", ""

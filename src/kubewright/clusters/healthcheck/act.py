@@ -18,11 +18,11 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.clusters import owned
 from kubewright.clusters.healthcheck.seen import (
-    ChangeOwn,
-    RequestRepair,
+    CreateRemediationRequest,
+    DeleteRemediationRequest,
     Seen,
     Step,
-    WithdrawRequest,
+    UpdateHealthCheck,
     WriteConditions,
 )
 from kubewright.clusters.references.cloning import cloned
@@ -48,9 +48,9 @@ class Outcome:
 class Actor:
     """Performs plans of health checks."""
 
-    def __init__(self, client: Client, teller: EventRecorder) -> None:
+    def __init__(self, client: Client, recorder: EventRecorder) -> None:
         self._client = client
-        self._teller = teller
+        self._recorder = recorder
 
     async def perform(self, seen: Seen, plan: Plan[Step]) -> Outcome:
         """All steps, beside each other."""
@@ -58,11 +58,15 @@ class Actor:
 
         async def attempt(step: Step) -> KubewrightError | None:
             error = await error_of(self._step(seen, step))
-            if isinstance(step, RequestRepair) and error is not None and not isinstance(error, _STALE):
+            if (
+                isinstance(step, CreateRemediationRequest)
+                and error is not None
+                and not isinstance(error, _STALE)
+            ):
                 outcome.failed[step.machine.name] = str(error)
             if isinstance(step, WriteConditions) and step.unhealthy and error is None:
                 said = f"Machine {step.machine.name} has been marked as unhealthy"
-                self._teller.event(step.machine, EventReason.MARKED_UNHEALTHY, said)
+                self._recorder.event(step.machine, EventReason.MARKED_UNHEALTHY, said)
             return error
 
         outcome.errors = await run_parallel(plan.steps, attempt)
@@ -70,17 +74,17 @@ class Actor:
 
     async def _step(self, seen: Seen, step: Step) -> None:
         match step:
-            case ChangeOwn(meta):
+            case UpdateHealthCheck(meta):
                 body = owned.metadata_patch(seen.check.metadata, meta)
                 await self._client.patch(MACHINE_HEALTH_CHECK, key_of(seen.check), body)
             case WriteConditions(machine, conditions):
                 body = onto({"status": {"conditions": to_builtins(conditions)}}, machine.metadata)
                 await self._client.patch(MACHINE, key_of(machine), body, subresource="status")
-            case RequestRepair(machine):
-                assert seen.template is not None, "without a template nothing is requested"
+            case CreateRemediationRequest(machine):
+                assert seen.template is not None, "no step asks for a request without a template"
                 kind, request = cloned(seen.template, _metadata(machine))
                 await self._client.create(kind, request)
-            case WithdrawRequest(machine, request):
+            case DeleteRemediationRequest(machine, request):
                 assert request.kind is not None, "what was found has a kind"
                 await self._client.delete(request.kind, Key(machine.namespace, machine.name), uid=request.uid)
             case _:
@@ -88,7 +92,7 @@ class Actor:
 
 
 def _metadata(machine: Machine) -> ObjectMeta:
-    """The name, the owner and the label of a request to repair a machine."""
+    """The name, owner and label of the remediation request of a machine."""
     owner = OwnerReference(
         api_version=API_VERSION, kind=MACHINE.resource.kind, name=machine.name, uid=machine.metadata.uid
     )

@@ -1,8 +1,8 @@
 """Decide what a health check writes: how many machines may be replaced, and what each machine is told. Pure.
 
-Theory.      A health check replaces nothing itself. It tells the owner of an unhealthy machine to do so,
-             by a condition of the machine, or it asks another controller to repair it, by an object made
-             from a template. It does neither while too many machines are unhealthy: then the fault is
+Theory.      A health check replaces nothing itself. It tells the owner of an unhealthy machine to do so, by a
+             condition of the machine; or it creates an external remediation request from a template, for
+             another controller. It does neither while too many machines are unhealthy: then the fault is
              more likely elsewhere.
 Invariants.  Every machine is looked at in every pass, whatever became of the others. A remediation that
              has begun is its owner's business. What is paused is not written. A machine that is healthy
@@ -25,12 +25,12 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Plan, in_seconds, soonest
 from kubewright.clusters import owned
 from kubewright.clusters.healthcheck.seen import (
-    ChangeOwn,
-    RequestRepair,
+    CreateRemediationRequest,
+    DeleteRemediationRequest,
     Seen,
     Step,
     Target,
-    WithdrawRequest,
+    UpdateHealthCheck,
     WriteConditions,
 )
 from kubewright.clusters.healthcheck.verdict import Health, Verdict, verdict
@@ -108,7 +108,7 @@ def _range(text: str) -> tuple[int, int]:
 def decide(seen: Seen) -> Plan[Step]:
     """The plan for one pass."""
     judged = Judged(seen)
-    steps: list[Step] = [*_belong(seen)]
+    steps: list[Step] = [*_set_cluster_owner(seen)]
     for target, found in judged.verdicts:
         steps += _for(judged, target, found)
     wake = soonest(*(each.seconds for _, each in judged.verdicts))
@@ -117,11 +117,11 @@ def decide(seen: Seen) -> Plan[Step]:
     return Plan(tuple(steps), in_seconds(wake) if wake is not None else None, because)
 
 
-def _belong(seen: Seen) -> Iterator[Step]:
+def _set_cluster_owner(seen: Seen) -> Iterator[Step]:
     before = seen.check.metadata
-    after = owned.belonging(before, seen.cluster, seen.check.spec.cluster_name, owned=True)
+    after = owned.with_cluster_ownership(before, seen.cluster, seen.check.spec.cluster_name, owned=True)
     if after != before:
-        yield ChangeOwn(after)
+        yield UpdateHealthCheck(after)
 
 
 def _for(judged: Judged, target: Target, found: Verdict) -> Iterator[Step]:
@@ -139,7 +139,7 @@ def _for(judged: Judged, target: Target, found: Verdict) -> Iterator[Step]:
 
 
 def _request(seen: Seen, target: Target, *, marked: bool, unhealthy: bool) -> Iterator[Step]:
-    """Ask for the repair of an unhealthy machine once; withdraw that when it is healthy."""
+    """Create the remediation request of an unhealthy machine once; delete it when the machine is healthy."""
     request, template = target.request, seen.template
     if (
         marked
@@ -148,9 +148,9 @@ def _request(seen: Seen, target: Target, *, marked: bool, unhealthy: bool) -> It
         and template is not None
         and template.found is not None
     ):
-        yield RequestRepair(target.machine)
+        yield CreateRemediationRequest(target.machine)
     elif not unhealthy and request is not None and request.found is not None and not request.deleting:
-        yield WithdrawRequest(target.machine, request)
+        yield DeleteRemediationRequest(target.machine, request)
 
 
 def _conditions(seen: Seen, machine: Machine, found: Verdict, *, marked: bool) -> tuple[Condition, ...]:

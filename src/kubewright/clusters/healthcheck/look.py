@@ -126,7 +126,7 @@ class Looker:
         return NodeState(states)
 
     def _request(self, check: MachineHealthCheck, machine: Machine, ref: ObjectReference) -> External:
-        """The request to repair a machine: it has the machine's name."""
+        """The remediation request of a machine, which has the machine's name."""
         wanted = ObjectReference(
             api_version=ref.api_version, kind=ref.kind.removesuffix(TEMPLATE), name=machine.name
         )

@@ -45,10 +45,10 @@ class HealthChecks:
     def __init__(self, environment: Environment, looker: Looker) -> None:
         client = environment.control.client
         self._looker = looker
-        teller = environment.recorder.of(MACHINE_HEALTH_CHECK_COMPONENT)
-        self._actor = Actor(client, teller)
-        self.reports = Reports(client, MACHINE_HEALTH_CHECK, teller)
-        self._teller = teller
+        recorder = environment.recorder.of(MACHINE_HEALTH_CHECK_COMPONENT)
+        self._actor = Actor(client, recorder)
+        self.reports = Reports(client, MACHINE_HEALTH_CHECK, recorder)
+        self._recorder = recorder
         self._waiting: dict[Key, frozenset[str]] = {}
         """The machines of a check whose Nodes are in a bad state, as events have told."""
 
@@ -65,12 +65,12 @@ class HealthChecks:
             self._waiting.pop(key, None)
             return Result.done()
         seen = self._looker.look(found)
-        if found.metadata.deleting or owned.idle(found, seen.cluster):
+        if found.metadata.deleting or owned.paused_because(found, seen.cluster):
             return Result.done()
         if problem := summary(validate_health_check(seen.check)):
             self.reports.report_problem(found, INVALID, problem)
             return Result.done()
-        self._tell(key, Judged(seen))
+        self._send_events(key, Judged(seen))
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         outcome = await self._actor.perform(seen, plan)
@@ -79,15 +79,15 @@ class HealthChecks:
             raise ExceptionGroup(f"MachineHealthCheck {key}", outcome.errors)
         return result
 
-    def _tell(self, key: Key, judged: Judged) -> None:
-        """Tell of machines of which a limit runs, once for each time that it begins."""
+    def _send_events(self, key: Key, judged: Judged) -> None:
+        """Send an event about each machine whose Node is in an unhealthy condition since the last pass."""
         waiting = judged.waiting
         told = self._waiting.get(key, frozenset())
         self._waiting[key] = frozenset(each.metadata.uid for each in waiting)
         for machine in waiting:
             if machine.metadata.uid not in told:
                 said = f"Machine {machine.name} has an unhealthy Node"
-                self._teller.event(machine, EventReason.DETECTED_UNHEALTHY, said)
+                self._recorder.event(machine, EventReason.DETECTED_UNHEALTHY, said)
 
     async def _report(self, key: Key, failed: dict[str, str]) -> Result:
         """Write the status, and send an event when nothing may be replaced; returns when to look again."""

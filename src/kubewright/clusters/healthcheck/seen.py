@@ -28,7 +28,7 @@ class Target:
     ``reachable``  the Nodes of the cluster can be seen
     ``since``      when it was made, or later its cluster was able to take it in, or later yet it could be
                    reached again, in seconds since the epoch
-    ``request``    the request to repair it, where there is a template of those
+    ``request``    its external remediation request; None: the check has no template of them
     """
 
     machine: Machine
@@ -55,15 +55,15 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeOwn:
-    """Write labels and owners of the health check itself."""
+class UpdateHealthCheck:
+    """Write the labels and owners of the health check."""
 
     meta: ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
 class WriteConditions:
-    """Write these conditions onto a machine, in the version that was read. ``unhealthy``: tell of it."""
+    """Write these conditions onto a machine, in the version that was read. ``unhealthy``: send an event."""
 
     machine: Machine
     conditions: tuple[Condition, ...]
@@ -71,18 +71,18 @@ class WriteConditions:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestRepair:
-    """Make a request to repair a machine from the template."""
+class CreateRemediationRequest:
+    """Create the external remediation request of a machine from the template."""
 
     machine: Machine
 
 
 @dataclass(frozen=True, slots=True)
-class WithdrawRequest:
-    """Delete the request to repair a machine that is healthy again."""
+class DeleteRemediationRequest:
+    """Delete the external remediation request of a machine that is healthy again."""
 
     machine: Machine
     request: External
 
 
-Step = ChangeOwn | WriteConditions | RequestRepair | WithdrawRequest
+Step = UpdateHealthCheck | WriteConditions | CreateRemediationRequest | DeleteRemediationRequest

@@ -1,10 +1,10 @@
-"""The health of one machine, in the eyes of a health check. Pure.
+"""Whether one machine is healthy, as its health check judges it. Pure.
 
-Theory.      Of several tests the first that says something decides. What a user asks for and what a
-             provider reports counts at once; a Node that does not come, or is in a bad state, counts when
-             it has lasted. While the cluster itself cannot take machines in, none is blamed for it.
-Invariants.  What cannot be seen is never held against a machine: without a connection to its cluster,
-             neither a missing Node nor a state of one counts.
+Theory.      The tests are asked in order, and the first that gives a verdict decides. A user's annotation and
+             a failure that a provider reports make a machine unhealthy at once; a Node that does not appear,
+             or has an unhealthy condition, when its time-out is over. While no machine can join the cluster,
+             none is unhealthy because of that.
+Invariants.  Without a session with its cluster no machine becomes unhealthy because of its Node.
 Source       capi.md §8, step 3, with what is recommended there.
 Called by    ``decide`` and ``status``.
 """
@@ -45,7 +45,7 @@ Test = Callable[[Seen, Target], Verdict | None]
 
 
 def verdict(seen: Seen, target: Target) -> Verdict:
-    """The first thing that is to say about a machine."""
+    """The verdict of the first test that gives one; healthy, if none does."""
     for test in TESTS:
         if (found := test(seen, target)) is not None:
             return found
@@ -81,7 +81,7 @@ def _cluster_not_ready(seen: Seen, target: Target) -> Verdict | None:
 
 
 def _has(seen: Seen, condition: ConditionType) -> bool:
-    """The cluster says so."""
+    """Whether the Cluster has this condition with status True."""
     return seen.cluster is not None and is_condition_true(seen.cluster.status.conditions, condition)
 
 

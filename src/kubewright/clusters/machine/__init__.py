@@ -1,12 +1,12 @@
-"""One Machine of Cluster API: bootstrap data, infrastructure, Node, and the end of all three.
+"""One Machine of Cluster API: bootstrap data, infrastructure, Node, and their deletion.
 
 Reading order
     seen        what a pass sees, and the steps that it may take
-    wanted      what the Machine itself should say: label, finalizer, owner, what providers told
-    node        the Node: which it is, whether it is well, what it should carry
-    deletion    the order of a deletion, and what it skips
+    wanted      metadata and spec of the Machine: label, finalizer, owner, what providers report
+    node        the Node: whether it is healthy, which labels, annotations and taints it should have
+    deletion    the stages of a deletion, and when they are skipped; ``drainrules`` which pods are drained
     decide      the plan of a pass
     conditions  what the status says; ``status`` has the phase and the rest
-    look, act   reading and writing
+    look, act   reading and writing; ``caches`` has the indexes, ``calls`` limits calls to workload clusters
     reconciler  one pass; what wakes a Machine
 """

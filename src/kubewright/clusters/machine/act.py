@@ -4,7 +4,7 @@ Theory.      Steps run in order. One that changes the Machine itself ends the pa
              others rest on it; what any other could not do is kept, shown by the status, and raised at the
              end. That an object changed or went meanwhile is not shown: the cache will bring it.
 Invariants.  A write onto what was read names its version or uid, a deletion its uid. A workload cluster holds
-             a worker for ``remote.CALL_SECONDS`` at most. Bootstrap data is in no message.
+             a worker for ``calls.CALL_SECONDS`` at most. Bootstrap data is in no message.
 Called by    ``reconciler``.
 """
 
@@ -20,8 +20,8 @@ from kubewright.api.kinds import dynamic
 from kubewright.api.meta import without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
+from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
 from kubewright.clusters.machine.look import Looker
-from kubewright.clusters.machine.remote import Remote, Slow
 from kubewright.clusters.machine.seen import (
     ITSELF,
     Claim,
@@ -44,8 +44,9 @@ from kubewright.runtime.sessions.session import Lookup, NotConnected
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
 from kubewright.wire.gvk import Key
 
-PASSING = (NotFound, Conflict, NotConnected, Slow)
-"""What soon shows by itself: an object is no longer as it was seen, or its cluster is not reached."""
+TRANSIENT = (NotFound, Conflict, NotConnected, ClusterBusy)
+"""Errors that no condition shows: the caches will soon show that an object is another one now, or that its
+cluster is not reached."""
 
 FORMAT = b"cloud-config"
 """The format of data that stood in a Machine: v1alpha2 had no other."""
@@ -63,10 +64,10 @@ class Outcome:
 class Actor:
     """Performs plans of Machines."""
 
-    def __init__(self, client: Client, workloads: Lookup, remote: Remote, looker: Looker) -> None:
+    def __init__(self, client: Client, workloads: Lookup, calls: WorkloadCalls, looker: Looker) -> None:
         self._client = client
         self._workloads = workloads
-        self._remote = remote
+        self._calls = calls
         self._looker = looker
 
     async def perform(self, seen: Seen, plan: Plan[Step]) -> Outcome:
@@ -75,12 +76,12 @@ class Actor:
         for step in plan.steps:
             error = await error_of(self._step(seen, step))
             if isinstance(step, DeleteNode):
-                self._looker.notes(seen.machine.metadata.uid).node_stays = "" if error is None else str(error)
+                self._looker.notes(seen.machine.metadata.uid).node_error = "" if error is None else str(error)
             if error is None:
                 continue
             outcome.errors.append(error)
             about, doing = _words(step)
-            if not isinstance(error, PASSING):
+            if not isinstance(error, TRANSIENT):
                 outcome.failed[about] = f"could not {doing}: {_said(step, error)}"
             if about == ITSELF:
                 break
@@ -95,7 +96,7 @@ class Actor:
                 await self._on_external(seen, step)
             case PatchNode() | Drain() | DeleteNode():
                 client = self._workloads.get(seen.cluster_key).client
-                async with self._remote.calling(seen.cluster_key):
+                async with self._calls.to(seen.cluster_key):
                     await self._on_node(seen, step, client)
             case _:
                 assert_never(step)

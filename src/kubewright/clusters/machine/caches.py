@@ -1,7 +1,7 @@
-"""The caches of the management cluster that Machines are decided by, with their indexes.
+"""The caches of the management cluster that the controller of Machines reads, with their indexes.
 
-Theory.      Each question about the siblings of a machine is answered by an index: which machines belong to a
-             cluster, have a providerID, or make up a control plane.
+Theory.      An index answers each question about other machines: which belong to a cluster, have a
+             providerID, or are of a control plane.
 Called by    ``look``, ``reconciler``.
 """
 
@@ -23,7 +23,7 @@ LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class Caches:
-    """The informers, and what they know of a machine's siblings."""
+    """The informers, and questions about the machines in them."""
 
     def __init__(self, informers: Informers) -> None:
         self.machines = informers.get(MACHINE)
@@ -44,13 +44,13 @@ class Caches:
         """The machines of a cluster with this providerID."""
         return self.machines.keys_by(BY_PROVIDER_ID, f"{cluster} {provider_id}")
 
-    def active_control_planes(self, cluster: Key) -> int:
+    def active_control_plane_machines(self, cluster: Key) -> int:
         """How many machines of a cluster's control plane are not being deleted."""
         return self.machines.count_by(BY_CONTROL_PLANE, str(cluster))
 
-    def first_with(self, machine: Machine) -> str:
-        """The other machine to which this one's providerID belongs: one that became a Node already, else the
-        one that was made first. Empty: it is this machine's own."""
+    def provider_id_taken_by(self, machine: Machine) -> str:
+        """Another machine that has this one's providerID and precedence: the one that has a Node, else the
+        oldest. Empty: this machine is the only one, or has precedence."""
         if not machine.spec.provider_id:
             return ""
         same = self.machines.by(BY_PROVIDER_ID, f"{cluster_of(machine)} {machine.spec.provider_id}")

@@ -33,7 +33,7 @@ from kubewright.clusters.machine import deletion, wanted
 from kubewright.clusters.machine.node import health
 from kubewright.clusters.machine.seen import BOOTSTRAP, INFRASTRUCTURE, ITSELF, NODE, Seen
 from kubewright.clusters.references.external import External
-from kubewright.clusters.references.reported import Part, deleted, living
+from kubewright.clusters.references.mirroring import ObjectCondition, mirrored, mirrored_in_deletion
 
 STEPS = (ConditionType.INFRASTRUCTURE_READY, ConditionType.BOOTSTRAP_READY)
 READY_OF = (
@@ -67,17 +67,17 @@ def _of_life(seen: Seen) -> Iterator[Condition]:
 
 def _bootstrap(seen: Seen) -> Condition | None:
     kind, bootstrap = ConditionType.BOOTSTRAP_READY, seen.machine.spec.bootstrap
-    part = _bootstrap_part(seen)
-    if bootstrap.data_secret_name is not None and not part.failed:
+    about = _about_bootstrap(seen)
+    if bootstrap.data_secret_name is not None and not about.failed:
         return true_condition(kind)
     if wrong := wanted.problem_of_bootstrap(seen):
         return false_condition(kind, Reason.WAITING_FOR_DATA_SECRET, ERROR, wrong)
     if seen.bootstrap is not None:
-        return _living(seen, part, seen.bootstrap)
+        return _mirrored(seen, about, seen.bootstrap)
     waits = (
         "waiting for spec.bootstrap.dataSecretName: there is no spec.bootstrap.configRef that would bring it"
     )
-    return false_condition(kind, Reason.WAITING_FOR_DATA_SECRET, INFO, part.failed or waits)
+    return false_condition(kind, Reason.WAITING_FOR_DATA_SECRET, INFO, about.failed or waits)
 
 
 def _infrastructure(seen: Seen) -> Condition | None:
@@ -87,23 +87,23 @@ def _infrastructure(seen: Seen) -> Condition | None:
         return false_condition(kind, Reason.WAITING_FOR_INFRASTRUCTURE, INFO, said)
     if wrong := wanted.problem_of_infrastructure(seen):
         return false_condition(kind, Reason.WAITING_FOR_INFRASTRUCTURE, ERROR, wrong)
-    return _living(seen, _infrastructure_part(seen), seen.infrastructure)
+    return _mirrored(seen, _about_infrastructure(seen), seen.infrastructure)
 
 
-def _living(seen: Seen, part: Part, external: External) -> Condition | None:
-    drop = wanted.former_owners(seen)
-    return living(part, external, seen.owner, seen.machine.spec.cluster_name, drop=drop)
+def _mirrored(seen: Seen, about: ObjectCondition, external: External) -> Condition | None:
+    former = wanted.former_owners(seen)
+    return mirrored(about, external, seen.owner, seen.machine.spec.cluster_name, former_owners=former)
 
 
-def _bootstrap_part(seen: Seen) -> Part:
+def _about_bootstrap(seen: Seen) -> ObjectCondition:
     failed = seen.failed.get(BOOTSTRAP) or seen.failed.get(ITSELF, "")
-    return Part(ConditionType.BOOTSTRAP_READY, Reason.WAITING_FOR_DATA_SECRET, failed=failed)
+    return ObjectCondition(ConditionType.BOOTSTRAP_READY, Reason.WAITING_FOR_DATA_SECRET, failed=failed)
 
 
-def _infrastructure_part(seen: Seen) -> Part:
+def _about_infrastructure(seen: Seen) -> ObjectCondition:
     ready = bool(seen.machine.status.infrastructure_ready)
     waiting, failed = Reason.WAITING_FOR_INFRASTRUCTURE, seen.failed.get(INFRASTRUCTURE, "")
-    return Part(ConditionType.INFRASTRUCTURE_READY, waiting, ready, failed)
+    return ObjectCondition(ConditionType.INFRASTRUCTURE_READY, waiting, ready, failed)
 
 
 def _node(seen: Seen) -> Condition | None:
@@ -146,25 +146,25 @@ def _unseen_node(seen: Seen) -> Condition | None:
 
 def _of_deletion(seen: Seen) -> Iterator[Condition]:
     stage = deletion.stage(seen)
-    wrong = "; ".join(each for each in (*seen.failed.values(), seen.leaving.node_stays) if each)
+    wrong = "; ".join(each for each in (*seen.failed.values(), seen.deletion.node_error) if each)
     told = f"{stage.plan.because}; {wrong}" if wrong else stage.plan.because
     yield Condition(type=ConditionType.DELETING, status=TRUE, reason=stage.reason, message=told)
     yield from _stages(seen, stage, told)
     reached = deletion.REASONS.index(stage.reason)
     if reached < deletion.REASONS.index(Reason.WAITING_FOR_INFRASTRUCTURE_DELETION):
         return
-    failed = seen.failed.get(NODE) or seen.leaving.node_stays
+    failed = seen.failed.get(NODE) or seen.deletion.node_error
     node = ConditionType.NODE_HEALTHY
     yield (
         false_condition(node, Reason.DELETION_FAILED, WARNING, failed)
         if failed
         else false_condition(node, Reason.DELETING, INFO)
     )
-    for part, external in (
-        (_infrastructure_part(seen), seen.infrastructure),
-        (_bootstrap_part(seen), seen.bootstrap),
+    for about, external in (
+        (_about_infrastructure(seen), seen.infrastructure),
+        (_about_bootstrap(seen), seen.bootstrap),
     ):
-        found = deleted(part, external) if external is not None else None
+        found = mirrored_in_deletion(about, external) if external is not None else None
         if found is not None:
             yield found
 
@@ -192,7 +192,7 @@ def _hook(kind: ConditionType) -> Condition:
 
 
 def _draining(seen: Seen) -> Condition:
-    plan = seen.leaving.drain
+    plan = seen.deletion.drain
     stuck = plan is not None and plan.failed
     reason, severity = (Reason.DRAINING_FAILED, WARNING) if stuck else (Reason.DRAINING, INFO)
     return false_condition(ConditionType.DRAINING_SUCCEEDED, reason, severity)

@@ -37,10 +37,10 @@ def decide(seen: Seen) -> Plan[Step]:
 
 def _in_order(seen: Seen) -> Plan[Step] | None:
     """Bring the Machine itself in order."""
-    patch = wanted.update(seen)
+    patch = wanted.machine_patch(seen)
     if not patch:
         return None
-    data = wanted.store_data(seen)
+    data = wanted.data_to_store(seen)
     steps = (UpdateMachine(patch),) if data is None else (data, UpdateMachine(patch))
     return Plan(steps, because=f"the machine lacks {' and '.join(sorted(_touched(patch)))}")
 
@@ -52,11 +52,11 @@ def _touched(patch: dict[str, dict[str, object]]) -> Iterator[str]:
 
 def _claimed(seen: Seen) -> Plan[Step] | None:
     """Become the controller of what the references name."""
-    drop = wanted.former_owners(seen)
+    former = wanted.former_owners(seen)
     steps: list[Claim] = []
     for about, external in ((BOOTSTRAP, seen.bootstrap), (INFRASTRUCTURE, seen.infrastructure)):
         if external is not None:
-            found = claim(external, seen.owner, seen.machine.spec.cluster_name, drop=drop)
+            found = claim(external, seen.owner, seen.machine.spec.cluster_name, former_owners=former)
             if found.patch is not None:
                 steps.append(Claim(about, external, found.patch))
     if not steps:

@@ -89,12 +89,12 @@ def skip(seen: Seen) -> str:
 
 
 def _control_plane_ends(seen: Seen) -> bool:
-    external = seen.leaving.control_plane
+    external = seen.deletion.control_plane
     return external is not None and (external.deleting or external.gone)
 
 
 def _managed_elsewhere(seen: Seen) -> bool:
-    external = seen.leaving.control_plane
+    external = seen.deletion.control_plane
     return external is not None and external.flag(fields.EXTERNALLY_MANAGED)
 
 
@@ -110,15 +110,15 @@ SKIPS: tuple[Skip, ...] = (
     (False, lambda seen: bool(seen.workload.taken_by), "its Node is another Machine's"),
     (True, _managed_elsewhere, "its control plane is managed elsewhere"),
     (False, _control_plane_ends, "its control plane is being deleted"),
-    (False, lambda seen: seen.leaving.others == 0, "no other machine of the control plane is left"),
+    (False, lambda seen: seen.deletion.others == 0, "no other machine of the control plane is left"),
 )  # fmt: skip
 """Rules in order, of which the first that applies counts: whether the Node's end matters, and why."""
 
 
 def drain_is_over(seen: Seen) -> str:
     """Why no pod is waited for, as a clause; empty: pods are drained, or to be looked at first."""
-    timeout, drain = limit(seen.machine.spec.node_drain_timeout), seen.leaving.drain
-    if because := _ends_early(seen, _DRAIN, timeout, seen.leaving.drain_since):
+    timeout, drain = limit(seen.machine.spec.node_drain_timeout), seen.deletion.drain
+    if because := _ends_early(seen, _DRAIN, timeout, seen.deletion.drain_since):
         return because
     if _cannot_look(seen):
         return ""
@@ -130,13 +130,13 @@ def drain_is_over(seen: Seen) -> str:
 def detach_is_over(seen: Seen) -> str:
     """Why no volume is waited for, as a clause; empty: some are attached, or it is not known."""
     timeout = limit(seen.machine.spec.node_volume_detach_timeout)
-    if because := _ends_early(seen, _DETACH, timeout, seen.leaving.detach_since):
+    if because := _ends_early(seen, _DETACH, timeout, seen.deletion.detach_since):
         return because
     if _cannot_look(seen):
         return ""
     if not seen.workload.nodes:
         return "its Node is gone"
-    return "" if seen.leaving.volumes else "no volume is attached"
+    return "" if seen.deletion.volumes else "no volume is attached"
 
 
 class _OfNode(NamedTuple):
@@ -166,7 +166,7 @@ def _ends_early(seen: Seen, stage: _OfNode, timeout: timedelta | None, since: da
 
 def _cannot_look(seen: Seen) -> str:
     """Why pods and volumes of the Node are not known, as a clause; empty: they are."""
-    return seen.workload.unreachable or seen.leaving.unread
+    return seen.workload.unreachable or seen.deletion.unread
 
 
 def hooks(seen: Seen, prefix: str) -> tuple[str, ...]:
@@ -219,7 +219,7 @@ def _before_drain(seen: Seen) -> Stage | None:
 def _drain(seen: Seen) -> Stage | None:
     if drain_is_over(seen):
         return None
-    reason, plan = Reason.DRAINING_NODE, seen.leaving.drain
+    reason, plan = Reason.DRAINING_NODE, seen.deletion.drain
     if cordons := tuple(_cordon(seen)):
         return Stage(reason, Plan(cordons, AT_ONCE, "its Node should take no new pods"))
     if (why := _cannot_look(seen)) or plan is None:
@@ -239,7 +239,7 @@ def _detach(seen: Seen) -> Stage | None:
     if detach_is_over(seen):
         return None
     why = _cannot_look(seen)
-    waits = why or f"volumes are attached to its Node: {_told(seen.leaving.volumes)}"
+    waits = why or f"volumes are attached to its Node: {_told(seen.deletion.volumes)}"
     return _waits(Reason.WAITING_FOR_VOLUME_DETACH, waits, UNHEARD)
 
 
@@ -261,7 +261,7 @@ def _bootstrap(seen: Seen) -> Stage | None:
 
 
 def _object(seen: Seen, reason: Reason, about: str, external: External | None) -> Stage | None:
-    if external is None or external.gone or external.controlled_by_another_than(seen.owner):
+    if external is None or external.gone or external.other_controller(seen.owner):
         return None
     if external.found is None:
         return _waits(reason, f"it is not known whether {external} exists: {external.problem}")
@@ -286,9 +286,9 @@ def _node(seen: Seen) -> Stage | None:
 def node_deletion_over(seen: Seen) -> bool:
     """The deletion of the Node was tried without success for as long as the Machine says."""
     timeout = limit(seen.machine.spec.node_deletion_timeout, NODE_DELETION_TIMEOUT)
-    begun = seen.leaving.deleted_at
+    begun = seen.deletion.deleted_at
     late = timeout is not None and begun is not None and seen.now - begun >= timeout
-    return late and bool(seen.workload.unreachable or seen.leaving.node_stays)
+    return late and bool(seen.workload.unreachable or seen.deletion.node_error)
 
 
 def _finalizer(_seen: Seen) -> Stage:

@@ -21,9 +21,9 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
 from kubewright.clusters.machine import deletion
 from kubewright.clusters.machine.caches import Caches
+from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
 from kubewright.clusters.machine.drainrules import NO_RULES, DrainRules, rules_for
-from kubewright.clusters.machine.remote import Remote, Slow
-from kubewright.clusters.machine.seen import Leaving, Seen, Workload
+from kubewright.clusters.machine.seen import DeletionState, Seen, Workload
 from kubewright.clusters.references.external import External, look_up
 from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, ClusterNode
 from kubewright.clusters.sessions.workload import WorkloadClusters
@@ -34,8 +34,8 @@ from kubewright.runtime.sessions.session import NotConnected
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
-BEGINNINGS = ("deleted", "drain", "detach")
-"""What of a deletion is timed."""
+TIMED_PARTS = ("deleted", "drain", "detach")
+"""The parts of a deletion that have a time-out."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Notes:
     """What a process remembers of a Machine that is being deleted."""
 
     drain: DrainSession = field(default_factory=DrainSession)
-    node_stays: str = ""
+    node_error: str = ""
 
 
 class Looker:
@@ -55,7 +55,7 @@ class Looker:
         caches: Caches,
         references: ControllerLookup,
         workloads: WorkloadClusters,
-        remote: Remote,
+        calls: WorkloadCalls,
         *,
         strict_running: bool = False,
     ) -> None:
@@ -66,22 +66,22 @@ class Looker:
         self._caches = caches
         self._references = references
         self._workloads = workloads
-        self._remote = remote
+        self._calls = calls
         self._witness = Witness(self._steady.now)
         self._notes: dict[str, Notes] = {}
         self._uids: dict[Key, str] = {}
 
     async def look(self, machine: Machine) -> Seen:
-        """What there is. What the machine's own cluster does not show is said in what is seen.
+        """What there is; what cannot be read from the machine's own cluster is named in the result.
 
         Raises:
-            Slow: another pass waits for an answer of that cluster.
+            ClusterBusy: another pass waits for an answer of that cluster.
         """
-        seen = self.glance(machine)
-        return await self._with_node_end(seen) if machine.metadata.deleting else seen
+        seen = self.look_in_caches(machine)
+        return await self._with_pods_and_volumes(seen) if machine.metadata.deleting else seen
 
-    def glance(self, machine: Machine, before: Seen | None = None) -> Seen:
-        """The same from caches alone; what was read live is taken from ``before``."""
+    def look_in_caches(self, machine: Machine, before: Seen | None = None) -> Seen:
+        """What the caches show; what ``look`` asks servers for is taken from ``before``."""
         key, spec = Key(machine.metadata.namespace, machine.metadata.name), machine.spec
         self._remember(key, machine.metadata.uid)
         config = spec.bootstrap.config_ref
@@ -96,8 +96,8 @@ class Looker:
             outdated=self._caches.outdated(machine),
             strict_running=self._strict_running,
         )
-        leaving = before.leaving if before is not None else Leaving()
-        return replace(seen, leaving=self._leaving(seen, leaving))
+        known = before.deletion if before is not None else DeletionState()
+        return replace(seen, deletion=self._deletion_state(seen, known))
 
     def notes(self, uid: str) -> Notes:
         """What is remembered of a Machine that is being deleted."""
@@ -108,7 +108,7 @@ class Looker:
         self._references.forget(key)
         if uid := self._uids.pop(key, ""):
             self._notes.pop(uid, None)
-            for each in BEGINNINGS:
+            for each in TIMED_PARTS:
                 self._witness.forget(f"{uid} {each}")
 
     def _remember(self, key: Key, uid: str) -> None:
@@ -130,7 +130,7 @@ class Looker:
         named = nodes.get(Key("", ref.name)) if ref is not None else None
         if machine.metadata.deleting and named is not None and (named in found or not found):
             found = [named] if not named.spec.provider_id or named.spec.provider_id == wanted else []
-        return Workload(nodes=tuple(found), taken_by=self._caches.first_with(machine))
+        return Workload(nodes=tuple(found), taken_by=self._caches.provider_id_taken_by(machine))
 
     def _silence(self, cluster: Key) -> timedelta:
         health = self._workloads.sessions.health(cluster)
@@ -138,11 +138,11 @@ class Looker:
             return timedelta.max
         return timedelta(seconds=self._clock.monotonic() - health.since)
 
-    def _leaving(self, seen: Seen, before: Leaving) -> Leaving:
+    def _deletion_state(self, seen: Seen, before: DeletionState) -> DeletionState:
         meta, status = seen.machine.metadata, seen.machine.status
         began = {}
         for each, kind in zip(
-            BEGINNINGS[1:],
+            TIMED_PARTS[1:],
             (ConditionType.PRE_DRAIN_HOOK_SUCCEEDED, ConditionType.DRAINING_SUCCEEDED),
             strict=True,
         ):
@@ -151,35 +151,35 @@ class Looker:
             began[each] = self._witness.since(f"{meta.uid} {each}", dated)
         deleted = self._witness.since(f"{meta.uid} deleted", meta.deletion_timestamp)
         if not meta.deleting:
-            return Leaving()
+            return DeletionState()
         ref = seen.cluster.spec.control_plane_ref if seen.cluster is not None else None
         key = Key(meta.namespace, meta.name)
         control_plane: External | None = look_up(self._references, key, ref) if ref is not None else None
         return replace(
             before,
             control_plane=control_plane,
-            others=self._caches.active_control_planes(seen.cluster_key),
-            node_stays=self.notes(meta.uid).node_stays,
+            others=self._caches.active_control_plane_machines(seen.cluster_key),
+            node_error=self.notes(meta.uid).node_error,
             deleted_at=deleted,
             drain_since=began["drain"],
             detach_since=began["detach"],
         )
 
-    async def _with_node_end(self, seen: Seen) -> Seen:
-        """With the pods and volumes of the Node, in the stages that wait for them."""
+    async def _with_pods_and_volumes(self, seen: Seen) -> Seen:
+        """What was seen, with pods and volumes of the Node in the stages that wait for these."""
         if names.MACHINE_FINALIZER not in seen.machine.metadata.finalizers or seen.workload.unreachable:
             return seen
         try:
             client = self._workloads.get(seen.cluster_key).client
-            async with self._remote.calling(seen.cluster_key):
+            async with self._calls.to(seen.cluster_key):
                 for node in seen.workload.nodes:
                     seen = await self._with_pods(seen, node, client)
                     seen = await self._with_volumes(seen, node, client)
-        except Slow:
+        except ClusterBusy:
             raise
         except KubewrightError as error:
             said = f"of cluster {seen.cluster_key} pods, volumes or drain rules are not known: {error}"
-            return replace(seen, leaving=replace(seen.leaving, unread=said))
+            return replace(seen, deletion=replace(seen.deletion, unread=said))
         return seen
 
     async def _with_pods(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
@@ -191,10 +191,10 @@ class Looker:
             node.name,
             deletion.drain_policy(seen, node, rules),
             now=seen.now,
-            started=seen.leaving.drain_since or seen.now,
+            started=seen.deletion.drain_since or seen.now,
             conditions=node.status.conditions,
         )
-        return replace(seen, leaving=replace(seen.leaving, drain=plan))
+        return replace(seen, deletion=replace(seen.deletion, drain=plan))
 
     async def _rules(self, seen: Seen, client: Client) -> DrainRules:
         """What MachineDrainRules say, listed anew as pods are; none where the kind is not installed."""
@@ -211,10 +211,10 @@ class Looker:
     async def _with_volumes(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
         """The volumes that the Node names; where it names none, those of attachments."""
         attached = tuple(each.name for each in node.status.volumes_attached)
-        probe = replace(seen, leaving=replace(seen.leaving, volumes=attached or ("unknown",)))
+        probe = replace(seen, deletion=replace(seen.deletion, volumes=attached or ("unknown",)))
         if deletion.stage(probe).reason is not Reason.WAITING_FOR_VOLUME_DETACH:
             return seen
         if not attached:
             listed = await client.list(VOLUME_ATTACHMENT)
             attached = tuple(sorted(each.name for each in listed if each.spec.node_name == node.name))
-        return replace(seen, leaving=replace(seen.leaving, volumes=attached))
+        return replace(seen, deletion=replace(seen.deletion, volumes=attached))

@@ -1,4 +1,4 @@
-"""The Node of a Machine: whether it is well, and what it should carry. Pure.
+"""The Node of a Machine: whether it is healthy, and its labels, annotations and taints. Pure.
 
 Theory.      A machine's Node is the one with its providerID. It gets annotations that point back to the
              machine, and those labels of the machine that belong on Nodes; the keys of these stand in an

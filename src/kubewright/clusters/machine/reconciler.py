@@ -25,9 +25,9 @@ from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
 from kubewright.api.conditions import is_condition_true
 from kubewright.clusters.machine.act import Actor, Outcome
 from kubewright.clusters.machine.caches import BY_DEPLOYMENT, BY_SET, Caches, revision
+from kubewright.clusters.machine.calls import WorkloadCalls
 from kubewright.clusters.machine.decide import decide
 from kubewright.clusters.machine.look import Looker
-from kubewright.clusters.machine.remote import Remote
 from kubewright.clusters.machine.seen import Seen
 from kubewright.clusters.machine.status import events_of, status_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
@@ -44,7 +44,7 @@ from kubewright.wire.gvk import Key
 
 WORKERS = 50
 """Passes at one time. Each waits for a few writes and no more, and those of a cluster that hangs are held
-back (``remote``); upstream has 50 to 100 by now (capi.md appendix F)."""
+back (``calls``); upstream has 50 to 100 by now (capi.md appendix F)."""
 
 log = structlog.get_logger(__name__)
 
@@ -56,8 +56,8 @@ class Machines:
         self._machines = caches.machines
         self._looker = looker
         self._actor = actor
-        self._teller = environment.recorder.of(MACHINE_COMPONENT)
-        self.reports = Reports(environment.control.client, MACHINE, self._teller)
+        self._recorder = environment.recorder.of(MACHINE_COMPONENT)
+        self.reports = Reports(environment.control.client, MACHINE, self._recorder)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -78,7 +78,7 @@ class Machines:
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         outcome = await self._actor.perform(seen, plan)
         if outcome.gone:
-            self._teller.event(machine, EventReason.DELETED, f"Machine {machine.name} has been deleted")
+            self._recorder.event(machine, EventReason.DELETED, f"Machine {machine.name} has been deleted")
             return Result.done()
         if plan.ends_the_pass and not outcome.errors:
             return Result.later(plan.wake)
@@ -92,13 +92,13 @@ class Machines:
         machine = self._machines.get(key)
         if machine is None or machine.metadata.uid != before.machine.metadata.uid:
             return Result.done()
-        seen = replace(self._looker.glance(machine, before), failed=outcome.failed)
+        seen = replace(self._looker.look_in_caches(machine, before), failed=outcome.failed)
         if seen.incomplete:
             return Result.done()
         status = status_of(seen)
         written, again = await self.reports.write(machine, machine.status, status)
         for event in events_of(machine, status) if written else ():
-            self._teller.event(machine, event.reason, event.message, warning=event.warning)
+            self._recorder.event(machine, event.reason, event.message, warning=event.warning)
         return again
 
 
@@ -111,10 +111,10 @@ def wire(
 ) -> Controller:
     """The controller of Machines, listening to everything that a decision looks at."""
     client, informers = environment.control.client, environment.control.caches
-    caches, remote = Caches(informers), Remote(environment.clock)
+    caches, calls = Caches(informers), WorkloadCalls(environment.clock)
     lookup = references.lookup_for(GROUP, MACHINE.resource.kind)
-    looker = Looker(client, caches, lookup, workloads, remote, strict_running=strict_running)
-    machines = Machines(environment, caches, looker, Actor(client, workloads, remote, looker))
+    looker = Looker(client, caches, lookup, workloads, calls, strict_running=strict_running)
+    machines = Machines(environment, caches, looker, Actor(client, workloads, calls, looker))
     controller = Controller(
         "clustermachine", machines, environment.clock, workers=WORKERS, metrics=environment.metrics
     )

@@ -26,10 +26,10 @@ BOOTSTRAP, INFRASTRUCTURE, NODE, ITSELF = "bootstrap", "infrastructure", "node",
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What the machine's cluster shows of it.
+    """What is known from the workload cluster of the machine.
 
-    ``unreachable``  why the cluster cannot be asked, as a clause; empty if it can
-    ``since``        for how long it cannot
+    ``unreachable``  why there is no session with the cluster, as a clause; empty if there is one
+    ``since``        for how long there has been none
     ``nodes``        the Nodes with the machine's providerID; or, without one, the Node that is on record
     ``taken_by``     another Machine of the cluster that has the same providerID and was there first
     """
@@ -46,15 +46,15 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
-    """What matters only while the Machine is being deleted.
+class DeletionState:
+    """What is read only while the Machine is being deleted.
 
     ``control_plane``   the object that runs the cluster's control plane; None without a reference
     ``others``          machines of the control plane that are not being deleted
     ``drain``           what the pods of the Node ask for; None: they were not looked at
     ``volumes``         names of volumes that are still attached to the Node
     ``unread``          why pods or volumes could not be looked at; empty if they could, or need not
-    ``node_stays``      why the last attempt to delete the Node failed; empty if there was none
+    ``node_error``      why the last attempt to delete the Node failed; empty if there was none
     ``deleted_at``, ``drain_since``, ``detach_since``  when each part began; None: it has not
     """
 
@@ -63,7 +63,7 @@ class Leaving:
     drain: DrainPlan | None = None
     volumes: tuple[str, ...] = ()
     unread: str = ""
-    node_stays: str = ""
+    node_error: str = ""
     deleted_at: datetime | None = None
     drain_since: datetime | None = None
     detach_since: datetime | None = None
@@ -89,7 +89,7 @@ class Seen:
     cluster: Cluster | None = None
     bootstrap: External | None = None
     workload: Workload = field(default_factory=Workload)
-    leaving: Leaving = field(default_factory=Leaving)
+    deletion: DeletionState = field(default_factory=DeletionState)
     outdated: bool = False
     strict_running: bool = False
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Seen:
     @property
     def incomplete(self) -> bool:
         """Caches of referenced kinds are not synced yet; when they are, the Machine is reconciled again."""
-        there = (self.infrastructure, self.bootstrap, self.leaving.control_plane)
+        there = (self.infrastructure, self.bootstrap, self.deletion.control_plane)
         return any(each is not None and each.transient for each in there)
 
     @property
@@ -141,7 +141,7 @@ def limit(duration: str | None, default: timedelta | None = None) -> timedelta |
 
 @dataclass(frozen=True, slots=True)
 class StoreData:
-    """Put bootstrap data that stands in the Machine into a Secret of the Machine's own."""
+    """Move bootstrap data from the Machine into a Secret that the Machine owns."""
 
     secret: str
     data: str = field(repr=False)

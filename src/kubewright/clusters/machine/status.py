@@ -23,7 +23,7 @@ from kubewright.api.core import NODE_READY, NodeAddress
 from kubewright.base.clock import parse_rfc3339
 from kubewright.clusters.machine.conditions import conditions
 from kubewright.clusters.machine.seen import Seen
-from kubewright.clusters.machine.wanted import is_anothers, readable
+from kubewright.clusters.machine.wanted import controlled_by_another, readable
 from kubewright.clusters.references import fields
 from kubewright.clusters.references.external import mapping, text
 
@@ -143,7 +143,7 @@ def _failure(seen: Seen) -> tuple[str, str]:
     """The failure that a provider reports; or that the host is gone, which was there."""
     there = [each for each in (seen.bootstrap, seen.infrastructure) if each is not None]
     for external in reversed(there):
-        if any(external.failure) and not is_anothers(seen, external):
+        if any(external.failure) and not controlled_by_another(seen, external):
             return external.failure
     status = seen.machine.status
     if seen.infrastructure.gone and status.infrastructure_ready and not seen.machine.metadata.deleting:

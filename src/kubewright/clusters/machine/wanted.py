@@ -1,9 +1,9 @@
-"""What a Machine itself should say: its label, finalizer and owner, and what its providers told. Pure.
+"""The metadata and spec that a Machine should have: label, finalizer, owner, what providers report. Pure.
 
-Theory.      All that is to be changed in metadata and spec goes into one patch. What providers tell is copied
-             from the object that is ready and no other Machine's, and only from it: the name of the Secret
-             with the bootstrap data, the providerID, the failure domain. A Machine that nothing made belongs
-             to its Cluster.
+Theory.      All that is to be changed in metadata and spec goes into one patch. From the objects of its
+             providers, once they are ready and if no other Machine controls them, a Machine copies the name
+             of the Secret with the bootstrap data, the providerID and the failure domain. A Machine that no
+             other object made is owned by its Cluster.
              Bootstrap data that stands in the Machine itself is moved into a Secret before anything else, so
              that no plaintext stays (S0-15). Empty data, or an empty name of a Secret, says that there is
              nothing to boot with (S0-19): it becomes a Secret with an empty value, since no provider but ours
@@ -20,40 +20,41 @@ from typing import Any
 from msgspec.structs import replace
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, GROUP, MACHINE_SET, Bootstrap, MachineSpec
+from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE_SET, Bootstrap, MachineSpec
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, OwnerReference, with_finalizer
 from kubewright.clusters.machine.seen import Seen, StoreData
+from kubewright.clusters.owned import cluster_reference
 from kubewright.clusters.references import fields
 from kubewright.clusters.references.external import External
 from kubewright.wire.gvk import split_api_version
 
 DATA_SUFFIX = "-bootstrap-data"
 
-MADE_BY = (names.SET_NAME_LABEL, names.POOL_NAME_LABEL, names.CONTROL_PLANE_NAME_LABEL)
-"""Labels of machines that something else than a user made, and that belong to it."""
+CREATOR_LABELS = (names.SET_NAME_LABEL, names.POOL_NAME_LABEL, names.CONTROL_PLANE_NAME_LABEL)
+"""Labels of machines that a set, a pool or a control plane made and owns."""
 
 
-def update(seen: Seen) -> dict[str, Any]:
+def machine_patch(seen: Seen) -> dict[str, Any]:
     """The patch that brings metadata and spec in order; empty when they are."""
     machine = seen.machine
     return merge_patch(machine, replace(machine, metadata=_metadata(seen), spec=_spec(seen)))
 
 
-def store_data(seen: Seen) -> StoreData | None:
+def data_to_store(seen: Seen) -> StoreData | None:
     """The data to move into a Secret: the Machine's own; none at all, where the name of the Secret is empty;
     or what its provider wrote in place of a name, as those of v1alpha2 did (S0-34). None: nothing to move."""
     bootstrap = seen.machine.spec.bootstrap
     if bootstrap.data_secret_name:
         return None
     given = bootstrap.data if bootstrap.data is not None else bootstrap.data_secret_name
-    data = given if given is not None else _old_data(seen)
+    data = given if given is not None else _v1alpha2_data(seen)
     return StoreData(f"{seen.machine.name}{DATA_SUFFIX}", data) if data is not None else None
 
 
-def _old_data(seen: Seen) -> str | None:
+def _v1alpha2_data(seen: Seen) -> str | None:
     external = seen.bootstrap
-    if external is None or not _tells(seen, external) or external.text(fields.DATA_SECRET_NAME):
+    if external is None or not _reports_ready(seen, external) or external.text(fields.DATA_SECRET_NAME):
         return None
     return external.text(fields.BOOTSTRAP_DATA) or None
 
@@ -67,9 +68,9 @@ def former_owners(seen: Seen) -> frozenset[str]:
 def problem_of_bootstrap(seen: Seen) -> str:
     """What is wrong with a bootstrap object that says it is ready; empty if nothing is."""
     external = seen.bootstrap
-    if external is None or not _tells(seen, external) or external.text(fields.DATA_SECRET_NAME):
+    if external is None or not _reports_ready(seen, external) or external.text(fields.DATA_SECRET_NAME):
         return ""
-    if _old_data(seen) is not None:
+    if _v1alpha2_data(seen) is not None:
         return ""
     return f"{external} is ready, but has no {fields.DATA_SECRET_NAME.path(external.contract)}"
 
@@ -77,7 +78,7 @@ def problem_of_bootstrap(seen: Seen) -> str:
 def problem_of_infrastructure(seen: Seen) -> str:
     """What is wrong with an infrastructure object that says it is ready; empty if nothing is."""
     external, known = seen.infrastructure, seen.machine.spec.provider_id
-    if not _tells(seen, external):
+    if not _reports_ready(seen, external):
         return ""
     told = external.text(fields.PROVIDER_ID)
     if not told:
@@ -87,17 +88,17 @@ def problem_of_infrastructure(seen: Seen) -> str:
     return ""
 
 
-def is_anothers(seen: Seen, external: External) -> bool:
-    """Whether an object is another Machine's, so that what it says is not about this one."""
-    return bool(external.controlled_by_another_than(seen.owner, former_owners(seen)))
+def controlled_by_another(seen: Seen, external: External) -> bool:
+    """Whether another Machine controls an object, so that what it says is not about this one."""
+    return bool(external.other_controller(seen.owner, former_owners(seen)))
 
 
 def readable(seen: Seen, external: External) -> bool:
-    """Whether what an object says counts: it is there, is not paused, and is no other Machine's."""
-    return external.found is not None and not external.paused and not is_anothers(seen, external)
+    """Whether the status of an object is used: it exists, is not paused, and no other Machine controls it."""
+    return external.found is not None and not external.paused and not controlled_by_another(seen, external)
 
 
-def _tells(seen: Seen, external: External) -> bool:
+def _reports_ready(seen: Seen, external: External) -> bool:
     return readable(seen, external) and external.ready and not external.deleting
 
 
@@ -108,31 +109,26 @@ def _metadata(seen: Seen) -> ObjectMeta:
         meta,
         labels={**meta.labels, **label},
         finalizers=tuple(with_finalizer(meta.finalizers, names.MACHINE_FINALIZER)),
-        owner_references=(*meta.owner_references, *_adopter(seen)),
+        owner_references=(*meta.owner_references, *_cluster_owner(seen)),
     )
 
 
-def _adopter(seen: Seen) -> Iterator[OwnerReference]:
-    """The Cluster, for a Machine that nothing else made."""
+def _cluster_owner(seen: Seen) -> Iterator[OwnerReference]:
+    """The reference to the Cluster, for a Machine that no other object made and that has none."""
     meta, cluster = seen.machine.metadata, seen.cluster
-    made = meta.controller is not None or any(label in meta.labels for label in MADE_BY)
+    made = meta.controller is not None or any(label in meta.labels for label in CREATOR_LABELS)
     known = any(
         (split_api_version(each.api_version)[0], each.kind) == (GROUP, CLUSTER.resource.kind)
         for each in meta.owner_references
     )
     if cluster is not None and not made and not known:
-        yield OwnerReference(
-            api_version=API_VERSION,
-            kind=CLUSTER.resource.kind,
-            name=cluster.name,
-            uid=cluster.metadata.uid,
-        )
+        yield cluster_reference(cluster)
 
 
 def _spec(seen: Seen) -> MachineSpec:
     spec, infrastructure = seen.machine.spec, seen.infrastructure
     spec = replace(spec, bootstrap=_bootstrap(seen))
-    if not _tells(seen, infrastructure) or problem_of_infrastructure(seen):
+    if not _reports_ready(seen, infrastructure) or problem_of_infrastructure(seen):
         return spec
     domain = infrastructure.text(fields.FAILURE_DOMAIN)
     return replace(
@@ -144,8 +140,12 @@ def _spec(seen: Seen) -> MachineSpec:
 
 def _bootstrap(seen: Seen) -> Bootstrap:
     bootstrap, external = seen.machine.spec.bootstrap, seen.bootstrap
-    if (moved := store_data(seen)) is not None:
+    if (moved := data_to_store(seen)) is not None:
         return replace(bootstrap, data=None, data_secret_name=moved.secret)
-    told = external.text(fields.DATA_SECRET_NAME) if external is not None and _tells(seen, external) else ""
+    told = (
+        external.text(fields.DATA_SECRET_NAME)
+        if external is not None and _reports_ready(seen, external)
+        else ""
+    )
     name = bootstrap.data_secret_name
     return replace(bootstrap, data=None, data_secret_name=name if name is not None else told or None)

@@ -95,11 +95,11 @@ def strategy(deployment: MachineDeployment) -> Strategy:
     )
 
 
-def belong(seen: DeploymentSeen) -> Plan[Step]:
-    """Put the cluster's label and its ownership onto the deployment."""
+def set_cluster_owner(seen: DeploymentSeen) -> Plan[Step]:
+    """Write the cluster's label and owner reference onto the deployment."""
     written: MachineDeployment = seen.written
     cluster: Cluster | None = seen.around
-    meta = owned.belonging(written.metadata, cluster, written.spec.cluster_name, owned=True)
+    meta = owned.with_cluster_ownership(written.metadata, cluster, written.spec.cluster_name, owned=True)
     if meta == written.metadata:
         return Plan()
     after = structs.replace(written, metadata=meta)
@@ -133,7 +133,7 @@ def policy(
         metadata_keys=METADATA_KEYS,
         reasons=REASONS,
         words=WORDS,
-        idle=lambda deployment: owned.idle(deployment, cluster_of(deployment)),
+        idle=lambda deployment: owned.paused_because(deployment, cluster_of(deployment)),
         look=cluster_of,
         with_defaults=default_deployment,
         validate=lambda deployment: summary(validate_deployment(deployment)),
@@ -146,6 +146,6 @@ def policy(
         choice=largest,
         ranking=ranking,
         set_conditions=lambda machine_set: machine_set.status.conditions,
-        deciders=(belong, await_rollout),
+        deciders=(set_cluster_owner, await_rollout),
         status=deployment_status,
     )

@@ -6,5 +6,5 @@
 ``clones``     what is made for a machine: two clones of templates, and the Machine itself
 ``propagation`` what reaches living machines without a rollout
 ``status``     what the set's status says
-``policy``     all of it as one value; ``wiring`` makes the controllers of it
+``policy``     all of it as one value
 """

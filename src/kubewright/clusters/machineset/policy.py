@@ -1,11 +1,10 @@
 """The policy of MachineSets: what ``replicas.set`` has to know to keep as many Machines as a set says.
 
 Theory.      The generic controller does the work; what is particular is what a machine needs before it
-             exists, what keeps a set from making machines, and that unhealthy ones are replaced by their
-             owner.
+             exists, what keeps a set from making machines, and that the set replaces unhealthy ones.
 Invariants.  A machine that is being deleted is a replica until it is gone, so its successor comes after it.
-             An unhealthy machine is deleted only while another one could be made. A selector that selects
-             everything costs no control plane: a set of workers adopts none of its machines.
+             An unhealthy machine is deleted only while another one could be made. A set of
+             workers never adopts machines of a control plane, even if its selector matches everything.
 Source       capi.md §7.1-7.8; appendix F (HEAD: finalizer, ranks, preflight checks).
 Called by    ``clusters.world``.
 """
@@ -53,11 +52,11 @@ def understood(machine_set: MachineSet) -> MachineSet:
     return structs.replace(found, spec=structs.replace(spec, selector=selector, template=template))
 
 
-def belong(seen: MachineSetSeen) -> Plan[Step]:
-    """Put the cluster's label onto the set, and its ownership onto a set that stands alone."""
+def set_cluster_owner(seen: MachineSetSeen) -> Plan[Step]:
+    """Write the cluster's label onto the set, and its owner reference onto a set without a deployment."""
     meta, around = seen.set.metadata, _around(seen)
     alone = meta.controller is None and names.DEPLOYMENT_NAME_LABEL not in meta.labels
-    after = owned.belonging(meta, around.cluster, seen.set.spec.cluster_name, owned=alone)
+    after = owned.with_cluster_ownership(meta, around.cluster, seen.set.spec.cluster_name, owned=alone)
     body = owned.metadata_patch(meta, after)
     if not body:
         return Plan()
@@ -122,7 +121,7 @@ def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
         member=MACHINE,
         validate=lambda machine_set: summary(validate_set(machine_set)),
         with_defaults=understood,
-        idle=lambda machine_set: owned.idle(machine_set, looker.cluster(machine_set)),
+        idle=lambda machine_set: owned.paused_because(machine_set, looker.cluster(machine_set)),
         look=looker.look,
         forget=looker.forget,
         status=set_status,
@@ -138,5 +137,5 @@ def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
         owner=MACHINE_DEPLOYMENT,
         desired_annotation=names.DESIRED_REPLICAS_ANNOTATION,
         propagation=Propagation(propagation.stale, propagation.patch, clones.propagate),
-        deciders=(belong, claim_templates),
+        deciders=(set_cluster_owner, claim_templates),
     )

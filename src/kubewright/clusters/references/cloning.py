@@ -3,7 +3,7 @@
 Theory.      A template has the whole object under ``spec.template``; the clone gets a name, an owner, and
              labels and annotations besides the template's own. An annotation says which template it was.
 Source       capi.md §7.1.
-Called by    ``machineset`` for each new machine; ``healthcheck`` for requests to repair one.
+Called by    ``machineset`` for each new machine; ``healthcheck`` for remediation requests.
 """
 
 from collections.abc import Mapping

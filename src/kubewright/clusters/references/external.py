@@ -96,13 +96,13 @@ class External:
         """The owner reference that controls the object, if any."""
         return next((each for each in self.owners if each.get("controller") is True), None)
 
-    def controlled_by_another_than(self, owner: OwnerReference, drop: Collection[str] = ()) -> str:
+    def other_controller(self, owner: OwnerReference, former_owners: Collection[str] = ()) -> str:
         """``Kind name`` of the controller, if there is one and it is not this owner; else empty.
 
-        What such an object says is about that controller. ``drop`` is as in ``claim``.
+        What such an object says is about that controller. ``former_owners`` is as in ``claim``.
         """
         found = self.controller
-        if found is None or text(found, "kind") in drop or is_owner(found, owner):
+        if found is None or text(found, "kind") in former_owners or is_owner(found, owner):
             return ""
         return _named(found)
 
@@ -189,7 +189,9 @@ class Claim:
     problem: str = ""
 
 
-def claim(external: External, owner: OwnerReference, cluster: str, *, drop: Iterable[str] = ()) -> Claim:
+def claim(
+    external: External, owner: OwnerReference, cluster: str, *, former_owners: Iterable[str] = ()
+) -> Claim:
     """The patch that makes ``owner`` the controller of an object, and labels it as the cluster's.
 
     The patch applies to the very version that was read, because a list of owners is sent whole.
@@ -198,15 +200,15 @@ def claim(external: External, owner: OwnerReference, cluster: str, *, drop: Iter
         external: the object; nothing is claimed while it is not there, being deleted, or paused.
         owner: the reference by which the owner controls it.
         cluster: the name of the cluster.
-        drop: kinds of owners that the object had until its owner was there (a MachineSet of a clone).
+        former_owners: kinds of owners that are removed: a MachineSet owns a clone until its Machine exists.
     """
     if external.found is None or external.deleting or external.paused:
         return Claim()
-    dropped = set(drop)
+    dropped = set(former_owners)
     others = [
         each for each in external.owners if text(each, "kind") not in dropped and not is_owner(each, owner)
     ]
-    if other := external.controlled_by_another_than(owner, dropped):
+    if other := external.other_controller(owner, dropped):
         return Claim(problem=f"{external} is controlled by {other}")
     wanted = to_builtins(owner)
     metadata: dict[str, Any] = {}

@@ -1,10 +1,10 @@
-"""Calls to workload clusters that hold no worker for long.
+"""Limits of calls to workload clusters, so that a cluster that hangs does not occupy all workers.
 
-Theory.      A cluster whose server accepts connections and does not answer would hold each worker that asks
-             it until its deadline, and soon all of them. So a call ends after ``CALL_SECONDS``; one cluster
+Theory.      A server that accepts connections and does not answer would occupy each worker that calls it
+             until the call's deadline, and soon all workers. So a call ends after ``CALL_SECONDS``; a cluster
              gets ``AT_ONCE`` calls at a time; and while one of them takes longer than ``SLOW_SECONDS``, no
-             other pass calls the same cluster.
-Invariants.  What was refused here was not sent; a cluster that answers is called again in a moment.
+             other pass calls that cluster.
+Invariants.  ``ClusterBusy`` says that nothing was sent; its retry class says when to try again.
 Called by    ``look``, ``act``.
 """
 
@@ -22,41 +22,41 @@ CALL_SECONDS = 10.0
 """How long the calls of one pass to a workload cluster may take."""
 
 SLOW_SECONDS = 1.0
-"""From when on a call keeps others from the same cluster."""
+"""A call that has taken longer keeps others from the same cluster."""
 
 
 AT_ONCE = 10
 """Passes that may call one cluster at the same time: a fifth of the workers."""
 
 
-class Slow(KubewrightError):
-    """Other passes wait for answers of the same cluster."""
+class ClusterBusy(KubewrightError):
+    """Calls of other passes to the same cluster are under way, too slow or too many."""
 
     def __init__(self, message: str, retry: Retry) -> None:
         super().__init__(message)
         self.retry = retry
 
 
-class Remote:
-    """The calls that are under way, by cluster."""
+class WorkloadCalls:
+    """The calls that are under way, by cluster; one for all workers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._begun: dict[Key, dict[object, float]] = {}
 
     @asynccontextmanager
-    async def calling(self, cluster: Key) -> AsyncIterator[None]:
-        """The time of one pass with a cluster.
+    async def to(self, cluster: Key) -> AsyncIterator[None]:
+        """A context in which one pass calls a cluster.
 
         Raises:
-            Slow: the cluster is waited for already, or called by many passes.
+            ClusterBusy: another pass waits for an answer already, or ``AT_ONCE`` passes call it.
             TimedOut: it did not answer in time.
         """
         now, begun, me = self._clock.monotonic(), self._begun.setdefault(cluster, {}), object()
         if any(now - since > SLOW_SECONDS for since in begun.values()):
-            raise Slow(f"cluster {cluster} is slow to answer, and another pass waits for it", SHORT)
+            raise ClusterBusy(f"cluster {cluster} is slow to answer, and another pass waits for it", SHORT)
         if len(begun) >= AT_ONCE:
-            raise Slow(f"cluster {cluster} is being called by {AT_ONCE} passes already", BEHIND)
+            raise ClusterBusy(f"cluster {cluster} is being called by {AT_ONCE} passes already", BEHIND)
         begun[me] = now
         try:
             async with asyncio.timeout(CALL_SECONDS):

@@ -1,8 +1,9 @@
-"""The controllers of MachineSets and MachineDeployments: what they share, and what wakes them.
+"""The controllers of MachineSets and MachineDeployments: what they share, what enqueues an object.
 
-Theory.      Both count machines by one index. A set looks again when a template that it clones, or the
-             control plane that it waits for, has changed; both do when their cluster is paused, resumed,
-             deleted or made.
+Theory.      The controllers are those of ``kubewright.replicas``, with the policies of Cluster API. Both
+             count machines by one index. A set is reconciled when a template that it clones, or the control
+             plane that it waits for, changes; sets and deployments are when their Cluster is created, paused,
+             resumed or deleted.
 Called by    ``clusters.world``.
 """
 
