@@ -8,7 +8,7 @@ from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, Provision
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import stub
 from kubewright.infra.orphans import collect
-from kubewright.infra.provision import class_request, owner_in, with_data
+from kubewright.infra.provision import class_request, new_cloud_owner, with_data
 from kubewright.testing.simulation import crashes
 from kubewright.testing.simulation.clusterapi.whole import entry as whole
 from kubewright.testing.simulation.clusterapi.whole.rules import rules
@@ -37,10 +37,10 @@ def cluster(person: Person) -> str:
 
 async def late_vm(person: Person) -> None:
     """The cloud carries out a creation long after its machine has gone."""
-    owner = owner_in(ObjectMeta(uid=cluster(person)), "late")
+    owner = new_cloud_owner(ObjectMeta(uid=cluster(person)), "late")
     of = class_request(Provision(), NAMESPACE_NAME, "demo", "", Secret())
     request = of.of(stub("late", NAMESPACE_NAME, owner))
-    await person.world.driver.create(with_data(request, b"#cloud-config\n", "cloud-config"))
+    await person.world.driver.create(with_data(request, b"#cloud-config\n", "cloud-config", "v1.34.0"))
     for number in range(1, 4):  # rules look when something happens
         await person.wait(60)
         await person.patch(CLUSTER, "demo", {"metadata": {"labels": {"minutes": str(number)}}})

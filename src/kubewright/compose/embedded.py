@@ -47,8 +47,8 @@ from kubewright.compose.folder import (
 )
 from kubewright.compose.leases import Announced
 from kubewright.compose.options import Election, Options, ServerConfig
+from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.planes import Planes
-from kubewright.compose.shortcut import Shortcut
 from kubewright.compose.worlds import server_worlds
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
@@ -126,7 +126,7 @@ class Embedded:
                 self._options,
                 self.metrics,
                 beside=beside,
-                connect=Shortcut(self.planes),
+                connect=PlaneTransports(self.planes),
             )
             await self._create_objects(assembly)
             self.manager = self._manager(assembly)

@@ -47,15 +47,15 @@ LIFETIME = timedelta(days=365)
 """Of the certificates that a control plane makes for itself, as kubeadm's."""
 
 TRIES = 100
-"""Free ports that are looked at before we give up: almost always the first will do."""
+"""How many free ports are tried before a reservation fails; almost always the first is good."""
 
 FIRST_PORT = 20_000
-"""Where addresses begin that nothing listens at."""
+"""Ports above this make addresses where nothing listens: they are only names."""
 
 
 @dataclass(slots=True)
 class Plane:
-    """One control plane (``boot.planes.ControlPlane``). ``stop`` is set while it serves."""
+    """A control plane (``boot.planes.ControlPlane``). It serves while it has a ``task``; ``stop`` ends it."""
 
     address: str
     server: ApiServer
@@ -220,7 +220,7 @@ class Planes:
                 await plane.client.create(SECRET, body)
 
     def _port(self) -> int:
-        """A port that nothing has: a free one of this machine, or the next of those that are only names."""
+        """A port that no cluster has: a free one of this host, or without sockets the next number."""
         if not self._listens:
             self._ports += 1
             return self._ports

@@ -8,10 +8,13 @@ Theory.      A ``KubewrightMachine`` is the VM of one Machine, a ``KubewrightClu
 
 ``settings``   what an operator may set
 ``provision``  what a driver is told, from a machine, its cluster and their secrets
-``caches``     the informers that both controllers decide by
+``caches``     the informers, and which object belongs to which
 ``machine``    one KubewrightMachine: look, decide, act
 ``cluster``    one KubewrightCluster: the same, with the endpoint of its API server
 ``template``   one KubewrightMachineTemplate: what its nodes will offer
 ``credentials``  Secrets stay while VMs may need them
+``orphans``    VMs that no KubewrightMachine wants any more are deleted
+``plan``       what the plans for machines and clusters have in common
+``objects``    how both are written, and forgotten when they are gone
 ``world``      the controllers, as the value that ``compose`` lists
 """

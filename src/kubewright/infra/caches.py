@@ -1,12 +1,11 @@
-"""The informers that machines and clusters of this provider are decided by, and who is whose. Shared for a
-term.
+"""The informers of this provider's controllers, and which object belongs to which. Made for each term.
 
-Theory.      The management cluster has everything: our objects, the Machines and Clusters that own them, the
-             Secrets. All are read from caches that already show our own writes, and every question is
-             answered by an index. An owner is named by group and kind, never by version: the core may serve
-             another one tomorrow.
+Theory.      The management cluster has everything: our objects (``machines``, ``clusters``, ``templates``),
+             the Machines and Clusters of the core that own them (``core_machines``, ``core_clusters``), and
+             the Secrets. The caches already show our own writes, and an index answers each question. An owner
+             is known by group and kind and not by version, because the core may serve another version later.
 Source       capi.md §3.3 (owners), §3.4 (who wakes whom).
-Called by    ``machine.look``, ``cluster.look``, and the wiring of both.
+Called by    ``machine``, ``cluster``, ``template``, ``credentials`` and ``orphans``.
 """
 
 from collections.abc import Iterable
@@ -44,8 +43,8 @@ class Caches:
         self.machines = informers.get(KUBEWRIGHT_MACHINE)
         self.clusters = informers.get(KUBEWRIGHT_CLUSTER)
         self.templates = informers.get(KUBEWRIGHT_MACHINE_TEMPLATE)
-        self.owners = informers.get(MACHINE)
-        self.owner_clusters = informers.get(CLUSTER)
+        self.core_machines = informers.get(MACHINE)
+        self.core_clusters = informers.get(CLUSTER)
         self.secrets = informers.get(SECRET)
         self.machines.index("cluster", lambda each: _in_cluster(each.metadata))
         self.machines.index("cloud-owner", lambda each: (cloud_owner(KUBEWRIGHT_MACHINE, each.metadata),))
@@ -55,30 +54,30 @@ class Caches:
         self.templates.index("credentials", lambda each: _credentials(each.metadata, each.spec.template.spec))
         self.clusters.index("cluster", lambda each: _in_cluster(each.metadata))
         self.clusters.index("credentials", lambda each: _credentials(each.metadata, each.spec))
-        self.owners.index("data", _data)
-        self.owners.index("provider-id", lambda each: _provider_id(each.spec.provider_id))
+        self.core_machines.index("data", _data)
+        self.core_machines.index("provider-id", lambda each: _provider_id(each.spec.provider_id))
 
     def machine_of(self, found: KubewrightMachine) -> Machine | None:
         """The Machine that owns a KubewrightMachine."""
         key = owner_key(found.metadata, MACHINE)
-        return self.owners.get(key) if key is not None else None
+        return self.core_machines.get(key) if key is not None else None
 
     def cluster_of(self, found: KubewrightCluster) -> Cluster | None:
         """The Cluster that owns a KubewrightCluster."""
         key = owner_key(found.metadata, CLUSTER)
-        return self.owner_clusters.get(key) if key is not None else None
+        return self.core_clusters.get(key) if key is not None else None
 
     def cluster_named(self, namespace: str, name: str) -> Cluster | None:
         """The Cluster of that name."""
-        return self.owner_clusters.get(Key(namespace, name)) if name else None
+        return self.core_clusters.get(Key(namespace, name)) if name else None
 
     def infrastructure_of(
         self, meta: ObjectMeta, cluster: Cluster | None
     ) -> tuple[KubewrightCluster | None, str]:
-        """The KubewrightCluster of a machine's Cluster, and why it is not there although there should be one.
+        """The KubewrightCluster of a machine's Cluster, and a clause that says so where it is missing.
 
         Where the Cluster is gone the label says which it is. A Cluster whose infrastructure is another
-        provider's has none, and lacks none.
+        provider's has no KubewrightCluster, and that is not missing.
         """
         ref = cluster.spec.infrastructure_ref if cluster is not None else None
         ours = ref is not None and refers(ref, KUBEWRIGHT_CLUSTER)
@@ -145,7 +144,7 @@ def owner_key(meta: ObjectMeta, kind: Kind[Machine] | Kind[Cluster]) -> Key | No
 
 
 def refers(ref: ObjectReference, kind: Kind[KubewrightMachine] | Kind[KubewrightCluster]) -> bool:
-    """Whether a reference means an object of that kind of ours, in whichever version."""
+    """Whether a reference is to an object of that kind of ours, in any version."""
     return (ref.group, ref.kind) == (kind.resource.group, kind.resource.kind)
 
 

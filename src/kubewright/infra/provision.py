@@ -4,14 +4,15 @@ Theory.      The driver port speaks of a Machine and its MachineClass (``driver.
              stands for what the machines of one cluster have in common, and is made up for each call: its
              providerSpec is the machine's own, with that of its failure domain merged into it. What a
              machine leaves empty (driver, credentials) is its cluster's.
-             The owner in a request is who the object was when the cloud was first asked for it. That is
-             written down beside its finalizer: an object that is moved gets another uid, its VM does not.
+             The owner in a request is made of the uid that the object had when the cloud was first asked. It
+             is written into an annotation with the finalizer: clusterctl move gives an object another
+             uid, and its VM keeps its owner.
 Invariants.  The owner in a request is tagged with its kind, so that no other world takes these VMs for its
              own. That of a VM also says for which KubewrightCluster it was made, and so in which management
              cluster: names are not unique among these. The class of a cluster has a name that no
              MachineClass has by accident: quotas and lists go by it.
 Source       decisions 0023 and 0027.
-Called by    ``machine.look``, ``cluster.look``.
+Called by    ``machine.look``, ``machine.creation``, ``cluster.reconciler``, ``template``.
 """
 
 from dataclasses import dataclass, replace
@@ -37,12 +38,12 @@ from kubewright.wire.patch import apply_merge
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a driver would be told, or the reason why it cannot be.
+class ResolvedRequest:
+    """What a driver is told in a call about a machine, or the reason why it cannot be called.
 
     ``problem``  why it cannot, in a clause; empty if it can
-    ``version``  changes whenever the rest does
-    ``source_missing``  what would name driver and credentials, or has these, is not there
+    ``version``  a text that changes whenever the request does
+    ``source_missing``  the KubewrightCluster that names driver or credentials, or the Secret, is not there
     """
 
     request: ClassRequest
@@ -63,12 +64,12 @@ def effective(machine: Provision, cluster: Provision | None, domain: FailureDoma
 
 
 def cloud_owner(kind: Kind[KubewrightCluster] | Kind[KubewrightMachine], meta: ObjectMeta) -> str:
-    """As whom clouds know an object: as is written down, else by its uid."""
+    """The owner of an object's VMs in the cloud: the one in its annotation, else one made of its uid."""
     return meta.annotations.get(CLOUD_OWNER_ANNOTATION) or owner_tag(kind.resource.kind, meta.uid)
 
 
-def owner_in(cluster: ObjectMeta | None, machine_uid: str) -> str:
-    """As whom clouds are going to know a new machine of this KubewrightCluster.
+def new_cloud_owner(cluster: ObjectMeta | None, machine_uid: str) -> str:
+    """The owner, in the cloud, of the VM of a new machine of this KubewrightCluster.
 
     A cloud's labels may be no longer than 63 characters, and a uid has 36: so of the cluster's only a hash.
     """
@@ -76,12 +77,12 @@ def owner_in(cluster: ObjectMeta | None, machine_uid: str) -> str:
     return owner_tag(KUBEWRIGHT_MACHINE.resource.kind, f"{place}{machine_uid}")
 
 
-def lacking(own: Provision, unshared: str) -> str:
-    """Why a driver must not be called although the spec itself is in order: what would name the driver and
-    the credentials is not there, for the reason ``unshared``. Empty where it is, or is not needed."""
-    if not unshared or (own.driver and own.credentials_ref is not None):
+def missing_source(own: Provision, absent: str) -> str:
+    """Why a driver must not be called: the KubewrightCluster, which names the driver or the credentials, is
+    not there. ``absent`` says so in a clause. Empty where it is there, or the object names both itself."""
+    if not absent or (own.driver and own.credentials_ref is not None):
         return ""
-    return f"{unshared}, which would name driver and credentials"
+    return f"{absent}, which would name driver and credentials"
 
 
 def class_request(

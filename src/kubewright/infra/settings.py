@@ -1,8 +1,7 @@
 """What an operator may set for the infrastructure of all clusters.
 
-Theory.      A wait that is over in a moment is not worth a write. Which waits these are an operator knows
-             better than we do: a cloud that takes a minute for a VM is reported differently than one that
-             takes a second.
+Theory.      A wait that is over in a moment is not worth a write. Which waits these are, an operator
+             knows: a cloud that takes a minute for a VM is reported differently than one that takes a second.
 Invariants.  No machine and no cluster can set them. Pauses that no operator needs to set stand in
              ``base.delays``.
 Source       mcm.md §3.3 (the pause after a creation that found no capacity).

@@ -28,7 +28,7 @@ from kubewright.api.infra.v1beta1 import (
 from kubewright.driver.contract import ClassRequest, Size
 from kubewright.driver.errors import Unimplemented
 from kubewright.infra.caches import Caches, Shared, owner_key, paused
-from kubewright.infra.provision import class_request, cloud_owner, effective, lacking
+from kubewright.infra.provision import class_request, cloud_owner, effective, missing_source
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
@@ -75,16 +75,16 @@ class Templates:
         return Result.done()
 
     def _request(self, template: KubewrightMachineTemplate) -> ClassRequest | None:
-        """What the driver is told; None while it cannot be, or need not."""
+        """What the driver is told; None while it cannot be called, or need not be."""
         meta, spec = template.metadata, template.spec.template.spec
         owner = owner_key(meta, CLUSTER)
-        cluster = self._caches.owner_clusters.get(owner) if owner is not None else None
-        shared, unshared = None, ""
+        cluster = self._caches.core_clusters.get(owner) if owner is not None else None
+        shared, absent = None, ""
         if cluster is not None:
-            shared, unshared = self._caches.infrastructure_of(meta, cluster)
+            shared, absent = self._caches.infrastructure_of(meta, cluster)
         provision = effective(spec, shared.spec if shared is not None else None, None)
         credentials, missing = self._caches.credentials(meta.namespace, provision.credentials_ref)
-        missing = missing or lacking(spec, unshared)
+        missing = missing or missing_source(spec, absent)
         if missing or meta.deleting or paused(meta, cluster) or self._driver.problem(provision.driver):
             return None
         name = owner.name if owner and shared else meta.name
@@ -116,7 +116,7 @@ def wire(shared: Shared) -> Controller:
     controller.watches(caches.templates, only(spec_or_life))
     controller.watches(caches.clusters, only(spec_or_life, lambda change: _of_cluster(caches, change)))
     controller.watches(
-        caches.owner_clusters,  # the end of a pause
+        caches.core_clusters,  # the end of a pause
         only(spec_or_existence, lambda change: caches.templates.keys_by("owner-cluster", str(change.key))),
     )
     controller.watches(

@@ -9,7 +9,7 @@ from kubewright.api.infra.names import CLUSTER_FINALIZER
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER
 from kubewright.driver.errors import Code, DriverError
 from kubewright.infra.cluster.decide import Step, cluster_status, decide
-from kubewright.infra.cluster.observe import EndpointSeen, Seen
+from kubewright.infra.cluster.seen import EndpointSeen, Seen
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ENDPOINT = {"host": "10.0.0.1", "port": 6443}
@@ -44,44 +44,54 @@ TABLE = [
     ("a user says where its API server is", seen(OWN), (), "True"),
     ("the Cluster says where its API server is", seen(owner=PLACED), (), "True"),
     ("neither says it, and the driver offers nothing", seen(), (), "WaitingForEndpoint/Info"),
-    ("the driver offers endpoints", seen(offers=True), (Step.RESERVE,), ""),
-    ("the user's endpoint goes before the driver's", seen(OWN, offers=True), (), "True"),
-    ("the driver is asked", seen(offers=True, endpoint=EndpointSeen(running=True)), (), ""),
+    ("the driver offers endpoints", seen(offers_endpoints=True), (Step.RESERVE,), ""),
+    ("the user's endpoint goes before the driver's", seen(OWN, offers_endpoints=True), (), "True"),
+    ("the driver is asked", seen(offers_endpoints=True, endpoint=EndpointSeen(running=True)), (), ""),
     (
         "the driver has answered",
-        seen(offers=True, endpoint=EndpointSeen(address=("h", 1))),
+        seen(offers_endpoints=True, endpoint=EndpointSeen(address=("h", 1))),
         (Step.RECORD,),
         "",
     ),
-    ("the driver has failed", seen(offers=True, endpoint=failed(4)), (), "EndpointFailed/Warning"),
+    ("the driver has failed", seen(offers_endpoints=True, endpoint=failed(4)), (), "EndpointFailed/Warning"),
     (
         "the driver has failed a while ago",
-        seen(offers=True, endpoint=failed(0)),
+        seen(offers_endpoints=True, endpoint=failed(0)),
         (Step.RESERVE,),
         "EndpointFailed/Warning",
     ),
-    ("another program manages it", seen(cluster(finalizer=False, **MANAGED), offers=True), (), ""),
+    ("another program manages it", seen(cluster(finalizer=False, **MANAGED), offers_endpoints=True), (), ""),
     ("it is paused", seen(cluster(finalizer=False), paused=True), (), ""),
     ("another program has given it up", seen(cluster(status={"failureReason": "CreateError"})), (), ""),
     ("it is being deleted before its machines", seen(GOING, machines=2), (), "WaitingForMachines/Info"),
     ("it is being deleted", seen(GOING), (Step.REMOVE_FINALIZER,), ""),
-    ("it is being deleted with an endpoint of the driver", seen(GOING, offers=True), (Step.RELEASE,), ""),
-    ("the driver takes it back", seen(GOING, offers=True, endpoint=EndpointSeen(running=True)), (), ""),
+    (
+        "it is being deleted with an endpoint of the driver",
+        seen(GOING, offers_endpoints=True),
+        (Step.RELEASE,),
+        "",
+    ),
+    (
+        "the driver takes it back",
+        seen(GOING, offers_endpoints=True, endpoint=EndpointSeen(running=True)),
+        (),
+        "",
+    ),
     (
         "the driver has taken it back",
-        seen(GOING, offers=True, endpoint=EndpointSeen(released=True)),
+        seen(GOING, offers_endpoints=True, endpoint=EndpointSeen(released=True)),
         (Step.REMOVE_FINALIZER,),
         "",
     ),
     (
         "the driver does not take it back",
-        seen(GOING, offers=True, endpoint=failed(3)),
+        seen(GOING, offers_endpoints=True, endpoint=failed(3)),
         (),
         "EndpointFailed/Warning",
     ),
     (
         "the driver cannot be told to take it back",
-        seen(GOING, offers=True, problem="there is no Secret cloud with credentials"),
+        seen(GOING, offers_endpoints=True, problem="there is no Secret cloud with credentials"),
         (),
         "EndpointFailed/Warning",
     ),
@@ -103,7 +113,7 @@ def test_the_plan_is(found, steps, report):
 
 
 def test_a_failed_call_is_repeated_after_its_pause() -> None:
-    assert decide(seen(offers=True, endpoint=failed(4))).wake == timedelta(seconds=4)
+    assert decide(seen(offers_endpoints=True, endpoint=failed(4))).wake == timedelta(seconds=4)
 
 
 def test_the_status_has_ready_domains_and_conditions() -> None:

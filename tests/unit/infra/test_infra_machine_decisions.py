@@ -14,8 +14,8 @@ from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.infra.machine.decide import decide
-from kubewright.infra.machine.observe import Seen
 from kubewright.infra.machine.reconciler import paced
+from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.status import machine_status
 from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, RemoveFinalizer
 from kubewright.infra.settings import InfraSettings
@@ -247,10 +247,10 @@ def test_a_doubt_is_waited_for_as_long_as_it_lasts() -> None:
 
 
 def test_the_last_event_names_the_vm() -> None:
-    told = decide(seen(GOING, vm=called(Verb.DELETE, absent=True, deleted=True))).told
+    event = decide(seen(GOING, vm=called(Verb.DELETE, absent=True, deleted=True))).event
 
-    assert told is not None
-    assert told.message == "VM sim:///here/vm-1 is deleted"
+    assert event is not None
+    assert event.message == "VM sim:///here/vm-1 is deleted"
 
 
 def test_a_wait_is_reported_when_it_lasts() -> None:

@@ -10,7 +10,7 @@ from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
 from kubewright.driver.contract import Instance
 from kubewright.infra.orphans.decide import ListedVm, why_kept, why_spared, why_unseen
-from kubewright.infra.provision import owner_in
+from kubewright.infra.provision import new_cloud_owner
 
 
 def cluster(uid="c1", **annotations):
@@ -35,7 +35,7 @@ def machine(uid="u2", known="", vm=""):
 
 
 HERE = cluster()
-OWNER = owner_in(HERE.metadata, "u1")
+OWNER = new_cloud_owner(HERE.metadata, "u1")
 STRAY = Instance("sim:///here/vm-9", "m1", machine_name="m1", owner_uid=OWNER)
 ELSEWHERE = "it was not made for this KubewrightCluster"
 
@@ -59,12 +59,12 @@ KEPT = [
     ("it is a VM of Gardener's API", ListedVm(replace(STRAY, owner_uid="u1")), ELSEWHERE),
     (
         "it was made in another management cluster, for a cluster of that name",
-        ListedVm(replace(STRAY, owner_uid=owner_in(cluster("c2").metadata, "u1"))),
+        ListedVm(replace(STRAY, owner_uid=new_cloud_owner(cluster("c2").metadata, "u1"))),
         ELSEWHERE,
     ),
     (
         "it was made where the infrastructure is another provider's",
-        ListedVm(replace(STRAY, owner_uid=owner_in(None, "u1"))),
+        ListedVm(replace(STRAY, owner_uid=new_cloud_owner(None, "u1"))),
         ELSEWHERE,
     ),
     ("a namesake has a VM of its own", ListedVm(STRAY, same_name=machine(vm="sim:///here/vm-1")), ""),

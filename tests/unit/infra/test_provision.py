@@ -15,7 +15,7 @@ from kubewright.infra.provision import (
     domain_of,
     effective,
     machine_request,
-    owner_in,
+    new_cloud_owner,
     with_data,
 )
 
@@ -102,7 +102,7 @@ def test_clouds_know_an_object_that_was_moved_as_who_it_was() -> None:
 
 def test_the_name_by_which_clouds_know_a_machine_fits_into_their_labels() -> None:
     uid = "efb2d584-d372-4e8a-b18b-e0d3e6959ba3"
-    made, elsewhere = (owner_in(ObjectMeta(name="demo", uid=each), uid) for each in (uid, "another"))
+    made, elsewhere = (new_cloud_owner(ObjectMeta(name="demo", uid=each), uid) for each in (uid, "another"))
 
     assert (made, elsewhere) == (f"kubewrightmachine.74326a2e.{uid}", f"kubewrightmachine.23176214.{uid}")
     assert len(made) == 63

@@ -3,5 +3,5 @@
 ``v1beta1``    the four kinds, with the fields that Cluster API's contract asks for (capi.md §3.2)
 ``names``      every string that others parse: finalizers, conditions, reasons of events
 ``validate``   the rules beyond the schema
-``crds``       the four CustomResourceDefinitions
+``crds``       the four CustomResourceDefinitions; ``rbac`` the roles of the provider and of users
 """

@@ -4,6 +4,7 @@ Theory.      clusterctl finds a provider by the label of its CRDs; Cluster API m
              an infrastructure object, with its reason, into the Cluster or the Machine that owns it. So the
              reasons of conditions here are what ``kubectl get machine`` and ``clusterctl describe`` show.
 Source       capi.md §2.1 (labels), §4.4 (severities), §3.4 (what is waited for, in this order).
+Called by    ``infra``; the CRDs and roles of this API.
 """
 
 from enum import StrEnum
@@ -15,8 +16,8 @@ CLUSTER_FINALIZER = "kubewrightcluster.infrastructure.cluster.x-k8s.io"
 MACHINE_FINALIZER = "kubewrightmachine.infrastructure.cluster.x-k8s.io"
 
 CLOUD_OWNER_ANNOTATION = "kubewright.dev/cloud-owner"
-"""On a KubewrightCluster or a KubewrightMachine: as whom clouds know it (``driver.contract.owner_tag``). An
-object that clusterctl has moved has another uid, and keeps this."""
+"""On a KubewrightCluster or a KubewrightMachine: the owner that the cloud has for its VMs
+(``driver.contract.owner_tag``). An object that clusterctl has moved has another uid, and keeps this."""
 
 SECRET_FINALIZER = "infrastructure.cluster.x-k8s.io/kubewright-credentials"  # a finalizer, no secret
 """Of a Secret that a KubewrightCluster or KubewrightMachine names; for kinds of its own Kubernetes wants
@@ -26,7 +27,7 @@ LEASE = "controller-leader-election-kubewright-infrastructure"
 
 CLUSTER_COMPONENT = "kubewrightcluster-controller"
 MACHINE_COMPONENT = "kubewrightmachine-controller"
-"""What events come from."""
+"""The reporting components of our events."""
 
 
 class ConditionType(StrEnum):
@@ -50,7 +51,6 @@ class ConditionReason(StrEnum):
     INVALID_CONFIGURATION = "InvalidConfiguration"
     CREATING_VM = "CreatingVM"
     VM_CREATION_FAILED = "VMCreationFailed"
-    WRITE_REFUSED = "WriteRefused"
     DELETING = "Deleting"
     VM_DELETION_FAILED = "VMDeletionFailed"
     ENDPOINT_FAILED = "EndpointFailed"

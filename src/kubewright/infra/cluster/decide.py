@@ -31,10 +31,10 @@ from kubewright.api.cluster.conditions import (
 from kubewright.api.cluster.v1beta1 import Condition, FailureDomain
 from kubewright.api.infra.names import CLUSTER_FINALIZER, ConditionReason, ConditionType, EventReason
 from kubewright.api.infra.v1beta1 import KubewrightClusterStatus
-from kubewright.base import plan
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
-from kubewright.infra.cluster.observe import Seen
+from kubewright.infra.cluster.seen import Seen
+from kubewright.infra.plan import Event, ReportingPlan
 
 
 class Step(Enum):
@@ -48,16 +48,12 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(plan.Plan[Step]):
-    """``report``: the condition of the endpoint. ``told``: reason and message of an event, and whether it is
-    a warning; sent if the status changes or nothing is reported."""
-
-    report: Condition | None = None
-    told: tuple[EventReason, str, bool] | None = None
+class Plan(ReportingPlan[Step]):
+    """What to do now with a KubewrightCluster, and what to report of its endpoint."""
 
 
 def decide(seen: Seen) -> Plan:
-    """The plan for what is seen now. Equal pictures give equal plans."""
+    """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
     meta = seen.cluster.metadata
     if names.MANAGED_BY_ANNOTATION in meta.annotations:
         return Plan(because="another program manages it")
@@ -80,25 +76,26 @@ def _living(seen: Seen) -> Plan:
         return Plan((Step.ADD_FINALIZER,), AT_ONCE, "it has no finalizer of ours yet")
     if seen.problem:
         report = _not_ready(ConditionReason.INVALID_CONFIGURATION, ERROR, seen.problem)
-        told = (EventReason.FAILED_VALIDATION, seen.problem, True)
-        return Plan(because=seen.problem, report=report, told=told)
-    if seen.known is not None:
+        event = Event(EventReason.FAILED_VALIDATION, seen.problem, warning=True)
+        return Plan(because=seen.problem, report=report, event=event)
+    if seen.api_server is not None:
         return Plan(
-            because=f"its API server is at {seen.known}", report=true_condition(ConditionType.ENDPOINT_READY)
+            because=f"its API server is at {seen.api_server}",
+            report=true_condition(ConditionType.ENDPOINT_READY),
         )
-    return _reserved(seen)
+    return _without_endpoint(seen)
 
 
-def _reserved(seen: Seen) -> Plan:
-    """No user has said where the API server is going to be: the driver may."""
+def _without_endpoint(seen: Seen) -> Plan:
+    """No user has set an endpoint: ask the driver for one, if it offers them."""
     call = seen.endpoint
-    if not seen.offers:
+    if not seen.offers_endpoints:
         missing = "spec.controlPlaneEndpoint is not set, and the driver offers no endpoints"
         return _waiting(ConditionReason.WAITING_FOR_ENDPOINT, missing)
     if call.address is not None:
         host, port = call.address
-        told = (EventReason.ENDPOINT_KNOWN, f"The API server will be at {host}:{port}", False)
-        return Plan((Step.RECORD,), AT_ONCE, f"the driver offers {host}:{port}", told=told)
+        event = Event(EventReason.ENDPOINT_KNOWN, f"The API server will be at {host}:{port}")
+        return Plan((Step.RECORD,), AT_ONCE, f"the driver offers {host}:{port}", event=event)
     if call.running:
         return Plan(because="the driver is asked for an endpoint")
     if call.error is None:
@@ -109,13 +106,13 @@ def _reserved(seen: Seen) -> Plan:
 def _deleted(seen: Seen) -> Plan:
     call = seen.endpoint
     if seen.machines:
-        told = f"{seen.machines} KubewrightMachines of its cluster are still there"
-        return _waiting(ConditionReason.WAITING_FOR_MACHINES, told)
-    if not seen.offers or call.released:
+        message = f"{seen.machines} KubewrightMachines of its cluster are still there"
+        return _waiting(ConditionReason.WAITING_FOR_MACHINES, message)
+    if not seen.offers_endpoints or call.released:
         return Plan((Step.REMOVE_FINALIZER,), because="nothing of it is left")
     if seen.problem:
-        told = f"its endpoint cannot be given back: {seen.problem}"
-        return Plan(because=told, report=_not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, told))
+        message = f"its endpoint cannot be given back: {seen.problem}"
+        return Plan(because=message, report=_not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, message))
     if call.running:
         return Plan(because="the driver takes the endpoint back")
     if call.error is None:
@@ -124,9 +121,9 @@ def _deleted(seen: Seen) -> Plan:
 
 
 def _again(seen: Seen, step: Step) -> Plan:
-    """Tell of a failed call, and repeat it when its pause is over."""
-    told, left = str(seen.endpoint.error), seen.endpoint.left(seen.now)
-    report = _not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, told)
+    """Report a failed call, and repeat it when its pause is over."""
+    message, left = str(seen.endpoint.error), seen.endpoint.left(seen.now)
+    report = _not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, message)
     if left <= timedelta(0):
         return Plan((step,), because="the call is repeated", report=report)
     because = f"the cloud refused; next try in {format_duration(left)}"
@@ -156,5 +153,5 @@ def _not_ready(reason: ConditionReason, severity: str, message: str) -> Conditio
     return false_condition(ConditionType.ENDPOINT_READY, reason, severity, message)
 
 
-def _waiting(reason: ConditionReason, told: str) -> Plan:
-    return Plan(because=told, report=_not_ready(reason, INFO, told))
+def _waiting(reason: ConditionReason, message: str) -> Plan:
+    return Plan(because=message, report=_not_ready(reason, INFO, message))

@@ -1,8 +1,8 @@
 """The calls to drivers about the endpoints of API servers, as tasks, and what came of them.
 
 Theory.      As with VMs (``driver.life.calls``) a worker never waits for a cloud: a call is a task, and its
-             end wakes the cluster. A call is idempotent by name and owner, so there is no doubt to keep:
-             what was not answered is asked again.
+             end enqueues the cluster. A call is idempotent by name and owner, so a call without an answer is
+             made again.
 Invariants.  At most one call per cluster at a time. Nothing but cancellation is raised.
 Called by    ``reconciler``; the program owns ``run``.
 """
@@ -15,7 +15,7 @@ from kubewright.base.clock import Clock
 from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import Code, DriverError, During, NotFound, Unimplemented
 from kubewright.driver.routing import RoutedDriver
-from kubewright.infra.cluster.observe import NOTHING, EndpointSeen
+from kubewright.infra.cluster.seen import NOTHING, EndpointSeen
 from kubewright.wire.gvk import Key
 
 
@@ -30,7 +30,7 @@ class EndpointCalls:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def seen(self, uid: str) -> EndpointSeen:
-        """How it stands with the endpoint of the cluster with this uid."""
+        """What is known of the endpoint of the cluster with this uid."""
         return self._seen.get(uid, NOTHING)
 
     def forget(self, uid: str) -> None:

@@ -1,4 +1,4 @@
-"""One KubewrightCluster, one pass: look, decide, act. And who wakes it.
+"""One KubewrightCluster, one pass: look, decide, act. And which changes enqueue it.
 
 Called by    ``runtime.controller``; put together by ``infra.world``.
 """
@@ -19,8 +19,8 @@ from kubewright.driver.contract import ClassRequest
 from kubewright.infra.caches import Caches, Shared, paused, refers
 from kubewright.infra.cluster.decide import Plan, Step, cluster_status, decide
 from kubewright.infra.cluster.endpoints import EndpointCalls
-from kubewright.infra.cluster.observe import Seen
-from kubewright.infra.own import Uids, Writer
+from kubewright.infra.cluster.seen import Seen
+from kubewright.infra.objects import Uids, Writer
 from kubewright.infra.provision import class_request, cloud_owner
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
@@ -62,7 +62,7 @@ class InfraClusters:
         return await unless_refused(self._perform(seen, plan, request), cluster, self._recorder)
 
     def _look(self, cluster: KubewrightCluster) -> tuple[Seen, ClassRequest]:
-        """Everything that decides, and what a driver would be told."""
+        """Everything that the decision reads, and the request for a call to the driver."""
         meta, owner = cluster.metadata, self._caches.cluster_of(cluster)
         credentials, missing = self._caches.credentials(meta.namespace, cluster.spec.credentials_ref)
         name = owner.name if owner is not None else meta.labels.get(CLUSTER_NAME_LABEL, "")
@@ -74,7 +74,7 @@ class InfraClusters:
             paused=paused(meta, owner),
             machines=len(self._caches.machines_in(Key(meta.namespace, name))) if name else 0,
             problem=wrong or missing,
-            offers=self._driver.offers_endpoints(cluster.spec.driver),
+            offers_endpoints=self._driver.offers_endpoints(cluster.spec.driver),
             endpoint=self._calls.seen(meta.uid),
         )
         known = cloud_owner(KUBEWRIGHT_CLUSTER, meta)
@@ -88,9 +88,8 @@ class InfraClusters:
         if Step.REMOVE_FINALIZER not in plan.steps:
             after = cluster_status(seen, plan.report, self._wall.now())
             changed = await self._writer.report(latest, seen.cluster.status, after)
-        if plan.told is not None and (changed or plan.report is None):
-            reason, message, warning = plan.told
-            self._recorder.event(seen.cluster, reason, message, warning=warning)
+        if (event := plan.tells(changed=changed)) is not None:
+            self._recorder.event(seen.cluster, event.reason, event.message, warning=event.warning)
         return Result.later(plan.wake)
 
     async def _step(self, seen: Seen, step: Step, meta: ObjectMeta, request: ClassRequest) -> ObjectMeta:
@@ -127,7 +126,7 @@ def wire(shared: Shared) -> tuple[Controller, EndpointCalls]:
         metrics=shared.metrics,
     )
     controller.watches(caches.clusters, only(lambda change: not status_alone(change)))
-    controller.watches(caches.owner_clusters, only(_owner_differs, _cluster_behind))
+    controller.watches(caches.core_clusters, only(_owner_differs, _clusters_of_owner))
     controller.watches(caches.machines, lambda change: _cluster_of_machine(caches, change))
     controller.watches(caches.secrets, lambda change: caches.clusters.keys_by("credentials", str(change.key)))
     return controller, calls
@@ -139,8 +138,8 @@ def _owner_differs(change: Change[Cluster]) -> bool:
     return before is None or after is None or before.spec != after.spec
 
 
-def _cluster_behind(change: Change[Cluster]) -> list[Key]:
-    """The KubewrightCluster of a Cluster."""
+def _clusters_of_owner(change: Change[Cluster]) -> list[Key]:
+    """The KubewrightCluster that a Cluster refers to, or referred to before the change."""
     sides = (change.before(), change.after())
     refs = [each.spec.infrastructure_ref for each in sides if each is not None]
     ours = [ref.name for ref in refs if ref is not None and refers(ref, KUBEWRIGHT_CLUSTER)]
@@ -148,7 +147,7 @@ def _cluster_behind(change: Change[Cluster]) -> list[Key]:
 
 
 def _cluster_of_machine(caches: Caches, change: Change[KubewrightMachine]) -> tuple[Key, ...]:
-    """The KubewrightCluster that waits for the end of a machine."""
+    """When a machine is gone, the KubewrightCluster whose deletion may wait for that."""
     gone = change.before() if change.new is None else None
     name = gone.metadata.labels.get(CLUSTER_NAME_LABEL, "") if gone is not None else ""
     return caches.clusters_in(Key(change.key.namespace, name)) if name else ()

@@ -18,10 +18,10 @@ from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.infra.caches import Shared
 from kubewright.infra.machine.look import Looker
-from kubewright.infra.machine.observe import Seen
+from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.status import machine_status
 from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, RemoveFinalizer, Step
-from kubewright.infra.own import Writer
+from kubewright.infra.objects import Writer
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
@@ -50,10 +50,9 @@ class Actor:
             latest = await self._perform(seen, step, latest)
         released = any(isinstance(step, RemoveFinalizer) for step in plan.steps)
         changed = False if released else await self._report(seen, plan, latest)
-        if plan.told is not None and (changed or plan.report is None):
-            told = plan.told
-            log.info(told.message, reason=told.reason.value, machine=seen.machine.name)
-            self._recorder.event(seen.machine, told.reason, told.message, warning=told.warning)
+        if (event := plan.tells(changed=changed)) is not None:
+            log.info(event.message, reason=event.reason.value, machine=seen.machine.name)
+            self._recorder.event(seen.machine, event.reason, event.message, warning=event.warning)
         return Result.later(plan.wake)
 
     async def _perform(self, seen: Seen, step: Step, meta: ObjectMeta) -> ObjectMeta:

@@ -1,4 +1,4 @@
-"""Decide how a KubewrightMachine gets its VM: one fixed order of phases, the first with a plan counts.
+"""Decide how a KubewrightMachine gets its VM: deciders, of which ``decide`` takes the first plan.
 
 Theory.      The order is that of Cluster API's contract: a Machine must own the object, the infrastructure of
              its cluster must be ready, and the bootstrap data must be there; then the VM is made, and
@@ -25,9 +25,10 @@ from kubewright.api.infra.names import (
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
 from kubewright.driver.life.plan import State, VmPlan, Want
-from kubewright.infra.machine.observe import Seen
-from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, Told
-from kubewright.infra.provision import owner_in
+from kubewright.infra.machine.seen import Seen
+from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record
+from kubewright.infra.plan import Event
+from kubewright.infra.provision import new_cloud_owner
 
 
 def waits(reason: ConditionReason, severity: str, message: str) -> Condition:
@@ -66,7 +67,7 @@ def add_finalizer(seen: Seen) -> Plan | None:
         return None
     if waiting := wait_for_infrastructure(seen):
         return waiting
-    owner = meta.annotations.get(CLOUD_OWNER_ANNOTATION) or owner_in(seen.infrastructure, meta.uid)
+    owner = meta.annotations.get(CLOUD_OWNER_ANNOTATION) or new_cloud_owner(seen.infrastructure, meta.uid)
     return Plan((AddFinalizer(owner),), AT_ONCE, "it has no finalizer of ours yet")
 
 
@@ -76,17 +77,17 @@ def record_vm(seen: Seen) -> Plan | None:
     if found is None or seen.complete or seen.machine.spec.provider_id == found.provider_id:
         return None
     place = seen.owner.spec.failure_domain if seen.owner is not None else None
-    made = Told(EventReason.VM_CREATED, f"VM {found.provider_id} exists")
+    made = Event(EventReason.VM_CREATED, f"VM {found.provider_id} exists")
     because = f"its VM is {found.provider_id}"
-    return Plan((Record(found, place),), AT_ONCE, because, told=made)
+    return Plan((Record(found, place),), AT_ONCE, because, event=made)
 
 
 def wait_for_infrastructure(seen: Seen) -> Plan | None:
     """No VM before the infrastructure of its cluster is ready."""
     if seen.complete or seen.cluster is None or seen.cluster.status.infrastructure_ready:
         return None
-    told = f"the infrastructure of cluster {seen.cluster.name} is not ready"
-    return _waiting(seen, ConditionReason.WAITING_FOR_CLUSTER_INFRASTRUCTURE, told)
+    message = f"the infrastructure of cluster {seen.cluster.name} is not ready"
+    return _waiting(seen, ConditionReason.WAITING_FOR_CLUSTER_INFRASTRUCTURE, message)
 
 
 def wait_for_data(seen: Seen) -> Plan | None:
@@ -94,8 +95,8 @@ def wait_for_data(seen: Seen) -> Plan | None:
     if seen.complete:
         return None
     if not seen.has_data:
-        told = "the Machine has no spec.bootstrap.dataSecretName"
-        return _waiting(seen, ConditionReason.WAITING_FOR_BOOTSTRAP_DATA, told)
+        message = "the Machine has no spec.bootstrap.dataSecretName"
+        return _waiting(seen, ConditionReason.WAITING_FOR_BOOTSTRAP_DATA, message)
     if not seen.data_problem:
         return None
     report = waits(ConditionReason.WAITING_FOR_BOOTSTRAP_DATA, WARNING, seen.data_problem)
@@ -107,8 +108,8 @@ def refuse_invalid(seen: Seen) -> Plan | None:
     if seen.complete or not seen.problem or seen.vm.running:
         return None
     report = waits(ConditionReason.INVALID_CONFIGURATION, ERROR, seen.problem)
-    warning = Told(EventReason.FAILED_VALIDATION, seen.problem, warning=True)
-    return Plan(because=seen.problem, report=report, told=warning)
+    warning = Event(EventReason.FAILED_VALIDATION, seen.problem, warning=True)
+    return Plan(because=seen.problem, report=report, event=warning)
 
 
 def ensure_vm(seen: Seen) -> Plan | None:
@@ -134,15 +135,15 @@ def report_complete(_seen: Seen) -> Plan:
 
 def _after_failure(vm: VmPlan) -> Plan:
     left = vm.wake or timedelta(0)
-    told = str(vm.error)
-    report = waits(ConditionReason.VM_CREATION_FAILED, WARNING, told)
+    message = str(vm.error)
+    report = waits(ConditionReason.VM_CREATION_FAILED, WARNING, message)
     if vm.call is not None:
         return Plan((Call(vm.call),), because=vm.because, report=report)
-    warning = Told(EventReason.FAILED_CREATE_VM, told, warning=True)
+    warning = Event(EventReason.FAILED_CREATE_VM, message, warning=True)
     because = f"the cloud refused; next try in {format_duration(left)}"
-    return Plan(wake=left, because=because, report=report, told=warning)
+    return Plan(wake=left, because=because, report=report, event=warning)
 
 
-def _waiting(seen: Seen, reason: ConditionReason, told: str) -> Plan:
+def _waiting(seen: Seen, reason: ConditionReason, message: str) -> Plan:
     """Wait for a change of what is missing, and say so if it lasts."""
-    return Plan(because=told, report=waits(reason, INFO, told), lasting=seen.settings.report_after)
+    return Plan(because=message, report=waits(reason, INFO, message), lasting=seen.settings.report_after)

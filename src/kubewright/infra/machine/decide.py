@@ -1,4 +1,4 @@
-"""Decide what to do with one KubewrightMachine: of its list of phases, the first one with a plan counts.
+"""Decide what to do with one KubewrightMachine: the plan of the first decider that has one.
 
 Called by    ``reconciler.InfraMachines``. Continues in ``creation`` and ``deletion``.
 """
@@ -20,7 +20,7 @@ from kubewright.infra.machine.creation import (
     wait_for_owner,
 )
 from kubewright.infra.machine.deletion import delete_vm, remove_finalizer
-from kubewright.infra.machine.observe import Seen
+from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.steps import Plan
 
 Decider = Callable[[Seen], Plan | None]

@@ -19,8 +19,9 @@ from kubewright.api.infra.names import ConditionReason, EventReason
 from kubewright.base.durations import format_duration
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.infra.machine.creation import waits
-from kubewright.infra.machine.observe import Seen
-from kubewright.infra.machine.steps import Call, Plan, RemoveFinalizer, Told
+from kubewright.infra.machine.seen import Seen
+from kubewright.infra.machine.steps import Call, Plan, RemoveFinalizer
+from kubewright.infra.plan import Event
 
 
 def delete_vm(seen: Seen) -> Plan | None:
@@ -40,10 +41,10 @@ def delete_vm(seen: Seen) -> Plan | None:
 def remove_finalizer(seen: Seen) -> Plan:
     """There is no VM, and none can come."""
     vm = seen.machine.spec.provider_id
-    told = Told(EventReason.VM_DELETED, f"VM {vm} is deleted") if vm else None
+    event = Event(EventReason.VM_DELETED, f"VM {vm} is deleted") if vm else None
     if vm and not seen.vm.deleted:
-        told = Told(EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}", warning=True)
-    return Plan((RemoveFinalizer(),), because="nothing of it exists any more", told=told)
+        event = Event(EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}", warning=True)
+    return Plan((RemoveFinalizer(),), because="nothing of it exists any more", event=event)
 
 
 def _waiting(seen: Seen, vm: VmPlan) -> Plan:
@@ -52,23 +53,26 @@ def _waiting(seen: Seen, vm: VmPlan) -> Plan:
 
 
 def _after_failure(vm: VmPlan) -> Plan:
-    told = str(vm.error)
-    report = waits(ConditionReason.VM_DELETION_FAILED, WARNING, told)
+    message = str(vm.error)
+    report = waits(ConditionReason.VM_DELETION_FAILED, WARNING, message)
     if vm.call is not None:
         return Plan((Call(vm.call),), because=vm.because, report=report)
-    warning = Told(EventReason.FAILED_DELETE_VM, told, warning=True)
+    warning = Event(EventReason.FAILED_DELETE_VM, message, warning=True)
     because = f"the cloud has not deleted it; next try in {format_duration(vm.wake or timedelta(0))}"
-    return Plan(wake=vm.wake, because=because, report=report, told=warning)
+    return Plan(wake=vm.wake, because=because, report=report, event=warning)
 
 
 def _blocked(seen: Seen) -> Plan | None:
-    """Where the driver cannot be asked, a VM that is known keeps its object; so does, while the credentials
-    or the KubewrightCluster are missing, one that an earlier process may have made. With broken rules or an
-    unknown driver none was.
+    """The driver cannot be asked. The object stays if there is a VM, or if there may be one.
+
+    While credentials or the KubewrightCluster are missing, an earlier process may have asked for a VM. If the
+    spec breaks a rule or names an unknown driver, none was asked for unless this process knows of it.
     """
     doubt = seen.doubt_until if seen.source_missing else seen.vm.doubt
     if not (seen.recorded or seen.vm.instance or doubt):
         return None
-    told = f"its VM cannot be deleted: {seen.problem}"
-    warning = Told(EventReason.FAILED_DELETE_VM, told, warning=True)
-    return Plan(because=told, report=waits(ConditionReason.VM_DELETION_FAILED, WARNING, told), told=warning)
+    message = f"its VM cannot be deleted: {seen.problem}"
+    warning = Event(EventReason.FAILED_DELETE_VM, message, warning=True)
+    return Plan(
+        because=message, report=waits(ConditionReason.VM_DELETION_FAILED, WARNING, message), event=warning
+    )

@@ -1,6 +1,6 @@
 """Look at one KubewrightMachine: the caches, and what is known of the calls about its VM.
 
-Theory.      The picture holds no secret: what the driver is told is made again when its call begins, from the
+Theory.      ``Seen`` holds no secret: what the driver is told is made again when its call begins, from the
              objects as they are then. Here it is only found out whether that can be done.
 Called by    ``reconciler.InfraMachines``.
 """
@@ -18,15 +18,15 @@ from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.infra.caches import Shared, paused
-from kubewright.infra.machine.observe import Seen
+from kubewright.infra.machine.seen import Seen
 from kubewright.infra.provision import (
-    Told,
+    ResolvedRequest,
     class_request,
     cloud_owner,
     domain_of,
     effective,
-    lacking,
     machine_request,
+    missing_source,
     with_data,
 )
 
@@ -50,10 +50,10 @@ class Looker:
         self._calls = calls
 
     def look(self, machine: KubewrightMachine, created: datetime | None, now: datetime) -> Seen:
-        """The whole picture. ``created`` is when this process saw it come; None: it was there before."""
+        """Everything. ``created`` is when this process saw the object appear; None: it was there before."""
         owner = self._caches.machine_of(machine)
         cluster = self._cluster(machine, owner)
-        told = self._told(machine, owner, cluster)
+        resolved = self._resolve(machine, owner, cluster)
         shared, _ = self._caches.infrastructure_of(machine.metadata, cluster)
         uid = machine.metadata.uid
         return Seen(
@@ -65,10 +65,10 @@ class Looker:
             infrastructure=shared.metadata if shared is not None else None,
             paused=paused(machine.metadata, cluster),
             vm=self._calls.seen(uid),
-            problem=told.problem,
-            source_missing=told.source_missing,
+            problem=resolved.problem,
+            source_missing=resolved.source_missing,
             data_problem=self._data(owner)[2],
-            inputs=told.version,
+            inputs=resolved.version,
             doubt_until=self._calls.doubt_until(
                 uid,
                 created=created or machine.metadata.creation_timestamp,
@@ -84,10 +84,10 @@ class Looker:
             CannotTell: a Secret is gone since the machine was looked at.
         """
         owner = self._caches.machine_of(machine)
-        told = self._told(machine, owner, self._cluster(machine, owner))
-        if told.problem:
-            raise CannotTell(told.problem)
-        request = machine_request(told.request, machine, state)
+        resolved = self._resolve(machine, owner, self._cluster(machine, owner))
+        if resolved.problem:
+            raise CannotTell(resolved.problem)
+        request = machine_request(resolved.request, machine, state)
         if verb is not Verb.ENSURE:
             return request
         data, data_format, problem = self._data(owner)
@@ -102,18 +102,20 @@ class Looker:
         name = owner.spec.cluster_name if owner is not None else label
         return self._caches.cluster_named(machine.namespace, name)
 
-    def _told(self, machine: KubewrightMachine, owner: Machine | None, cluster: Cluster | None) -> Told:
-        shared, unshared = self._caches.infrastructure_of(machine.metadata, cluster)
+    def _resolve(
+        self, machine: KubewrightMachine, owner: Machine | None, cluster: Cluster | None
+    ) -> ResolvedRequest:
+        shared, absent = self._caches.infrastructure_of(machine.metadata, cluster)
         wanted, release = (owner.spec.failure_domain, owner.spec.version) if owner is not None else (None, "")
         domain, misplaced = domain_of(shared, machine.spec.failure_domain or wanted)
         provision = effective(machine.spec, shared.spec if shared is not None else None, domain)
         credentials, missing = self._caches.credentials(machine.namespace, provision.credentials_ref)
-        missing = lacking(machine.spec, unshared) or missing
+        missing = missing_source(machine.spec, absent) or missing
         known = cloud_owner(KUBEWRIGHT_CLUSTER, shared.metadata) if shared is not None else ""
         name = machine.metadata.labels.get(names.CLUSTER_NAME_LABEL, "") or (cluster.name if cluster else "")
         wrong = summary(validate_machine(machine)) or self._driver.problem(provision.driver)
         versions = (machine.metadata.generation, shared.metadata.generation if shared is not None else 0)
-        return Told(
+        return ResolvedRequest(
             class_request(provision, machine.namespace, name, known, credentials),
             wrong or missing or ("" if machine.spec.provider_id else misplaced),
             f"{versions[0]}/{versions[1]}/{wanted}/{release}/{credentials.metadata.resource_version}",

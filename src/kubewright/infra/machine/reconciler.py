@@ -1,6 +1,6 @@
-"""One KubewrightMachine, one pass: look, decide, act. And who wakes it.
+"""One KubewrightMachine, one pass: look, decide, act. And which changes enqueue it.
 
-Theory.      Woken by: the object itself; its Machine, by the group and kind of ``infrastructureRef``; its
+Theory.      Enqueued by: the object itself; its Machine, by the group and kind of ``infrastructureRef``; its
              Cluster and KubewrightCluster, by the label of the cluster; the Secrets with its data and its
              credentials; the end of a driver call. None of them is polled.
 Source       capi.md §3.4.
@@ -24,7 +24,7 @@ from kubewright.infra.machine.act import Actor
 from kubewright.infra.machine.decide import decide
 from kubewright.infra.machine.look import Looker
 from kubewright.infra.machine.steps import Plan
-from kubewright.infra.own import Uids
+from kubewright.infra.objects import Uids
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
@@ -69,13 +69,13 @@ class InfraMachines:
         return await unless_refused(self._actor.perform(seen, plan), machine, self._recorder)
 
     def on_change(self, change: Change[KubewrightMachine]) -> None:
-        """Note when an object came: one that came under our eyes has no creation behind it."""
+        """Note when an object was created while we watched: no earlier process can have made a VM for it."""
         new, old = change.new, change.old
         if new is not None and self._machines.synced and (old is None or old.uid != new.uid):
             self._created[new.uid] = self._clock.now()
 
     def _since(self, machine: KubewrightMachine, plan: Plan, now: datetime) -> datetime:
-        """Since when plans have this report."""
+        """Since when the plans for this machine have had this report."""
         reason = plan.report.reason if plan.report is not None else ""
         known = self._reports.get(machine.metadata.uid)
         if known is None or known[0] != reason:
@@ -94,7 +94,7 @@ def paced(plan: Plan, since: datetime, now: datetime) -> Plan:
     left = plan.lasting - (now - since)
     if plan.report is None or left <= timedelta(0):
         return plan
-    return replace(plan, report=None, told=None).sooner(left)
+    return replace(plan, report=None, event=None).sooner(left)
 
 
 def wire(shared: Shared) -> tuple[Controller, VmCalls]:
@@ -111,9 +111,9 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
         metrics=shared.metrics,
     )
     controller.watches(caches.machines, only(lambda change: not status_alone(change)))
-    controller.watches(caches.owners, only(_owner_differs, _machine_behind))
+    controller.watches(caches.core_machines, only(_owner_differs, _machines_of_owner))
     controller.watches(
-        caches.owner_clusters, only(_cluster_differs, lambda change: caches.machines_in(change.key))
+        caches.core_clusters, only(_cluster_differs, lambda change: caches.machines_in(change.key))
     )
     controller.watches(
         caches.clusters, only(spec_or_life, lambda change: _machines_of_cluster(caches, change.key))
@@ -127,10 +127,10 @@ def _owner_differs(change: Change[Machine]) -> bool:
     before, after = change.before(), change.after()
     if before is None or after is None:
         return True
-    return _told_of(before) != _told_of(after)
+    return _of_the_vm(before) != _of_the_vm(after)
 
 
-def _told_of(machine: Machine) -> tuple[object, ...]:
+def _of_the_vm(machine: Machine) -> tuple[object, ...]:
     spec = machine.spec
     return spec.bootstrap, spec.cluster_name, spec.failure_domain, spec.infrastructure_ref, spec.version
 
@@ -147,8 +147,8 @@ def _cluster_differs(change: Change[Cluster]) -> bool:
     )
 
 
-def _machine_behind(change: Change[Machine]) -> Iterable[Key]:
-    """The KubewrightMachine of a Machine."""
+def _machines_of_owner(change: Change[Machine]) -> Iterable[Key]:
+    """The KubewrightMachine that a Machine refers to, or referred to before the change."""
     sides = (change.before(), change.after())
     refs = [each.spec.infrastructure_ref for each in sides if each is not None]
     names = [ref.name for ref in refs if refers(ref, KUBEWRIGHT_MACHINE)]
@@ -162,9 +162,9 @@ def _machines_of_cluster(caches: Caches, cluster: Key) -> Iterable[Key]:
 
 
 def _machines_of_secret(caches: Caches, secret: Key) -> Iterable[Key]:
-    """Those that boot from it, those whose credentials it has, and those whose cluster's it has."""
+    """Those that boot from it, and those whose credentials, their own or their cluster's, are in it."""
     keys = list(caches.machines.keys_by("credentials", str(secret)))
-    for machine in caches.owners.by("data", str(secret)):
+    for machine in caches.core_machines.by("data", str(secret)):
         if refers(machine.spec.infrastructure_ref, KUBEWRIGHT_MACHINE):
             keys.append(Key(secret.namespace, machine.spec.infrastructure_ref.name))
     for cluster in caches.clusters.keys_by("credentials", str(secret)):

@@ -15,7 +15,7 @@ from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.core import NodeAddress
 from kubewright.api.infra.names import ConditionType
 from kubewright.api.infra.v1beta1 import KubewrightMachineStatus
-from kubewright.infra.machine.observe import Seen
+from kubewright.infra.machine.seen import Seen
 
 
 def machine_status(seen: Seen, report: Condition | None, wall: datetime) -> KubewrightMachineStatus:

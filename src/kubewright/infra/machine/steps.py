@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.infra.names import EventReason
-from kubewright.base import plan
 from kubewright.driver.contract import Instance
 from kubewright.driver.life.seen import Verb
+from kubewright.infra.plan import ReportingPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +39,13 @@ Step = AddFinalizer | Call | Record | RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """An event: sent after the steps, if the report changed the status or there is no report."""
+class Plan(ReportingPlan[Step]):
+    """What to do now, and what to report. Only the plan of the first decider that has one is performed.
 
-    reason: EventReason
-    message: str
-    warning: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Plan(plan.Plan[Step]):
-    """What to do now, and what to say. Each phase is about everything after it, so its plan ends the pass.
-
-    ``report``   the condition of the VM; None: it stays as it is
     ``lasting``  the report is written only if it has been the same for so long
     """
 
-    report: Condition | None = None
     lasting: timedelta = timedelta(0)
-    told: Told | None = None
 
     @property
     def ends_the_pass(self) -> bool:

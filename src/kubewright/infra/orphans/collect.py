@@ -161,7 +161,7 @@ class OrphanVms:
             owned=bool(machines.keys_by("cloud-owner", vm.owner_uid)),
             recorded=bool(
                 machines.keys_by("provider-id", vm.provider_id)
-                or self._caches.owners.keys_by("provider-id", vm.provider_id)
+                or self._caches.core_machines.keys_by("provider-id", vm.provider_id)
             ),
             moved=vm.owner_uid in self._moved.get(key, ()),
             busy=self._calls.busy(vm.owner_uid.rpartition(".")[2]),
@@ -235,7 +235,7 @@ def wire(shared: Shared, calls: VmCalls) -> Controller:
                 controller.enqueue(key, f"KubewrightMachine {change.key} may have left a VM", after=soon)
 
     caches.clusters.subscribe(cluster_changed)
-    caches.owner_clusters.subscribe(owner_changed)
+    caches.core_clusters.subscribe(owner_changed)
     caches.machines.subscribe(machine_changed)
     return controller
 

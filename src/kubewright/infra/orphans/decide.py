@@ -9,7 +9,7 @@ from kubewright.api.cluster.names import left_alone
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE, KubewrightCluster, KubewrightMachine
 from kubewright.driver.contract import Instance
-from kubewright.infra.provision import cloud_owner, owner_in
+from kubewright.infra.provision import cloud_owner, new_cloud_owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def why_kept(cluster: KubewrightCluster, seen: ListedVm) -> str:
     """Why a VM is kept, as a clause; empty when nothing wants it."""
     if not seen.vm.machine_name or not seen.vm.provider_id:
         return "nothing says which machine it was made for"
-    if not seen.vm.owner_uid.startswith(owner_in(cluster.metadata, "")):
+    if not seen.vm.owner_uid.startswith(new_cloud_owner(cluster.metadata, "")):
         return "it was not made for this KubewrightCluster"
     if seen.owned:
         return "its KubewrightMachine exists"

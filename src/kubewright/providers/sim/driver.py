@@ -16,7 +16,7 @@ from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, S
 from kubewright.driver.errors import InvalidArgument
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim.boot.boots import Boots
-from kubewright.providers.sim.boot.fleet import Fleet
+from kubewright.providers.sim.boot.membership import Membership
 from kubewright.providers.sim.boot.planes import ControlPlanes
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmRequest
@@ -89,11 +89,11 @@ class HostingDriver(SimDriver):
 
     async def run(self, cluster: Informers) -> None:
         """Be the kubelets of all VMs, in the clusters that they join, until cancelled."""
-        fleet = Fleet(self.cloud)
+        membership = Membership(self.cloud)
         async with asyncio.TaskGroup() as group:
             if self._settings.kubelets == "on":
-                group.create_task(Kubelets(fleet.of(""), cluster, self._settings).run())
-            group.create_task(Boots(fleet, self._planes, self._settings).run())
+                group.create_task(Kubelets(membership.of(""), cluster, self._settings).run())
+            group.create_task(Boots(membership, self._planes, self._settings).run())
 
 
 def _owner(request: ClassRequest) -> str:

@@ -65,7 +65,7 @@ class VmObserver(Protocol):
 
 
 class VmSource(Protocol):
-    """Where kubelets find their VMs: all of a cloud, or those of one cluster (``boot.fleet``)."""
+    """Where kubelets find their VMs: all of a cloud, or those of one cluster (``boot.membership``)."""
 
     clock: Clock
 

@@ -1,4 +1,4 @@
-"""The group of the four kinds, and what each of them says to a driver."""
+"""The group of the four kinds, and the fields of each of them that a driver reads."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -27,7 +27,8 @@ class Provision(Value, frozen=True, kw_only=True):
     """What a driver is told. Its fields stand directly in the spec of a machine or a cluster."""
 
     driver: Annotated[
-        str, doc("The name of the driver; of a machine, its cluster's when empty. None: the program's own.")
+        str,
+        doc("The driver's name; of a machine, its cluster's if empty. If both are empty: the program's own."),
     ] = ""
     provider_spec: Annotated[
         Mapping[str, Json],

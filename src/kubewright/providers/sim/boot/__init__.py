@@ -4,5 +4,5 @@
 ``kubeadm``   what those commands ask of kubeadm: to start a control plane, or to join one
 ``planes``    the port to what runs control planes; the simulated cloud has none of its own
 ``boots``     carries it out, for each VM that has such data
-``fleet``     which VM belongs to which cluster: its kubelet works there
+``membership``  which VM belongs to which cluster: its kubelet works there
 """

@@ -11,7 +11,7 @@ Invariants.  Nothing that user data holds ends another VM's boot, and none of it
              sentinel file is written by the command that bootstrap data ends with, so only when kubeadm has
              succeeded.
 Source       capi.md §9.4, §9.6; kubeadm's discovery time-out of five minutes.
-Called by    ``driver``, which runs it beside the kubelets of the cluster that VMs join by themselves.
+Called by    ``driver``, which runs it beside the kubelets of the VMs that have no such data.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from kubewright.base.errors import KubewrightError
 from kubewright.pki.clusters import public_key_hashes
-from kubewright.providers.sim.boot.fleet import Fleet
 from kubewright.providers.sim.boot.kubeadm import Action, Init, Join, NodeSetup, Write, actions
+from kubewright.providers.sim.boot.membership import Membership
 from kubewright.providers.sim.boot.planes import ControlPlane, ControlPlanes, PlaneRequest
 from kubewright.providers.sim.boot.userdata import Unbootable, read
 from kubewright.providers.sim.kubelets import Kubelets
@@ -45,12 +45,12 @@ class NotYet(KubewrightError):
 
 
 class Boots:
-    """See the module. Observes every VM of the fleet (``inventory.VmObserver``)."""
+    """See the module. Observes every VM of the cloud (``inventory.VmObserver``)."""
 
-    def __init__(self, fleet: Fleet, planes: ControlPlanes, settings: KubeletSettings) -> None:
-        self._fleet = fleet
-        self._cloud = fleet.cloud
-        self._clock = fleet.cloud.clock
+    def __init__(self, membership: Membership, planes: ControlPlanes, settings: KubeletSettings) -> None:
+        self._membership = membership
+        self._cloud = membership.cloud
+        self._clock = membership.cloud.clock
         self._planes = planes
         self._settings = replace(settings, workers=WORKERS)
         self._group: asyncio.TaskGroup | None = None
@@ -62,11 +62,11 @@ class Boots:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self._fleet.begin(self)
+            self._membership.begin(self)
             try:
                 await asyncio.Event().wait()
             finally:
-                self._fleet.end()
+                self._membership.end()
                 self._group = None
 
     def changed(self, vm_id: str) -> None:
@@ -95,9 +95,9 @@ class Boots:
         assert vm.bootstrap is not None
         try:
             if not vm.bootstrap.cluster and not vm.bootstrap.trouble and vm.spec.lifecycle.joins:
-                await self._first(vm, vm.bootstrap)
+                await self._first_boot(vm, vm.bootstrap)
             elif vm.bootstrap.control_plane:
-                await self._again(vm, vm.bootstrap)
+                await self._later_boot(vm, vm.bootstrap)
         except KubewrightError as error:
             log.warning("a simulated VM did not become a node", vm=vm.id, machine=vm.name, because=str(error))
             self._cloud.bootstrapped(vm.id, replace(vm.bootstrap, trouble=str(error)))
@@ -105,7 +105,7 @@ class Boots:
             log.exception("the boot of a simulated VM failed", vm=vm.id)
             self._cloud.bootstrapped(vm.id, replace(vm.bootstrap, trouble="the boot failed; see the log"))
 
-    async def _first(self, vm: Vm, found: Bootstrap) -> None:
+    async def _first_boot(self, vm: Vm, found: Bootstrap) -> None:
         """The first boot: cloud-init runs the commands."""
         for action in actions(read(found.data, found.format, _variables(vm))):
             found = await self._perform(vm, found, action)
@@ -123,11 +123,11 @@ class Boots:
                 plane = await self._discovered(action)
                 if action.control_plane:
                     self._running.setdefault(action.address, set()).add(vm.id)
-                self._watch(action.address, plane)
+                self._run_kubelets(action.address, plane)
                 return _registered(found, action.address, action.node, control_plane=action.control_plane)
 
-    async def _again(self, vm: Vm, found: Bootstrap) -> None:
-        """A later boot of a machine of a control plane: what ran on it runs again."""
+    async def _later_boot(self, vm: Vm, found: Bootstrap) -> None:
+        """A later boot of a control plane machine: its API server runs again."""
         for action in actions(read(found.data, found.format, _variables(vm))):
             if isinstance(action, Init):
                 await self._serve(vm.id, action)
@@ -135,7 +135,7 @@ class Boots:
             if isinstance(action, Join):
                 plane = await self._planes.begin(PlaneRequest(action.address))
                 self._running.setdefault(action.address, set()).add(vm.id)
-                self._watch(action.address, plane)
+                self._run_kubelets(action.address, plane)
                 return
 
     async def _serve(self, vm_id: str, init: Init) -> None:
@@ -144,7 +144,7 @@ class Boots:
         )
         plane = await self._planes.begin(request)
         self._running.setdefault(init.address, set()).add(vm_id)
-        self._watch(init.address, plane)
+        self._run_kubelets(init.address, plane)
 
     async def _discovered(self, join: Join) -> ControlPlane:
         """The control plane that a machine joins.
@@ -172,14 +172,14 @@ class Boots:
             raise NotYet(f"the API server at {join.address} does not know the bootstrap token")
         return plane
 
-    def _watch(self, address: str, plane: ControlPlane) -> None:
-        """Be the kubelets of this cluster, if nothing is yet."""
+    def _run_kubelets(self, address: str, plane: ControlPlane) -> None:
+        """Start the kubelets of this cluster, if they do not run yet."""
         if address not in self._kubelets and self._group is not None and self._settings.kubelets == "on":
-            kubelets = Kubelets(self._fleet.of(address), plane.informers, self._settings)
+            kubelets = Kubelets(self._membership.of(address), plane.informers, self._settings)
             self._kubelets[address] = self._group.create_task(_quietly(kubelets), name=f"kubelets {address}")
 
     def _stopped(self, vm_id: str) -> None:
-        """The VM does not run any more: a control plane of which none is left pauses, or ends."""
+        """The VM stopped. Without running machines a control plane pauses, without any it ends."""
         for address, members in list(self._running.items()):
             if vm_id not in members:
                 continue
@@ -187,15 +187,15 @@ class Boots:
             if members or self._group is None:
                 continue
             del self._running[address]
-            there = [vm for vm in self._fleet.members(address).values() if vm.gone_at is None]
-            lasts = any(vm.bootstrap is not None and vm.bootstrap.control_plane for vm in there)
+            there = [vm for vm in self._membership.members(address).values() if vm.gone_at is None]
+            exists = any(vm.bootstrap is not None and vm.bootstrap.control_plane for vm in there)
             if (kubelets := self._kubelets.pop(address, None)) is not None:
                 kubelets.cancel()
-            self._group.create_task(self._planes.pause(address) if lasts else self._planes.end(address))
+            self._group.create_task(self._planes.pause(address) if exists else self._planes.end(address))
 
 
 async def _quietly(kubelets: Kubelets) -> None:
-    """Kubelets of one cluster: what goes wrong there concerns no other."""
+    """Run the kubelets of one cluster; their failure is logged and ends no other cluster's."""
     try:
         await kubelets.run()
     except KubewrightError as error:

@@ -2,9 +2,9 @@
 
 Theory.      The controllers are the product's own, of all three worlds. VMs boot from their bootstrap data;
              what runs ``kubeadm init`` becomes a control plane without sockets (``compose.planes``). A
-             manager reaches it by the Cluster's kubeconfig, checked as at a socket (``compose.shortcut``),
-             over the simulated network, so that a request outlives a manager that is killed. A write there
-             is counted as any write is: the manager is killed after it too.
+             manager reaches it by the Cluster's kubeconfig, checked as at a socket
+             (``compose.plane_transports``), over the simulated network, so that a request outlives a manager
+             that is killed. A write there is counted as any write is: the manager is killed after it too.
 Invariants.  Control planes survive every kill of a manager. Their networks have no faults but delays, and
              those that a story asks for (``Networks.refuse``).
 Called by    tests, as ``prepare`` of ``run.simulate``.
@@ -33,8 +33,8 @@ from kubewright.bootstrap import world as bootstrap
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.clusters import world as clusters
 from kubewright.clusters.sessions.workload import Connect, WorkloadClusters
+from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.planes import Planes
-from kubewright.compose.shortcut import Shortcut
 from kubewright.driver.contract import Driver
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.infra import world as infra
@@ -131,7 +131,7 @@ class Networks:
 
     def __init__(self, world: World, planes: Planes, servers: Process) -> None:
         self._world = world
-        self._shortcut = Shortcut(planes, _nowhere(servers))
+        self._transports = PlaneTransports(planes, _nowhere(servers))
         self._servers = servers
         self._numbers = count(1)
         self._hosts: list[Host] = []
@@ -151,7 +151,7 @@ class Networks:
 
     def reach(self, client: Process, access: Access, clock: Clock) -> Transport:
         """The way of one manager to one cluster (``Connect``)."""
-        inside = self._shortcut(access, clock)
+        inside = self._transports(access, clock)
 
         async def handle(request: Request) -> Response:
             try:

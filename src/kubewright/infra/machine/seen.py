@@ -1,4 +1,4 @@
-"""Everything that is read about one KubewrightMachine, as one frozen picture.
+"""Everything that is read about one KubewrightMachine, as one frozen value.
 
 Called by    ``look`` (makes it), ``decide`` and ``status`` (use it). Nothing here reads, writes or waits.
 """
@@ -20,7 +20,7 @@ from kubewright.infra.settings import InfraSettings
 class Seen:
     """One KubewrightMachine and all that decides about it.
 
-    ``now``          on a clock that does not step
+    ``now``          by a clock that no step of the wall clock moves
     ``owner``        the Machine that controls it; None: none names it, or it is not there
     ``cluster``      the Cluster of that Machine
     ``infrastructure``  the KubewrightCluster of that Cluster; None: another provider's, or it is not there
@@ -28,7 +28,7 @@ class Seen:
     ``problem``      why the driver cannot be told of this machine: broken rules, a missing secret
     ``source_missing``  its KubewrightCluster, or the Secret with its credentials, is not there
     ``data_problem``  why there is no bootstrap data although the Machine names a Secret
-    ``inputs``       changes whenever what the driver is told does
+    ``inputs``       a text that changes whenever what the driver is told changes
     ``doubt_until``  until when a creation without an answer may still bring a VM
     """
 
@@ -58,7 +58,7 @@ class Seen:
 
     @property
     def failed(self) -> bool:
-        """Whether something has written that this machine has failed for good; we never do."""
+        """Whether another program has written that this machine has failed for good; we never do."""
         status = self.machine.status
         return bool(status.failure_reason or status.failure_message)
 

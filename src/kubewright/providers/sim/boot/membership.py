@@ -1,9 +1,10 @@
-"""Which VM belongs to which cluster: their kubelets are told of their own VMs, and of no others.
+"""Which VM belongs to which cluster, so that the kubelets of a cluster are told of its VMs only.
 
 Theory.      A cloud tells one observer of every change. With many clusters on one cloud each change
              concerns one of them: the one that the VM is in now, or was in before. ``ClusterVms`` is the
-             cloud as the kubelets of one cluster see it.
-Called by    ``driver`` (for the cluster that VMs join by themselves) and ``boots`` (for all others).
+             cloud as the kubelets of one cluster see it. A cluster is named by the address of its API
+             server; the empty name is the cluster that VMs without bootstrap data join (Gardener's machines).
+Called by    ``driver`` (for that one) and ``boots`` (for all others).
 """
 
 from collections.abc import Mapping
@@ -13,8 +14,8 @@ from kubewright.providers.sim.inventory import VmObserver
 from kubewright.providers.sim.vm import Vm
 
 
-class Fleet:
-    """The VMs of one cloud, by cluster; observes the cloud from ``begin`` to ``end``."""
+class Membership:
+    """The VMs of one cloud by cluster; observes the cloud from ``begin`` to ``end``."""
 
     def __init__(self, cloud: Cloud) -> None:
         self.cloud = cloud
@@ -35,7 +36,7 @@ class Fleet:
         self.cloud.observe(None)
 
     def of(self, cluster: str) -> "ClusterVms":
-        """The VMs of one cluster; empty: of that which VMs join by themselves."""
+        """The VMs of one cluster; of an empty name, those without bootstrap data."""
         return ClusterVms(self, cluster)
 
     def members(self, cluster: str) -> Mapping[str, Vm]:
@@ -76,25 +77,25 @@ class Fleet:
 class ClusterVms:
     """The VMs of one cluster, as its kubelets see them (``inventory.VmSource``)."""
 
-    def __init__(self, fleet: Fleet, cluster: str) -> None:
-        self.clock = fleet.cloud.clock
-        self._fleet = fleet
+    def __init__(self, membership: Membership, cluster: str) -> None:
+        self.clock = membership.cloud.clock
+        self._membership = membership
         self._cluster = cluster
 
     @property
     def vms(self) -> Mapping[str, Vm]:
         """Every VM of the cluster by id; a snapshot."""
-        return self._fleet.members(self._cluster)
+        return self._membership.members(self._cluster)
 
     def get(self, vm_id: str) -> Vm | None:
         """One VM, or None when it is gone, or not of this cluster."""
-        vm = self._fleet.cloud.get(vm_id)
+        vm = self._membership.cloud.get(vm_id)
         return vm if vm is not None and vm.cluster == self._cluster else None
 
     def obey(self, vm_id: str, note: str) -> frozenset[str]:
         """As ``Cloud.obey``."""
-        return self._fleet.cloud.obey(vm_id, note)
+        return self._membership.cloud.obey(vm_id, note)
 
     def observe(self, observer: VmObserver | None) -> None:
         """Tell this observer of the cluster's VMs from now on; None: no longer."""
-        self._fleet.observe(self._cluster, observer)
+        self._membership.observe(self._cluster, observer)

@@ -1,4 +1,4 @@
-"""Everything that is read about one KubewrightCluster, as one frozen picture.
+"""Everything that is read about one KubewrightCluster, as one frozen value.
 
 Called by    ``endpoints`` and ``reconciler`` (make it), ``decide`` (uses it). Nothing here reads or waits.
 """
@@ -43,7 +43,7 @@ class Seen:
     ``paused``    the object or its cluster is paused
     ``machines``  how many KubewrightMachines its cluster has
     ``problem``   why the driver cannot be told of this cluster
-    ``offers``    the driver gives endpoints
+    ``offers_endpoints``  the driver gives endpoints
     """
 
     cluster: KubewrightCluster
@@ -52,11 +52,11 @@ class Seen:
     paused: bool = False
     machines: int = 0
     problem: str = ""
-    offers: bool = False
+    offers_endpoints: bool = False
     endpoint: EndpointSeen = NOTHING
 
     @property
-    def known(self) -> ApiEndpoint | None:
+    def api_server(self) -> ApiEndpoint | None:
         """Where the API server is going to be, as the object or its Cluster says; None: neither does."""
         own = self.cluster.spec.control_plane_endpoint
         if own is not None and own.valid:

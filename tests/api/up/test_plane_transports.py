@@ -4,8 +4,8 @@ import pytest
 
 from kubewright.api.core import NODE, SECRET
 from kubewright.apiserver.http.kubeconfig import render
+from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.planes import LIFETIME, Planes
-from kubewright.compose.shortcut import Shortcut
 from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
 from kubewright.kube.errors import ConnectFailed
@@ -39,7 +39,7 @@ class Site:
             Identity.from_pem(signer.certificate + signer.key), user, self.clock.now(), LIFETIME
         )
         access = inline_access(render(f"https://{address or self.address}", trusted.certificate, identity))
-        return Client(Shortcut(self.planes)(access, self.clock), self.clock)
+        return Client(PlaneTransports(self.planes)(access, self.clock), self.clock)
 
 
 async def test_the_clusters_own_authority_lets_in_as_the_user_of_the_certificate() -> None:
@@ -84,7 +84,7 @@ async def test_a_token_that_is_nobodys_is_refused() -> None:
     )
     access = inline_access(text.encode())
     with pytest.raises(Unauthorized):
-        await Client(Shortcut(site.planes)(access, site.clock), site.clock).list(NODE)
+        await Client(PlaneTransports(site.planes)(access, site.clock), site.clock).list(NODE)
     await site.planes.close()
 
 

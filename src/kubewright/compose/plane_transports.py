@@ -1,8 +1,9 @@
-"""From a kubeconfig to a simulated cluster in this process: without a socket, but not without a check.
+"""Transports to the control planes of this process: no socket, but the checks of a TLS connection.
 
 Theory.      Our own controllers reach a workload cluster by its kubeconfig, wherever it runs. For a cluster
              of this process a TLS connection would cost more than the requests, and on virtual time there
-             are no sockets. So the request is handed over here; who sends it is found out as at a socket.
+             are no sockets. So a request is passed to the API server in process; trust and the user are
+             checked from the kubeconfig, as a TLS handshake would check them.
 Invariants.  A kubeconfig whose authority is not the cluster's gets no answer, one whose certificate or token
              is not of the cluster gets 401, and the user is the one that the certificate names: what is
              refused at a socket is refused here. A control plane that does not serve does not answer.
@@ -29,7 +30,7 @@ from kubewright.wire.errors import Unauthorized
 from kubewright.wire.http import Request, Response
 
 
-class Shortcut:
+class PlaneTransports:
     """Makes transports (``Connect``): to ``planes`` in process, to all other clusters by ``others``."""
 
     def __init__(self, planes: Planes, others: Connect = by_sockets) -> None:
@@ -40,11 +41,11 @@ class Shortcut:
         """The transport for this access. Contacts nothing."""
         address = access.server.removeprefix("https://").rstrip("/")
         if self._planes.hosts(address):
-            return _Handed(self._planes, address, access, clock)
+            return _PlaneTransport(self._planes, address, access, clock)
         return self._others(access, clock)
 
 
-class _Handed:
+class _PlaneTransport:
     """Requests to one cluster, as the user of one kubeconfig."""
 
     def __init__(self, planes: Planes, address: str, access: Access, clock: Clock) -> None:
@@ -53,21 +54,21 @@ class _Handed:
         self._access = access
         self._clock = clock
         self._closed = False
-        self._known: tuple[Plane, Authenticator, bytes | None] | None = None
+        self._checked_for: tuple[Plane, Authenticator, bytes | None] | None = None
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """As ``Transport.request``."""
         try:
-            line, sent = self._checked(request)
+            transport, sent = self._checked(request)
         except Unauthorized as refused:
             return failure(refused)
-        return await line.request(sent, timeout=timeout)
+        return await transport.request(sent, timeout=timeout)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         """As ``Transport.stream``."""
-        line, sent = self._checked(request)
-        async with line.stream(sent) as chunks:
+        transport, sent = self._checked(request)
+        async with transport.stream(sent) as chunks:
             yield chunks
 
     async def close(self) -> None:
@@ -75,7 +76,7 @@ class _Handed:
         self._closed = True
 
     def _checked(self, request: Request) -> tuple[InProcess, Request]:
-        """The way to the cluster, and the request as the one of its user.
+        """The transport to the cluster, and the request with the user of the kubeconfig.
 
         Raises:
             ConnectFailed: it does not serve, or it is not the one that the kubeconfig means.
@@ -84,16 +85,20 @@ class _Handed:
         plane = self._planes.find(self._address)
         if self._closed or plane is None:
             raise ConnectFailed(f"no API server answers at {self._address}")
-        if self._known is None or self._known[0] is not plane:
-            self._known = (plane, Authenticator(self._clock, plane.server.user_of_token), self._shown(plane))
-        _, authenticator, certificate = self._known
+        if self._checked_for is None or self._checked_for[0] is not plane:
+            self._checked_for = (
+                plane,
+                Authenticator(self._clock, plane.server.user_of_token),
+                self._client_certificate(plane),
+            )
+        _, authenticator, certificate = self._checked_for
         login = self._access.login
         bearer = f"Bearer {login.token}" if isinstance(login, Token) else ""
         user = authenticator.user(certificate, bearer)
         refuse_anonymous(user, request.method, request.path)
         return InProcess(plane.server.handle), replace(request, user=user)
 
-    def _shown(self, plane: Plane) -> bytes | None:
+    def _client_certificate(self, plane: Plane) -> bytes | None:
         """The client's certificate, as a handshake would have checked it; None if it has none."""
         trusted = set(public_key_hashes(self._access.ca)) if self._access.ca else set()
         if not self._access.insecure and not trusted & set(public_key_hashes(plane.authority)):

@@ -1,4 +1,4 @@
-"""What the controllers of machines and clusters do alike with the objects of their kind.
+"""How the controllers of machines and clusters write the objects of their kind, and forget them.
 
 Invariants.  Every write carries uid and version of what was seen: a later object of the same name is never
              touched, and no change of others is lost. No PUT.
@@ -44,7 +44,7 @@ class Writer(Generic[T]):
         return await self.patch(meta, {"metadata": {"finalizers": added, "annotations": annotations}})
 
     async def remove_finalizer(self, meta: ObjectMeta) -> ObjectMeta:
-        """Take our finalizer off; that may have been the end of the object already."""
+        """Take our finalizer off; the object may be gone already."""
         left = without_finalizer(meta.finalizers, self._finalizer)
         with suppress(NotFound):
             return await self.patch(meta, {"metadata": {"finalizers": left or None}})
@@ -59,7 +59,7 @@ class Writer(Generic[T]):
 
 
 class Uids:
-    """Which object has a name now. ``forget`` is told of the uid of each that had it before."""
+    """The uid of the object that has a name now; ``forget`` gets the uid of each that had it before."""
 
     def __init__(self, forget: Callable[[str], None]) -> None:
         self._forget = forget
