@@ -1,7 +1,7 @@
 """Numbers about clusters and their machines, for Prometheus: phases, replicas, health.
 
 Theory.      Each is read from the caches at the moment of a scrape, so no reconciliation does work for it,
-             and from the few members of the bytes that it is about. The names are those that users of Cluster
+             and only the fields that it needs are decoded. The names are those that users of Cluster
              API know from its configuration of kube-state-metrics, and so are the labels ``namespace``,
              ``name`` and ``cluster_name``; dashboards that sum or filter by these work.
 Invariants.  Of clusters, sets, deployments and health checks there is a row for each object; of machines,
@@ -34,18 +34,18 @@ from kubewright.kube.informers import Informers
 from kubewright.runtime.metrics import Metrics
 
 UNKNOWN = "Unknown"
-"""The phase of an object that says none yet."""
+"""The phase of an object whose status has none yet."""
 
 
 class Spec(Struct, rename="camel", gc=False):
-    """What is read of a spec."""
+    """The fields of a spec that are decoded."""
 
     cluster_name: str = ""
     replicas: int = 0
 
 
 class Status(Struct, rename="camel", gc=False):
-    """What is read of a status."""
+    """The fields of a status that are decoded."""
 
     phase: str = ""
     replicas: int = 0
@@ -58,21 +58,21 @@ class Status(Struct, rename="camel", gc=False):
     remediations_allowed: int = 0
 
 
-class Known(Struct, gc=False):
-    """What is read of an object."""
+class Decoded(Struct, gc=False):
+    """The fields of an object that are decoded."""
 
     spec: Spec = field(default_factory=Spec)
     status: Status = field(default_factory=Status)
 
 
-_known = msgspec.json.Decoder(Known)
+_decoder = msgspec.json.Decoder(Decoded)
 
 Row = tuple[tuple[str, ...], float]
 """The values of a family's labels, and its value."""
 
 
 Rows = Callable[[Iterable[Header]], Iterator[Row]]
-Number = Callable[[Known], int]
+Number = Callable[[Decoded], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,41 +86,41 @@ class Family:
     rows: Rows
 
 
-def read(headers: Iterable[Header]) -> Iterator[tuple[Header, Known]]:
-    """What is known of the objects in a cache."""
+def decode(headers: Iterable[Header]) -> Iterator[tuple[Header, Decoded]]:
+    """The objects of a cache with the fields that are decoded; those that cannot be read are left out."""
     for header in headers:
         try:
-            yield header, _known.decode(header.data)
+            yield header, _decoder.decode(header.data)
         except msgspec.DecodeError:
             continue
 
 
-def number(of: Number, counts: Callable[[Known], bool] = lambda _found: True) -> Rows:
+def number(of: Number, counts: Callable[[Decoded], bool] = lambda _found: True) -> Rows:
     """A row for each object that counts, with this number."""
 
     def rows(headers: Iterable[Header]) -> Iterator[Row]:
-        for header, found in read(headers):
+        for header, found in decode(headers):
             if counts(found):
                 yield (header.key.namespace, header.key.name, found.spec.cluster_name), float(of(found))
 
     return rows
 
 
-def has_machines(found: Known) -> bool:
+def has_machines(found: Decoded) -> bool:
     """Whether a set has machines, or is to have some."""
     return bool(found.spec.replicas or found.status.replicas)
 
 
 def phase(headers: Iterable[Header]) -> Iterator[Row]:
     """A row for each object of a cluster, with its phase."""
-    for header, found in read(headers):
+    for header, found in decode(headers):
         key = header.key
         yield (key.namespace, key.name, found.spec.cluster_name, found.status.phase or UNKNOWN), 1.0
 
 
 def phase_of_cluster(headers: Iterable[Header]) -> Iterator[Row]:
     """A row for each Cluster, with its phase."""
-    for header, found in read(headers):
+    for header, found in decode(headers):
         yield (header.key.namespace, header.key.name, found.status.phase or UNKNOWN), 1.0
 
 
@@ -128,7 +128,7 @@ def machines(headers: Iterable[Header]) -> Iterator[Row]:
     """How many machines of each cluster are in each phase."""
     counted = Counter(
         (header.key.namespace, found.spec.cluster_name, found.status.phase or UNKNOWN)
-        for header, found in read(headers)
+        for header, found in decode(headers)
     )
     yield from ((labels, float(count)) for labels, count in counted.items())
 
@@ -169,23 +169,23 @@ HEALTH: tuple[tuple[str, str, Number], ...] = (
 
 
 def families() -> Iterator[Family]:
-    """All of them."""
+    """All families."""
     of_cluster = (*OF_OBJECT[:2], "phase")
     yield Family(
         CLUSTER, "capi_cluster_status_phase", "1 for the phase of a Cluster", of_cluster, phase_of_cluster
     )
     in_cluster = ("namespace", "cluster_name", "phase")
     yield Family(MACHINE, "capi_machines", "Machines of a cluster by phase", in_cluster, machines)
-    told = "1 for the phase of a MachineDeployment"
+    help_text = "1 for the phase of a MachineDeployment"
     with_phase = (*OF_OBJECT, "phase")
-    yield Family(MACHINE_DEPLOYMENT, "capi_machinedeployment_status_phase", told, with_phase, phase)
+    yield Family(MACHINE_DEPLOYMENT, "capi_machinedeployment_status_phase", help_text, with_phase, phase)
     for kind, prefix, numbers, rows in (
         (MACHINE_SET, "capi_machineset", REPLICAS, partial(number, counts=has_machines)),
         (MACHINE_DEPLOYMENT, "capi_machinedeployment", (*REPLICAS, *ROLLOUT), number),
         (MACHINE_HEALTH_CHECK, "capi_machinehealthcheck", HEALTH, number),
     ):
-        for name, told, of in numbers:
-            yield Family(kind, f"{prefix}_{name}", told, OF_OBJECT, rows(of))
+        for name, help_text, of in numbers:
+            yield Family(kind, f"{prefix}_{name}", help_text, OF_OBJECT, rows(of))
 
 
 def register(metrics: Metrics, caches: Informers, kinds: Iterable[Kind[Any]]) -> None:

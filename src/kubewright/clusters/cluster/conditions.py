@@ -95,18 +95,20 @@ def _deleting(seen: Seen) -> Condition:
 
 def _initialized(seen: Seen) -> Condition:
     """Once True, always True: machines have joined since."""
-    kind = ConditionType.CONTROL_PLANE_INITIALIZED
-    if is_condition_true(seen.cluster.status.conditions, kind):
-        return true_condition(kind)
+    condition_type = ConditionType.CONTROL_PLANE_INITIALIZED
+    if is_condition_true(seen.cluster.status.conditions, condition_type):
+        return true_condition(condition_type)
     provider = seen.control_plane
     if provider is not None:
         if provider.flag(fields.CONTROL_PLANE_INITIALIZED):
-            return true_condition(kind)
-        said = f"waiting for {provider} to report that the control plane is initialized"
-        return false_condition(kind, Reason.WAITING_FOR_CONTROL_PLANE_PROVIDER_INITIALIZED, INFO, said)
+            return true_condition(condition_type)
+        message = f"waiting for {provider} to report that the control plane is initialized"
+        return false_condition(
+            condition_type, Reason.WAITING_FOR_CONTROL_PLANE_PROVIDER_INITIALIZED, INFO, message
+        )
     if seen.first_node:
-        return true_condition(kind)
-    return false_condition(kind, Reason.MISSING_NODE_REF, INFO, _first_node_waits_for(seen))
+        return true_condition(condition_type)
+    return false_condition(condition_type, Reason.MISSING_NODE_REF, INFO, _first_node_waits_for(seen))
 
 
 def _first_node_waits_for(seen: Seen) -> str:

@@ -59,7 +59,7 @@ def stage(seen: Seen) -> Stage:
 
 
 def is_over(external: External, seen: Seen) -> bool:
-    """Nothing of the Cluster's is left under a reference."""
+    """The object of a reference is gone, or another owner controls it."""
     return external.gone or bool(external.other_controller(seen.owner))
 
 

@@ -2,8 +2,8 @@
 
 Theory.      A status is copied from the providers' objects and counted from machines, so one that was lost (a
              move to another server, a restored backup) comes out the same again. Two things are kept: that
-             the control plane was initialized once, and what an object said that cannot be looked at just
-             now. A failure is a level: it goes when the provider that reported it takes it back.
+             the control plane was initialized once, and what came from an object that cannot be read at
+             present. A failure goes when the provider reports it no more.
 Invariants.  The two booleans and the phase are always written. The phase is for people; nothing here reads
              it (S0-47). What is not ready says what is waited for.
 Source.      capi.md §4.4, §6.1, §6.2, §6.4; appendix F (failures); seeds S2-04, S2-12 to S2-17.

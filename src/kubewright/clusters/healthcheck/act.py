@@ -65,8 +65,8 @@ class Actor:
             ):
                 outcome.failed[step.machine.name] = str(error)
             if isinstance(step, WriteConditions) and step.unhealthy and error is None:
-                said = f"Machine {step.machine.name} has been marked as unhealthy"
-                self._recorder.event(step.machine, EventReason.MARKED_UNHEALTHY, said)
+                message = f"Machine {step.machine.name} has been marked as unhealthy"
+                self._recorder.event(step.machine, EventReason.MARKED_UNHEALTHY, message)
             return error
 
         outcome.errors = await run_parallel(plan.steps, attempt)

@@ -86,8 +86,8 @@ class HealthChecks:
         self._waiting[key] = frozenset(each.metadata.uid for each in waiting)
         for machine in waiting:
             if machine.metadata.uid not in told:
-                said = f"Machine {machine.name} has an unhealthy Node"
-                self._recorder.event(machine, EventReason.DETECTED_UNHEALTHY, said)
+                message = f"Machine {machine.name} has an unhealthy Node"
+                self._recorder.event(machine, EventReason.DETECTED_UNHEALTHY, message)
 
     async def _report(self, key: Key, failed: dict[str, str]) -> Result:
         """Write the status, and send an event when nothing may be replaced; returns when to look again."""

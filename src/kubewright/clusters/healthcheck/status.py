@@ -1,7 +1,7 @@
 """The status of a MachineHealthCheck, from what was seen and how the pass went. Pure.
 
-Invariants.  An unchanged world gives an equal status, so nothing is written. A failure is said while it
-             lasts.
+Invariants.  An unchanged world gives an equal status, so nothing is written. A failure is in a
+             condition while it lasts.
 Source       capi.md §2.6, §4.4, §8.
 Called by    ``reconciler``.
 """
@@ -42,21 +42,21 @@ def status_of(seen: Seen, failed: Mapping[str, str]) -> MachineHealthCheckStatus
 
 
 def _conditions(judged: Judged, failed: Mapping[str, str]) -> Iterator[Condition]:
-    kind, refusal = ConditionType.REMEDIATION_ALLOWED, judged.allowance.refusal
+    condition_type, refusal = ConditionType.REMEDIATION_ALLOWED, judged.allowance.refusal
     if judged.seen.cluster is None:
-        said = f"waiting: there is no Cluster {judged.seen.check.spec.cluster_name}"
-        yield false_condition(kind, Reason.CLUSTER_NOT_FOUND, ERROR, said)
+        message = f"waiting: there is no Cluster {judged.seen.check.spec.cluster_name}"
+        yield false_condition(condition_type, Reason.CLUSTER_NOT_FOUND, ERROR, message)
     else:
         yield (
-            false_condition(kind, Reason.TOO_MANY_UNHEALTHY, WARNING, refusal)
+            false_condition(condition_type, Reason.TOO_MANY_UNHEALTHY, WARNING, refusal)
             if refusal
-            else true_condition(kind)
+            else true_condition(condition_type)
         )
     template = judged.seen.template
     if template is not None and template.found is None and not template.transient:
         reason = Reason.EXTERNAL_REMEDIATION_TEMPLATE_NOT_FOUND
         yield false_condition(TEMPLATE, reason, ERROR, f"{template}: {template.problem}"[:MESSAGE_CHARS])
     if failed:
-        said = "; ".join(f"{name}: {why}" for name, why in sorted(failed.items()))
+        message = "; ".join(f"{name}: {why}" for name, why in sorted(failed.items()))
         reason = Reason.EXTERNAL_REMEDIATION_REQUEST_CREATION_FAILED
-        yield false_condition(REQUEST, reason, ERROR, said[:MESSAGE_CHARS])
+        yield false_condition(REQUEST, reason, ERROR, message[:MESSAGE_CHARS])

@@ -55,8 +55,8 @@ def verdict(seen: Seen, target: Target) -> Verdict:
 def _asked_for(_seen: Seen, target: Target) -> Verdict | None:
     if names.REMEDIATE_MACHINE_ANNOTATION not in target.machine.metadata.annotations:
         return None
-    said = "Marked for remediation via remediate-machine annotation"
-    return Verdict(Health.UNHEALTHY, Reason.HAS_REMEDIATE_MACHINE_ANNOTATION, said)
+    message = "Marked for remediation via remediate-machine annotation"
+    return Verdict(Health.UNHEALTHY, Reason.HAS_REMEDIATE_MACHINE_ANNOTATION, message)
 
 
 def _failed(_seen: Seen, target: Target) -> Verdict | None:
@@ -97,8 +97,8 @@ def _not_started(seen: Seen, target: Target) -> Verdict | None:
     left = target.since + limit - seen.now
     if left >= 0:
         return Verdict(Health.WAITING, seconds=left + 1)
-    said = f"Node failed to report startup in {_shown(seen.check.spec.node_startup_timeout)}"
-    return Verdict(Health.UNHEALTHY, Reason.NODE_STARTUP_TIMEOUT, said)
+    message = f"Node failed to report startup in {_shown(seen.check.spec.node_startup_timeout)}"
+    return Verdict(Health.UNHEALTHY, Reason.NODE_STARTUP_TIMEOUT, message)
 
 
 def _bad_state(seen: Seen, target: Target) -> Verdict | None:
@@ -111,8 +111,8 @@ def _bad_state(seen: Seen, target: Target) -> Verdict | None:
         left = since + parse_duration(each.timeout).total_seconds() - seen.now
         if left < 0:
             limit = _shown(each.timeout)
-            said = f"Condition {each.type} on node is reporting status {each.status} for more than {limit}"
-            return Verdict(Health.UNHEALTHY, Reason.UNHEALTHY_NODE, said)
+            message = f"Condition {each.type} on node is reporting status {each.status} for more than {limit}"
+            return Verdict(Health.UNHEALTHY, Reason.UNHEALTHY_NODE, message)
         waits.append(left + 1)
     return Verdict(Health.WAITING, seconds=min(waits)) if waits else None
 

@@ -52,11 +52,11 @@ def conditions(seen: Seen) -> tuple[Condition, ...]:
     """All conditions of the Machine; those of types that others write stay."""
     before = seen.machine.status.conditions
     found = _of_deletion(seen) if seen.machine.metadata.deleting else _of_life(seen)
-    said = tuple(replace(each, message=each.message[:MESSAGE_CHARS]) for each in found)
-    after = with_conditions(before, said, seen.wall)
+    shortened = tuple(replace(each, message=each.message[:MESSAGE_CHARS]) for each in found)
+    after = with_conditions(before, shortened, seen.wall)
     counted = not seen.machine.metadata.deleting and seen.machine.spec.provider_id is None
     ready = summary(after, READY_OF, steps=STEPS if counted else ())
-    return after if ready is None else with_conditions(before, (*said, ready), seen.wall)
+    return after if ready is None else with_conditions(before, (*shortened, ready), seen.wall)
 
 
 def _of_life(seen: Seen) -> Iterator[Condition]:
@@ -66,27 +66,27 @@ def _of_life(seen: Seen) -> Iterator[Condition]:
 
 
 def _bootstrap(seen: Seen) -> Condition | None:
-    kind, bootstrap = ConditionType.BOOTSTRAP_READY, seen.machine.spec.bootstrap
+    condition_type, bootstrap = ConditionType.BOOTSTRAP_READY, seen.machine.spec.bootstrap
     about = _about_bootstrap(seen)
     if bootstrap.data_secret_name is not None and not about.failed:
-        return true_condition(kind)
+        return true_condition(condition_type)
     if wrong := wanted.problem_of_bootstrap(seen):
-        return false_condition(kind, Reason.WAITING_FOR_DATA_SECRET, ERROR, wrong)
+        return false_condition(condition_type, Reason.WAITING_FOR_DATA_SECRET, ERROR, wrong)
     if seen.bootstrap is not None:
         return _mirrored(seen, about, seen.bootstrap)
     waits = (
         "waiting for spec.bootstrap.dataSecretName: there is no spec.bootstrap.configRef that would bring it"
     )
-    return false_condition(kind, Reason.WAITING_FOR_DATA_SECRET, INFO, about.failed or waits)
+    return false_condition(condition_type, Reason.WAITING_FOR_DATA_SECRET, INFO, about.failed or waits)
 
 
 def _infrastructure(seen: Seen) -> Condition | None:
-    kind = ConditionType.INFRASTRUCTURE_READY
+    condition_type = ConditionType.INFRASTRUCTURE_READY
     if seen.cluster is None:
-        said = f"waiting: there is no Cluster {seen.cluster_key}"
-        return false_condition(kind, Reason.WAITING_FOR_INFRASTRUCTURE, INFO, said)
+        message = f"waiting: there is no Cluster {seen.cluster_key}"
+        return false_condition(condition_type, Reason.WAITING_FOR_INFRASTRUCTURE, INFO, message)
     if wrong := wanted.problem_of_infrastructure(seen):
-        return false_condition(kind, Reason.WAITING_FOR_INFRASTRUCTURE, ERROR, wrong)
+        return false_condition(condition_type, Reason.WAITING_FOR_INFRASTRUCTURE, ERROR, wrong)
     return _mirrored(seen, _about_infrastructure(seen), seen.infrastructure)
 
 
@@ -108,40 +108,41 @@ def _about_infrastructure(seen: Seen) -> ObjectCondition:
 
 def _node(seen: Seen) -> Condition | None:
     """The health of the Node, or what is waited for until there is one."""
-    kind, workload, provider_id = ConditionType.NODE_HEALTHY, seen.workload, seen.machine.spec.provider_id
+    condition_type, workload = ConditionType.NODE_HEALTHY, seen.workload
+    provider_id = seen.machine.spec.provider_id
     if not provider_id:
-        said = "waiting for the infrastructure to tell its providerID"
-        return false_condition(kind, Reason.WAITING_FOR_NODE_REF, INFO, said)
+        message = "waiting for the infrastructure to tell its providerID"
+        return false_condition(condition_type, Reason.WAITING_FOR_NODE_REF, INFO, message)
     if workload.unreachable:
         return _unseen_node(seen)
     if len(workload.nodes) > 1:
         told = ", ".join(sorted(each.name for each in workload.nodes)[:3])
-        said = f"{len(workload.nodes)} Nodes have the providerID {provider_id}: {told}"
-        return unknown_condition(kind, Reason.NODE_INSPECTION_FAILED, said)
+        message = f"{len(workload.nodes)} Nodes have the providerID {provider_id}: {told}"
+        return unknown_condition(condition_type, Reason.NODE_INSPECTION_FAILED, message)
     if workload.taken_by:
-        said = f"Machine {workload.taken_by} has the providerID {provider_id}, too, and was there first"
-        return unknown_condition(kind, Reason.NODE_INSPECTION_FAILED, said)
+        message = f"Machine {workload.taken_by} has the providerID {provider_id}, too, and was there first"
+        return unknown_condition(condition_type, Reason.NODE_INSPECTION_FAILED, message)
     if workload.node is None and seen.node_name:
         return false_condition(
-            kind, Reason.NODE_NOT_FOUND, ERROR, f"Node {seen.node_name} is gone from its cluster"
+            condition_type, Reason.NODE_NOT_FOUND, ERROR, f"Node {seen.node_name} is gone from its cluster"
         )
     if workload.node is None:
-        said = f"waiting for a Node with the providerID {provider_id}"
-        return false_condition(kind, Reason.NODE_PROVISIONING, WARNING, said)
+        message = f"waiting for a Node with the providerID {provider_id}"
+        return false_condition(condition_type, Reason.NODE_PROVISIONING, WARNING, message)
     if wrong := seen.failed.get(NODE):
-        return unknown_condition(kind, Reason.NODE_INSPECTION_FAILED, wrong)
+        return unknown_condition(condition_type, Reason.NODE_INSPECTION_FAILED, wrong)
     return health(workload.node)
 
 
 def _unseen_node(seen: Seen) -> Condition | None:
     """A short silence of a cluster changes nothing; a long one makes the health of its Nodes unknown."""
-    kind, workload = ConditionType.NODE_HEALTHY, seen.workload
+    condition_type, workload = ConditionType.NODE_HEALTHY, seen.workload
     if not seen.node_name:
-        said = f"waiting for a Node: {workload.unreachable}"
-        return false_condition(kind, Reason.NODE_PROVISIONING, WARNING, said)
+        message = f"waiting for a Node: {workload.unreachable}"
+        return false_condition(condition_type, Reason.NODE_PROVISIONING, WARNING, message)
     if workload.since < UNKNOWN_AFTER:
         return None
-    return unknown_condition(kind, Reason.NODE_INSPECTION_FAILED, workload.unreachable)
+    return unknown_condition(condition_type, Reason.NODE_INSPECTION_FAILED, workload.unreachable)
 
 
 def _of_deletion(seen: Seen) -> Iterator[Condition]:
@@ -187,8 +188,8 @@ def _stages(seen: Seen, stage: deletion.Stage, told: str) -> Iterator[Condition]
             yield replace(waiting, message=told)
 
 
-def _hook(kind: ConditionType) -> Condition:
-    return false_condition(kind, Reason.WAITING_EXTERNAL_HOOK, INFO)
+def _hook(condition_type: ConditionType) -> Condition:
+    return false_condition(condition_type, Reason.WAITING_EXTERNAL_HOOK, INFO)
 
 
 def _draining(seen: Seen) -> Condition:

@@ -178,8 +178,8 @@ class Looker:
         except ClusterBusy:
             raise
         except KubewrightError as error:
-            said = f"of cluster {seen.cluster_key} pods, volumes or drain rules are not known: {error}"
-            return replace(seen, deletion=replace(seen.deletion, unread=said))
+            message = f"of cluster {seen.cluster_key} pods, volumes or drain rules are not known: {error}"
+            return replace(seen, deletion=replace(seen.deletion, unread=message))
         return seen
 
     async def _with_pods(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:

@@ -39,9 +39,9 @@ UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
 def health(node: ClusterNode) -> Condition:
     """The condition NodeHealthy of a Node that is there."""
     found = {each.type: each.status for each in node.status.conditions}
-    said = {kind: found.get(kind, "Unknown") for kind in HEALTHY}
-    complaints = {kind: status for kind, status in said.items() if status != HEALTHY[kind]}
-    message = "".join(f"Node condition {kind} is {status}. " for kind, status in complaints.items())
+    statuses = {condition_type: found.get(condition_type, "Unknown") for condition_type in HEALTHY}
+    complaints = {each: status for each, status in statuses.items() if status != HEALTHY[each]}
+    message = "".join(f"Node condition {each} is {status}. " for each, status in complaints.items())
     if any(status != "Unknown" for status in complaints.values()):
         return false_condition(ConditionType.NODE_HEALTHY, Reason.NODE_CONDITIONS_FAILED, WARNING, message)
     if len(complaints) == len(HEALTHY):

@@ -1,8 +1,8 @@
 """What the status of a Machine says: a function of what is seen after the steps of a pass. Pure.
 
 Theory.      A status is copied from providers' objects and the Node, so one that was lost (a move to another
-             server, a restored backup) comes out the same again. What an object said that cannot be looked at
-             just now is kept. A failure is a level: it goes when the provider takes it back.
+             server, a restored backup) comes out the same again. What came from an object that cannot be read
+             at present is kept. A failure goes when the provider reports it no more.
 Invariants.  The two booleans and the phase are always written. The phase is for people; nothing here or
              elsewhere decides on it (S0-47). ``lastUpdated`` moves with the phase only.
 Source       capi.md §5.4, §5.6; S0-12, S0-13, S0-17 to S0-30.
@@ -147,8 +147,8 @@ def _failure(seen: Seen) -> tuple[str, str]:
             return external.failure
     status = seen.machine.status
     if seen.infrastructure.gone and status.infrastructure_ready and not seen.machine.metadata.deleting:
-        said = f"Machine infrastructure resource {seen.infrastructure} has been deleted after being ready"
-        return FailureReason.INVALID_CONFIGURATION, said
+        message = f"Machine infrastructure resource {seen.infrastructure} has been deleted after being ready"
+        return FailureReason.INVALID_CONFIGURATION, message
     if all(readable(seen, each) for each in there) or seen.infrastructure.gone:
         return "", ""
     return status.failure_reason or "", status.failure_message or ""

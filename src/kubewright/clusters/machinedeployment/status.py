@@ -85,18 +85,18 @@ def _conditions(seen: DeploymentSeen, outcome: Outcome) -> Iterator[Condition]:
     if available >= floor:
         yield true_condition(ConditionType.AVAILABLE)
         return
-    said = f"Minimum availability requires {floor} replicas, current {available} available"
-    yield false_condition(ConditionType.AVAILABLE, Reason.WAITING_FOR_AVAILABLE_MACHINES, WARNING, said)
+    message = f"Minimum availability requires {floor} replicas, current {available} available"
+    yield false_condition(ConditionType.AVAILABLE, Reason.WAITING_FOR_AVAILABLE_MACHINES, WARNING, message)
 
 
 def _set_ready(seen: DeploymentSeen, outcome: Outcome) -> Condition:
     """What the current set says of itself, or why there is none."""
-    kind = ConditionType.MACHINE_SET_READY
-    waiting = false_condition(kind, Reason.WAITING_FOR_MACHINE_SET, INFO)
+    condition_type = ConditionType.MACHINE_SET_READY
+    waiting = false_condition(condition_type, Reason.WAITING_FOR_MACHINE_SET, INFO)
     if outcome.create_error:
-        said = outcome.create_error[:MESSAGE_CHARS]
-        return false_condition(kind, Reason.WAITING_FOR_MACHINE_SET, ERROR, said)
+        message = outcome.create_error[:MESSAGE_CHARS]
+        return false_condition(condition_type, Reason.WAITING_FOR_MACHINE_SET, ERROR, message)
     if seen.current is None:
         return waiting
     ready = condition_of(seen.current.status.conditions, ConditionType.READY)
-    return mirror(kind, ready, waiting) or waiting
+    return mirror(condition_type, ready, waiting) or waiting

@@ -1,8 +1,8 @@
-"""What a decision about a MachineSet looks at besides the set and its machines, and what it says. Pure.
+"""What a decision about a MachineSet reads besides the set and its machines, and the obstacles in it. Pure.
 
 Theory.      A set makes machines only where they can come up: its cluster exists and stays, its templates
-             are there, and the control plane lets machines join. The first thing that is not so is the
-             obstacle.
+             are there, and the control plane lets machines join. The first of these that is missing
+             is the obstacle.
 Source       capi.md §7.2-7.4, §7.8; W12 (no growth in a cluster that is being deleted).
 Called by    ``policy`` and ``status``. ``look`` reads it.
 """

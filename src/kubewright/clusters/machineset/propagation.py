@@ -1,11 +1,11 @@
-"""What reaches living machines of a set without a rollout: labels, annotations, and three timeouts. Pure but
-             for one.
+"""In-place propagation: what a set changes on its machines without a rollout. Pure.
 
 Theory.      Labels and annotations of the template go to the machine and on to its bootstrap and
              infrastructure objects. An annotation of the machine names the keys that its set has put
-             there, so that a key which leaves the template is taken off, and one that a user has put
-             there stays. The machine is patched last: while it differs, the change is not done.
-             A machine has the watch filter of its set, so that the program that made it works on it.
+             there, so that a key which leaves the template is removed, and one that a user wrote
+             stays. The machine is patched last: while it differs, the change is not done.
+             Three time-outs are propagated too. A machine has the watch filter of its set, so that the
+             program that made it works on it.
 Invariants.  Nothing is sent while nothing differs. A machine that is being deleted is left alone.
 Source       capi.md §7.3, §3.3.
 Called by    ``policy``; ``clones`` for new machines.
@@ -71,8 +71,8 @@ def stale(seen: MachineSetSeen) -> list[MachineMember]:
         if member.version
         and (
             member.timeouts != wanted[2]
-            or _changes(member.labels, wanted[0], _put(member.annotations, "labels"))
-            or _changes(member.annotations, wanted[1], _put(member.annotations, "annotations"))
+            or _changes(member.labels, wanted[0], _propagated_keys(member.annotations, "labels"))
+            or _changes(member.annotations, wanted[1], _propagated_keys(member.annotations, "annotations"))
         )
     ]
 
@@ -92,21 +92,23 @@ def patch(machine_set: MachineSet, machine: Machine) -> dict[str, Any]:
 def metadata_of(machine_set: MachineSet, machine: Machine) -> dict[str, Any]:
     """What is to change on a machine's metadata, and on that of its clones; empty for nothing."""
     meta = machine.metadata
-    labels = _changes(meta.labels, wanted_labels(machine_set), _put(meta.annotations, "labels"))
+    labels = _changes(meta.labels, wanted_labels(machine_set), _propagated_keys(meta.annotations, "labels"))
     annotations = _changes(
-        meta.annotations, wanted_annotations(machine_set), _put(meta.annotations, "annotations")
+        meta.annotations, wanted_annotations(machine_set), _propagated_keys(meta.annotations, "annotations")
     )
     parts = {"labels": labels, "annotations": annotations}
     return {key: value for key, value in parts.items() if value}
 
 
-def _changes(has: Texts, wanted: Texts, put: frozenset[str]) -> dict[str, str | None]:
-    """What leads from ``has`` to ``wanted``, of the keys that are wanted or were ``put`` there before."""
-    gone: dict[str, str | None] = {key: None for key in sorted(put) if key in has and key not in wanted}
+def _changes(has: Texts, wanted: Texts, propagated: frozenset[str]) -> dict[str, str | None]:
+    """What leads from ``has`` to ``wanted``, of the keys that are wanted or were ``propagated`` before."""
+    gone: dict[str, str | None] = {
+        key: None for key in sorted(propagated) if key in has and key not in wanted
+    }
     return {**gone, **{key: text for key, text in wanted.items() if has.get(key) != text}}
 
 
-def _put(annotations: Texts, part: str) -> frozenset[str]:
+def _propagated_keys(annotations: Texts, part: str) -> frozenset[str]:
     """The keys that the set has put there, by the annotation that says so; none if it cannot be read."""
     try:
         found = json.loads(annotations.get(names.PROPAGATED_ANNOTATION, "{}"))

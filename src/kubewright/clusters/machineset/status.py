@@ -1,10 +1,10 @@
 """The status of a MachineSet, from what was seen and how the pass went. Pure.
 
-Theory.      MachinesCreated says whether machines can be made, and what for it waits if not; Resized
+Theory.      MachinesCreated says whether machines can be made, and if not, what the set waits for; Resized
              whether there are as many as wanted; MachinesReady what the machines say of themselves. Ready
              sums these up.
-Invariants.  An unchanged world gives an equal status, so nothing is written. Failures are levels: what is
-             over is no longer said.
+Invariants.  An unchanged world gives an equal status, so nothing is written. A failure that
+             is over is in no condition.
 Source       capi.md §7.7, §4.4, §4.5.
 Called by    ``policy``.
 """
@@ -73,16 +73,18 @@ def _conditions(seen: MachineSetSeen, failure: Failure | None, ready: int) -> It
 
 def _created(seen: MachineSetSeen, failure: Failure | None) -> Condition:
     """Whether machines can be made: what is wrong, or what is waited for while some are missing."""
-    kind = ConditionType.MACHINES_CREATED
+    condition_type = ConditionType.MACHINES_CREATED
     if seen.problem:
-        return false_condition(kind, INVALID, ERROR, seen.problem[:MESSAGE_CHARS])
+        return false_condition(condition_type, INVALID, ERROR, seen.problem[:MESSAGE_CHARS])
     around: Around = seen.around
     found = obstacle(seen.set, around) if seen.missing > 0 or _waits(seen) else None
     if found is not None and found.reason:
-        return false_condition(kind, found.reason, ERROR, found.message[:MESSAGE_CHARS])
+        return false_condition(condition_type, found.reason, ERROR, found.message[:MESSAGE_CHARS])
     if failure is not None:
-        return false_condition(kind, Reason.MACHINE_CREATION_FAILED, ERROR, failure.message[:MESSAGE_CHARS])
-    return true_condition(kind)
+        return false_condition(
+            condition_type, Reason.MACHINE_CREATION_FAILED, ERROR, failure.message[:MESSAGE_CHARS]
+        )
+    return true_condition(condition_type)
 
 
 def _waits(seen: MachineSetSeen) -> bool:
@@ -93,11 +95,11 @@ def _waits(seen: MachineSetSeen) -> bool:
 def _resized(seen: MachineSetSeen, ready: int) -> Condition | None:
     """Whether there are as many machines as wanted; it becomes True when all of them are ready."""
     wanted, has = seen.set.spec.replicas, len(seen.members)
-    kind = ConditionType.RESIZED
+    condition_type = ConditionType.RESIZED
     if has < wanted:
-        said = f"Scaling up MachineSet to {wanted} replicas (actual {has})"
-        return false_condition(kind, Reason.SCALING_UP, WARNING, said)
+        message = f"Scaling up MachineSet to {wanted} replicas (actual {has})"
+        return false_condition(condition_type, Reason.SCALING_UP, WARNING, message)
     if has > wanted:
-        said = f"Scaling down MachineSet to {wanted} replicas (actual {has})"
-        return false_condition(kind, Reason.SCALING_DOWN, WARNING, said)
-    return true_condition(kind) if ready == wanted else None
+        message = f"Scaling down MachineSet to {wanted} replicas (actual {has})"
+        return false_condition(condition_type, Reason.SCALING_DOWN, WARNING, message)
+    return true_condition(condition_type) if ready == wanted else None

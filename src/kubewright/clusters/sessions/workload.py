@@ -5,7 +5,7 @@ Theory.      A session is wanted while the Cluster exists, may be reached, and h
              that (no ``controlPlaneRef``), from when there is a kubeconfig: their Nodes are how it is found
              out. Another kubeconfig makes another session; the deletion of the Cluster ends it.
 Invariants.  A kubeconfig runs no program and reads no file of ours (``kube.config.inline_access``). What
-             is wrong with it is said to each who asks for the session, without its content. Writes pass only
+             is wrong with it is in the error of ``get``, without its content. Writes pass only
              while this process leads. ``run`` owns what it starts.
 Source       capi.md §6.5 (the newer design); S0-46.
 Called by    the world of clusters, which makes one for each term; controllers, as ``Lookup`` and through
@@ -81,9 +81,9 @@ class WorkloadClusters:
         self._admits = admits
         self._kubeconfigs: dict[str, tuple[Kubeconfigs, Feed]] = {}
         for part in control.caches.scope(labels=CLUSTER_NAME_LABEL).parts:
-            found = Kubeconfigs(self._consider)
+            found = Kubeconfigs(self._want_or_drop)
             self._kubeconfigs[part.namespace] = found, Feed(control.client, SECRET.resource, part, found)
-        self.sessions: Sessions[Kubeconfig] = Sessions(self._clock, self._reach, settings=settings)
+        self.sessions: Sessions[Kubeconfig] = Sessions(self._clock, self._client_for, settings=settings)
         if nodes:
             self.sessions.cache(CLUSTER_NODE, {BY_PROVIDER_ID: provider_ids, BY_MACHINE: machines})
         self._clusters.subscribe(self._changed)
@@ -102,23 +102,23 @@ class WorkloadClusters:
             group.create_task(self.sessions.run(), name="sessions of clusters")
 
     def _changed(self, change: Change[Cluster]) -> None:
-        self._consider(change.key)
+        self._want_or_drop(change.key)
 
-    def _consider(self, cluster: Key) -> None:
+    def _want_or_drop(self, cluster: Key) -> None:
         """Want or drop the session with a cluster, by what is known of it now."""
-        kubeconfig = self._those_of(cluster.namespace)[0].get(cluster)
+        kubeconfig = self._kubeconfigs_of(cluster.namespace)[0].get(cluster)
         found = self._clusters.get(cluster)
-        waits = found is None or (reason_to_wait(found) and not self._known(cluster))
+        waits = found is None or (reason_to_wait(found) and not self._was_connected(cluster))
         if found is None or waits or kubeconfig is None or not self._admits(found.metadata.labels):
             self.sessions.drop(cluster)
         else:
             self.sessions.want(cluster, kubeconfig)
 
-    def _those_of(self, namespace: str) -> tuple[Kubeconfigs, Feed]:
+    def _kubeconfigs_of(self, namespace: str) -> tuple[Kubeconfigs, Feed]:
         """The kubeconfigs of a namespace, and what brings them."""
         return self._kubeconfigs.get(namespace) or next(iter(self._kubeconfigs.values()))
 
-    def _known(self, cluster: Key) -> bool:
+    def _was_connected(self, cluster: Key) -> bool:
         """Whether the cluster was connected to before: a status that was lost in a move ends no session."""
         return self.sessions.health(cluster) is not None
 
@@ -128,7 +128,7 @@ class WorkloadClusters:
             return "there is no such Cluster"
         if not self._admits(found.metadata.labels):
             return "its Cluster does not have the label of the watch filter that this program works with"
-        kubeconfigs, feed = self._those_of(cluster.namespace)
+        kubeconfigs, feed = self._kubeconfigs_of(cluster.namespace)
         if not kubeconfigs.complete:
             trouble = feed.counts.trouble
             return f"the Secrets are not listed yet{': ' if trouble else ''}{trouble}"
@@ -137,7 +137,7 @@ class WorkloadClusters:
             return f"there is no Secret {secret} with the label {CLUSTER_NAME_LABEL}={cluster.name}"
         return reason_to_wait(found)
 
-    def _reach(self, cluster: Key, kubeconfig: Kubeconfig) -> Client:
+    def _client_for(self, cluster: Key, kubeconfig: Kubeconfig) -> Client:
         """A client with these credentials.
 
         Raises:
