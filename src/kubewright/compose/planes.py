@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from kubewright.api.bootstrap.names import TOKEN_GROUPS, TOKEN_NAMESPACE, TOKEN_TYPE, token_secret_name
 from kubewright.api.core import LEASE, NODE, SECRET
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.listener import HOST, Listener
@@ -212,10 +213,10 @@ class Planes:
                 "token-secret": secret,
                 "usage-bootstrap-authentication": "true",
                 "usage-bootstrap-signing": "true",
-                "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+                "auth-extra-groups": TOKEN_GROUPS,
             }
-            meta = {"name": f"bootstrap-token-{token_id}", "namespace": "kube-system"}
-            body = {"metadata": meta, "type": "bootstrap.kubernetes.io/token", "stringData": data}
+            meta = {"name": token_secret_name(token_id), "namespace": TOKEN_NAMESPACE}
+            body = {"metadata": meta, "type": TOKEN_TYPE, "stringData": data}
             with suppress(AlreadyExists):
                 await plane.client.create(SECRET, body)
 

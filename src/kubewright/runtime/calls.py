@@ -82,6 +82,8 @@ class Calls(Generic[T]):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            # A task that was cancelled before it started has not removed itself.
+            self._tasks = {key: task for key, task in self._tasks.items() if not task.done()}
 
     async def _run(self, key: Key, make: Callable[[], Awaitable[T]]) -> None:
         try:

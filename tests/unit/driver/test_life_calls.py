@@ -298,6 +298,14 @@ async def test_a_call_runs_until_it_has_ended_though_one_before_it_has() -> None
     assert len(calls) == 0, "what is cancelled is waited for"
 
 
+async def test_a_call_that_has_not_begun_when_its_owner_ends_leaves_nothing_behind() -> None:
+    driver = Scripted({"status": VM})
+    calls = VmCalls(driver, LoopClock(), lambda _key: None)
+    calls.start(KEY, "u1", Verb.LOOK, request, inputs="")
+    await calls.close()
+    assert not calls.busy("u1")
+
+
 async def test_a_doubt_counts_from_our_start_and_from_a_creation_without_an_answer() -> None:
     clock, confirm = LoopClock(), timedelta(seconds=10)
     clock.monotonic()

@@ -65,7 +65,10 @@ class VmCalls:
             return
         before = self.seen(uid)
         self._seen[uid] = replace(before, verb=verb, began=self._clock.now(), ended=None, inputs=inputs)
-        call = outcome(self._driver, self._clock, verb, ask, before)
+
+        def call() -> Awaitable[VmSeen]:
+            return outcome(self._driver, self._clock, verb, ask, before)
+
         self._tasks[uid] = asyncio.create_task(self._run(key, uid, call), name=f"{verb.value} {key}")
 
     async def run(self) -> None:
@@ -85,13 +88,15 @@ class VmCalls:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        # A task that was cancelled before it started has not removed itself.
+        self._tasks = {uid: task for uid, task in self._tasks.items() if not task.done()}
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    async def _run(self, key: Key, uid: str, call: Awaitable[VmSeen]) -> None:
+    async def _run(self, key: Key, uid: str, call: Callable[[], Awaitable[VmSeen]]) -> None:
         try:
-            after = await call
+            after = await call()
             if (now := self._seen.get(uid)) is not None:
                 ended = self._clock.now()
                 self._seen[uid] = replace(

@@ -8,7 +8,7 @@ Called by    ``reconciler``; the program owns ``run``.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from kubewright.base.clock import Clock
@@ -54,6 +54,8 @@ class EndpointCalls:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            # A task that was cancelled before it started has not removed itself.
+            self._tasks = {uid: task for uid, task in self._tasks.items() if not task.done()}
 
     async def _reserved(self, request: ClassRequest) -> EndpointSeen:
         host, port = await self._driver.endpoint(request)
@@ -66,14 +68,14 @@ class EndpointCalls:
             await self._driver.release(request)
         return EndpointSeen(released=True)
 
-    def _start(self, key: Key, uid: str, call: Callable[[], Coroutine[None, None, EndpointSeen]]) -> None:
+    def _start(self, key: Key, uid: str, call: Callable[[], Awaitable[EndpointSeen]]) -> None:
         if uid not in self._tasks:
             self._seen[uid] = EndpointSeen(running=True)
-            self._tasks[uid] = asyncio.create_task(self._run(key, uid, call()), name=f"endpoint of {key}")
+            self._tasks[uid] = asyncio.create_task(self._run(key, uid, call), name=f"endpoint of {key}")
 
-    async def _run(self, key: Key, uid: str, call: Coroutine[None, None, EndpointSeen]) -> None:
+    async def _run(self, key: Key, uid: str, call: Callable[[], Awaitable[EndpointSeen]]) -> None:
         try:
-            after = await call
+            after = await call()
         except DriverError as error:
             after = EndpointSeen(error=error, again=self._clock.now() + error.pause(During.LOOKING))
         finally:

@@ -58,7 +58,7 @@ class SimDriver:
         return Size({name: str(amount) for name, amount in spec.capacity.items()}, spec.architecture, "linux")
 
     async def run(self, cluster: Informers) -> None:
-        """Be the kubelets of all VMs in that cluster, until cancelled (``contract.Background``)."""
+        """Run the kubelets of all VMs in that cluster, until cancelled (``contract.Background``)."""
         if self._settings.kubelets == "on":
             await Kubelets(self.cloud, cluster, self._settings).run()
 
@@ -88,7 +88,7 @@ class HostingDriver(SimDriver):
         self._planes.release(_owner(request))
 
     async def run(self, cluster: Informers) -> None:
-        """Be the kubelets of all VMs, in the clusters that they join, until cancelled."""
+        """Boot VMs that have bootstrap data, and run all kubelets: those of other VMs in ``cluster``."""
         membership = Membership(self.cloud)
         async with asyncio.TaskGroup() as group:
             if self._settings.kubelets == "on":

@@ -103,7 +103,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True
 
     @property
     def cluster(self) -> str | None:
-        """Where its kubelet works: empty for the cluster that VMs join by themselves; None: nowhere yet."""
+        """Where its kubelet works; empty: in the cluster that VMs without data join; None: nowhere yet."""
         return "" if self.bootstrap is None else self.bootstrap.cluster or None
 
     @property

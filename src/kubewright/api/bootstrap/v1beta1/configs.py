@@ -1,4 +1,4 @@
-"""KubeadmConfig: how one machine becomes a node, and KubeadmConfigTemplate, of which sets make their clones.
+"""KubeadmConfig: how one machine becomes a node, and KubeadmConfigTemplate, which sets clone.
 
 Invariants.  ``status.dataSecretName`` follows from the object itself, it is its name: a status that was lost
              can be made again (capi.md §3.5).
@@ -90,7 +90,7 @@ class KubeadmConfigTemplateSpec(Value, frozen=True, kw_only=True):
 
 
 class KubeadmConfigTemplate(KubeObject, frozen=True, kw_only=True):
-    """A pattern of which sets of machines make a KubeadmConfig for each machine."""
+    """What MachineSets clone a KubeadmConfig from, for each of their machines."""
 
     spec: Annotated[KubeadmConfigTemplateSpec, doc("What the clones are like.")] = field(
         default_factory=KubeadmConfigTemplateSpec
