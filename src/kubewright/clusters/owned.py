@@ -10,15 +10,15 @@ Source       capi.md §3.3, §3.5, §7.2, §7.9, §8.
 Called by    ``machineset``, ``machinedeployment`` and ``healthcheck``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import structs, to_builtins
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, GROUP, Cluster
+from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, Cluster
 from kubewright.api.meta import Object, ObjectMeta, OwnerReference
-from kubewright.clusters.references.external import External
+from kubewright.clusters.references.external import External, is_owner
 from kubewright.wire.gvk import split_api_version
 
 
@@ -68,10 +68,11 @@ def claim_template(template: External, cluster: Cluster) -> dict[str, Any]:
     """The merge patch that makes a cluster an owner of a template; empty if it is one, or must not be."""
     if template.found is None or template.deleting or not template.ref.kind.endswith("Template"):
         return {}
-    wanted = to_builtins(cluster_reference(cluster))
+    reference = cluster_reference(cluster)
+    wanted = to_builtins(reference)
     if wanted in template.owners:
         return {}
-    others = [each for each in template.owners if not _is_cluster(each, cluster.name)]
+    others = [each for each in template.owners if not is_owner(each, reference)]
     seen = {"uid": template.uid, "resourceVersion": template.resource_version}
     return {"metadata": {"ownerReferences": [*others, wanted], **seen}}
 
@@ -87,8 +88,3 @@ def _with_owner(owners: Iterable[OwnerReference], wanted: OwnerReference) -> tup
         if (split_api_version(each.api_version)[0], each.kind, each.name) != (group, wanted.kind, wanted.name)
     )
     return (*others, wanted)
-
-
-def _is_cluster(owner: Mapping[str, Any], name: str) -> bool:
-    group = split_api_version(str(owner.get("apiVersion", "")))[0]
-    return (group, owner.get("kind"), owner.get("name")) == (GROUP, CLUSTER.resource.kind, name)

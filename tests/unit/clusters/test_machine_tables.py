@@ -36,7 +36,7 @@ from kubewright.clusters.machine.seen import (
     StoreData,
     UpdateMachine,
     Workload,
-    limit,
+    parse_timeout,
 )
 from kubewright.clusters.machine.status import phase_of, status_of
 from kubewright.clusters.references.external import External
@@ -679,12 +679,16 @@ def test_pods_that_leave_a_silent_node_are_not_waited_for():
     [(None, None), ("0s", None), ("5m", timedelta(minutes=5)), ("rubbish", None), ("-1s", None)],
 )
 def test_a_time_out_of_the_spec(duration, found):
-    assert limit(duration) == found
+    assert parse_timeout(duration) == found
 
 
 def test_an_unset_time_out_has_its_default_and_zero_is_for_ever():
     default = timedelta(seconds=10)
-    assert (limit(None, default), limit("0s", default), limit("rubbish", default)) == (default, None, default)
+    assert (
+        parse_timeout(None, default),
+        parse_timeout("0s", default),
+        parse_timeout("rubbish", default),
+    ) == (default, None, default)
 
 
 # ---------------------------------------------------------------- conditions

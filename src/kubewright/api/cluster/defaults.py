@@ -2,9 +2,9 @@
 
 Theory.      Upstream's webhooks write these defaults into objects, and providers in Go read them back:
              the label of the cluster, namespaces of references, the ``v`` of a version. So admission
-             writes them; and controllers read every object through the same functions, for those that
-             came past admission. A selector that says nothing gets a label of the object's own name, in
-             the selector and in the template.
+             writes them; and controllers apply the same functions to every object that they read, because
+             a real API server may run without our webhooks. An empty selector gets a label with the
+             object's own name, in the selector and in the template.
 Invariants.  Pure and idempotent; a field that is set is never changed, but for the labels of the cluster
              and a version without ``v``.
 Source       capi.md §2.3-2.6, §13.4.

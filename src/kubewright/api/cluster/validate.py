@@ -6,7 +6,7 @@ Theory.      Paths and sentences are those of upstream's webhooks, because users
 Invariants.  Pure; every violation is reported, in the order of the fields; an object is judged after its
              ``defaults``. ``old`` is None for a new object.
 Source       capi.md §2.3-2.6, §13.4.
-Called by    ``api.catalog``; controllers of ``clusters``, for objects that came past admission.
+Called by    ``api.catalog``; controllers of ``clusters``, for objects that were written without our webhooks.
 """
 
 import re

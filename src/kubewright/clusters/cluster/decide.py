@@ -3,7 +3,7 @@
 Theory.      Its providers do the work: the Cluster becomes the controller of the object of each of them,
              and what the objects say is copied. Where no control plane provider keeps the kubeconfig, it is
              made here from the cluster's certificate authority, and again when half of its life is over.
-Invariants.  A paused Cluster is never written, and not deleted either. Our finalizer stands before anything
+Invariants.  A paused Cluster is never written, and not deleted either. It gets our finalizer before anything
              is claimed. An endpoint that is known is never changed: a user or a provider set it.
 Source.      capi.md §6.1, §6.3, §3.5; seeds S2-07 to S2-14.
 Called by    ``reconciler``. Continues in ``deletion``; ``status`` says how it went.

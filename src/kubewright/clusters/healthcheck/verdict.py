@@ -52,7 +52,7 @@ def verdict(seen: Seen, target: Target) -> Verdict:
     return Verdict(Health.HEALTHY)
 
 
-def _asked_for(_seen: Seen, target: Target) -> Verdict | None:
+def _marked_by_user(_seen: Seen, target: Target) -> Verdict | None:
     if names.REMEDIATE_MACHINE_ANNOTATION not in target.machine.metadata.annotations:
         return None
     message = "Marked for remediation via remediate-machine annotation"
@@ -85,7 +85,7 @@ def _has(seen: Seen, condition: ConditionType) -> bool:
     return seen.cluster is not None and is_condition_true(seen.cluster.status.conditions, condition)
 
 
-def _not_started(seen: Seen, target: Target) -> Verdict | None:
+def _without_node(seen: Seen, target: Target) -> Verdict | None:
     """A machine without a Node; one whose cluster is out of reach cannot join it, nor be seen there."""
     if target.node is not None:
         return None
@@ -101,7 +101,7 @@ def _not_started(seen: Seen, target: Target) -> Verdict | None:
     return Verdict(Health.UNHEALTHY, Reason.NODE_STARTUP_TIMEOUT, message)
 
 
-def _bad_state(seen: Seen, target: Target) -> Verdict | None:
+def _unhealthy_condition(seen: Seen, target: Target) -> Verdict | None:
     waits: list[float] = []
     conditions = target.node.conditions if target.node is not None else {}
     for each in seen.check.spec.unhealthy_conditions:
@@ -117,7 +117,7 @@ def _bad_state(seen: Seen, target: Target) -> Verdict | None:
     return Verdict(Health.WAITING, seconds=min(waits)) if waits else None
 
 
-def _going(_seen: Seen, target: Target) -> Verdict | None:
+def _being_deleted(_seen: Seen, target: Target) -> Verdict | None:
     return UNKNOWN if target.machine.metadata.deleting else None
 
 
@@ -126,12 +126,12 @@ def _shown(duration: str | None) -> str:
 
 
 TESTS: tuple[Test, ...] = (
-    _asked_for,
+    _marked_by_user,
     _failed,
     _node_missing,
     _cluster_not_ready,
-    _not_started,
-    _bad_state,
-    _going,
+    _without_node,
+    _unhealthy_condition,
+    _being_deleted,
 )
 """In the order in which they are asked."""

@@ -4,7 +4,7 @@ Theory.      Providers make bootstrap data and host; the Machine becomes the con
              copies what they tell. When the host has joined, its Node is brought in line. All parts are
              attended to in each pass, whatever became of the others; the status says what each waits for.
 Invariants.  A paused Machine is never written, and not deleted either. What changes the Machine itself goes
-             first: our finalizer stands before anything is claimed.
+             first: it gets our finalizer before anything is claimed.
 Source       capi.md §5.2 to §5.5; S0-31 to S0-36.
 Called by    ``reconciler``. Continues in ``deletion``.
 """

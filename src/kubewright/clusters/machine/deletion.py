@@ -1,10 +1,11 @@
 """How a Machine is deleted: one fixed order of stages, each derived from what still exists. Pure.
 
-Theory.      hook, drain, volumes, hook, infrastructure, bootstrap, Node, finalizer. A stage is over when what
-             it waits for is so; the first that is not over says what to do and what is waited for. Drain,
-             volumes and Node are skipped where the Node's end does not matter, or could not be seen through:
-             ``SKIPS`` has the rules. Where a cluster cannot be reached its stages wait, for as long as the
-             Machine's time-outs say; where the Cluster itself goes or is gone they do not.
+Theory.      The stages are: pre-drain hooks, drain, volumes, pre-terminate hooks, infrastructure, bootstrap,
+             Node, finalizer. The first stage that is not over gives the plan, and the message of the
+             condition Deleting. Pre-drain hooks, drain, volumes and Node are skipped where the Node need not
+             or cannot be drained: ``SKIPS`` has the rules. While the workload cluster cannot be reached these
+             stages wait, for as long as the time-outs of the Machine say; they are skipped when the Cluster
+             is gone or is being deleted.
 Invariants.  The infrastructure is deleted only after the stages before it are over or skipped, and nothing
              that another object controls is deleted. The Node goes after the infrastructure. The finalizer
              goes last. Times count from conditions that were written when a stage ended
@@ -37,7 +38,7 @@ from kubewright.clusters.machine.seen import (
     RemoveFinalizer,
     Seen,
     Step,
-    limit,
+    parse_timeout,
 )
 from kubewright.clusters.references import fields
 from kubewright.clusters.references.external import External
@@ -81,7 +82,7 @@ def stage(seen: Seen) -> Stage:
 
 
 def skip(seen: Seen) -> str:
-    """Why drain, volumes and Node are skipped, as a clause; empty: they are not."""
+    """Why pre-drain hooks, drain, volumes and Node are skipped, as a clause; empty: they are not."""
     for matters, applies, because in SKIPS:
         if applies(seen):
             return "" if matters else because
@@ -112,12 +113,12 @@ SKIPS: tuple[Skip, ...] = (
     (False, _control_plane_ends, "its control plane is being deleted"),
     (False, lambda seen: seen.deletion.others == 0, "no other machine of the control plane is left"),
 )  # fmt: skip
-"""Rules in order, of which the first that applies counts: whether the Node's end matters, and why."""
+"""Rules in order, of which the first that applies counts: False skips the stages of the Node; and why."""
 
 
 def drain_is_over(seen: Seen) -> str:
     """Why no pod is waited for, as a clause; empty: pods are drained, or to be looked at first."""
-    timeout, drain = limit(seen.machine.spec.node_drain_timeout), seen.deletion.drain
+    timeout, drain = parse_timeout(seen.machine.spec.node_drain_timeout), seen.deletion.drain
     if because := _ends_early(seen, _DRAIN, timeout, seen.deletion.drain_since):
         return because
     if _cannot_look(seen):
@@ -129,7 +130,7 @@ def drain_is_over(seen: Seen) -> str:
 
 def detach_is_over(seen: Seen) -> str:
     """Why no volume is waited for, as a clause; empty: some are attached, or it is not known."""
-    timeout = limit(seen.machine.spec.node_volume_detach_timeout)
+    timeout = parse_timeout(seen.machine.spec.node_volume_detach_timeout)
     if because := _ends_early(seen, _DETACH, timeout, seen.deletion.detach_since):
         return because
     if _cannot_look(seen):
@@ -194,7 +195,7 @@ def drain_policy(seen: Seen, node: ClusterNode, rules: DrainRules = NO_RULES) ->
             or (lost and ends is not None and seen.now - ends > LOST_AFTER)
         )
 
-    timeout = limit(seen.machine.spec.node_drain_timeout)
+    timeout = parse_timeout(seen.machine.spec.node_drain_timeout)
     return DrainPolicy(
         timeout=timeout,
         skips=skips,
@@ -210,7 +211,7 @@ def drain_policy(seen: Seen, node: ClusterNode, rules: DrainRules = NO_RULES) ->
 def _before_drain(seen: Seen) -> Stage | None:
     found = () if skip(seen) else hooks(seen, names.PRE_DRAIN_HOOK_PREFIX)
     return (
-        _waits(Reason.WAITING_FOR_PRE_DRAIN_HOOK, f"hooks before the drain: {_told(found)}")
+        _waits(Reason.WAITING_FOR_PRE_DRAIN_HOOK, f"hooks before the drain: {_first_three(found)}")
         if found
         else None
     )
@@ -239,14 +240,14 @@ def _detach(seen: Seen) -> Stage | None:
     if detach_is_over(seen):
         return None
     why = _cannot_look(seen)
-    waits = why or f"volumes are attached to its Node: {_told(seen.deletion.volumes)}"
+    waits = why or f"volumes are attached to its Node: {_first_three(seen.deletion.volumes)}"
     return _waits(Reason.WAITING_FOR_VOLUME_DETACH, waits, UNHEARD)
 
 
 def _before_terminate(seen: Seen) -> Stage | None:
     found = hooks(seen, names.PRE_TERMINATE_HOOK_PREFIX)
     return (
-        _waits(Reason.WAITING_FOR_PRE_TERMINATE_HOOK, f"hooks before termination: {_told(found)}")
+        _waits(Reason.WAITING_FOR_PRE_TERMINATE_HOOK, f"hooks before termination: {_first_three(found)}")
         if found
         else None
     )
@@ -285,7 +286,7 @@ def _node(seen: Seen) -> Stage | None:
 
 def node_deletion_over(seen: Seen) -> bool:
     """The deletion of the Node was tried without success for as long as the Machine says."""
-    timeout = limit(seen.machine.spec.node_deletion_timeout, NODE_DELETION_TIMEOUT)
+    timeout = parse_timeout(seen.machine.spec.node_deletion_timeout, NODE_DELETION_TIMEOUT)
     begun = seen.deletion.deleted_at
     late = timeout is not None and begun is not None and seen.now - begun >= timeout
     return late and bool(seen.workload.unreachable or seen.deletion.node_error)
@@ -317,7 +318,7 @@ def _waits(reason: Reason, because: str, wake: timedelta | None = None) -> Stage
     return Stage(reason, Plan((), wake, because))
 
 
-def _told(items: Iterable[str]) -> str:
+def _first_three(items: Iterable[str]) -> str:
     """The first three, and how many more there are."""
     found = list(items)
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""

@@ -128,7 +128,7 @@ class Seen:
         return names.CONTROL_PLANE_LABEL in self.machine.metadata.labels
 
 
-def limit(duration: str | None, default: timedelta | None = None) -> timedelta | None:
+def parse_timeout(duration: str | None, default: timedelta | None = None) -> timedelta | None:
     """A time-out of the spec: ``default`` where it is unset or none, None (for ever) where it is zero."""
     if duration is None:
         return default

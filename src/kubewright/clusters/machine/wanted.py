@@ -4,7 +4,7 @@ Theory.      All that is to be changed in metadata and spec goes into one patch.
              providers, once they are ready and if no other Machine controls them, a Machine copies the name
              of the Secret with the bootstrap data, the providerID and the failure domain. A Machine that no
              other object made is owned by its Cluster.
-             Bootstrap data that stands in the Machine itself is moved into a Secret before anything else, so
+             Bootstrap data in the Machine itself is moved into a Secret before anything else, so
              that no plaintext stays (S0-15). Empty data, or an empty name of a Secret, says that there is
              nothing to boot with (S0-19): it becomes a Secret with an empty value, since no provider but ours
              knows an empty name.

@@ -4,7 +4,7 @@
 ``preflight``  whether the control plane lets machines be made
 ``member``     a Machine as its set sees it, and which one is deleted first
 ``clones``     what is made for a machine: two clones of templates, and the Machine itself
-``propagation`` what reaches living machines without a rollout
+``propagation`` what a set changes on its machines without a rollout
 ``status``     what the set's status says
 ``policy``     all of it as one value
 """

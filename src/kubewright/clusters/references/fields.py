@@ -69,7 +69,7 @@ READY = (CLUSTER_READY, MACHINE_READY, BOOTSTRAP_READY, CONTROL_PLANE_READY)
 
 
 def value(obj: Mapping[str, Json] | None, field: Field, contract: str) -> Json:
-    """What stands there; None where nothing does."""
+    """The value at the path of a field; None where there is none."""
     found: Json = obj
     path = field.path(contract)
     for name in path.split(".") if path else ("",):

@@ -1,7 +1,7 @@
 """A Node of a workload cluster, with no more of it than the core reads; and how it is found.
 
 Theory.      There may be thousands of clusters, and a Node is mostly a list of images, capacities and
-             heartbeats. The kind is pruned: its caches keep what stands here, a tenth of what comes.
+             heartbeats. The kind is pruned: its caches keep the fields below, a tenth of a Node.
 Invariants.  A Node with a providerID is in ``BY_PROVIDER_ID``; one that names its machine is in
              ``BY_MACHINE``, as ``namespace/name``.
 Source       capi.md §6.5 (which fields), §5.1 (from a Node to its machine), §5.5 (its annotations).
