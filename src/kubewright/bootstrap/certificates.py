@@ -17,8 +17,8 @@ from enum import StrEnum
 from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, File
 from kubewright.api.core import Secret
 from kubewright.pki.clusters import (
-    new_authority,
-    new_signing_keys,
+    new_cluster_authority,
+    new_service_account_keys,
     problem_of,
     public_key_hashes,
 )
@@ -89,8 +89,8 @@ def pair_of(secret: Secret) -> KeyPair:
 def new_pair(purpose: Purpose, now: datetime, algorithm: Algorithm) -> KeyPair:
     """A new pair for a purpose."""
     if purpose is Purpose.SERVICE_ACCOUNT:
-        return new_signing_keys(algorithm)
-    return new_authority(now, algorithm)
+        return new_service_account_keys(algorithm)
+    return new_cluster_authority(now, algorithm)
 
 
 def missing(wanted: Iterable[Certificate], pairs: Pairs) -> tuple[Certificate, ...]:

@@ -32,8 +32,8 @@ from kubewright.wire.gvk import Key, split_api_version
 
 BY_CONFIG = "kubeadm-config"
 """Machines by ``namespace/name`` of the KubeadmConfig that they refer to."""
-BY_CLUSTER = "cluster-by-kubeadm"
-"""The same machines by ``namespace/name`` of their cluster."""
+BY_CLUSTER = "cluster-of-kubeadm-machines"
+"""Machines that refer to a KubeadmConfig, by ``namespace/name`` of their cluster."""
 
 
 def config_of(machine: Machine) -> Key | None:

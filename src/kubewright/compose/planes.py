@@ -172,7 +172,7 @@ class Planes:
 
     def _identity(self, request: PlaneRequest) -> Identity:
         if not request.authority:
-            made = clusters.new_authority(self._clock.now(), Algorithm.EC)
+            made = clusters.new_cluster_authority(self._clock.now(), Algorithm.EC)
             return Identity.from_pem(made.certificate + made.key)
         try:
             return Identity.from_pem(request.authority + b"\n" + request.authority_key)

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.base.errors import InvalidInput
-from kubewright.pki.keys import PrivateKey, blank, read_certificates, read_private_key
+from kubewright.pki.keys import PrivateKey, certificate_builder, read_certificates, read_private_key
 from kubewright.wire.http import User
 
 LONGEST_NAME = 64
@@ -81,11 +81,11 @@ class Identity:
 
 
 def new_authority(name: str, now: datetime, lifetime: timedelta) -> Identity:
-    """A self-signed authority; it may sign clients and servers but no other authority."""
+    """A self-signed authority of a server of ours; it may sign clients and servers but no other authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
-        blank(subject, subject, key, now, now + lifetime)
+        certificate_builder(subject, subject, key, now, now + lifetime)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -164,7 +164,7 @@ def _issued(
     purpose = ExtendedKeyUsageOID.CLIENT_AUTH if names is None else ExtendedKeyUsageOID.SERVER_AUTH
     issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     builder = (
-        blank(subject, issuer.subject, key, now, until)
+        certificate_builder(subject, issuer.subject, key, now, until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)

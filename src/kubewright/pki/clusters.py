@@ -22,7 +22,7 @@ from kubewright.base.clock import rfc3339
 from kubewright.pki.keys import (
     Algorithm,
     KeyPair,
-    blank,
+    certificate_builder,
     new_key,
     openssl_pem,
     read_certificates,
@@ -34,13 +34,13 @@ LIFETIME = timedelta(days=3650)
 _CERTIFICATE = re.compile(b"-----BEGIN CERTIFICATE-----")
 
 
-def new_authority(now: datetime, algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
-    """A self-signed authority, by which kubeadm can sign what a cluster needs."""
+def new_cluster_authority(now: datetime, algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
+    """A self-signed authority of a workload cluster: kubeadm signs with it what the cluster needs."""
     key = new_key(algorithm)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, COMMON_NAME)])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
-        blank(subject, subject, key, now, now + LIFETIME)
+        certificate_builder(subject, subject, key, now, now + LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(), critical=True)
         .add_extension(identifier, critical=False)
@@ -49,7 +49,7 @@ def new_authority(now: datetime, algorithm: Algorithm = Algorithm.RSA) -> KeyPai
     return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), openssl_pem(key))
 
 
-def new_signing_keys(algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
+def new_service_account_keys(algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
     """The keys by which service account tokens are signed: a public key in the place of a certificate."""
     key = new_key(algorithm)
     form = serialization.PublicFormat.SubjectPublicKeyInfo

@@ -1,4 +1,4 @@
-"""Private keys, and the beginning of every certificate.
+"""Private keys, and what every certificate begins with.
 
 Invariants.  Nothing here keeps a file or asks for the time. A certificate is valid from an hour before it was
              made, for clocks that differ. A private key is in no ``repr`` and no message.
@@ -92,10 +92,10 @@ def pems(bundle: bytes) -> list[bytes]:
     return [each.public_bytes(form) for each in read_certificates(bundle)]
 
 
-def blank(
+def certificate_builder(
     subject: x509.Name, issuer: x509.Name, key: PrivateKey, now: datetime, until: datetime
 ) -> x509.CertificateBuilder:
-    """A certificate of this key that says nothing yet about what it is for."""
+    """The builder of a certificate for this key: names, serial number and validity, and no extensions yet."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -18,7 +18,7 @@ from kubewright.kube.config import inline_access
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.pki import certificates
-from kubewright.pki.clusters import new_authority
+from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
@@ -425,7 +425,9 @@ async def test_a_kubeconfig_is_made_once_the_authority_is_there(world, metadata)
             "waiting for Secret demo-ca, by which the kubeconfig is signed"
         )
         await world.user.create(
-            SECRET, authority(new_authority(world.clock.now(), Algorithm.EC), **metadata), namespace=NS
+            SECRET,
+            authority(new_cluster_authority(world.clock.now(), Algorithm.EC), **metadata),
+            namespace=NS,
         )
         await asyncio.sleep(35)
         secret = await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))
@@ -478,7 +480,9 @@ async def test_the_roles_that_we_ship_allow_all_that_a_life_of_a_cluster_asks_fo
     async with world.running(FOO_CLUSTER, FOO_PLANE):
         await provisioned(world)
         await world.user.create(
-            SECRET, authority(new_authority(world.clock.now(), Algorithm.EC), **LABELLED), namespace=NS
+            SECRET,
+            authority(new_cluster_authority(world.clock.now(), Algorithm.EC), **LABELLED),
+            namespace=NS,
         )
         mine = {"kind": "Cluster", "name": "demo", "uid": (await world.cluster()).metadata.uid}
         await world.user.create(MACHINE_DEPLOYMENT, child("md", mine, spec=DEPLOYMENT), namespace=NS)

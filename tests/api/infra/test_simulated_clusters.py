@@ -11,7 +11,7 @@ from tests.api.infra.management import management_cluster
 from kubewright.api.core import NODE, SECRET
 from kubewright.compose.planes import Planes
 from kubewright.kube.informers import Informers
-from kubewright.pki.clusters import new_authority, public_key_hashes
+from kubewright.pki.clusters import new_cluster_authority, public_key_hashes
 from kubewright.pki.keys import Algorithm
 from kubewright.providers.sim.driver import HostingDriver
 from kubewright.providers.sim.settings import KubeletSettings
@@ -110,7 +110,7 @@ async def simulated():
     async with management_cluster() as management:
         clock = management.clock
         planes = Planes(clock)
-        found = Clusters(management, planes, new_authority(clock.now(), Algorithm.EC))
+        found = Clusters(management, planes, new_cluster_authority(clock.now(), Algorithm.EC))
         async with _cloud(management, planes):
             await management.cluster()
             await management.infrastructure_ready()
@@ -306,7 +306,7 @@ async def test_empty_data_make_a_vm_that_boots_and_runs_nothing(given):
 async def test_a_process_that_ends_loses_no_cluster():
     async with management_cluster() as management:
         planes = Planes(management.clock)
-        clusters = Clusters(management, planes, new_authority(management.clock.now(), Algorithm.EC))
+        clusters = Clusters(management, planes, new_cluster_authority(management.clock.now(), Algorithm.EC))
         async with _cloud(management, planes):
             await management.cluster()
             await management.infrastructure_ready()

@@ -10,7 +10,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.kube.errors import ConnectFailed, TransportError
 from kubewright.pki.certificates import Identity, new_client
-from kubewright.pki.clusters import new_authority
+from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
 from kubewright.providers.sim.boot.planes import PlaneRequest
 from kubewright.wire.gvk import Key
@@ -24,7 +24,7 @@ TOKEN = "abcdef.0123456789abcdef"
 
 def authority():
     """As a bootstrap provider makes it."""
-    return new_authority(CLOCK.now(), Algorithm.EC)
+    return new_cluster_authority(CLOCK.now(), Algorithm.EC)
 
 
 def kubeconfig(address, trusted, signer):

@@ -11,7 +11,7 @@ from kubewright.kube.config import inline_access
 from kubewright.kube.errors import ConnectFailed
 from kubewright.kube.sockets import Sockets
 from kubewright.pki.certificates import Identity, new_client
-from kubewright.pki.clusters import new_authority
+from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
 from kubewright.providers.sim.boot.planes import PlaneRequest
 from kubewright.testing.clocks import LoopClock
@@ -28,7 +28,7 @@ class Site:
     def __init__(self) -> None:
         self.clock = LoopClock()
         self.planes = Planes(self.clock)
-        self.ours, self.other = (new_authority(self.clock.now(), Algorithm.EC) for _ in range(2))
+        self.ours, self.other = (new_cluster_authority(self.clock.now(), Algorithm.EC) for _ in range(2))
         self.address = self.planes.reserve("demo")
 
     async def begin(self) -> None:

@@ -34,7 +34,7 @@ from kubewright.clusters.cluster.seen import (
 from kubewright.clusters.cluster.signing import read_authority, read_kubeconfig, secret
 from kubewright.clusters.cluster.status import Event, events_of, status_of
 from kubewright.clusters.references.external import External
-from kubewright.pki.clusters import new_authority
+from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -89,7 +89,7 @@ HERE = ApiEndpoint(host="10.0.0.1", port=6443)
 
 
 def authority(made=NOON - timedelta(days=1), *, key=True):
-    pair = new_authority(made, Algorithm.EC)
+    pair = new_cluster_authority(made, Algorithm.EC)
     data = {"tls.crt": pair.certificate, **({"tls.key": pair.key} if key else {})}
     return read_authority(Secret(data=data))
 

@@ -14,8 +14,8 @@ from kubewright.pki.certificates import Identity
 from kubewright.pki.clusters import (
     LIFETIME,
     expires,
-    new_authority,
-    new_signing_keys,
+    new_cluster_authority,
+    new_service_account_keys,
     problem_of,
     public_key_hashes,
 )
@@ -32,7 +32,7 @@ def parsed(pair: KeyPair) -> x509.Certificate:
 
 @pytest.mark.parametrize("algorithm", list(Algorithm))
 def test_an_authority_is_called_kubernetes_and_lasts_ten_years(algorithm: Algorithm) -> None:
-    pair = new_authority(NOW, algorithm)
+    pair = new_cluster_authority(NOW, algorithm)
     made = parsed(pair)
     assert [str(each.value) for each in made.subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == [
         "kubernetes"
@@ -46,27 +46,27 @@ def test_an_authority_is_called_kubernetes_and_lasts_ten_years(algorithm: Algori
 
 
 def test_an_rsa_key_has_the_form_that_go_providers_read() -> None:
-    assert new_authority(NOW).key.startswith(b"-----BEGIN RSA PRIVATE KEY-----")
-    assert new_authority(NOW, EC).key.startswith(b"-----BEGIN EC PRIVATE KEY-----")
+    assert new_cluster_authority(NOW).key.startswith(b"-----BEGIN RSA PRIVATE KEY-----")
+    assert new_cluster_authority(NOW, EC).key.startswith(b"-----BEGIN EC PRIVATE KEY-----")
 
 
 @pytest.mark.parametrize("algorithm", list(Algorithm))
 def test_service_accounts_have_a_public_key_in_the_place_of_a_certificate(algorithm: Algorithm) -> None:
-    pair = new_signing_keys(algorithm)
+    pair = new_service_account_keys(algorithm)
     assert pair.certificate.startswith(b"-----BEGIN PUBLIC KEY-----")
     assert problem_of(pair, NOW) == ""
 
 
 @pytest.mark.parametrize("algorithm", list(Algorithm))
 def test_a_cluster_authority_signs_a_client(algorithm: Algorithm) -> None:
-    pair = new_authority(NOW, algorithm)
+    pair = new_cluster_authority(NOW, algorithm)
     authority = Identity(pair.certificate, pair.key)
     client = certificates.new_client(authority, User("ann", ("devs",)), NOW, timedelta(days=1))
     assert certificates.has_signed(authority, client)
 
 
 def test_the_hash_is_of_the_public_key_alone() -> None:
-    pair = new_authority(NOW, EC)
+    pair = new_cluster_authority(NOW, EC)
     der = (
         parsed(pair)
         .public_key()
@@ -76,7 +76,7 @@ def test_the_hash_is_of_the_public_key_alone() -> None:
 
 
 def test_a_bundle_has_a_hash_for_each_certificate() -> None:
-    old, new = new_authority(NOW, EC).certificate, new_authority(NOW, EC).certificate
+    old, new = new_cluster_authority(NOW, EC).certificate, new_cluster_authority(NOW, EC).certificate
     assert public_key_hashes(old + new) == (*public_key_hashes(old), *public_key_hashes(new))
 
 
@@ -85,7 +85,7 @@ def test_what_is_no_certificate_has_no_hash() -> None:
         public_key_hashes(b"rubbish")
 
 
-ONE, OTHER = new_authority(NOW, EC), new_authority(NOW, EC)
+ONE, OTHER = new_cluster_authority(NOW, EC), new_cluster_authority(NOW, EC)
 LATER = NOW + LIFETIME
 ED25519 = Ed25519PrivateKey.generate().private_bytes(
     serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -117,11 +117,11 @@ def test_what_is_wrong_with_a_pair(pair: KeyPair, now: datetime, problem: str) -
 
 
 def test_a_private_key_is_not_shown() -> None:
-    assert b"PRIVATE" not in repr(new_authority(NOW, EC)).encode()
+    assert b"PRIVATE" not in repr(new_cluster_authority(NOW, EC)).encode()
 
 
 def test_a_public_key_does_not_expire() -> None:
-    assert expires(new_signing_keys(EC).certificate) is None
+    assert expires(new_service_account_keys(EC).certificate) is None
     assert expires(ONE.certificate) == LATER
 
 

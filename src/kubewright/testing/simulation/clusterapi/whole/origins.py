@@ -21,7 +21,7 @@ from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import Clock
 from kubewright.clusters.cluster.signing import read_authority, secret
 from kubewright.compose.planes import Planes
-from kubewright.pki.clusters import new_authority, public_key_hashes
+from kubewright.pki.clusters import new_cluster_authority, public_key_hashes
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.providers.sim.boot.planes import PlaneRequest
 from kubewright.testing.simulation.clusterapi.provider import FOO_PLANE
@@ -88,7 +88,7 @@ async def _machine(
 
 async def make_authority(person: Person) -> KeyPair:
     """The authority of the cluster, as a user or a control plane provider brings it."""
-    pair = new_authority(clock_of(person).now(), Algorithm.EC)
+    pair = new_cluster_authority(clock_of(person).now(), Algorithm.EC)
     meta = {"name": "demo-ca", "namespace": NAMESPACE_NAME, "labels": LABELS}
     data = {"tls.crt": pair.certificate.decode(), "tls.key": pair.key.decode()}
     await person.make(SECRET, "demo-ca", metadata=meta, stringData=data, type=SECRET_TYPE)
