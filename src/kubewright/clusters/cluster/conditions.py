@@ -1,9 +1,9 @@
 """The conditions of a Cluster, from what is seen after the steps of a pass. Pure.
 
-Theory.      Each condition about an object of a provider is what that object says of itself (its Ready);
-             where there is none to be read, it says what is waited for. Ready sums up control plane and
-             infrastructure. While the Cluster is being deleted, Deleting says what its stage waits for.
-Invariants.  ControlPlaneInitialized never goes back. What a step could not do is told.
+Theory.      Each condition about an object of a provider mirrors the object's Ready; where that cannot be
+             read, it says what is waited for. Ready sums up control plane and infrastructure. While the
+             Cluster is being deleted, Deleting says what its stage waits for.
+Invariants.  ControlPlaneInitialized never goes back. The error of a step is in the message.
 Source.      capi.md §4.4, §4.5, §6.1, §6.4.
 Called by    ``status``.
 """

@@ -1,11 +1,12 @@
 """The conditions of a Machine, from what is seen after the steps of a pass. Pure.
 
-Theory.      Bootstrap and infrastructure say of themselves whether they are ready (``references.reported``);
-             the Node's condition follows from the Node. Ready sums up; it does not ask for the Node, because
-             v1beta1's never did. While the Machine is being deleted, each stage that is over leaves a True,
-             the one that is not a False with what is waited for, and Deleting says the same in one place.
-Invariants.  What a step could not do is told. What is not known for a moment changes nothing. Conditions that
-             others write (health checks, owners) stay as they are.
+Theory.      The conditions about bootstrap and infrastructure mirror these objects
+             (``references.mirroring``); the Node's condition follows from the Node. Ready sums up; it does
+             not count the Node, as in v1beta1. While the Machine is being deleted, each stage that is over
+             has a condition that is True, the one that is not over has one that is False and says what is
+             waited for, and Deleting says the same in one place.
+Invariants.  The error of a step is in a message. While an object or a Node cannot be read for a moment, its
+             condition stays as it is; so do conditions that others write (health checks, owners).
 Source       capi.md §4.4, §4.5, §5.2 (Ready), §5.4, §5.7.
 Called by    ``status``.
 """
