@@ -7,7 +7,6 @@ import pytest
 
 from kubewright.driver.contract import stub
 from kubewright.driver.errors import DriverError, NotFound
-from kubewright.machines.orphans import decide
 from kubewright.machines.orphans.collect import Collector
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
@@ -71,7 +70,7 @@ def test_a_collector_that_deletes_at_first_sight_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It deletes what its cache does not know yet."""
-    monkeypatch.setattr(decide, "why_kept", lambda _seen: "")
+    monkeypatch.setattr("kubewright.machines.orphans.vms.why_kept", lambda _seen: "")
     monkeypatch.setattr("kubewright.machines.orphans.collect.why_spared", lambda *_: "")
     outcome = simulate(BY_NAME["scale-up"], Plot(seed=5), quiet=200)
     assert "a_living_machine_keeps_its_vm" in {

@@ -2,8 +2,10 @@
 
 Theory.      Nearly all of it is in caches. Of Secrets, those have only the metadata, because the label of a
              cluster is on the bootstrap data of all its machines too. What is in the two that matter is read
-             from the server, once for each of their versions. The server is also asked, before a Cluster
-             goes, whether a kind that seems not to be installed is served under an unusual name.
+             from the server, once for each of their versions. Two more things the server is asked before
+             parts of a Cluster are deleted that others need: whether there are machines, or what makes them,
+             that the caches do not show yet (after a start their first lists may be older than the deletion),
+             and whether a kind that seems not to be installed is served under an unusual name.
 Called by    ``reconciler``.
 """
 
@@ -30,6 +32,7 @@ from kubewright.clusters.cluster.signing import read_authority, read_kubeconfig
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
     BY_CONTROL_PLANE_NODES,
+    cluster_of,
     index_by_cluster,
     index_control_plane_nodes,
 )
@@ -73,7 +76,7 @@ class Looker:
         control_plane = await self._external(cluster, spec.control_plane_ref)
         seen = Seen(cluster, self._clock.now(), infrastructure, control_plane)
         if deleting:
-            return replace(seen, children=tuple(self._children(cluster)))
+            return replace(seen, children=await self._children_left(cluster, control_plane, infrastructure))
         if control_plane is not None:
             return seen
         return replace(
@@ -104,19 +107,25 @@ class Looker:
         served = (await discover(self._client)).served
         return any((each.resource.group, each.resource.kind) == (ref.group, ref.kind) for each in served)
 
-    def _children(self, cluster: Cluster) -> Iterator[Child]:
-        for kind, informer in self.children.items():
-            metas: list[ObjectMeta] = [each.metadata for each in informer.by(BY_CLUSTER, str(_key(cluster)))]
-            for meta in sorted(metas, key=lambda each: each.name):
-                yield Child(
-                    kind=kind,
-                    kind_name=kind.resource.kind,
-                    name=meta.name,
-                    uid=meta.uid,
-                    owned=_owned(meta, cluster.metadata.name),
-                    deleting=meta.deleting,
-                    control_plane=kind is MACHINE and names.CONTROL_PLANE_LABEL in meta.labels,
-                )
+    async def _children_left(self, cluster: Cluster, *externals: External | None) -> tuple[Child, ...]:
+        """What there is of machines and what makes them; the server is asked before another stage begins."""
+        cached = (
+            (kind, informer.by(BY_CLUSTER, str(_key(cluster)))) for kind, informer in self.children.items()
+        )
+        found = tuple(_children(cluster, cached))
+        if found or any(each is not None and each.deleting for each in externals):
+            return found
+        return tuple(_children(cluster, [(kind, await self._listed(kind, cluster)) for kind in CHILDREN]))
+
+    async def _listed(self, kind: Kind[Any], cluster: Cluster) -> list[Any]:
+        """The objects of a cluster, from the server; admission and their controllers give them its label."""
+        key = _key(cluster)
+        label = f"{names.CLUSTER_NAME_LABEL}={key.name}"
+        return [
+            each
+            for each in await self._client.list(kind, key.namespace, labels=label)
+            if cluster_of(each) == key
+        ]
 
     def _nodes(self, key: Key) -> Iterable[Key]:
         return self.children[MACHINE].keys_by(BY_CONTROL_PLANE_NODES, str(key))
@@ -152,6 +161,21 @@ class Looker:
             return await self._client.get(SECRET, name)
         except NotFound:
             return None
+
+
+def _children(cluster: Cluster, found: Iterable[tuple[Kind[Any], Iterable[Any]]]) -> Iterator[Child]:
+    for kind, objects in found:
+        metas: list[ObjectMeta] = [each.metadata for each in objects]
+        for meta in sorted(metas, key=lambda each: each.name):
+            yield Child(
+                kind=kind,
+                kind_name=kind.resource.kind,
+                name=meta.name,
+                uid=meta.uid,
+                owned=_owned(meta, cluster.metadata.name),
+                deleting=meta.deleting,
+                control_plane=kind is MACHINE and names.CONTROL_PLANE_LABEL in meta.labels,
+            )
 
 
 def _owned(meta: ObjectMeta, cluster: str) -> bool:
