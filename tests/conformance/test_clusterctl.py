@@ -146,6 +146,13 @@ async def it_comes_up(api: Api) -> None:
             body["spec"]["credentialsRef"] = {"name": "cloud"}
         (await api.post(path_of(api, body), body)).ok()
     await workers(api, 3)
+    await until(api, core(api, "machinedeployments", "demo-workers"), is_ready)
+
+
+def is_ready(found: Mapping[str, Any]) -> bool:
+    """The condition that sums up the others, which a deployment writes after its machines' last one."""
+    conditions = found.get("status", {}).get("conditions", ())
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 
 
 async def it_is_described(where: Management, folder: Path) -> None:
