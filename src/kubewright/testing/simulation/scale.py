@@ -130,8 +130,8 @@ def _settings_of_the_product() -> Iterator[None]:
     try:
         yield
     finally:
+        tune_gc()  # what lasts stays frozen, so that runs after this one do not look through it each time
         gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def _peak() -> float:
