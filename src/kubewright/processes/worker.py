@@ -1,8 +1,8 @@
 """Keeps one program running: a task that looks, decides and acts.
 
 Theory.      The task finds the process that the folder tells of, asks ``life.decide`` what is next, does it,
-             and waits for the first of four things: another wish, the end of the process, the time of the
-             next probe, the end of a pause.
+             and waits for the first of four events: another program is wanted, the process ends, a probe is
+             due, a pause is over.
 Invariants.  The task alone starts and signals the process of its folder. A fault of the folder (no space, no
              rights) is a failed start, with a pause, and told; it ends no other program.
 Called by    ``supervisor``.
@@ -208,7 +208,7 @@ class Worker:
 
     # ------------------------------------------------------------------ wait
     async def _wait(self) -> None:
-        """For the first of: another wish, the end of the process, the next probe, the time of the plan."""
+        """Until another program is wanted, the process ends, a probe is due, or the plan says to look."""
         changed = asyncio.create_task(self._changed.wait())
         try:
             waits = {changed} if self._ended is None else {changed, self._ended}

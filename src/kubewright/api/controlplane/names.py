@@ -6,6 +6,7 @@ Theory.      Cluster API finds the kubeconfig and the certificates of a cluster 
 Source       nested.md A2 (names), A3 (phases), A5 (finalizer), A10 (conditions), A12 (labels), A15.
 """
 
+import re
 from enum import StrEnum
 
 PROVIDER = "control-plane-nested"
@@ -20,6 +21,11 @@ COMPONENT_LABEL = "component-name"
 
 LONGEST_CLUSTER_NAME = 33
 """``<name>-controller-manager`` names a StatefulSet, and its revision label takes 52 characters (D7)."""
+
+CHANNEL = re.compile(r"[a-z]+|[0-9]+\.[0-9]+")
+"""A channel: lower-case letters, or a minor version."""
+PACKAGE = re.compile(r"[a-z0-9][a-z0-9.-]*")
+"""A package of templates, or one of its versions; never a path (nested.md A3)."""
 
 
 class Phase(StrEnum):

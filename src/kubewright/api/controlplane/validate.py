@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from kubewright.api.cluster.v1beta1 import ObjectReference
-from kubewright.api.controlplane.names import LONGEST_CLUSTER_NAME
+from kubewright.api.controlplane.names import CHANNEL, LONGEST_CLUSTER_NAME, PACKAGE
 from kubewright.api.controlplane.v1alpha4 import (
     GROUP,
     NESTED_API_SERVER,
@@ -29,8 +29,6 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.api.faults import Errors, Fault, FieldError
 
-_CHANNEL = re.compile(r"[a-z]+|[0-9]+\.[0-9]+")
-_VERSION = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _FLAG = re.compile(r"[a-z][a-z0-9-]*")
 PATCH_FORMS = ("strategic", "merge", "json")
 _REFERENCES = (
@@ -90,13 +88,13 @@ def _reference(named: ObjectReference, path: str, kind: str, namespace: str) -> 
 
 def _safe_names(spec: ComponentSpec) -> Errors:
     yield from _version("spec.version", spec.version)
-    if spec.channel and not _CHANNEL.fullmatch(spec.channel):
+    if spec.channel and not CHANNEL.fullmatch(spec.channel):
         told = "must be lower-case letters, such as stable, or a minor version, such as 1.36"
         yield FieldError("spec.channel", told, Fault.INVALID, spec.channel)
 
 
 def _version(path: str, version: str) -> Errors:
-    if version and (not _VERSION.fullmatch(version) or ".." in version):
+    if version and (not PACKAGE.fullmatch(version) or ".." in version):
         yield FieldError(path, "must be a version such as 1.36.3", Fault.INVALID, version)
 
 

@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubewright.api.controlplane.v1alpha4 import Patch
+from kubewright.controlplanes.templates.catalog import Manifest
 from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import split_api_version
 from kubewright.wire.patch import Path, apply_json, apply_merge, apply_strategic
-
-Manifest = Mapping[str, Any]
 
 MERGE_KEYS = {
     "containers": "name",
@@ -75,11 +74,12 @@ def _apply(manifest: Manifest, patch: Patch) -> Manifest:
     change = patch.get("patch")
     match patch.get("type"):
         case "merge":
-            return apply_merge(manifest, change)  # type: ignore[no-any-return]
+            changed: Manifest = apply_merge(manifest, change)
         case "json":
-            return apply_json(manifest, change)  # type: ignore[no-any-return]
+            changed = apply_json(manifest, change)
         case _:
-            return apply_strategic(manifest, change, _keys(manifest))
+            changed = apply_strategic(manifest, change, _keys(manifest))
+    return changed
 
 
 def _metadata(patch: Patch) -> Mapping[str, Any]:

@@ -20,8 +20,9 @@ import msgspec
 from kubewright.api.controlplane.v1alpha4 import ComponentSpec
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.rendering import flags
-from kubewright.controlplanes.rendering.patches import Manifest, patched
+from kubewright.controlplanes.rendering.patches import patched
 from kubewright.controlplanes.rendering.variables import fill_in
+from kubewright.controlplanes.templates.catalog import Manifest
 from kubewright.controlplanes.templates.choice import Choice
 
 WORKLOAD = "StatefulSet"

@@ -9,7 +9,6 @@ Layout       ``<channel>``  YAML: ``manifests``, a list of entries with ``name``
 Called by    ``compose``, and tests of the files.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
@@ -18,10 +17,9 @@ from typing import Any
 
 import yaml
 
+from kubewright.api.controlplane.names import CHANNEL, PACKAGE
 from kubewright.base.errors import InvalidInput
 
-CHANNEL = re.compile(r"[a-z]+|[0-9]+\.[0-9]+")
-NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 PACKAGES = "packages"
 LARGEST = 1024 * 1024
 """Bytes of one file; a set of templates is a few thousand."""
@@ -68,7 +66,7 @@ def _entries(file: Traversable) -> Iterator[Entry]:
         for number, entry in enumerate(listed):
             found = entry if isinstance(entry, dict) else {}
             package, version = str(found.get("name") or ""), str(found.get("version") or "")
-            if (package and not NAME.fullmatch(package)) or not NAME.fullmatch(version):
+            if (package and not PACKAGE.fullmatch(package)) or not PACKAGE.fullmatch(version):
                 raise InvalidInput(
                     f"channel {file.name}: manifests[{number}] needs a version, and may have a name"
                 )
@@ -79,7 +77,7 @@ def _packages(folder: Traversable) -> Iterator[tuple[tuple[str, str], tuple[Mani
     for package in _sorted(folder):
         for version in _sorted(package):
             for name in (package.name, version.name):
-                if not NAME.fullmatch(name):
+                if not PACKAGE.fullmatch(name):
                     raise InvalidInput(f"templates: {name!r} cannot be the name of a package or a version")
             files = [each for each in _sorted(version) if each.is_file()]
             yield (package.name, version.name), tuple(part for each in files for part in _documents(each))

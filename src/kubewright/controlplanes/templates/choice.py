@@ -126,5 +126,5 @@ def _order(version: str) -> Order:
     match = _RELEASE.fullmatch(version)
     if match is None:
         return (0, 0, 0, 0, 0, "")
-    numbers = [int(each or 0) for each in match.group(1, 2, 3)]
-    return (1, *numbers, 0 if match[4] else 1, match[4] or "")  # type: ignore[return-value]
+    major, lesser, patch = (int(each or 0) for each in match.group(1, 2, 3))
+    return (1, major, lesser, patch, 0 if match[4] else 1, match[4] or "")
