@@ -1,6 +1,8 @@
 """Control planes as objects: NestedControlPlane and its three components (nested.md, seed 003).
 
-Map.         ``templates``  which set of templates a component is made from
-             ``rendering``  what is to run for it: manifests (pure)
+Map.         ``templates``     which set of templates a component is made from
+             ``rendering``     what is to run for it: manifests (pure)
+             ``certificates``  which certificates and kubeconfigs there should be
+             ``hosting``       where its programs run
 Floor        a context: it meets others only in API objects.
 """

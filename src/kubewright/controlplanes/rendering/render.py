@@ -42,8 +42,11 @@ class Rendered:
 
     @property
     def fingerprint(self) -> str:
-        """Stands for the manifests; instances with another one are replaced."""
-        content = msgspec.json.encode(self.manifests, order="deterministic")
+        """Stands for the pod template: an instance that was started from another one has to be replaced.
+
+        How many instances there are, and the Service before them, are no part of it.
+        """
+        content = msgspec.json.encode(self.workload["spec"]["template"], order="deterministic")
         return sha256(content).hexdigest()[:16]
 
 
