@@ -25,10 +25,11 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.cache import Cache
 from kubewright.kube.client import Client
 from kubewright.machines import world as machines_world
-from kubewright.machines.machine import creation, decide, deletion, observe, reconciler, states
+from kubewright.machines.machine import creation, decide, deletion, reconciler, states
+from kubewright.machines.machine import seen as machine_seen
 from kubewright.machines.machine.caches import Caches
-from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.requests import Requests
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Plan, Report
 from kubewright.machines.machineset.member import MachineMember
@@ -324,8 +325,8 @@ def _raises(patch: Patch) -> None:
 
 def _drained_with(patch: Patch, **other: Any) -> None:
     """Every drain has another policy than it should."""
-    true = observe.drain_policy
-    patch.setattr(observe, "drain_policy", lambda *args, **how: replace(true(*args, **how), **other))
+    true = machine_seen.drain_policy
+    patch.setattr(machine_seen, "drain_policy", lambda *args, **how: replace(true(*args, **how), **other))
 
 
 def _evictions_are_deletions(patch: Patch) -> None:
@@ -356,7 +357,7 @@ def _no_limit_of_replacements(patch: Patch) -> None:
 
 def _one_timeout_for_all(patch: Patch) -> None:
     """The time-outs of a machine's own spec are ignored."""
-    patch.setattr(observe, "effective", lambda _own, default: default)
+    patch.setattr(machine_seen, "effective", lambda _own, default: default)
 
 
 def _a_minute_late(patch: Patch) -> None:

@@ -1,4 +1,4 @@
-"""Everything that is read about one KubeadmConfig, as one frozen picture.
+"""Everything that is read about one KubeadmConfig, as one frozen value.
 
 Invariants.  Nothing here reads, writes or waits. ``spec`` has defaults, ``config`` is what the server has.
              ``pairs`` and ``sources`` are only complete where data is to be made (``decide.makes_data``).

@@ -1,7 +1,7 @@
 """Clusters of Cluster API: the core controllers of ``cluster.x-k8s.io``.
 
 Reading order
-    references  the provider objects that clusters and machines refer to: contracts, versions, ownership
+    external    the provider objects that clusters and machines refer to: contracts, versions, ownership
     sessions    the sessions with their workload clusters
     cluster     one Cluster: its infrastructure, control plane and kubeconfig, and their deletion
     machine     one Machine: bootstrap data, infrastructure, Node, drain, and their deletion

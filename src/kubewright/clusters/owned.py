@@ -18,7 +18,7 @@ from msgspec import structs, to_builtins
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, Cluster
 from kubewright.api.meta import Object, ObjectMeta, OwnerReference
-from kubewright.clusters.references.external import External, is_owner
+from kubewright.clusters.external.object import External, is_owner
 from kubewright.wire.gvk import split_api_version
 
 

@@ -24,9 +24,9 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.kinds import Kind
 from kubewright.clusters import metrics, replicas
 from kubewright.clusters.cluster import reconciler as cluster
+from kubewright.clusters.external.contract import Contracts
 from kubewright.clusters.healthcheck import reconciler as healthcheck
 from kubewright.clusters.machine import reconciler as machine
-from kubewright.clusters.references.contract import Contracts
 from kubewright.clusters.sessions.workload import Connect, WorkloadClusters, by_sockets
 from kubewright.runtime.group import Task
 from kubewright.runtime.references.registry import References

@@ -15,7 +15,7 @@ Map          member.py    what is known of one member
              set/         the controller of sets
              doubts.py    writes without an answer, and what became of them
              deployment/  the controller of deployments
-Invariants.  A member is never created twice, and a name never given twice. No decision works on a picture
+Invariants.  A member is never created twice, and a name never given twice. No decision works on a view
              from before this process's last write. No context is imported here.
 Called by    ``machines``, and every context that has sets and deployments of its own.
 Source       mcm.md §6-7, capi.md §7.

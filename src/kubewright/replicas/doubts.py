@@ -6,7 +6,7 @@ Theory.      Every write is in doubt from before it is sent, so that a deadline 
              asked for again by that name before any other; it counts for its deployment as if it existed
              (``Creations``). A set that was asked for is asked for once more, by the same name and with no
              members: now it exists, or the answer says that it did already.
-             Sizes of several sets go together, so a decision on a picture that is known to be old can
+             Sizes of several sets go together, so a decision on a view that is known to be old can
              break a bound. After a write that was refused as outdated, or that was not answered, the
              cache may be behind it; until it has caught up, the deployment waits (``Doubts``).
 Invariants.  At most one doubt for a deployment: a pass that leaves one ends. After ``DOUBT_SECONDS`` no

@@ -9,7 +9,7 @@ Theory.      Most of what happens to a member (an address, a heartbeat, a descri
              so (``base.witness``).
 Invariants.  The index never answers older facts than the cache holds. An object that its type cannot
              read is still counted: not counting it would create another one.
-Called by    ``observe`` and ``reconciler`` of sets and deployments. How a member is read is passed in.
+Called by    ``look`` and ``reconciler`` of sets and deployments. How a member is read is passed in.
 """
 
 from bisect import bisect_left

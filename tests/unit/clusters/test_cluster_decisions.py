@@ -33,7 +33,7 @@ from kubewright.clusters.cluster.seen import (
 )
 from kubewright.clusters.cluster.signing import read_authority, read_kubeconfig, secret
 from kubewright.clusters.cluster.status import Event, events_of, status_of
-from kubewright.clusters.references.external import External
+from kubewright.clusters.external.object import External
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
 

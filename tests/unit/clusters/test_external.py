@@ -1,80 +1,189 @@
-"""Objects of providers: read by the paths of their contract, and claimed for their owners."""
+"""Objects of providers: which version is read, where a contract has a field, and how an owner claims one."""
 
 import pytest
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, ObjectReference
 from kubewright.api.meta import OwnerReference
 from kubewright.clusters.cluster.provided import endpoint_of
-from kubewright.clusters.references.external import Claim, External, claim
+from kubewright.clusters.external import fields
+from kubewright.clusters.external.contract import Contracts
+from kubewright.clusters.external.object import Claim, External, claim, look_up
+from kubewright.runtime.references.reference import Absent, Cause, Found, Version
+from kubewright.wire.gvk import Key
 
-REF = ObjectReference(api_version="infra.example/v1", kind="FooCluster", name="demo", namespace="ns")
+V1BETA1, V1BETA2 = "cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2"
+
+
+@pytest.mark.parametrize(
+    ("labels", "chosen"),
+    [
+        ({V1BETA1: "v1beta1"}, Version("v1beta1", "v1beta1")),
+        ({V1BETA1: "v1alpha4_v1beta1"}, Version("v1beta1", "v1beta1")),
+        ({V1BETA1: "v1_v1beta2_v2alpha1"}, Version("v1", "v1beta1")),
+        ({V1BETA1: "v1beta1", V1BETA2: "v1beta2"}, Version("v1beta1", "v1beta1")),
+        ({V1BETA2: "v1beta2"}, Version("v1beta2", "v1beta2")),
+        ({V1BETA1: "", V1BETA2: "v1"}, Version("v1", "v1beta2")),
+        (
+            {},
+            "has no versions matching contract v1beta1: it lacks the label cluster.x-k8s.io/v1beta1",
+        ),
+        ({V1BETA1: "latest"}, "names no version in its label cluster.x-k8s.io/v1beta1: 'latest'"),
+    ],
+    ids=[
+        "the one version that the label names",
+        "the latest of two",
+        "a stable version before a later alpha",
+        "the core's own contract before the next",
+        "the next contract where there is no other",
+        "the next contract where the own names nothing",
+        "none without a label",
+        "none where the label names no version",
+    ],
+)
+def test_the_version_of_a_crd_is(labels, chosen) -> None:
+    assert Contracts().choose(labels) == chosen
+
+
+OLD = {
+    "spec": {"providerID": "foo:///1", "failureDomain": "a"},
+    "status": {
+        "ready": True,
+        "initialized": True,
+        "failureReason": "CreateError",
+        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}, "rubbish"],
+        "failureDomains": {"a": {"controlPlane": True}},
+    },
+}
+NEW = {
+    "spec": {"providerID": "foo:///1"},
+    "status": {
+        "failureDomain": "a",
+        "initialization": {"provisioned": True, "dataSecretCreated": True, "controlPlaneInitialized": True},
+        "failureReason": "CreateError",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "field", "old", "new"),
+    [
+        (fields.flag, fields.MACHINE_READY, True, True),
+        (fields.flag, fields.CLUSTER_READY, True, True),
+        (fields.flag, fields.BOOTSTRAP_READY, True, True),
+        (fields.flag, fields.CONTROL_PLANE_READY, True, True),
+        (fields.flag, fields.CONTROL_PLANE_INITIALIZED, True, True),
+        (fields.text, fields.PROVIDER_ID, "foo:///1", "foo:///1"),
+        (fields.text, fields.FAILURE_DOMAIN, "a", "a"),
+        (fields.text, fields.FAILURE_REASON, "CreateError", ""),
+        (fields.structs, fields.ADDRESSES, ({"type": "InternalIP", "address": "10.0.0.1"},), ()),
+        (fields.struct, fields.FAILURE_DOMAINS, {"a": {"controlPlane": True}}, {}),
+    ],
+)
+def test_a_fact_is_read_where_the_contract_has_it(read, field, old, new) -> None:
+    assert (read(OLD, field, "v1beta1"), read(NEW, field, "v1beta2")) == (old, new)
+
+
+@pytest.mark.parametrize("found", [None, {}, {"status": None}, {"status": []}, {"status": {"ready": "true"}}])
+def test_what_is_missing_or_of_another_type_is_not_so(found) -> None:
+    assert fields.flag(found, fields.MACHINE_READY, "v1beta1") is False
+    assert fields.text(found, fields.PROVIDER_ID, "v1beta1") == ""
+    assert fields.structs(found, fields.ADDRESSES, "v1beta1") == ()
+    assert fields.struct(found, fields.CONTROL_PLANE_ENDPOINT, "v1beta1") == {}
+
+
+REF = ObjectReference(api_version="infra.example.com/v1", kind="FooMachine", name="m", namespace="ns")
 OWNER = OwnerReference(
     api_version="cluster.x-k8s.io/v1beta1",
-    kind="Cluster",
-    name="demo",
-    uid="u1",
+    kind="Machine",
+    name="m",
+    uid="machine-uid",
     controller=True,
     block_owner_deletion=True,
 )
 MINE = {
     "apiVersion": "cluster.x-k8s.io/v1beta1",
-    "kind": "Cluster",
-    "name": "demo",
-    "uid": "u1",
+    "kind": "Machine",
+    "name": "m",
+    "uid": "machine-uid",
     "controller": True,
     "blockOwnerDeletion": True,
 }
-LABEL = {"cluster.x-k8s.io/cluster-name": "demo"}
-SEEN = {"uid": "f1", "resourceVersion": "7"}
+SET = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineSet", "name": "s", "uid": "set-uid"}
+TEAM = {"apiVersion": "v1", "kind": "ConfigMap", "name": "team", "uid": "team-uid"}
+LABELS = {"cluster.x-k8s.io/cluster-name": "demo"}
 
 
-def found(metadata=None, **rest):
-    return External(REF, {"metadata": {**SEEN, **(metadata or {})}, **rest})
+def external(owners=(), *, labels=LABELS, contract="v1beta1", status=None, **metadata) -> External:
+    found = {
+        "metadata": {
+            "uid": "u",
+            "resourceVersion": "7",
+            "labels": labels,
+            "ownerReferences": list(owners),
+            **metadata,
+        },
+        "status": status or {},
+    }
+    return External(REF, found, contract=contract)
 
 
 OTHER = {**MINE, "kind": "Thing", "name": "theirs"}
-SET = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineSet", "name": "s", "uid": "s1"}
 
 
-def written(*owners, labels=None):
+def written(*owners, labels=None) -> Claim:
     body = {"ownerReferences": list(owners)} if owners else {}
-    return Claim({"metadata": {**body, **({"labels": labels} if labels else {}), **SEEN}})
+    guard = {"uid": "u", "resourceVersion": "7"}
+    return Claim({"metadata": {**body, **({"labels": labels} if labels else {}), **guard}})
 
 
 CLAIMS = [
     ("an object that is not there", External(REF, gone=True), Claim()),
-    ("a new object gets owner and label", found(), written(MINE, labels=LABEL)),
-    ("an object that is ours already", found({"ownerReferences": [MINE], "labels": LABEL}), Claim()),
-    ("an object without the label", found({"ownerReferences": [MINE]}), written(labels=LABEL)),
-    ("an object with another cluster's label", found({"ownerReferences": [MINE], "labels": {**LABEL, next(iter(LABEL)): "x"}}),
-     written(labels=LABEL)),
-    ("an owner reference with the uid from before a move", found({"ownerReferences": [{**MINE, "uid": "u0"}], "labels": LABEL}),
-     written(MINE)),
-    ("an owner reference of an older version", found({"ownerReferences": [{**MINE, "apiVersion": "cluster.x-k8s.io/v1alpha4"}], "labels": LABEL}),
-     written(MINE)),
-    ("an owner reference that does not control", found({"ownerReferences": [{**MINE, "controller": False}], "labels": LABEL}),
-     written(MINE)),
-    ("an owner that does not control stays", found({"ownerReferences": [{**OTHER, "controller": False}], "labels": LABEL}),
-     written({**OTHER, "controller": False}, MINE)),
-    ("an object of another controller", found({"ownerReferences": [OTHER]}),
-     Claim(problem="FooCluster demo is controlled by Thing theirs")),
-    ("an owner from before is dropped", found({"ownerReferences": [SET], "labels": LABEL}), written(MINE)),
-    ("an owner from before is dropped beside us", found({"ownerReferences": [SET, MINE], "labels": LABEL}), written(MINE)),
-    ("an object that is being deleted", found({"deletionTimestamp": "2030-01-01T00:00:00Z"}), Claim()),
-    ("an object that is paused", found({"annotations": {"cluster.x-k8s.io/paused": ""}}), Claim()),
-    ("owner references that are none", found({"ownerReferences": {"a": 1}, "labels": LABEL}), written(MINE)),
+    ("a new object gets owner and label", external(labels={}), written(MINE, labels=LABELS)),
+    ("an object that is claimed already", external([MINE]), Claim()),
+    ("an object without the label", external([MINE], labels={}), written(labels=LABELS)),
+    ("an object with another cluster's label", external([MINE], labels={next(iter(LABELS)): "x"}), written(labels=LABELS)),
+    ("an object with labels of a team", external([MINE], labels={"team": "red"}), written(labels=LABELS)),
+    ("an owner reference with the uid from before a move", external([{**MINE, "uid": "of-another-server"}]), written(MINE)),
+    ("an owner reference of an older version", external([{**MINE, "apiVersion": "cluster.x-k8s.io/v1alpha4"}]), written(MINE)),
+    ("an owner reference that does not control", external([{**MINE, "controller": False}]), written(MINE)),
+    ("an owner that does not control stays", external([TEAM]), written(TEAM, MINE)),
+    ("an object of another controller", external([OTHER]), Claim(problem="FooMachine m is controlled by Thing theirs")),
+    ("an object of another owner of our kind", external([{**MINE, "name": "other"}]),
+     Claim(problem="FooMachine m is controlled by Machine other")),
+    ("a former owner that controls is replaced", external([{**SET, "controller": True}]), written(MINE)),
+    ("a former owner is removed beside us", external([MINE, SET]), written(MINE)),
+    ("an object that is being deleted", external(deletionTimestamp="2030-01-01T00:00:00Z"), Claim()),
+    ("an object that is paused", external(annotations={"cluster.x-k8s.io/paused": ""}), Claim()),
+    ("owner references that are no list", external(ownerReferences={"a": 1}), written(MINE)),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("external", "result"), [row[1:] for row in CLAIMS], ids=[row[0] for row in CLAIMS])
-def test_claim(external, result):
-    assert claim(external, OWNER, "demo", former_owners=("MachineSet",)) == result
+@pytest.mark.parametrize(("found", "result"), [row[1:] for row in CLAIMS], ids=[row[0] for row in CLAIMS])
+def test_claim(found, result) -> None:
+    assert claim(found, OWNER, "demo", former_owners=("MachineSet",)) == result
 
 
-def test_only_another_controller_is_another_owner():
-    assert found({"ownerReferences": [OTHER]}).other_controller(OWNER) == "Thing theirs"
-    assert found({"ownerReferences": [{**MINE, "uid": "u0"}]}).other_controller(OWNER) == ""
-    assert found().other_controller(OWNER) == ""
+def test_only_another_controller_is_another_owner() -> None:
+    assert external([OTHER]).other_controller(OWNER) == "Thing theirs"
+    assert external([{**MINE, "uid": "of-another-server"}]).other_controller(OWNER) == ""
+    assert external().other_controller(OWNER) == ""
+
+
+def test_a_failure_says_where_it_comes_from_and_ends_when_the_provider_ends_it() -> None:
+    failed = external(status={"failureReason": "CreateError", "failureMessage": "no quota"})
+    assert failed.failure == (
+        "CreateError",
+        "Failure detected from referenced resource infra.example.com/v1, Kind=FooMachine "
+        'with name "m": no quota',
+    )
+    old = external(status={"errorReason": "CreateError", "errorMessage": "no quota"})
+    assert old.failure == failed.failure
+    both = external(
+        status={"failureReason": "New", "errorReason": "Old", "failureMessage": "", "errorMessage": "x"}
+    )
+    assert (both.failure[0], both.failure[1][-3:]) == ("New", ": x")
+    assert external(contract="v1beta2", status={"errorReason": "CreateError"}).failure == ("", "")
+    assert external().failure == ("", "")
 
 
 HERE = ApiEndpoint(host="10.0.0.1", port=6443)
@@ -96,27 +205,79 @@ ENDPOINTS = [
 @pytest.mark.parametrize(
     ("content", "result"), [row[1:] for row in ENDPOINTS], ids=[row[0] for row in ENDPOINTS]
 )
-def test_endpoint(content, result):
+def test_endpoint(content, result) -> None:
     assert endpoint_of(External(REF, content)) == result
 
 
-READY = [
-    ("true", {"status": {"ready": True}}, True),
-    ("false", {"status": {"ready": False}}, False),
-    ("missing", {"status": {}}, False),
-    ("a text", {"status": {"ready": "true"}}, False),
-    ("no status", {}, False),
-    ("addresses alone", {"status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}}, False),
-]
+@pytest.mark.parametrize(
+    ("contract", "status", "ready"),
+    [
+        ("v1beta1", {"ready": True}, True),
+        ("v1beta1", {"ready": False}, False),
+        ("v1beta1", {"ready": "true"}, False),
+        ("v1beta1", {}, False),
+        ("v1beta1", {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]}, False),
+        ("v1beta1", {"initialization": {"provisioned": True}}, False),
+        ("v1beta2", {"ready": True}, False),
+        ("v1beta2", {"initialization": {"provisioned": True}}, True),
+        ("v1beta2", {"initialization": {"dataSecretCreated": True}}, True),
+        ("v1beta2", {"initialization": {"controlPlaneInitialized": True}}, True),
+    ],
+)
+def test_an_object_is_ready_by_its_contract(contract, status, ready) -> None:
+    assert external(contract=contract, status=status).ready is ready
 
 
-@pytest.mark.parametrize(("content", "result"), [row[1:] for row in READY], ids=[row[0] for row in READY])
-def test_ready(content, result):
-    assert External(REF, content).ready is result
+class Answers:
+    """A lookup that gives one answer, and keeps what was asked."""
+
+    def __init__(self, answer) -> None:
+        self.answer, self.asked = answer, []
+
+    def get(self, owner, reference):
+        self.asked.append((owner, reference))
+        return self.answer
 
 
-def test_a_failure_says_where_it_comes_from():
-    failed = External(REF, {"status": {"failureReason": "CreateError", "failureMessage": "no quota"}})
-    said = 'Failure detected from referenced resource infra.example/v1, Kind=FooCluster with name "demo": no quota'
-    assert failed.failure == ("CreateError", said)
-    assert External(REF, {"status": {}}).failure == ("", "")
+MACHINE = Key("ns", "m")
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        (Found({"metadata": {}}, None, "v1beta2"), External(REF, {"metadata": {}}, contract="v1beta2")),
+        (Absent(Cause.MISSING, "there is no x"), External(REF, problem="there is no x", gone=True)),
+        (Absent(Cause.NOT_INSTALLED, "not installed"), External(REF, problem="not installed")),
+        (
+            Absent(Cause.NOT_SYNCED, "not listed", transient=True),
+            External(REF, problem="not listed", transient=True),
+        ),
+    ],
+    ids=["an object", "none", "a kind that is not installed", "a cache that is not full"],
+)
+def test_a_lookup_finds(answer, wanted) -> None:
+    assert look_up(Answers(answer), MACHINE, REF) == wanted
+
+
+@pytest.mark.parametrize(
+    ("ref", "problem"),
+    [
+        (ObjectReference(), "the reference has no apiVersion and no kind and no name"),
+        (ObjectReference(api_version="a/v1", kind="Foo"), "the reference has no name"),
+        (
+            ObjectReference(api_version="a/v1", kind="Foo", name="x", namespace="other"),
+            "the reference is to the namespace other, and only ns is allowed",
+        ),
+    ],
+)
+def test_a_reference_that_cannot_be_followed_is_not_looked_up(ref, problem) -> None:
+    user = Answers(None)
+    assert look_up(user, MACHINE, ref) == External(ref, problem=problem)
+    assert user.asked == []
+
+
+def test_a_reference_without_a_namespace_is_to_that_of_its_owner() -> None:
+    user = Answers(Absent(Cause.MISSING, ""))
+    look_up(user, MACHINE, ObjectReference(api_version="infra.example.com/v1", kind="Foo", name="x"))
+    ((owner, reference),) = user.asked
+    assert (owner, str(reference)) == (MACHINE, "Foo ns/x")

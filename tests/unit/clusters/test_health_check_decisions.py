@@ -18,6 +18,7 @@ from kubewright.api.cluster.v1beta1 import (
     UnhealthyCondition,
 )
 from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.clusters.external.object import External
 from kubewright.clusters.healthcheck.decide import allowance, decide
 from kubewright.clusters.healthcheck.seen import (
     CreateRemediationRequest,
@@ -30,7 +31,6 @@ from kubewright.clusters.healthcheck.seen import (
 )
 from kubewright.clusters.healthcheck.status import status_of
 from kubewright.clusters.healthcheck.verdict import Health, verdict
-from kubewright.clusters.references.external import External
 
 WALL = datetime(2030, 1, 1, tzinfo=UTC)
 NOW = WALL.timestamp()

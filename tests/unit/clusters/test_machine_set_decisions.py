@@ -22,12 +22,12 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.meta import ObjectMeta
 from kubewright.clusters import owned
+from kubewright.clusters.external.object import External
 from kubewright.clusters.machinedeployment.template import identity, name_and_hash, outdated
 from kubewright.clusters.machineset.around import Around, obstacle, replacement_obstacle
 from kubewright.clusters.machineset.member import MachineMember, priority, ranking, read
 from kubewright.clusters.machineset.preflight import failed_checks
 from kubewright.clusters.machineset.propagation import marker, patch
-from kubewright.clusters.references.external import External
 from kubewright.kube.header import Header
 from kubewright.wire.gvk import Key
 

@@ -21,6 +21,7 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.core import NodeCondition, NodeSpec, Pod, PodStatus, Taint
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.plan import AT_ONCE
+from kubewright.clusters.external.object import External
 from kubewright.clusters.machine import deletion, drainrules, node, wanted
 from kubewright.clusters.machine.conditions import conditions
 from kubewright.clusters.machine.decide import decide
@@ -39,7 +40,6 @@ from kubewright.clusters.machine.seen import (
     parse_timeout,
 )
 from kubewright.clusters.machine.status import phase_of, status_of
-from kubewright.clusters.references.external import External
 from kubewright.clusters.sessions.node import ClusterNode, ClusterNodeStatus
 from kubewright.nodes.drain.plan import DrainPlan, plan_pass
 

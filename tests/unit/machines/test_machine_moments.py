@@ -11,7 +11,7 @@ from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.moments import Moments
-from kubewright.machines.machine.observe import Begun
+from kubewright.machines.machine.seen import Begun
 from kubewright.machines.machine.steps import Call, Verb
 from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.testing.scenes import NOW, READY, SILENT, Case, machine, minutes, node, seen

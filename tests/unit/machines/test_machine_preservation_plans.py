@@ -23,7 +23,6 @@ from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import node_marks
-from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.preservation import (
     by_node,
     draining,
@@ -32,6 +31,7 @@ from kubewright.machines.machine.preservation import (
     next_look,
     preserve,
 )
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import SetPreservedCondition
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.scenes import NOW, machine, minutes, node, seen

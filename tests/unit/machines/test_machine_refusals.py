@@ -17,8 +17,8 @@ from kubewright.kube.errors import TimedOut
 from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.health import delete_when_triggered
-from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.refusals import RULES, allowed, event_of, paced, remember, status_refused
+from kubewright.machines.machine.seen import Refused, Seen
 from kubewright.machines.machine.steps import (
     AddFinalizer,
     Attachment,

@@ -11,7 +11,7 @@ from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, Machine, MachineStatus
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.life.seen import VmSeen
-from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import Report

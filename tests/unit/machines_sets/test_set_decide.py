@@ -30,7 +30,7 @@ from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.naming import letters, number_of, verified_number
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.decide import decide
-from kubewright.replicas.set.observe import Memory, outdated
+from kubewright.replicas.set.look import Memory, outdated
 from kubewright.replicas.set.seen import BURST, Seen, Wait
 from kubewright.replicas.set.steps import (
     Adopt,

@@ -62,14 +62,14 @@ class Collector:
         if node is None:
             self._unresolvable.discard(key.name)
             return Result.done()
-        seen = await self._observe(node)
+        seen = await self._look(node)
         plan = decide(seen)
         self._remember(seen)
         if plan.steps:
             log.info("collecting", kind=node.resource.kind, object=str(node.key), because=plan.because)
         return await self._act(node, plan)
 
-    async def _observe(self, node: GraphNode) -> Seen:
+    async def _look(self, node: GraphNode) -> Seen:
         dependents = tuple(self.graph.dependents(node.uid))
         if node.deleting:
             complete = self.feeds.complete

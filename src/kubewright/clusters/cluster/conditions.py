@@ -28,9 +28,9 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.clusters.cluster import deletion
 from kubewright.clusters.cluster.decide import kubeconfig_problem
 from kubewright.clusters.cluster.seen import CONTROL_PLANE, INFRASTRUCTURE, Seen
-from kubewright.clusters.references import fields
-from kubewright.clusters.references.external import External
-from kubewright.clusters.references.mirroring import ObjectCondition, mirrored, mirrored_in_deletion
+from kubewright.clusters.external import fields
+from kubewright.clusters.external.mirroring import ObjectCondition, mirrored, mirrored_in_deletion
+from kubewright.clusters.external.object import External
 
 READY_OF = (ConditionType.CONTROL_PLANE_READY, ConditionType.INFRASTRUCTURE_READY)
 """What Ready sums up, in the order of their weight among equals."""

@@ -24,7 +24,7 @@ from kubewright.clusters.cluster.seen import (
     Step,
     WriteKubeconfig,
 )
-from kubewright.clusters.references.external import claim
+from kubewright.clusters.external.object import claim
 
 
 def decide(seen: Seen) -> Plan[Step]:

@@ -24,7 +24,7 @@ from kubewright.clusters.cluster.seen import (
     Seen,
     Step,
 )
-from kubewright.clusters.references.external import External
+from kubewright.clusters.external.object import External
 
 NAMES_SHOWN = 5
 """Names of one kind in a message; of the rest only the number is told."""

@@ -29,6 +29,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.clusters.cluster.kubeconfig import Authority, Kubeconfig
 from kubewright.clusters.cluster.seen import Child, Seen
 from kubewright.clusters.cluster.signing import read_authority, read_kubeconfig
+from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
     BY_CONTROL_PLANE_NODES,
@@ -36,7 +37,6 @@ from kubewright.clusters.indexes import (
     index_by_cluster,
     index_control_plane_nodes,
 )
-from kubewright.clusters.references.external import External, look_up
 from kubewright.kube.client import Client
 from kubewright.kube.discovery import discover
 from kubewright.kube.informer import Informer

@@ -12,8 +12,8 @@ import msgspec
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, FailureDomain
 from kubewright.api.meta import Json, OwnerReference
-from kubewright.clusters.references import fields
-from kubewright.clusters.references.external import External
+from kubewright.clusters.external import fields
+from kubewright.clusters.external.object import External
 
 
 def readable(external: External, owner: OwnerReference) -> bool:

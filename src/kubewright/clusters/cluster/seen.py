@@ -14,7 +14,7 @@ from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, ApiEndpoint, Cl
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.clusters.cluster.kubeconfig import Authority, Kubeconfig
-from kubewright.clusters.references.external import External
+from kubewright.clusters.external.object import External
 
 INFRASTRUCTURE, CONTROL_PLANE, KUBECONFIG, CHILDREN = (
     "infrastructure",

@@ -20,7 +20,7 @@ from kubewright.api.cluster.v1beta1 import ClusterStatus, FailureDomain
 from kubewright.clusters.cluster.conditions import conditions
 from kubewright.clusters.cluster.provided import failure_domains_of, readable
 from kubewright.clusters.cluster.seen import Seen
-from kubewright.clusters.references.external import External
+from kubewright.clusters.external.object import External
 
 
 class Event(NamedTuple):

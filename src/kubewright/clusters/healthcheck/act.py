@@ -17,6 +17,7 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.clusters import owned
+from kubewright.clusters.external.cloning import cloned
 from kubewright.clusters.healthcheck.seen import (
     CreateRemediationRequest,
     DeleteRemediationRequest,
@@ -25,7 +26,6 @@ from kubewright.clusters.healthcheck.seen import (
     UpdateHealthCheck,
     WriteConditions,
 )
-from kubewright.clusters.references.cloning import cloned
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel

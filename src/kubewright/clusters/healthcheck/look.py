@@ -27,10 +27,10 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.conditions import find_true_condition
 from kubewright.base.clock import SteadyClock, stamp
 from kubewright.base.witness import Witness
+from kubewright.clusters.external.cloning import TEMPLATE
+from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.healthcheck.seen import NodeState, Seen, Target
 from kubewright.clusters.indexes import BY_CLUSTER, cluster_of, index_by_cluster
-from kubewright.clusters.references.cloning import TEMPLATE
-from kubewright.clusters.references.external import External, look_up
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
@@ -61,7 +61,7 @@ class Looker:
         index_by_cluster(self.machines)
 
     def look(self, written: MachineHealthCheck) -> Seen:
-        """The picture of one health check, with its defaults."""
+        """What is seen of one health check, with its defaults."""
         check = default_health_check(written)
         cluster = self.clusters.get(cluster_of(check))
         key, ref = key_of(check), check.spec.remediation_template

@@ -1,4 +1,4 @@
-"""A health check, its cluster and the machines that it watches, as one frozen picture; and the steps. Pure.
+"""A health check, its cluster and the machines that it watches, as one frozen value; and the steps. Pure.
 
 Called by    ``look``, which makes it; ``verdict``, ``decide`` and ``status``.
 """
@@ -9,7 +9,7 @@ from datetime import datetime
 
 from kubewright.api.cluster.v1beta1 import Cluster, Condition, Machine, MachineHealthCheck
 from kubewright.api.meta import ObjectMeta
-from kubewright.clusters.references.external import External
+from kubewright.clusters.external.object import External
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The conditions of a Machine, from what is seen after the steps of a pass. Pure.
 
 Theory.      The conditions about bootstrap and infrastructure mirror these objects
-             (``references.mirroring``); the Node's condition follows from the Node. Ready sums up; it does
+             (``external.mirroring``); the Node's condition follows from the Node. Ready sums up; it does
              not count the Node, as in v1beta1. While the Machine is being deleted, each stage that is over
              has a condition that is True, the one that is not over has one that is False and says what is
              waited for, and Deleting says the same in one place.
@@ -30,11 +30,11 @@ from kubewright.api.cluster.conditions import (
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.clusters.external.mirroring import ObjectCondition, mirrored, mirrored_in_deletion
+from kubewright.clusters.external.object import External
 from kubewright.clusters.machine import deletion, wanted
 from kubewright.clusters.machine.node import health
 from kubewright.clusters.machine.seen import BOOTSTRAP, INFRASTRUCTURE, ITSELF, NODE, Seen
-from kubewright.clusters.references.external import External
-from kubewright.clusters.references.mirroring import ObjectCondition, mirrored, mirrored_in_deletion
 
 STEPS = (ConditionType.INFRASTRUCTURE_READY, ConditionType.BOOTSTRAP_READY)
 READY_OF = (

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import Plan, in_order
+from kubewright.clusters.external.object import claim
 from kubewright.clusters.machine import deletion, node, wanted
 from kubewright.clusters.machine.seen import (
     BOOTSTRAP,
@@ -23,7 +24,6 @@ from kubewright.clusters.machine.seen import (
     Step,
     UpdateMachine,
 )
-from kubewright.clusters.references.external import claim
 
 
 def decide(seen: Seen) -> Plan[Step]:

@@ -26,6 +26,8 @@ from kubewright.api.core import Pod
 from kubewright.base.delays import SOON, UNHEARD
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE, Plan
+from kubewright.clusters.external import fields
+from kubewright.clusters.external.object import External
 from kubewright.clusters.machine.drainrules import NO_RULES, DrainRules
 from kubewright.clusters.machine.node import silent
 from kubewright.clusters.machine.seen import (
@@ -40,8 +42,6 @@ from kubewright.clusters.machine.seen import (
     Step,
     parse_timeout,
 )
-from kubewright.clusters.references import fields
-from kubewright.clusters.references.external import External
 from kubewright.clusters.sessions.node import ClusterNode
 from kubewright.nodes import marks
 from kubewright.nodes.drain.policy import DrainPolicy, comes_back

@@ -19,12 +19,12 @@ from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NAMESPACE, VOLUME_ATTACHMENT
 from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
+from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.machine import deletion
 from kubewright.clusters.machine.caches import Caches
 from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
 from kubewright.clusters.machine.drainrules import NO_RULES, DrainRules, rules_for
 from kubewright.clusters.machine.seen import DeletionState, Seen, Workload
-from kubewright.clusters.references.external import External, look_up
 from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, ClusterNode
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client

@@ -20,8 +20,8 @@ from kubewright.api.cluster.conditions import WARNING, false_condition, true_con
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition, Machine
 from kubewright.api.core import Taint
+from kubewright.clusters.external import fields
 from kubewright.clusters.machine.seen import Seen
-from kubewright.clusters.references import fields
 from kubewright.clusters.sessions.node import ClusterNode
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired

@@ -15,7 +15,7 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import API_VERSION, MACHINE, Cluster, Machine, ObjectReference
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base.durations import parse_duration
-from kubewright.clusters.references.external import External
+from kubewright.clusters.external.object import External
 from kubewright.clusters.sessions.node import ClusterNode
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.wire.gvk import Key

@@ -21,11 +21,11 @@ from kubewright.api.cluster.v1beta1 import Machine, MachineStatus, ObjectReferen
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import NODE_READY, NodeAddress
 from kubewright.base.clock import parse_rfc3339
+from kubewright.clusters.external import fields
+from kubewright.clusters.external.object import mapping, text
 from kubewright.clusters.machine.conditions import conditions
 from kubewright.clusters.machine.seen import Seen
 from kubewright.clusters.machine.wanted import controlled_by_another, readable
-from kubewright.clusters.references import fields
-from kubewright.clusters.references.external import mapping, text
 
 PHASES: tuple[tuple[MachinePhase, Callable[[Machine, MachineStatus], bool]], ...] = (
     (MachinePhase.PENDING, lambda machine, status: True),

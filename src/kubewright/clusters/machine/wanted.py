@@ -23,10 +23,10 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE_SET, Bootstrap, MachineSpec
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, OwnerReference, with_finalizer
+from kubewright.clusters.external import fields
+from kubewright.clusters.external.object import External
 from kubewright.clusters.machine.seen import Seen, StoreData
 from kubewright.clusters.owned import cluster_reference
-from kubewright.clusters.references import fields
-from kubewright.clusters.references.external import External
 from kubewright.wire.gvk import split_api_version
 
 DATA_SUFFIX = "-bootstrap-data"

@@ -14,8 +14,8 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import Reason
 from kubewright.api.cluster.v1beta1 import Cluster, MachineSet
 from kubewright.base import delays
+from kubewright.clusters.external.object import External
 from kubewright.clusters.machineset.preflight import failed_checks
-from kubewright.clusters.references.external import External
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.meta import ObjectMeta
+from kubewright.clusters.external.cloning import clone_kind, cloned, plural_of
+from kubewright.clusters.external.object import External, mapping
 from kubewright.clusters.machineset.around import Around
 from kubewright.clusters.machineset.propagation import (
     marker,
@@ -34,8 +36,6 @@ from kubewright.clusters.machineset.propagation import (
     wanted_annotations,
     wanted_labels,
 )
-from kubewright.clusters.references.cloning import clone_kind, cloned, plural_of
-from kubewright.clusters.references.external import External, mapping
 from kubewright.kube.client import Client
 from kubewright.replicas.naming import number_of
 from kubewright.replicas.ownership import reference

@@ -9,8 +9,8 @@ Called by    ``policy``; made by ``wiring``.
 from dataclasses import dataclass
 
 from kubewright.api.cluster.v1beta1 import Cluster, MachineSet
+from kubewright.clusters.external.object import look_up
 from kubewright.clusters.machineset.around import Around
-from kubewright.clusters.references.external import look_up
 from kubewright.kube.informer import Informer
 from kubewright.replicas.ownership import key_of
 from kubewright.runtime.references.registry import ControllerLookup

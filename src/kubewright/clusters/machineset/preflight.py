@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from kubewright.api.cluster import names
 from kubewright.api.cluster.names import PreflightCheck
 from kubewright.api.cluster.v1beta1 import MachineSet
-from kubewright.clusters.references import fields
-from kubewright.clusters.references.external import External
+from kubewright.clusters.external import fields
+from kubewright.clusters.external.object import External
 
 WANTED_VERSION = fields.same("spec.version")
 KUBEADM_TEMPLATE = ("bootstrap.cluster.x-k8s.io", "KubeadmConfigTemplate")

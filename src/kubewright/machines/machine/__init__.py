@@ -13,8 +13,8 @@ Invariants.  No VM is asked for before our finalizer stands on the Machine.
              A cloud call never blocks a worker: it runs beside, and wakes the machine when done.
              Every plan says why (``because``); every wait says until when (``wake``).
 
-Files        ``observe``   everything that is known of one machine, as one frozen picture (``Seen``)
-             ``look``      makes the picture, from ``caches``, and ``moments``: what this process saw begin
+Files        ``seen``      everything that is known of one machine, as one frozen value (``Seen``)
+             ``look``      makes it, from ``caches``, and ``moments``: what this process saw begin
              ``creation``  ``health``  ``deletion``  ``preservation``
                            the decisions, pure: Seen -> Plan
              ``decide``    which of them apply, in which order

@@ -33,9 +33,9 @@ from kubewright.kube.client import Client
 from kubewright.kube.patches import onto, with_uid
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
-from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.refusals import status_refused
 from kubewright.machines.machine.requests import Requests
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
     AddFinalizer,

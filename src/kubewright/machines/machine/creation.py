@@ -29,7 +29,7 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.machines.machine import states
-from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import AddFinalizer, Call, Milestone, Plan, Record, Report
 

@@ -19,9 +19,9 @@ from kubewright.machines.machine.creation import (
 )
 from kubewright.machines.machine.deletion import DELETING, Decider
 from kubewright.machines.machine.health import delete_when_triggered, follow_node, wait_while_unreachable
-from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.preservation import invalid_annotation, new_expiry, next_look, preserve
 from kubewright.machines.machine.refusals import allowed, paced
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Plan
 
 LIVING: tuple[Decider, ...] = (

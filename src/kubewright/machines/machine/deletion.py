@@ -31,7 +31,7 @@ from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine import node_marks, states
 from kubewright.machines.machine.creation import record_vm
-from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import (
     Call,

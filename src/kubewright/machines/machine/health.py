@@ -23,7 +23,7 @@ from kubewright.api.machine.names import EventReason, OperationState, OperationT
 from kubewright.base import delays
 from kubewright.machines.machine import node_marks, states
 from kubewright.machines.machine.creation import unsettled
-from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import (
     DeleteBootstrapToken,

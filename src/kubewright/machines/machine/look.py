@@ -5,7 +5,7 @@ Theory.      Almost everything is in the caches (``caches``). Two things are rea
              harm: before and after the VM of a machine that is being deleted goes, before a machine becomes
              Failed, and while a node's annotation preserves its machine.
              What a process remembers between passes stands in ``Notes``.
-Called by    ``reconciler.Machines``. What it finds is ``observe.Seen``.
+Called by    ``reconciler.Machines``. What it finds is ``seen.Seen``.
 """
 
 from contextlib import suppress
@@ -26,8 +26,8 @@ from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine import preservation, userdata
 from kubewright.machines.machine.caches import ClassSeen, Shared, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
-from kubewright.machines.machine.observe import Refused, Seen
 from kubewright.machines.machine.refusals import remember
+from kubewright.machines.machine.seen import Refused, Seen
 from kubewright.machines.machine.steps import Cordon, Step
 from kubewright.nodes import health
 from kubewright.nodes.drain.session import DrainSession
@@ -64,7 +64,7 @@ class Looker:
         self._refused: dict[str, tuple[Refused, ...]] = {}
 
     async def look(self, machine: Machine, *, busy: bool) -> Seen:
-        """The whole picture of one machine.
+        """All that is seen of one machine.
 
         Raises:
             ApiError, TransportError: pods or node could not be asked for.

@@ -20,7 +20,7 @@ from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
 from kubewright.kube.informer import Change
-from kubewright.machines.machine.observe import Begun, reported
+from kubewright.machines.machine.seen import Begun, reported
 from kubewright.machines.machine.settings import HEALTHY
 
 

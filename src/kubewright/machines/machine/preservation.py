@@ -29,7 +29,7 @@ from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import node_marks
-from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import (
     Annotate,
     Drain,

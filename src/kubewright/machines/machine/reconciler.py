@@ -18,9 +18,9 @@ from kubewright.machines.machine.caches import Caches, Shared
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
-from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.refusals import event_of
 from kubewright.machines.machine.requests import Requests
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Plan
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller

@@ -28,7 +28,7 @@ from kubewright.driver.errors import Code
 from kubewright.machines.machine import steps
 from kubewright.machines.machine.creation import creation_failed, is_late, unsettled, until_late
 from kubewright.machines.machine.deletion import DELETING_NODE, DRAINING, RELEASING, deletion_failed
-from kubewright.machines.machine.observe import Refused, Seen
+from kubewright.machines.machine.seen import Refused, Seen
 from kubewright.machines.machine.steps import Plan, Step
 from kubewright.wire.errors import ApiError, Forbidden
 

@@ -20,7 +20,7 @@ from kubewright.api.machine.names import OperationState, OperationType, Phase
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.driver.errors import Code
-from kubewright.machines.machine.observe import Seen
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Report
 
 CREATE, HEALTH_CHECK, DELETE = OperationType.CREATE, OperationType.HEALTH_CHECK, OperationType.DELETE

@@ -17,8 +17,8 @@ from msgspec import structs
 
 from kubewright.api.machine.names import REASONED_CONDITIONS, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, MachineStatus
-from kubewright.machines.machine.observe import Seen
 from kubewright.machines.machine.preservation import new_expiry
+from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Report
 from kubewright.nodes.health import conditions_differ
 

@@ -4,7 +4,7 @@ Theory.      A Failed machine is deleted, so that it is replaced, unless it is p
              asked for it, or because the set preserves up to ``autoPreserveFailedMachineMax`` of its Failed
              machines, for users to look at. It asks for that as a user would, by an annotation on the
              machine; the machine controller does the rest, the expiry included. One pass chooses the
-             machines to preserve and deletes the others, from one picture. A machine that the autoscaler
+             machines to preserve and deletes the others, from one look. A machine that the autoscaler
              chose is deleted in any case.
 Invariants.  The set annotates no machine beyond the maximum, and takes annotations back when the maximum
              is lowered. A machine that a user has annotated, ``false`` included, on the machine or its

@@ -8,7 +8,8 @@ Theory.        A deployment decides sizes and nothing else; members are created 
                which is some writes old: a rollout goes as fast as members do, and never
                beyond its bounds.
 Map            policy.py      DeploymentPolicy: all that differs between the APIs
-               observe.py     Seen: the deployment, its sets, their members
+               seen.py        Seen: the deployment, its sets, their members
+               look.py        makes it, from caches
                decide.py      the deciders of a pass
                sets.py        new sets, hashes, revisions, what is propagated to the current set
                status.py      counts and conditions

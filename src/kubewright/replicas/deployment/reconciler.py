@@ -18,7 +18,7 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.replicas.deployment.act import Actor
 from kubewright.replicas.deployment.decide import decide
-from kubewright.replicas.deployment.observe import observe
+from kubewright.replicas.deployment.look import look
 from kubewright.replicas.deployment.policy import D, DeploymentPolicy
 from kubewright.replicas.deployment.progress import is_unreported, progress_reported, reported_counts
 from kubewright.replicas.deployment.seen import Seen
@@ -117,9 +117,7 @@ class Deployments(Generic[D, S, M]):
         uid, generation, counts = self._best.get(key, ("", 0, None))
         mine = (uid, generation) == (deployment.metadata.uid, deployment.metadata.generation)
         wall, best = self._clock.now(), counts if mine else None
-        return observe(
-            self.policy, deployment, self.sets, self.index, wall=wall, reported=reported, best=best
-        )
+        return look(self.policy, deployment, self.sets, self.index, wall=wall, reported=reported, best=best)
 
     async def _report(self, key: Key, outcome: Outcome) -> Result:
         """Write the status, and send an event about a problem; return when to look again."""

@@ -1,10 +1,10 @@
-"""One deployment, its sets and their members, as one frozen picture: what decisions and statuses are
+"""One deployment, its sets and their members, as one frozen value: what decisions and statuses are
 computed from. Pure.
 
 Theory.      A set is the deployment's when it controls it and the selector matches. Sizes are taken
              from the sets, counts of members from the members themselves.
 Invariants.  A set that is being deleted has size 0, is never current, and its members still count.
-Called by    ``observe``, which makes it; ``decide``, ``progress``, ``status``, and the deciders of a policy.
+Called by    ``look``, which makes it; ``decide``, ``progress``, ``status``, and the deciders of a policy.
 """
 
 from collections.abc import Mapping

@@ -9,8 +9,8 @@ Theory.        What creates members must never create one twice. Three things en
                meets ``AlreadyExists``. And a creation without an answer keeps its name, and holds up all
                others, until it is known whether it happened.
 Map            policy.py      what differs between the APIs: the policy of one, as a value
-               seen.py        one set and its members, as a picture
-               observe.py     takes it; Memory: what a process remembers
+               seen.py        Seen: one set and its members
+               look.py        makes it, from caches; Memory: what a process remembers
                decide.py      which members to create, adopt, change and delete
                steps.py       the closed set of effects
                act.py         performs them: slow start, preconditions, doubt

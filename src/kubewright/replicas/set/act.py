@@ -25,7 +25,7 @@ from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import S
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
 from kubewright.replicas.set.creation import Creation, create
-from kubewright.replicas.set.observe import Memory
+from kubewright.replicas.set.look import Memory
 from kubewright.replicas.set.outcome import FAILED_DELETE, Outcome, Reporter
 from kubewright.replicas.set.policy import SetPolicy
 from kubewright.replicas.set.seen import Seen

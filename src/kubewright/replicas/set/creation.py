@@ -21,7 +21,7 @@ from kubewright.kube.errors import TransportError, unanswered
 from kubewright.replicas.doubts import Creations
 from kubewright.replicas.effects import slow_start
 from kubewright.replicas.objects import S
-from kubewright.replicas.set.observe import Memory
+from kubewright.replicas.set.look import Memory
 from kubewright.replicas.set.outcome import FAILED_CREATE, Outcome, Reporter
 from kubewright.replicas.set.policy import SetPolicy
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound

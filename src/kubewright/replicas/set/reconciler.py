@@ -22,7 +22,7 @@ from kubewright.replicas.ownership import BY_UID, selecting
 from kubewright.replicas.reports import Reports
 from kubewright.replicas.set.act import Actor
 from kubewright.replicas.set.decide import decide
-from kubewright.replicas.set.observe import Memory, Observer
+from kubewright.replicas.set.look import Looker, Memory
 from kubewright.replicas.set.policy import Failure, SetPolicy
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
@@ -52,7 +52,7 @@ class Sets(Generic[S, M, Obj]):
         self.sets.index(BY_UID, lambda found: (found.metadata.uid,))
         self.index = index
         owners = informers.get(policy.owner) if policy.owner is not None else None
-        self._observer = Observer(policy, index, owners, client.clock)
+        self._looker = Looker(policy, index, owners, client.clock)
         self._clock = client.clock
         self._recorder = recorder
         teller = recorder.of(policy.component)
@@ -70,7 +70,7 @@ class Sets(Generic[S, M, Obj]):
             log.debug("idle", because=idle)
             return Result.done()
         memory = self._memory(key, found)
-        seen = self._observer.look(found, memory, self._observer.pause(found, memory))
+        seen = self._looker.look(found, memory, self._looker.pause(found, memory))
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         outcome = await self._actor.perform(seen, memory, plan)
@@ -109,7 +109,7 @@ class Sets(Generic[S, M, Obj]):
         found = self._read(key)
         if found is None:
             return Result.done()
-        seen = self._observer.look(found, memory)
+        seen = self._looker.look(found, memory)
         self._reports.report_problem(found, INVALID, "" if seen.deleting else seen.problem)
         status = self.policy.status(seen, failure)
         written, again = await self._reports.write(found, found.status, status)

@@ -1,7 +1,7 @@
-"""One set and all its members, as one frozen picture: what decisions and statuses are computed from. Pure.
+"""One set and all its members, as one frozen value: what decisions and statuses are computed from. Pure.
 
 Theory.      A member is one that the set controls and that its selector matches.
-Called by    ``observe``, which makes it; ``decide``, and the functions of a ``policy``.
+Called by    ``look``, which makes it; ``decide``, and the functions of a ``policy``.
 """
 
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ from kubewright.replicas.ownership import WITHOUT_OWNER, read_selector
 from kubewright.rollout.progress import Counts
 
 
-def observe(
+def look(
     policy: DeploymentPolicy[D, S, M],
     written: D,
     sets: Informer[S],
@@ -28,7 +28,7 @@ def observe(
     reported: float | None = None,
     best: Counts | None = None,
 ) -> Seen[D, S, M]:
-    """The picture of one deployment; ``reported`` and ``best`` are what this process remembers of it."""
+    """What is seen of one deployment; ``reported`` and ``best`` are what this process remembers of it."""
     meta, spec = written.metadata, policy.with_defaults(written).spec
     selector, problem = read_selector(spec.selector)
     if not problem and not selector.matches(spec.template.metadata.labels):

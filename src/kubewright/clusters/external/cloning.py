@@ -14,7 +14,7 @@ from msgspec import to_builtins
 from kubewright.api.cluster import names
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.meta import ObjectMeta
-from kubewright.clusters.references.external import External, mapping
+from kubewright.clusters.external.object import External, mapping
 from kubewright.wire import plurals
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Resource

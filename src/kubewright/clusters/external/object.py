@@ -23,7 +23,7 @@ from kubewright.api.cluster.conditions import ready_of
 from kubewright.api.cluster.v1beta1 import Condition, ObjectReference
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Json, OwnerReference
-from kubewright.clusters.references import fields
+from kubewright.clusters.external import fields
 from kubewright.runtime.references.reference import Absent, Cause, Found, Lookup, Reference
 from kubewright.wire.gvk import Key, split_api_version
 

@@ -15,7 +15,7 @@ from kubewright.api.cluster.conditions import ERROR, INFO, false_condition, mirr
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.meta import OwnerReference
-from kubewright.clusters.references.external import External, claim
+from kubewright.clusters.external.object import External, claim
 
 
 @dataclass(frozen=True, slots=True)

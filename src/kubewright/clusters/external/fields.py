@@ -5,7 +5,7 @@ Theory.      Core and providers agree on paths and types, not on code. The path 
              another type counts as absent.
 Invariants.  Pure; nothing here raises.
 Source       capi.md §3.2, in whole, for clusters, machines, bootstrap configurations and control planes.
-Called by    ``external``, and the decisions of ``cluster`` and ``machine``.
+Called by    ``object``, and the decisions of ``cluster`` and ``machine``.
 """
 
 from collections.abc import Mapping

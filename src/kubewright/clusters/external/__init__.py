@@ -2,7 +2,7 @@
 
 ``contract``  which version of a provider's kind to use, from the labels of its CRD
 ``fields``    where an object has what the core reads, by contract
-``external``  one referenced object: whether it was found, who controls it, whether it is ready; its claim
+``object``    one referenced object: whether it was found, who controls it, whether it is ready; its claim
 ``mirroring`` the condition of the owner about the object
 ``cloning``   objects that are made from templates
 

@@ -1,4 +1,4 @@
-"""Everything that is read about one machine, as one frozen picture.
+"""Everything that is read about one machine, as one frozen value.
 
 Theory.      ``Seen`` is complete before anything is decided. What can be derived from it (deadlines,
              whether a VM is known) is a property, so that decisions read like sentences.

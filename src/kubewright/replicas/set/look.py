@@ -54,7 +54,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Observer(Generic[S, M]):
+class Looker(Generic[S, M]):
     """Looks at sets. ``owners`` is the cache of their owners, where the policy names any."""
 
     policy: SetPolicy[S, M, Any]
@@ -63,7 +63,7 @@ class Observer(Generic[S, M]):
     clock: Clock
 
     def look(self, found: S, memory: Memory, pause: Wait | None = None) -> Seen[S, M]:
-        """The picture of one set."""
+        """What is seen of one set."""
         meta, index = found.metadata, self.index
         selector, problem = read_selector(found.spec.selector)
         members: list[M] = []
