@@ -50,14 +50,14 @@ class Rules(Generic[T]):
     warn: Callable[[T], Iterable[str]] = lambda _new: ()
 
     @property
-    def completes(self) -> bool:
+    def has_defaults(self) -> bool:
         """Whether the kind has defaults."""
         return self.default is not _as_it_is or self.prepare is not _as_sent
 
 
 def defaulted(rules: Rules[Any], new: Plain, old: Plain | None) -> dict[str, Any]:
     """The object with its defaults; as it is when its type cannot read it, or only its status changes."""
-    if old is not None and _written(new) == _written(old) and _marks(new) == _marks(old):
+    if old is not None and _content(new) == _content(old) and _marks(new) == _marks(old):
         return dict(new)
     try:
         prepared = rules.prepare(new, old)
@@ -70,7 +70,7 @@ def defaulted(rules: Rules[Any], new: Plain, old: Plain | None) -> dict[str, Any
 
 def violations(rules: Rules[Any], new: Plain, old: Plain | None) -> list[FieldError]:
     """What is wrong with an object that has its defaults; empty when it may be written."""
-    if old is not None and _written(new) == _written(old):
+    if old is not None and _content(new) == _content(old):
         return []
     try:
         return list(rules.check(rules.kind.from_plain(new), _readable(rules.kind, old)))
@@ -80,7 +80,7 @@ def violations(rules: Rules[Any], new: Plain, old: Plain | None) -> list[FieldEr
 
 def warned(rules: Rules[Any], new: Plain, old: Plain | None) -> list[str]:
     """What its writer should know of an object that may be written; empty as for ``violations``."""
-    if old is not None and _written(new) == _written(old):
+    if old is not None and _content(new) == _content(old):
         return []
     try:
         return list(rules.warn(rules.kind.from_plain(new)))
@@ -96,11 +96,12 @@ def _readable(kind: Kind[Any], old: Plain | None) -> Any:
         return None
 
 
-def _written(obj: Plain) -> dict[str, Any]:
+def _content(obj: Plain) -> dict[str, Any]:
     """All but metadata and status."""
     return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
 
 
 def _marks(obj: Plain) -> tuple[Any, Any]:
+    """Labels and annotations, which defaults may read."""
     metadata = obj.get("metadata") or {}
     return metadata.get("labels"), metadata.get("annotations")

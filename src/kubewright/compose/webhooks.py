@@ -3,8 +3,8 @@
 Theory.      An embedded server calls the rules in process (``embedded``). A real one asks over HTTPS: so a
              process serves them, makes its own certificates, and tells the API server where it is. Two
              tasks, which run beside the controllers from start to end, in every replica.
-Invariants.  No controller waits for webhooks, and none of them fails with them. Only a port that cannot be
-             listened on ends the process, since only a user can choose another.
+Invariants.  No controller waits for webhooks, and no failure of webhooks ends a controller. Only a port that
+             cannot be listened on ends the process, since only a user can choose another.
 Called by    ``cluster``. Continues in ``runtime.webhooks``.
 """
 
@@ -32,7 +32,7 @@ LISTEN_SECONDS = 10.0
 
 
 class Webhooks:
-    """The server and the keeper of its certificates; see the module.
+    """The server, and the keeper of its certificates and configurations; see the module.
 
     Raises:
         InvalidInput: no controller runs whose kinds have webhooks.
@@ -94,7 +94,7 @@ def scope(options: Options) -> Scope:
 
 
 def name(options: Options) -> str:
-    """The name of the configurations, which have no namespace: that of the Service, or ours.
+    """The name of the configurations, which have no namespace: the Service's, else the default one.
 
     Processes for other namespaces or another watch filter work beside each other: each has its own.
     """

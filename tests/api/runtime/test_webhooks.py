@@ -30,7 +30,7 @@ from kubewright.runtime.webhooks.certificates import (
     Plan,
     Seen,
     Step,
-    carried_out,
+    keyring_after,
 )
 from kubewright.runtime.webhooks.keeper import Keeper
 from kubewright.runtime.webhooks.server import REVIEW_BYTES, WebhookServer
@@ -237,7 +237,9 @@ class Serving:
 
 
 def new_keys():
-    return carried_out(Plan(Step.BEGIN, ""), Seen(None, (), ("127.0.0.1",)), SystemClock().now(), Lifetimes())
+    return keyring_after(
+        Plan(Step.BEGIN, ""), Seen(None, (), ("127.0.0.1",)), SystemClock().now(), Lifetimes()
+    )
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from kubewright.api.webhooks.configurations import (
     Registration,
     Scope,
     bundles,
-    holds,
+    contains,
 )
 from kubewright.api.webhooks.review import Stage, reviewed, webhooks
 from kubewright.base.errors import InvalidInput
@@ -68,7 +68,7 @@ def operations(response):
 def test_the_patch_writes_the_defaults_of(body):
     sent = in_a_namespace(body)
     wanted = defaulted(RULES_OF[body["kind"]], sent, None)
-    if not RULES_OF[body["kind"]].completes:
+    if not RULES_OF[body["kind"]].has_defaults:
         assert path_of("mutate", body) not in BY_PATH
         return
     response = answer("mutate", sent)
@@ -326,7 +326,7 @@ def test_the_bundles_of_a_configuration_are_those_of_its_entries():
     ids=["with what a later API adds", "another value", "a value is missing", "nothing", "one too many"],
 )
 def test_what_is_found_is_compared_with_what_is_wanted(found, same):
-    assert holds(found, [{"a": {"b": 1}}]) is same
+    assert contains(found, [{"a": {"b": 1}}]) is same
 
 
 def test_infrastructure_has_rules_and_no_defaults():

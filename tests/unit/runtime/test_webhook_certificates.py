@@ -15,8 +15,8 @@ from kubewright.runtime.webhooks.certificates import (
     Plan,
     Seen,
     Step,
-    carried_out,
     decide,
+    keyring_after,
 )
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -26,11 +26,11 @@ NAMES = frozenset({"hooks.ns.svc"})
 
 
 def begun(now=NOW, names=NAMES):
-    return carried_out(Plan(Step.BEGIN, ""), Seen(None, (), names), now, LIVES)
+    return keyring_after(Plan(Step.BEGIN, ""), Seen(None, (), names), now, LIVES)
 
 
 def after(step, held, now, names=NAMES):
-    return carried_out(Plan(step, ""), Seen(held, (held.bundle,), names), now, LIVES)
+    return keyring_after(Plan(step, ""), Seen(held, (held.bundle,), names), now, LIVES)
 
 
 FIRST = begun()
@@ -80,17 +80,17 @@ def test_another_name_gets_another_certificate_and_the_old_name_stays_in_it_for_
     seen = Seen(FIRST, (FIRST.bundle,), {"other.ns.svc"})
     plan = decide(seen, NOW, LIVES)
     assert (plan.step, plan.reason) == (Step.SERVE, "the certificate is not for other.ns.svc")
-    both = carried_out(plan, seen, NOW, LIVES)
+    both = keyring_after(plan, seen, NOW, LIVES)
     assert both.serving.names() == {"other.ns.svc", "hooks.ns.svc"}
     later = Seen(both, (both.bundle,), {"other.ns.svc"})
     assert decide(later, NOW, LIVES).step is Step.KEEP
-    renewed = carried_out(decide(later, NOW + 61 * DAY, LIVES), later, NOW + 61 * DAY, LIVES)
+    renewed = keyring_after(decide(later, NOW + 61 * DAY, LIVES), later, NOW + 61 * DAY, LIVES)
     assert renewed.serving.names() == {"other.ns.svc"}
 
 
 def test_when_the_secret_is_lost_what_others_may_still_serve_stays_trusted():
     seen = Seen(None, (FIRST.bundle, b"no PEM"), NAMES)
-    anew = carried_out(decide(seen, NOW + DAY, LIVES), seen, NOW + DAY, LIVES)
+    anew = keyring_after(decide(seen, NOW + DAY, LIVES), seen, NOW + DAY, LIVES)
     assert anew.trusted == (FIRST.authority.certificate,)
     assert has_signed(anew.trusted[0], FIRST.serving)
 
@@ -104,7 +104,7 @@ def test_what_was_served_stays_trusted_for_years_and_every_life_ends_in_time():
         seen = Seen(held, (bundle,) if bundle else (), NAMES)
         plan = decide(seen, now, lives)
         if plan.step is not Step.KEEP:
-            held = carried_out(plan, seen, now, lives)
+            held = keyring_after(plan, seen, now, lives)
             steps.append(plan.step)
         bundle = held.bundle
         known = [*known[-1:], bundle]

@@ -2,6 +2,7 @@
 
 ``review``         one AdmissionReview in, one out: what ``api.admission`` says about an object
 ``configurations`` the two configurations that tell an API server of the webhooks, and where we are
+``rbac``           the roles of a process that serves them
 
 Pure: ``runtime.webhooks`` serves the reviews, keeps certificates and writes the configurations.
 """

@@ -1,10 +1,10 @@
 """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration of our webhooks.
 
 Theory.      An API server asks a webhook about the writes that its entry names: here those that create an
-             object of one kind or change it, and of the changes only those with something to say. A
-             finalizer that is taken off, an owner or a status asks nothing: so no deletion waits for us,
-             and most writes of controllers cost no call. Entries name one version; an API server converts
-             others to it.
+             object of one kind or change it, and of the changes only those of fields that a rule or a
+             default reads. Writes of finalizers, owner references and status are not sent to us: so no
+             deletion waits for us, and most writes of controllers cost no call. Entries name one version;
+             an API server converts others to it.
 Invariants.  Pure. Every field that an API server would fill in is written, so that what is wanted and what
              is found can be compared. Paths and names of webhooks are upstream's, names of configurations
              are not.
@@ -42,10 +42,11 @@ VALIDATING = dynamic(
 STAGES = {Stage.MUTATING: MUTATING, Stage.VALIDATING: VALIDATING}
 """The kind of the configuration for each stage."""
 
-_LOOKED_AT = {
+_FIELDS_READ = {
     Stage.MUTATING: ("spec", "metadata.labels", "metadata.annotations"),
     Stage.VALIDATING: ("spec",),
 }
+"""The fields that defaults and rules read: a change of others is not reviewed."""
 
 
 class FailurePolicy(StrEnum):
@@ -88,9 +89,9 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects are asked about: those with ``labels``, in namespaces that words stand for.
+    """Which objects are reviewed: those with ``labels``, in the namespaces of a ``Namespaces``.
 
-    A word is a name, or a beginning of names with ``*`` after it; no ``wanted`` words stand for all.
+    ``wanted``, ``excluded``  names, or prefixes with ``*`` after them; ``wanted`` empty means all
     """
 
     wanted: tuple[str, ...] = ()
@@ -99,7 +100,7 @@ class Scope:
 
     @property
     def condition(self) -> str:
-        """In CEL: the namespace is one of ours; empty for all. A selector knows no beginnings of names."""
+        """In CEL, since a label selector matches no prefix: the namespace is one of ours; empty for all."""
         among = " || ".join(map(_in_namespace, self.wanted))
         without = " || ".join(map(_in_namespace, self.excluded))
         parts = [f"({among})" if among else "", f"!({without})" if without else ""]
@@ -108,10 +109,12 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What an API server is told of our webhooks, but for whom it should trust.
+    """What an API server is told of our webhooks, except which authorities it should trust.
 
-    ``name``          of both configurations
-    ``scope``         the objects that are asked about
+    ``name``     of both configurations
+    ``address``  where the API server reaches us
+    ``policy``   what it does with a write when no webhook answers
+    ``scope``    the objects that are reviewed
     """
 
     name: str
@@ -126,9 +129,9 @@ class Registration:
 
     def _entry(self, webhook: Webhook, bundle: bytes) -> dict[str, Any]:
         resource = webhook.rules.kind.resource
-        conditions = [{"name": "something-to-say", "expression": _condition(webhook.stage)}]
+        conditions = [{"name": "reviewed-fields-change", "expression": _condition(webhook.stage)}]
         if where := self.scope.condition:
-            conditions.append({"name": "our-namespaces", "expression": where})
+            conditions.append({"name": "watched-namespaces", "expression": where})
         once = {"reinvocationPolicy": "Never"} if webhook.stage is Stage.MUTATING else {}
         rule = {
             "apiGroups": [resource.group],
@@ -165,28 +168,28 @@ def bundles(configuration: Mapping[str, Any]) -> frozenset[bytes]:
     return frozenset(found)
 
 
-def holds(found: Any, wanted: Any) -> bool:
-    """Whether ``found`` is what is wanted; objects in it may have members that a later API has."""
+def contains(found: Any, wanted: Any) -> bool:
+    """Whether ``found`` has all that is wanted; objects in it may have fields of a later API beside."""
     if isinstance(wanted, Mapping):
         return isinstance(found, Mapping) and all(
-            name in found and holds(found[name], value) for name, value in wanted.items()
+            name in found and contains(found[name], value) for name, value in wanted.items()
         )
     if isinstance(wanted, list):
         same = isinstance(found, list) and len(found) == len(wanted)
-        return same and all(holds(one, other) for one, other in zip(found, wanted, strict=True))
+        return same and all(contains(one, other) for one, other in zip(found, wanted, strict=True))
     return bool(found == wanted)
 
 
 def _condition(stage: Stage) -> str:
-    """In CEL: a new object, or a change of what the rules look at (``api.admission``)."""
-    changes = (f"{_value('object', field)} != {_value('oldObject', field)}" for field in _LOOKED_AT[stage])
+    """In CEL: a new object, or a change of a field that defaults or rules read (``api.admission``)."""
+    changes = (f"{_value('object', field)} != {_value('oldObject', field)}" for field in _FIELDS_READ[stage])
     return " || ".join(["request.operation != 'UPDATE'", *changes])
 
 
-def _in_namespace(word: str) -> str:
-    if word.endswith("*"):
-        return f"request.namespace.startsWith('{word[:-1]}')"
-    return f"request.namespace == '{word}'"
+def _in_namespace(pattern: str) -> str:
+    if pattern.endswith("*"):
+        return f"request.namespace.startsWith('{pattern[:-1]}')"
+    return f"request.namespace == '{pattern}'"
 
 
 def _value(of: str, field: str) -> str:

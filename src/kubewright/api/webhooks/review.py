@@ -6,8 +6,8 @@ Theory.      An API server asks twice about an object that is written: a *mutati
              upstream's.
 Invariants.  Pure. The uid comes back in each answer. What the type of a kind cannot read is allowed, since
              the schema, which the API server checks between the two, says what is wrong with it. A body
-             that is no review of this webhook's kind is an error (400), never an answer. No object is in an
-             error.
+             that is no review of this webhook's kind is an error (400), never an answer. No error quotes the
+             object.
 Source       capi.md §13.4 (paths, names); the API of admission.k8s.io/v1.
 Called by    ``runtime.webhooks.server``. The rules: ``api.admission``, ``api.catalog``.
 """
@@ -28,7 +28,7 @@ from kubewright.wire.patch import json_difference
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 WRITES = ("CREATE", "UPDATE")
-"""The operations of which there is something to say; what else is asked is allowed."""
+"""The operations that have defaults and rules; any other is allowed."""
 
 
 class Stage(StrEnum):
@@ -58,7 +58,7 @@ class AdmissionRequest(Struct, frozen=True, rename="camel"):
 
 
 class AdmissionReview(Struct, frozen=True, rename="camel"):
-    """The body of a question."""
+    """The body of a request for a review."""
 
     request: AdmissionRequest
     api_version: str = ""
@@ -102,7 +102,7 @@ def webhooks(rules: Iterable[Rules[Any]]) -> tuple[Webhook, ...]:
     """Both webhooks of each of these kinds; a kind without defaults has no mutating one."""
     found = []
     for each in rules:
-        if each.completes:
+        if each.has_defaults:
             found.append(Webhook(each, Stage.MUTATING))
         found.append(Webhook(each, Stage.VALIDATING))
     return tuple(found)
@@ -131,7 +131,7 @@ def reviewed(known: Mapping[str, Webhook], path: str, body: bytes) -> Reviewed:
 
 
 def _read(body: bytes) -> AdmissionRequest:
-    """The question in a body.
+    """The request in a body.
 
     Raises:
         BadRequest: it is none; the message names the field.

@@ -21,7 +21,7 @@ from kubewright.apiserver.fields.changes import difference
 from kubewright.apiserver.fields.managers import Managed, Manager, Managers, applier
 from kubewright.apiserver.fields.merging import merged, without
 from kubewright.apiserver.fields.paths import NONE, Path, Paths
-from kubewright.apiserver.fields.shapes import members, with_parents
+from kubewright.apiserver.fields.shapes import field_set, with_parents
 from kubewright.apiserver.fields.updates import (
     BEFORE_APPLY,
     UNMANAGED,
@@ -81,7 +81,7 @@ def applied(write: Write, managers: Managers, live: Object, wanted: Object, *, f
 def _applied(write: Write, managers: Managers, live: Object, wanted: Object, *, force: bool) -> Applied:
     me = applier(write.name, write.subresource)
     last = managers.get(me)
-    mine = paths.outside(members(write.schema, wanted), write.ignored)
+    mine = paths.outside(field_set(write.schema, wanted), write.ignored)
     now = {**managers, me: Managed(mine, write.version, write.time)}
     new = _pruned(write, now, merged(write.schema, live, wanted), last)
     change = Change(write, live, new)
@@ -105,8 +105,8 @@ def _pruned(write: Write, managers: Managers, obj: Object, last: Managed | None)
     left = without(schema, obj, before)
     for version in sorted({managed.version for managed in managers.values()}):
         left = _with_managed(write, version, managers, obj, left)
-    here = with_parents(schema, members(schema, obj))
-    there = with_parents(schema, members(schema, left))
+    here = with_parents(schema, field_set(schema, obj))
+    there = with_parents(schema, field_set(schema, left))
     pruned: Object = without(schema, obj, (here - there) & before)
     return pruned
 
@@ -117,8 +117,8 @@ def _with_managed(write: Write, version: str, managers: Managers, whole: Object,
     if schema is None:
         return left
     managed = NONE.union(*(each.paths for each in managers.values() if each.version == version))
-    keep = with_parents(schema, members(schema, left)) | with_parents(schema, managed)
-    result: Object = without(schema, whole, with_parents(schema, members(schema, whole)) - keep)
+    keep = with_parents(schema, field_set(schema, left)) | with_parents(schema, managed)
+    result: Object = without(schema, whole, with_parents(schema, field_set(schema, whole)) - keep)
     return result
 
 
@@ -131,7 +131,7 @@ def _as_last_applied(write: Write, live: Object) -> Paths:
     if not isinstance(said, dict) or said.get("apiVersion") != write.version:
         return NONE
     other = difference(write.schema, said, live)
-    return members(write.schema, said) - other.set - other.removed
+    return field_set(write.schema, said) - other.set - other.removed
 
 
 def _annotation(obj: Object) -> str:

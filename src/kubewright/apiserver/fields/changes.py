@@ -1,4 +1,11 @@
-"""The difference of two values under a schema."""
+"""The difference of two values under a schema.
+
+Theory.      Values are compared part by part as far as their parts are managed one by one (``shapes``), and
+             as a whole below that. The difference is three sets of paths: a field manager loses what another
+             write sets or removes, and an apply conflicts with what it would set.
+Invariants.  Pure.
+Called by    ``updates``, for each version in which an object has managers; ``applying``.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -18,7 +18,10 @@ _FIELDS_V1 = "FieldsV1"
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Who manages fields. An applier is the same in all versions of a kind, so its ``version`` is empty."""
+    """Who manages fields, by applies or by updates.
+
+    An applier is the same in all versions of a kind, so its ``version`` is empty.
+    """
 
     name: str
     operation: str

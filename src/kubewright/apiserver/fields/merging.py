@@ -1,6 +1,7 @@
 """Merging an applied value into a live one, and removing what stands at paths.
 
 Invariants.  Pure: arguments are not changed, results share parts with them.
+Called by    ``applying``.
 """
 
 from collections import Counter
@@ -59,14 +60,14 @@ def _without(node: Node, value: Any, tree: Tree) -> Any:
         kept = {}
         for name, inner in value.items():
             branch = tree.get(paths.field(name), {})
-            if "." not in branch:
+            if paths.SELF not in branch:
                 kept[name] = _without(field_of(node, name), inner, branch) if branch else inner
         return kept or None
     if isinstance(value, list) and shape(node, value) is Shape.LIST:
         left = []
         for item in value:
             branch = tree.get(element_of(node, item), {})
-            if "." not in branch:
+            if paths.SELF not in branch:
                 left.append(_without(items_of(node), item, branch) if branch else item)
         return left or None
     return value

@@ -21,7 +21,9 @@ NONE: Paths = frozenset()
 MOST_DEEP = 200
 """Levels that an applied object or a set of fields may have. The deepest of known CRDs have about 60."""
 
-_SELF = "."
+SELF = "."
+"""In a tree, what marks a path that is in the set itself, and not only on the way to others."""
+
 _KINDS = ("f:", "k:", "v:", "i:")
 
 
@@ -56,14 +58,14 @@ def tree(paths: Iterable[Path]) -> dict[str, Any]:
         at = root
         for element in path:
             at = at.setdefault(element, {})
-        at[_SELF] = {}
+        at[SELF] = {}
     return root
 
 
 def _sorted(branch: dict[str, Any], *, shallow: bool = False) -> dict[str, Any]:
-    if not shallow and branch.keys() == {_SELF}:
+    if not shallow and branch.keys() == {SELF}:
         return {}
-    return {name: _sorted(branch[name]) if name != _SELF else {} for name in sorted(branch)}
+    return {name: _sorted(branch[name]) if name != SELF else {} for name in sorted(branch)}
 
 
 def decoded(fields: Any) -> Paths:
@@ -83,7 +85,7 @@ def _decode(branch: dict[str, Any], path: Path, found: list[Path]) -> None:
     if len(path) > MOST_DEEP:
         raise Malformed(f"{shown(path[:4])}…: deeper than {MOST_DEEP} levels")
     for name, inner in branch.items():
-        if name == _SELF and path:
+        if name == SELF and path:
             found.append(path)
             continue
         where = (*path, name)

@@ -114,16 +114,16 @@ def check(node: Node, value: Any, path: Path = ()) -> None:
             check(items_of(node), items[0], (*path, element))
 
 
-def members(node: Node, value: Any) -> Paths:
-    """The paths of a value: its leaves, the items of granular lists, and fields that no schema declares."""
-    return frozenset(_members(node, value, ()))
+def field_set(node: Node, value: Any) -> Paths:
+    """The paths in a value: its leaves, the items of granular lists, and fields that no schema declares."""
+    return frozenset(_field_set(node, value, ()))
 
 
-def _members(node: Node, value: Any, path: Path) -> Iterator[Path]:
+def _field_set(node: Node, value: Any, path: Path) -> Iterator[Path]:
     if isinstance(value, dict) and shape(node, value) is Shape.MAP:
         for name, inner in value.items():
             where = (*path, paths.field(name))
-            yield from _members(field_of(node, name), inner, where)
+            yield from _field_set(field_of(node, name), inner, where)
             if inner is None or inner == {} or name not in node.fields:
                 yield where
     elif isinstance(value, list) and shape(node, value) is Shape.LIST:
@@ -131,7 +131,7 @@ def _members(node: Node, value: Any, path: Path) -> Iterator[Path]:
             where = (*path, element)
             yield where
             if len(items) == 1:
-                yield from _members(items_of(node), items[0], where)
+                yield from _field_set(items_of(node), items[0], where)
     elif shape(node, value) is Shape.LEAF:
         yield path
 

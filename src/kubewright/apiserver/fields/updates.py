@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kubewright.apiserver.fields.changes import Difference, difference
-from kubewright.apiserver.fields.encoding import encoded, with_zeros, without_empty
+from kubewright.apiserver.fields.gotypes import rewritten, with_zeros, without_empty
 from kubewright.apiserver.fields.managers import UPDATE, Managed, Manager, Managers, updater
 from kubewright.apiserver.fields.paths import NONE, Path, Paths, field
 from kubewright.apiserver.schema.node import Node
@@ -41,15 +41,23 @@ UNMANAGED: Paths = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write: by which manager, when, in which version. ``typed``: the kind is a Go type; of any other
-    only the metadata is one. ``ignored`` is what the endpoint of the write cannot change."""
+    """One write.
+
+    ``name``         of the field manager that writes
+    ``version``      ``apps/v1``: in which the object is written
+    ``subresource``  through which it is written; empty for the object itself
+    ``time``         of the write (RFC 3339)
+    ``schemas``      of the versions of the kind
+    ``builtin``      the kind is built in: kube-apiserver compares its objects as Go types
+    ``ignored``      what the endpoint of the write cannot change
+    """
 
     name: str
     version: str
     subresource: str
     time: str
     schemas: Schemas
-    typed: bool = False
+    builtin: bool = False
     ignored: Sequence[Path] = ()
 
     @property
@@ -61,7 +69,7 @@ class Write:
 
     def without_empty(self, obj: Object) -> Object:
         """The object without empty lists and maps that Go leaves out."""
-        return encoded(without_empty, self.schema, obj, typed=self.typed)
+        return rewritten(without_empty, self.schema, obj, builtin=self.builtin)
 
 
 class Change:
@@ -82,7 +90,9 @@ class Change:
         schema = write.schemas(version)
         if schema is None:
             return None
-        old, new = (encoded(with_zeros, schema, obj, typed=write.typed) for obj in (self._old, self._new))
+        old, new = (
+            rewritten(with_zeros, schema, obj, builtin=write.builtin) for obj in (self._old, self._new)
+        )
         return difference(schema, old, new).outside(write.ignored)
 
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kubewright.apiserver.registry import codec, edits, intake, lifecycle, metadata, owners, refusals
+from kubewright.apiserver.registry import codec, edits, field_managers, intake, lifecycle, metadata, refusals
 from kubewright.apiserver.registry.admission import Admission
+from kubewright.apiserver.registry.field_managers import FieldManagers
 from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
 from kubewright.apiserver.registry.serving import Serving
 from kubewright.apiserver.registry.target import Options, Target
@@ -54,7 +55,7 @@ class Writing:
         self._clock = clock
         self._admission = Admission(store)
         self._serving = serving
-        self._owners = owners.Owners(serving.version, clock)
+        self._field_managers = FieldManagers(serving.version, clock)
 
     async def create(
         self,
@@ -77,7 +78,7 @@ class Writing:
         if obj["metadata"].get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
         if not applied:
-            obj = self._owners.created(kind, obj, options)
+            obj = self._field_managers.created(kind, obj, options)
         place = target.named(obj["metadata"].get("name", ""))
         self._admission.admit(place)
         self._serving.admit(place)
@@ -112,7 +113,7 @@ class Writing:
         if self._store.latest(target.collection, target.key) is not None:
             return await self.update(
                 target,
-                lambda live: self._owners.applied(kind, wanted, live, options, subresource),
+                lambda live: self._field_managers.applied(kind, wanted, live, options, subresource),
                 options,
                 subresource=subresource,
                 patched=True,
@@ -120,7 +121,7 @@ class Writing:
             )
         if subresource:
             raise refusals.not_found(kind.resource, target.name)
-        made = self._owners.applied(kind, wanted, {}, options, "")
+        made = self._field_managers.applied(kind, wanted, {}, options, "")
         if uid := (made.get("metadata") or {}).get("uid"):
             said = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise refusals.conflict(kind.resource, target.name, said)
@@ -154,11 +155,11 @@ class Writing:
         new = intake.normalized(kind, edited, options, duplicates=duplicates, patched=patched)
         intake.check_place(target, new)
         self._expect(target, new, old, patched=patched)
-        entries = new["metadata"].get(owners.FIELD, ()) if applied else None
+        entries = new["metadata"].get(field_managers.FIELD, ()) if applied else None
         new = self._prepared(kind, new, old, options, subresource=subresource, entries=entries)
         if options.guard is not None:
             options.guard(new, old)
-        if codec.same(kind, owners.with_old_times(new, old), old):
+        if codec.same(kind, field_managers.with_old_times(new, old), old):
             return Written(codec.in_version(kind, record))
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"])
         if causes := causes + _violations(kind, new, old, trusted=subresource == "binding"):
@@ -177,15 +178,17 @@ class Writing:
         options: Options,
         *,
         subresource: str,
-        entries: owners.Entries | None,
+        entries: field_managers.Entries | None,
     ) -> Object:
         """``new`` as it is to be stored, with the managers in ``entries`` (None: those that follow)."""
         sent = edits.limited_to_subresource(kind, metadata.carried(new, old), old, subresource)
         new = kind.prepare(sent, old)
         if entries is None:
             # What a custom kind's rules fill in has no manager: elsewhere a webhook does, after this.
-            entries = self._owners.changed(kind, sent if kind.custom else new, old, options, subresource)
-        return edits.with_generation(kind, owners.owned(new, entries), old)
+            entries = self._field_managers.changed(
+                kind, sent if kind.custom else new, old, options, subresource
+            )
+        return edits.with_generation(kind, field_managers.with_managers(new, entries), old)
 
     async def delete(self, target: Target, deletion: lifecycle.DeleteOptions, options: Options) -> Written:
         """Remove an object, or mark it as being deleted while a finalizer or its grace period keeps it.

@@ -6,10 +6,11 @@ Theory.      All replicas share one keyring, in a Secret. An API server trusts t
              is one write, and the next one follows from what is there: keys, their dates, and the bundles
              seen.
 
-             BEGIN -> (SERVE at two thirds of a certificate's life)*
-                   -> ANNOUNCE at two thirds of the authority's life -> SERVE when it is known -> RETIRE
+             BEGIN -> (SERVE a new certificate at two thirds of the life of the last)*
+                   -> ANNOUNCE a new authority at two thirds of the life of the last
+                   -> SERVE what it signed, once the API servers know it -> RETIRE the old one
 
-Invariants.  ``decide`` is a function of values; only ``carried_out`` makes keys, and ``now`` is an
+Invariants.  ``decide`` is a function of values; only ``keyring_after`` makes keys, and ``now`` is an
              argument. A private key is in no ``repr``, reason or message. While a certificate is valid that
              a trusted authority signed, no step takes it out of use before its successor is trusted.
 Called by    ``keeper``.
@@ -34,7 +35,8 @@ AUTHORITIES, SIGNER, CERTIFICATE, KEY = "ca.crt", "ca.key", "tls.crt", "tls.key"
 
 
 class Step(StrEnum):
-    """What to do with the keyring."""
+    """What to do with the keyring, see the module: nothing, make the first keys, announce a new authority,
+    serve a new certificate, or trust old authorities no more."""
 
     KEEP = "keep"
     BEGIN = "begin"
@@ -141,44 +143,44 @@ def decide(seen: Seen, now: datetime, lifetimes: Lifetimes) -> Plan:
         return Plan(Step.BEGIN, f"the authority expired on {rfc3339(held.authority.expires)}")
     if why := _unusable(held, seen.names, now):
         return Plan(Step.SERVE, why)
-    if _due(held.authority) <= now:
+    if _renewed_from(held.authority) <= now:
         return Plan(Step.ANNOUNCE, f"the authority expires on {rfc3339(held.authority.expires)}")
-    return _served(held, seen.bundles, now, lifetimes)
+    return _renewal(held, seen.bundles, now, lifetimes)
 
 
-def carried_out(plan: Plan, seen: Seen, now: datetime, lifetimes: Lifetimes) -> Keyring:
+def keyring_after(plan: Plan, seen: Seen, now: datetime, lifetimes: Lifetimes) -> Keyring:
     """The keyring after a step."""
     held = seen.held
     if held is None or plan.step is Step.BEGIN:
         old = [each for each in _known(seen) if validity(each)[1] > now]
-        return _signed(_authority(now, lifetimes), tuple(old), seen.names, now, lifetimes)
+        return _with_new_certificate(_authority(now, lifetimes), tuple(old), seen.names, now, lifetimes)
     match plan.step:
         case Step.ANNOUNCE:
             older = (held.authority.certificate, *held.trusted)
             return Keyring(_authority(now, lifetimes), held.serving, older)
         case Step.SERVE:
-            return _signed(held.authority, held.trusted, _names(seen, held), now, lifetimes)
+            return _with_new_certificate(held.authority, held.trusted, _names(seen, held), now, lifetimes)
         case Step.RETIRE:
             return Keyring(held.authority, held.serving)
     return held
 
 
-def _served(held: Keyring, bundles: Collection[bytes], now: datetime, lifetimes: Lifetimes) -> Plan:
-    """The next step of a keyring that can be used."""
+def _renewal(held: Keyring, bundles: Collection[bytes], now: datetime, lifetimes: Lifetimes) -> Plan:
+    """The next step of a keyring that API servers accept."""
     newest = held.authority.certificate
-    settled = _made(held.authority) + lifetimes.settling
+    settled = _issued(held.authority) + lifetimes.settling
     known = bool(bundles) and all(newest in bundle for bundle in bundles)
     if not held.renewed:
         if known and settled <= now:
             return Plan(Step.SERVE, "the new authority is known to the API servers")
         return Plan(Step.KEEP, "the new authority is being announced", settled)
-    due = _due(held.serving)
+    due = _renewed_from(held.serving)
     if due <= now:
         return Plan(Step.SERVE, f"the certificate expires on {rfc3339(held.serving.expires)}")
-    retired = _made(held.serving) + lifetimes.overlap
+    retired = _issued(held.serving) + lifetimes.overlap
     if held.trusted and retired <= now:
         return Plan(Step.RETIRE, "no replica serves any more what the old authority signed")
-    nexts = [due, _due(held.authority), *([retired] if held.trusted else ())]
+    nexts = [due, _renewed_from(held.authority), *([retired] if held.trusted else ())]
     return Plan(Step.KEEP, "all keys are good", min(nexts))
 
 
@@ -216,7 +218,7 @@ def _authority(now: datetime, lifetimes: Lifetimes) -> Identity:
     return new_authority(ISSUER, now, lifetimes.authority)
 
 
-def _signed(
+def _with_new_certificate(
     authority: Identity,
     trusted: tuple[bytes, ...],
     names: Collection[str],
@@ -227,11 +229,11 @@ def _signed(
     return Keyring(authority, serving, trusted)
 
 
-def _made(identity: Identity) -> datetime:
+def _issued(identity: Identity) -> datetime:
     return validity(identity.certificate)[0] + BACKDATED
 
 
-def _due(identity: Identity) -> datetime:
+def _renewed_from(identity: Identity) -> datetime:
     """When two thirds of its life are over."""
-    made = _made(identity)
+    made = _issued(identity)
     return made + (identity.expires - made) * 2 / 3

@@ -6,7 +6,7 @@ Theory.      Each replica looks once a minute, leader or not, and does what is m
              authorities over newer ones, because its condition fails.
 Invariants.  A configuration is written only while this process listens with a certificate that the bundle
              trusts. Nothing is deleted: while one replica ends, others serve. No controller waits for any
-             of this: a server that refuses costs a line in the log, and is asked again.
+             of this: what a server refuses is logged once, and tried again.
 Called by    ``compose.webhooks``. Decides by ``certificates``; what is written:
              ``api.webhooks.configurations``.
 """
@@ -19,19 +19,20 @@ import structlog
 
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.kinds import Kind
-from kubewright.api.webhooks.configurations import STAGES, Registration, bundles, holds
+from kubewright.api.webhooks.configurations import STAGES, Registration, bundles, contains
 from kubewright.api.webhooks.review import Stage
 from kubewright.base import delays
 from kubewright.kube import patches
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TransportError
 from kubewright.pki.certificates import Identity
-from kubewright.runtime.webhooks.certificates import Keyring, Lifetimes, Seen, Step, carried_out, decide
+from kubewright.runtime.webhooks.certificates import Keyring, Lifetimes, Seen, Step, decide, keyring_after
 from kubewright.wire.errors import ApiError, Conflict, Forbidden, NotFound
 from kubewright.wire.gvk import Key
 
 LOOK_SECONDS = 60.0
-"""Between two looks: for so long a configuration that a user deleted stays away. Three requests each."""
+"""From one look to the next. A look costs three requests; a configuration that a user deletes is written
+again after at most so long."""
 
 STEPS = 4
 """Steps of the keys in one look: more than ever follow each other at once."""
@@ -45,9 +46,9 @@ Found = Mapping[Stage, Mapping[str, Any] | None]
 
 
 class Keeper:
-    """Looks until cancelled. ``serve`` shows a certificate and returns once it is served.
+    """Looks until cancelled. ``serve`` gives the server a certificate and returns once it is served.
 
-    ``trouble`` is why the webhooks cannot work yet; empty once they did.
+    ``trouble`` is why the webhooks have not worked yet; empty from the first look that succeeds.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Keeper:
             plan = decide(seen, now, self._lifetimes)
             if plan.step is Step.KEEP and seen.held is not None:
                 return seen.held, plan.again
-            made = carried_out(plan, seen, now, self._lifetimes)
+            made = keyring_after(plan, seen, now, self._lifetimes)
             secret = await self._write(secret, made)
             log.info("keys of the webhooks are renewed", step=plan.step.value, why=plan.reason)
             seen = Seen(made, known, seen.names)
@@ -164,7 +165,7 @@ class Keeper:
             except Forbidden:
                 missing = f"there is no {kind} {name}, and we may not create it"
                 raise Forbidden(f"{missing}: kubectl apply -f deploy/clusters/webhooks.yaml") from None
-        elif not holds(found.get("webhooks") or [], entries):
+        elif not contains(found.get("webhooks") or [], entries):
             version = found["metadata"]["resourceVersion"]
             await self._client.patch(
                 kind, Key("", name), patches.with_version({"webhooks": entries}, version)

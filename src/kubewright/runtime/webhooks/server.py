@@ -3,7 +3,7 @@
 Theory.      An API server keeps its connections, and sends the reviews of many writes at once. An answer is
              a function of the body, so it needs no cache, no client and no leadership. The certificate can
              be replaced while connections are open: those go on, and each new handshake shows the new one.
-Invariants.  Nothing is served before there is a certificate. Every client may ask that reaches the port: an
+Invariants.  Nothing is served before there is a certificate. Every client that reaches the port may ask: an
              API server shows no credentials here. So an answer tells only what was sent; and the size of a
              body, the time for it, and the number of bodies in memory are bounded. No object is logged.
 Called by    ``compose.webhooks``. What is answered: ``api.webhooks.review``.
@@ -66,7 +66,7 @@ class WebhookServer:
         self._context: ssl.SSLContext | None = None
         self._ready = asyncio.Event()
         self._turn = asyncio.Semaphore(BODIES)
-        self._asked = 0
+        self._in_progress = 0
         self._requests = metrics.counter(
             "webhook_requests_total",
             "AdmissionReviews by webhook and answer: allowed, refused, or the code of an error",
@@ -148,9 +148,9 @@ class WebhookServer:
         """
         if http.method != "POST":
             raise MethodNotAllowed("an AdmissionReview is sent by POST")
-        if self._asked >= WAITING:
+        if self._in_progress >= WAITING:
             raise TooManyRequests("too many reviews at one time", retry_after=1)
-        self._asked += 1
+        self._in_progress += 1
         try:
             async with asyncio.timeout(_seconds(http)), self._turn:
                 found = reviewed(self._webhooks, http.path, await _body(http))
@@ -162,7 +162,7 @@ class WebhookServer:
             log.exception("a review failed that should not have", path=http.path)
             raise ServerError("this is a defect of the webhook, and its log says more") from None
         finally:
-            self._asked -= 1
+            self._in_progress -= 1
         return "allowed" if found.allowed else "refused", found.body
 
 

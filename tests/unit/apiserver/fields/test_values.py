@@ -6,10 +6,10 @@ import pytest
 
 from kubewright.apiserver.fields import paths
 from kubewright.apiserver.fields.changes import ABSENT, Difference, difference
-from kubewright.apiserver.fields.encoding import with_zeros, without_empty
+from kubewright.apiserver.fields.gotypes import with_zeros, without_empty
 from kubewright.apiserver.fields.merging import merged, without
 from kubewright.apiserver.fields.paths import Path
-from kubewright.apiserver.fields.shapes import Unkeyed, check, members, with_parents
+from kubewright.apiserver.fields.shapes import Unkeyed, check, field_set, with_parents
 from kubewright.apiserver.schema.builtin import node_of
 from kubewright.apiserver.schema.node import build
 
@@ -64,7 +64,7 @@ MEMBERS: list[tuple[str, Any, set[str]]] = [
 
 @pytest.mark.parametrize(("value", "found"), [c[1:] for c in MEMBERS], ids=[c[0] for c in MEMBERS])
 def test_the_paths_of_a_value(value: Any, found: set[str]) -> None:
-    assert said(members(NODE, value)) == found
+    assert said(field_set(NODE, value)) == found
 
 
 P1 = '.ports[n=1,p="TCP"]'
@@ -201,7 +201,7 @@ def test_built_in_kinds_merge_by_their_strategic_keys() -> None:
         "status": {"conditions": [{"type": "a"}]},
     }
     container = '.spec.template.spec.containers[name="c"]'
-    assert said(members(job, value)) == {
+    assert said(field_set(job, value)) == {
         container,
         f"{container}.name",
         f"{container}.image",

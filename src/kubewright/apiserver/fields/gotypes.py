@@ -4,6 +4,7 @@ Theory.      Go leaves empty lists and maps out, and writes structs that are no 
              empty. So an empty list is no field that a manager could have, and the ``strategy`` of a new
              Deployment is not added: it was there. Built-in kinds are Go types; so is all metadata.
 Invariants.  Pure.
+Called by    ``updates``.
 """
 
 from collections.abc import Callable
@@ -12,17 +13,17 @@ from typing import Any
 from kubewright.apiserver.fields.shapes import field_of, items_of
 from kubewright.apiserver.schema.node import MISSING, Node
 
-Change = Callable[[Node, Any], Any]
+Rewrite = Callable[[Node, Any], Any]
 
 
-def encoded(change: Change, schema: Node, obj: dict[str, Any], *, typed: bool) -> dict[str, Any]:
-    """The object, or only its metadata if the kind is no Go type, after one of the two changes below."""
-    if typed:
-        whole: dict[str, Any] = change(schema, obj)
+def rewritten(rewrite: Rewrite, schema: Node, obj: dict[str, Any], *, builtin: bool) -> dict[str, Any]:
+    """The object after one of the two functions below; of a custom one only the metadata is rewritten."""
+    if builtin:
+        whole: dict[str, Any] = rewrite(schema, obj)
         return whole
     if "metadata" not in obj:
         return obj
-    return {**obj, "metadata": change(schema.fields["metadata"], obj["metadata"])}
+    return {**obj, "metadata": rewrite(schema.fields["metadata"], obj["metadata"])}
 
 
 def without_empty(node: Node, value: Any) -> Any:

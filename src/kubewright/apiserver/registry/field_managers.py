@@ -1,7 +1,7 @@
 """The ``managedFields`` of a write: what each verb makes of them.
 
-Theory.      ``fields`` says who manages what; here are the rules of when it is asked. Most objects of a fleet
-             are made by controllers and are never applied, and their managers would cost more than the
+Theory.      ``fields`` computes who manages what; here are the rules for which objects. Most objects of a
+             fleet are made by controllers and are never applied, and their managers would cost more than the
              objects. So the managers of an object are kept from its first apply on, or from the beginning if
              the request that creates it names a ``fieldManager``, as kubectl's do. The managers of any other
              object are unknown, and its first apply writes them down as ``before-first-apply``: the
@@ -35,8 +35,8 @@ _IDENTITY = ("manager", "operation", "subresource", "apiVersion")
 _LABELS = (*_METADATA, paths.field("labels"))
 
 
-class Owners:
-    """Keeps the managers of objects."""
+class FieldManagers:
+    """Computes the field managers of objects that are written."""
 
     def __init__(self, find: Find, clock: Clock) -> None:
         self._find, self._clock = find, clock
@@ -47,13 +47,13 @@ class Owners:
         Raises:
             BadRequest: it is nested too deep to say who manages what.
         """
-        bare = owned(obj, ())
+        bare = with_managers(obj, ())
         if not options.named:
             return bare
         check_depth(bare)
         whole = bare if kind.custom else kind.prepare(bare, bare)  # the defaults of built-in kinds count
         found = updates.updated(self._write(kind, options, ""), {}, {}, whole)
-        return owned(bare, managers.written(found))
+        return with_managers(bare, managers.written(found))
 
     def changed(
         self, kind: ServedKind, new: Object, old: Object, options: Options, subresource: str
@@ -73,7 +73,7 @@ class Owners:
             return ()
         check_depth(new)
         write = self._write(kind, options, subresource)
-        return managers.written(updates.updated(write, known, owned(old, ()), owned(new, ())))
+        return managers.written(updates.updated(write, known, with_managers(old, ()), with_managers(new, ())))
 
     def applied(
         self, kind: ServedKind, wanted: Any, live: Object, options: Options, subresource: str
@@ -87,7 +87,7 @@ class Owners:
         check_applied(kind, wanted)
         stored = live["metadata"].get(FIELD) if live else None
         write = self._write(kind, options, subresource)
-        bare = owned(live, ()) if live else live
+        bare = with_managers(live, ()) if live else live
         check_depth(bare)
         try:
             outcome = applying.applied(write, _read(stored), bare, wanted, force=options.force)
@@ -102,7 +102,7 @@ class Owners:
                 for where in [paths.shown(path)]
             ]
             raise refusals.apply_conflict(str(error), causes) from None
-        return owned(outcome.obj, managers.written(outcome.managers))
+        return with_managers(outcome.obj, managers.written(outcome.managers))
 
     def _write(self, kind: ServedKind, options: Options, subresource: str) -> updates.Write:
         return updates.Write(
@@ -111,7 +111,7 @@ class Owners:
             subresource=options.subresource or subresource,
             time=rfc3339(self._clock.now()),
             schemas=self._schemas(kind),
-            typed=not kind.custom,
+            builtin=not kind.custom,
             ignored=_ignored(kind, subresource),
         )
 
@@ -216,7 +216,7 @@ def _read(entries: Any) -> dict[Manager, Managed]:
         return {}
 
 
-def owned(obj: Object, entries: Entries) -> Object:
+def with_managers(obj: Object, entries: Entries) -> Object:
     """The object with these managers; without, if there are none."""
     given = obj.get("metadata") or {}
     if not entries and FIELD not in given:
