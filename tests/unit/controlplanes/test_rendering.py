@@ -204,3 +204,20 @@ def test_what_is_known_at_the_start_is_expanded_like_a_kubelet_does():
 def test_flags_that_the_template_leaves_open_are_the_controllers():
     assert flags.managed(CONTAINER["args"]) == {"data-dir", "peers"}
     assert flags.managed(["run", "--", "--x"]) == frozenset()
+
+
+def test_files_of_secrets_and_config_maps_are_one_volume():
+    files = [
+        {"path": "oidc/ca.crt", "configMap": {"name": "oidc", "key": "ca"}},
+        {"path": "audit.yaml", "secret": {"name": "audit", "key": "policy"}},
+    ]
+    pod = rendered(extraFiles=files).workload["spec"]["template"]["spec"]
+    mount = {"name": "extra-files", "mountPath": "/etc/kubernetes/files", "readOnly": True}
+    sources = [
+        {"configMap": {"name": "oidc", "items": [{"key": "ca", "path": "oidc/ca.crt"}]}},
+        {"secret": {"name": "audit", "items": [{"key": "policy", "path": "audit.yaml"}]}},
+    ]
+    assert pod["containers"][0]["volumeMounts"] == [mount]
+    assert pod["volumes"] == [
+        {"name": "extra-files", "projected": {"sources": sources, "defaultMode": 0o400}}
+    ]

@@ -18,6 +18,15 @@ FINALIZER = "nested.controlplane.cluster.x-k8s.io"
 
 COMPONENT_LABEL = "component-name"
 """On pods and Services of a component: the name of its object."""
+ROLE_LABEL = "controlplane.cluster.x-k8s.io/component"
+"""Beside it: which component, since objects of two kinds may have one name."""
+
+FINGERPRINT_ANNOTATION = "controlplane.cluster.x-k8s.io/fingerprint"
+"""On a StatefulSet and on its pods: stands for the manifests and the contents that a pod was started with."""
+VERSION_ANNOTATION = "controlplane.cluster.x-k8s.io/version"
+"""On pods: the version of the program."""
+MANIFEST_ANNOTATION = "controlplane.cluster.x-k8s.io/manifest"
+"""On what we make for a component: stands for the manifest that we wrote last."""
 
 LONGEST_CLUSTER_NAME = 33
 """``<name>-controller-manager`` names a StatefulSet, and its revision label takes 52 characters (D7)."""

@@ -11,6 +11,9 @@ Invariants.  ``place``, ``problem_of`` and ``status`` look only at what is in me
              machine: they never wait. Every effect can be repeated. What is in Secrets appears in no repr,
              no command line, no log, and in no file that other users can read. After a restart of this
              program ``status`` finds what runs, and nothing is started twice.
+Variables.   Every instance has ``INSTANCE`` (its name), ``HOST``, ``ADDRESS`` (to listen on), ``NAMESPACE``,
+             ``PKI_DIR``, ``FILES_DIR``, ``DATA_DIR``, ``ADVERTISE_ADDRESS``, ``ENDPOINT_RECONCILER``, and
+             those of ``Workload.environment``.
 Source       nested.md D4 to D6, A9.
 Called by    the controllers of components; ``compose`` makes the implementations.
 """
@@ -164,6 +167,9 @@ class Hosting(Protocol):
 
     async def apply(self, workload: Workload) -> None:
         """From now on this should run. Instances that run with other settings go on until ``replace``.
+
+        An instance beyond the number is ended, and its data is deleted: its member is no longer part of the
+        cluster and could not come back with it. With no replicas all data stays.
 
         Raises:
             KubewrightError: it did not work this time.

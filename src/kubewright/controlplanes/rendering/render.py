@@ -1,9 +1,9 @@
 """What is to run for a component: its templates, filled in and changed as its spec says. Pure.
 
-Theory.      In this order: what the template leaves open is filled in; replicas, resources, image, binary and
-             flags of the spec are set; the user's patches come last, so a patch sees, and may change,
-             everything. What cannot be applied is told beside the manifests; the caller decides whether they
-             are run all the same.
+Theory.      In this order: what the template leaves open is filled in; replicas, resources, image, binary,
+             flags and files of the spec are set; the user's patches come last, so a patch sees, and may
+             change, everything. What cannot be applied is told beside the manifests; the caller decides
+             whether they are run all the same.
 Invariants.  The same input gives the same manifests and the same fingerprint. Manifests hold names of
              Secrets, never what is in them.
 Source       nested.md A5 (order), D6.
@@ -20,6 +20,7 @@ import msgspec
 from kubewright.api.controlplane.v1alpha4 import ComponentSpec
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.rendering import flags
+from kubewright.controlplanes.rendering.files import with_files
 from kubewright.controlplanes.rendering.patches import patched
 from kubewright.controlplanes.rendering.variables import fill_in
 from kubewright.controlplanes.templates.catalog import Manifest
@@ -79,7 +80,7 @@ def _as_asked(manifest: Manifest, spec: ComponentSpec, managed: frozenset[str], 
     containers = [_container(manifest), *pod["spec"]["containers"][1:]]
     changed = [_with_resources(each, spec) for each in containers]
     changed[0] = _with_program(changed[0], spec, managed)
-    inner = {**pod, "spec": {**pod["spec"], "containers": changed}}
+    inner = {**pod, "spec": with_files({**pod["spec"], "containers": changed}, spec.extra_files)}
     return {**manifest, "spec": {**manifest["spec"], "replicas": replicas, "template": inner}}
 
 
