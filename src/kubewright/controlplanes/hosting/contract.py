@@ -138,12 +138,14 @@ class Running:
     ``applied``   the fingerprint of the workload that was applied last; empty if none was
     ``replicas``  how many instances were applied last
     ``exists``    whether anything of it is there, so that ``remove`` has something to do
+    ``service``   the name of the Service of Kubernetes by which clients reach it; empty if there is none
     """
 
     instances: tuple[Instance, ...] = ()
     applied: str = ""
     replicas: int = 0
     exists: bool = False
+    service: str = ""
 
 
 class Hosting(Protocol):

@@ -1,0 +1,57 @@
+"""What controllers of control planes report: types and reasons of conditions, reasons of events.
+
+Theory.      Conditions say where a component is held up: each step of its way has one, and Ready sums up.
+Source       nested.md A10.
+Called by    the controllers of components.
+"""
+
+from enum import StrEnum
+
+COMPONENT_REPORTER = "nestedcomponent-controller"
+"""The reporting component of events about components."""
+
+
+class ComponentCondition(StrEnum):
+    """Types of conditions of a component beside Ready, in the order of its way."""
+
+    TEMPLATE_RESOLVED = "TemplateResolved"
+    """A set of templates was found for its version or channel."""
+    DEPENDENCIES_READY = "DependenciesReady"
+    """What it needs to run is ready: etcd for the API server, that one for the controller manager."""
+    CERTIFICATES_READY = "CertificatesReady"
+    """Its certificates and kubeconfigs are there and good."""
+    PATCHES_APPLIED = "PatchesApplied"
+    """Flags, patches and files of its spec could be applied."""
+    WORKLOAD_AVAILABLE = "WorkloadAvailable"
+    """All its instances are as the spec wants them, and ready."""
+
+
+class Reason(StrEnum):
+    """Why a condition of a component is not True."""
+
+    WAITING_FOR_OWNER = "WaitingForOwner"
+    WAITING_FOR_DEPENDENCY = "WaitingForDependency"
+    WAITING_FOR_CERTIFICATES = "WaitingForCertificates"
+    WAITING_FOR_FILES = "WaitingForFiles"
+    INVALID_CONFIGURATION = "InvalidConfiguration"
+    NO_TEMPLATES = "NoTemplates"
+    CANNOT_BE_APPLIED = "CannotBeApplied"
+    CANNOT_RUN_HERE = "CannotRunHere"
+    FAILED_TO_APPLY = "FailedToApply"
+    PROVISIONING = "Provisioning"
+    ROLLING_OUT = "RollingOut"
+    NOT_READY = "NotReady"
+    SLEEPING = "Sleeping"
+    DELETING = "Deleting"
+
+
+class EventReason(StrEnum):
+    """Reasons of events about a component."""
+
+    READY = "Ready"
+    NOT_READY = "NotReady"
+    APPLIED = "Applied"
+    REPLACING = "ReplacingInstance"
+    SLEEPING = "Sleeping"
+    PROBLEM = "Problem"
+    CHANNEL_IGNORED = "ChannelIgnored"
