@@ -10,7 +10,7 @@ from kubewright.driver.contract import stub
 from kubewright.infra.orphans import collect
 from kubewright.infra.provision import class_request, new_cloud_owner, with_data
 from kubewright.testing.simulation import crashes
-from kubewright.testing.simulation.clusterapi.whole import entry as whole
+from kubewright.testing.simulation.clusterapi.whole import resources, setup
 from kubewright.testing.simulation.clusterapi.whole.rules import rules
 from kubewright.testing.simulation.person import NAMESPACE_NAME, Person
 from kubewright.testing.simulation.run import Outcome, simulate
@@ -31,7 +31,7 @@ async def made(person: Person) -> None:
 
 def cluster(person: Person) -> str:
     """The uid of the KubewrightCluster, once it has an endpoint."""
-    found = person.world.journal.objects[whole.INFRA_CLUSTERS].get(f"{NAMESPACE_NAME}/demo", {})
+    found = person.world.journal.objects[resources.INFRA_CLUSTERS].get(f"{NAMESPACE_NAME}/demo", {})
     return str(found["metadata"]["uid"]) if found.get("status", {}).get("ready") else ""
 
 
@@ -54,7 +54,7 @@ LATE = Story("late-vm-of-a-cluster", late_vm, no_vms, before=made)
 
 
 def run(plot: Plot) -> Outcome:
-    return simulate(LATE, plot, prepare=whole.enter, invariants=rules())
+    return simulate(LATE, plot, prepare=setup.install, invariants=rules())
 
 
 def test_a_late_vm_of_a_cluster_goes_although_the_manager_is_killed() -> None:

@@ -20,7 +20,7 @@ from kubewright.infra.machine.deletion import remove_finalizer
 from kubewright.kube.client import Client
 from kubewright.providers.sim.driver import HostingDriver
 from kubewright.rollout import planner
-from kubewright.testing.simulation.clusterapi.whole import entry
+from kubewright.testing.simulation.clusterapi.whole import setup
 from kubewright.testing.simulation.clusterapi.whole.rules import rules
 from kubewright.testing.simulation.clusterapi.whole.stories import BY_NAME, run
 from kubewright.testing.simulation.schedule import CALM, parse
@@ -99,7 +99,7 @@ def keep_tokens(patch: Patch) -> None:
         "BEFORE_DATA",
         tuple(keeping if each is bootstrap_decide.keep_ready else each for each in deciders),
     )
-    patch.setattr(entry, "SETTINGS", replace(entry.SETTINGS, token_ttl=timedelta(seconds=120)))
+    patch.setattr(setup, "SETTINGS", replace(setup.SETTINGS, token_ttl=timedelta(seconds=120)))
 
 
 def control_clones(patch: Patch) -> None:

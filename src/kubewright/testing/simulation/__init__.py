@@ -9,7 +9,7 @@ Theory.      API server, cloud, kubelets and managers run in one event loop whos
 Where        ``loop``, ``clock``               time, order, chance; processes that can be killed
              ``network``, ``cloud``, ``stale_lists``   connections between processes
              ``journal``                       every change, at the moment it happens; the trace
-             ``world``, ``clusters``, ``managers``  the parts
+             ``world``, ``api_servers``, ``managers``  the parts
              ``schedule``, ``injector``, ``incidents``, ``outages``   faults
              ``person``, ``stories``           what users do, and how it must end
              ``invariants``, ``picture``       what must be true at each step, and the same at the end
@@ -20,6 +20,7 @@ Where        ``loop``, ``clock``               time, order, chance; processes th
              ``campaign``, ``farm``            many worlds, on all cores
              ``report``, ``progress``          the table of outcomes; how far a campaign is
              ``goldens``, ``scale``            stories as text; many machines
+             ``toys``, ``apps``, ``clusterapi``   other APIs than that of machines
 
 ``python -m kubewright.testing.simulation --help`` runs all of it.
 """

@@ -29,9 +29,9 @@ from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.faults import Faulty
 from kubewright.testing.simulation import removals
+from kubewright.testing.simulation.api_servers import RESTART_SECONDS, SimServer
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.cloud import RemoteDriver
-from kubewright.testing.simulation.clusters import RESTART_SECONDS, Cluster
 from kubewright.testing.simulation.journal import MACHINE_DEPLOYMENTS, MACHINE_SETS, MACHINES, NODES
 from kubewright.testing.simulation.loop import Process
 from kubewright.testing.simulation.network import Line
@@ -182,7 +182,7 @@ class Managers:
             world.loop.trouble.append(f"{process.name} has ended: {type(error).__name__}: {error}")
             raise
 
-    def _client(self, cluster: Cluster, process: Process, clock: SimClock) -> Client:
+    def _client(self, cluster: SimServer, process: Process, clock: SimClock) -> Client:
         """On a connection with faults."""
         world = self._world
         line: Transport = Line(cluster.host, process)

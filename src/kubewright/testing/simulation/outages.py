@@ -12,8 +12,8 @@ from typing import Any
 
 from kubewright.api.core import LEASE
 from kubewright.kube.errors import TransportError
+from kubewright.testing.simulation.api_servers import SimServer
 from kubewright.testing.simulation.clock import SimClock
-from kubewright.testing.simulation.clusters import Cluster
 from kubewright.testing.simulation.journal import LEASE_HALVES
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.tally import INTRUDER
@@ -75,7 +75,7 @@ async def _target_outage(world: World, _person: Person, clock: SimClock) -> None
     await clock.sleep(AFTERMATH_SECONDS)
 
 
-async def _vanish(cluster: Cluster, clock: SimClock, seconds: float) -> None:
+async def _vanish(cluster: SimServer, clock: SimClock, seconds: float) -> None:
     cluster.host.refuse()
     await clock.sleep(seconds)
     cluster.host.admit()

@@ -204,7 +204,7 @@ class _Run:
             changes=sum(len(deployment.desired) for deployment in past.deployments.values()),
             seconds=self._loop.time() - self.world.began,
             held=self.person.held,
-            beside=self.world.beside(),
+            other_requests=self.world.other_requests(),
             elect=self._plot.elect,
             faults=counts.faults,
         )

@@ -112,7 +112,7 @@ class Work:
     ``desired``        the sum of what users asked for, change by change
     ``changes``        how many changes users made
     ``held``           for how many seconds users keep pods from leaving, of all nodes together
-    ``beside``         requests that worlds beside machines may make
+    ``other_requests`` those that the controllers of other APIs than that of machines may make
     """
 
     near: int = 0
@@ -124,7 +124,7 @@ class Work:
     changes: int = 0
     seconds: float = 0.0
     held: float = 0.0
-    beside: int = 0
+    other_requests: int = 0
     elect: bool = False
     faults: Mapping[str, int] = field(default_factory=dict)
 
@@ -135,7 +135,8 @@ class Work:
         harm = sum(self._price(word) * count for word, count in self.faults.items())
         lives = (self.lives - 1) * self._life
         work = MACHINE * self._right + CHANGE * max(1, self.changes)
-        return round(SLACK * (work + lives + harm + pace * self.seconds + HELD * self.held) + self.beside)
+        expected = work + lives + harm + pace * self.seconds + HELD * self.held
+        return round(SLACK * expected + self.other_requests)
 
     @property
     def _right(self) -> int:

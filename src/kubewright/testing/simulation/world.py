@@ -25,8 +25,8 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.testing.simulation import removals
+from kubewright.testing.simulation.api_servers import SimServer
 from kubewright.testing.simulation.clock import SimClock
-from kubewright.testing.simulation.clusters import Cluster
 from kubewright.testing.simulation.injector import Injector
 from kubewright.testing.simulation.journal import Journal, VmStore
 from kubewright.testing.simulation.loop import Process, SimLoop
@@ -96,8 +96,8 @@ class World:
         self.client = self._connect(self.control, self._person, steady)
         self.nodes = self._connect(self.target, self._person, steady) if plot.apart else self.client
         self.managers = Managers(self, self._cloud)
-        self.beside: Callable[[], int] = lambda: 0
-        """How many requests the worlds beside machines may make (``work.Work``)."""
+        self.other_requests: Callable[[], int] = lambda: 0
+        """How many requests the controllers of other APIs than that of machines may make (``work.Work``)."""
         self._parts: dict[type, object] = {}
         self.tally.on_write.append(self._kill_after)
 
@@ -152,8 +152,8 @@ class World:
         self.injector.begin()
         self.journal.say("world", "the story begins")
 
-    def _cluster(self, name: str) -> Cluster:
-        cluster = Cluster(self.loop, self.journal, name, self.clock)
+    def _cluster(self, name: str) -> SimServer:
+        cluster = SimServer(self.loop, self.journal, name, self.clock)
         cluster.host.slow, cluster.host.away = self.injector.lateness, self.injector.away
         heard = partial(removals.heard, self.journal)
         cluster.host.on_asked += [self.tally.asked, self.staleness.arrives, heard]
@@ -161,7 +161,7 @@ class World:
         return cluster
 
     @staticmethod
-    def _connect(cluster: Cluster, process: Process, clock: SimClock) -> Client:
+    def _connect(cluster: SimServer, process: Process, clock: SimClock) -> Client:
         """A client whose requests get no faults."""
         return Client(Line(cluster.host, process), clock, name=cluster.name)
 

@@ -1,8 +1,9 @@
-"""Clusters of Cluster API in the simulator: the product's controllers, beside a tiny provider.
+"""Clusters of Cluster API in the simulator: the controller of Clusters, beside a tiny provider.
 
 Map          provider.py  a provider of infrastructure and control planes, and what ends deployments
-             entry.py     how both enter a simulation
+             setup.py     adds both to a simulated world
              rules.py     what must be true of Clusters at every step
-             whole        whole clusters: all providers are our own, and VMs boot from their data
+             picture.py   what of clusters must be the same at the end of every run of a story
+             whole        whole clusters: all controllers of ours, and VMs that boot from their data
 Called by    tests.
 """

@@ -1,10 +1,10 @@
-"""A provider of infrastructure and control planes, as Cluster API's contract asks for it, in a few lines.
+"""A small provider of infrastructure and control planes that follows Cluster API's contract.
 
 Theory.      Its objects do nothing until they name a Cluster as their controller. Then they get the
              provider's finalizer, and are ready a moment later; one that is deleted takes a moment too. So
              does the end of a MachineDeployment, which has a finalizer here, and no other controller.
 Source.      capi.md §3.2, §3.4.
-Called by    ``entry``.
+Called by    ``setup``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,14 +28,14 @@ FOO_PLANE = dynamic(Resource("plane.example.com", "v1beta1", "fooplanes", "FooPl
 DEPLOYMENT = dynamic(MACHINE_DEPLOYMENT.resource)
 FINALIZER = "example.com/foo"
 MAKING_SECONDS = ENDING_SECONDS = 2.0
-SAYS: Mapping[Kind[dict[str, Any]], tuple[Json, Json]] = {
+WHEN_READY: Mapping[Kind[dict[str, Any]], tuple[Json, Json]] = {
     FOO_CLUSTER: ({"controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}}, {"ready": True}),
     FOO_PLANE: ({"replicas": 1}, {"ready": True, "initialized": True}),
 }
-"""What spec and status of an object say when all is done."""
+"""Spec and status of an object when the provider has done its part."""
 
 
-def definitions(kinds: Iterable[Kind[Any]] = tuple(SAYS)) -> Iterator[Mapping[str, Any]]:
+def definitions(kinds: Iterable[Kind[Any]] = tuple(WHEN_READY)) -> Iterator[Mapping[str, Any]]:
     """The CustomResourceDefinitions of these kinds, by default of the two."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     for kind in kinds:
@@ -57,7 +57,7 @@ def wire(environment: Environment) -> list[Controller]:
     """A controller for each kind."""
     client, caches, clock = environment.control.client, environment.control.caches, environment.clock
     made = []
-    for kind in (*SAYS, DEPLOYMENT):
+    for kind in (*WHEN_READY, DEPLOYMENT):
         informer = caches.get(kind)
         made.append(
             Controller(kind.resource.kind.lower(), Provider(client, informer), clock).watches(informer)
@@ -81,7 +81,7 @@ class Provider:
         try:
             if meta.get("deletionTimestamp"):
                 return await self._end(key, meta)
-            if self._objects.kind in SAYS and any(
+            if self._objects.kind in WHEN_READY and any(
                 each.get("controller") for each in meta.get("ownerReferences", ())
             ):
                 return await self._make(key, found)
@@ -90,7 +90,7 @@ class Provider:
         return Result.done()
 
     async def _make(self, key: Key, found: Mapping[str, Any]) -> Result:
-        meta, (spec, status) = found["metadata"], SAYS[self._objects.kind]
+        meta, (spec, status) = found["metadata"], WHEN_READY[self._objects.kind]
         if FINALIZER not in meta.get("finalizers", ()):
             await self._write(
                 key, meta, {"metadata": {"finalizers": [*meta.get("finalizers", ()), FINALIZER]}}

@@ -17,21 +17,21 @@ from kubewright.testing.simulation.journal import ApiStep, Step
 CLUSTERS = str(CLUSTER.resource)
 INFRA, PLANE, DEPLOYMENTS = (str(kind.resource) for kind in (FOO_CLUSTER, FOO_PLANE, DEPLOYMENT))
 ORDER = (DEPLOYMENTS, PLANE, INFRA, CLUSTERS)
-"""Each begins to be deleted when all before it are gone."""
+"""The parts of a cluster, and itself: each is deleted when all before it are gone."""
 
 
 def a_paused_cluster_is_never_written(step: Step, _past: Past) -> str:
-    """Its status and its finalizers stay as they are, and so does itself, until a user ends the pause."""
+    """It stays, with its status and finalizers as they are, until a user ends the pause."""
     old, new = _both(step, CLUSTERS)
     if not old or not old["spec"].get("paused") or (new and not new["spec"].get("paused")):
         return ""
     if not new:
-        return "a paused cluster goes"
+        return "a paused cluster is gone"
     same = old.get("status") == new.get("status") and _finalizers(old) == _finalizers(new)
     return "" if same else f"a paused cluster is written: {_changed(old, new)}"
 
 
-def a_part_is_claimed_after_the_finalizer(step: Step, past: Past) -> str:
+def a_part_gets_its_owner_after_the_finalizer(step: Step, past: Past) -> str:
     """A part gets its controller when the Cluster has our finalizer, so that it will be deleted in order."""
     for resource in (INFRA, PLANE):
         old, new = _both(step, resource)
@@ -42,7 +42,7 @@ def a_part_is_claimed_after_the_finalizer(step: Step, past: Past) -> str:
     return ""
 
 
-def parts_end_in_order(step: Step, past: Past) -> str:
+def parts_are_deleted_in_order(step: Step, past: Past) -> str:
     """Nothing is deleted while something is left that needs it, and the Cluster is the last to go."""
     for place, resource in enumerate(ORDER):
         old, new = _both(step, resource)
@@ -55,13 +55,13 @@ def parts_end_in_order(step: Step, past: Past) -> str:
 
 
 def an_endpoint_stays(step: Step, _past: Past) -> str:
-    """Clients of a cluster have its address."""
+    """Clients of a cluster know its address, so it never changes."""
     old, new = _both(step, CLUSTERS)
     before, after = (each["spec"].get("controlPlaneEndpoint") if each else None for each in (old, new))
     return f"the endpoint {before} becomes {after}" if old and new and before not in (None, after) else ""
 
 
-def initialized_stays(step: Step, _past: Past) -> str:
+def a_control_plane_stays_initialized(step: Step, _past: Past) -> str:
     """A control plane that was initialized once never goes back."""
     old, new = _both(step, CLUSTERS)
     return (
@@ -71,7 +71,7 @@ def initialized_stays(step: Step, _past: Past) -> str:
     )
 
 
-def a_status_is_about_what_is(step: Step, past: Past) -> str:
+def infrastructure_ready_is_copied(step: Step, past: Past) -> str:
     """A Cluster says that its infrastructure is ready only if that has said so."""
     old, new = _both(step, CLUSTERS)
     says = [bool((each or {}).get("status", {}).get("infrastructureReady")) for each in (old, new)]
@@ -81,11 +81,11 @@ def a_status_is_about_what_is(step: Step, past: Past) -> str:
 
 RULES = (
     a_paused_cluster_is_never_written,
-    a_part_is_claimed_after_the_finalizer,
-    parts_end_in_order,
+    a_part_gets_its_owner_after_the_finalizer,
+    parts_are_deleted_in_order,
     an_endpoint_stays,
-    initialized_stays,
-    a_status_is_about_what_is,
+    a_control_plane_stays_initialized,
+    infrastructure_ready_is_copied,
 )
 
 Object = Mapping[str, Any]

@@ -17,7 +17,7 @@ from kubewright.compose.planes import Planes
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.boot.planes import ControlPlane
 from kubewright.testing.simulation.acts import Part
-from kubewright.testing.simulation.clusterapi.whole import entry
+from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.ends import End
 from kubewright.testing.simulation.journal import Object
 from kubewright.testing.simulation.person import NAMESPACE_NAME, PACE, Person
@@ -36,7 +36,7 @@ def ref(kind: Kind[Any], name: str) -> dict[str, str]:
     return {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "name": name}
 
 
-def machine(bootstrap: Kind[Any], infra: Kind[Any], name: str, version: str = OLD) -> dict[str, Any]:
+def machine_spec(bootstrap: Kind[Any], infra: Kind[Any], name: str, version: str = OLD) -> dict[str, Any]:
     """The spec of a machine, or of what it is cloned from."""
     return {
         "clusterName": "demo",
@@ -66,7 +66,7 @@ async def make_workers(person: Person, workers: int, **deployment: Any) -> None:
     """A MachineDeployment and its templates."""
     await person.make(KUBEADM_CONFIG_TEMPLATE, "md", spec={"template": {"spec": {"joinConfiguration": {}}}})
     await person.make(KUBEWRIGHT_MACHINE_TEMPLATE, "md", spec={"template": {"spec": VM}})
-    template = {"spec": machine(KUBEADM_CONFIG_TEMPLATE, KUBEWRIGHT_MACHINE_TEMPLATE, "md")}
+    template = {"spec": machine_spec(KUBEADM_CONFIG_TEMPLATE, KUBEWRIGHT_MACHINE_TEMPLATE, "md")}
     spec = {"clusterName": "demo", "replicas": workers, "selector": {}, "template": template}
     await person.make(MACHINE_DEPLOYMENT, "md", spec={**spec, **deployment})
 
@@ -77,18 +77,20 @@ async def make_plane(person: Person, name: str) -> None:
     await person.make(KUBEWRIGHT_MACHINE, name, spec=VM)
     await person.make(KUBEADM_CONFIG, name, spec=both)
     meta = {"name": name, "namespace": NAMESPACE_NAME, "labels": PLANE_LABELS}
-    await person.make(MACHINE, name, metadata=meta, spec=machine(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, name))
+    await person.make(
+        MACHINE, name, metadata=meta, spec=machine_spec(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, name)
+    )
 
 
 async def make_worker(person: Person, name: str) -> None:
     """A worker that no set controls."""
     await person.make(KUBEWRIGHT_MACHINE, name, spec=VM)
     await person.make(KUBEADM_CONFIG, name, spec={"joinConfiguration": {}})
-    await person.make(MACHINE, name, spec=machine(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, name))
+    await person.make(MACHINE, name, spec=machine_spec(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, name))
 
 
-def made(workers: int = 2, *more: Part, **deployment: Any) -> Part:
-    """A cluster that is up, and then what else a story begins with."""
+def cluster(workers: int = 2, *more: Part, **deployment: Any) -> Part:
+    """What a story begins with: a cluster that is up, and then ``more``."""
 
     async def before(person: Person) -> None:
         await create(person, workers, **deployment)
@@ -133,13 +135,19 @@ async def annotate(person: Person, name: str, annotation: str, value: str | None
 
 def machines(person: Person) -> list[Object]:
     """All machines of clusters, by name."""
-    found = person.world.journal.objects[entry.MACHINES]
+    found = person.world.journal.objects[resources.MACHINES]
     return [found[key] for key in sorted(found)]
 
 
 def workers(person: Person) -> list[Object]:
     """Those that are none of the control plane."""
     return [each for each in machines(person) if not name_of(each).startswith("cp")]
+
+
+def choose_victim(person: Person) -> str:
+    """Let the story be about the first worker; its name."""
+    person.victim = name_of(workers(person)[0])
+    return person.victim
 
 
 def name_of(found: Object) -> str:
@@ -158,7 +166,7 @@ def plane(person: Person) -> ControlPlane:
     Raises:
         KeyError: there is none now.
     """
-    spec = person.world.journal.objects[entry.CLUSTERS][f"{NAMESPACE_NAME}/demo"]["spec"]
+    spec = person.world.journal.objects[resources.CLUSTERS][f"{NAMESPACE_NAME}/demo"]["spec"]
     found = person.world.part(Planes).find("{host}:{port}".format(**spec["controlPlaneEndpoint"]))
     if found is None:
         raise KeyError("the control plane does not serve")
@@ -175,7 +183,7 @@ def running(wanted: int, version: str = OLD, *, planes: int = 1) -> End:
         found, world = machines(person), person.world.journal
         right = [each for each in workers(person) if runs(each) and each["spec"]["version"] == version]
         vms = [vm for vm in world.vms.values() if vm.bootstrap is not None]
-        sizes = {len(found), sum(map(runs, found)), len(world.objects[entry.INFRA_MACHINES]), len(vms)}
+        sizes = {len(found), sum(map(runs, found)), len(world.objects[resources.INFRA_MACHINES]), len(vms)}
         return sizes == {wanted + planes} and len(right) == wanted and not person.broken
 
     return end
@@ -189,7 +197,7 @@ def replaced(wanted: int) -> End:
 def nothing_left(person: Person) -> bool:
     """Neither objects nor VMs."""
     journal = person.world.journal
-    return all(person.empty(each) for each in entry.OBJECTS) and not journal.vms and not person.broken
+    return all(person.empty(each) for each in resources.OBJECTS) and not journal.vms and not person.broken
 
 
 def expect(person: Person, met: bool, what: str) -> None:

@@ -9,10 +9,10 @@ Called by    ``rules``.
 
 from kubewright.api.cluster.names import DEPLOYMENT_NAME_LABEL
 from kubewright.rollout.bounds import resolve
-from kubewright.testing.simulation.clusterapi.whole import entry
+from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.clusterapi.whole.facts import (
     both,
-    cluster_goes,
+    cluster_is_deleted,
     deleting,
     find,
     name_of,
@@ -39,7 +39,7 @@ class Bounds:
     def not_too_many_workers(self, step: Step, past: Past) -> str:
         """A machine is made only within the wanted number and the surge; one that is deleted still counts."""
         self._learn(step, past)
-        old, new = both(step, entry.MACHINES)
+        old, new = both(step, resources.MACHINES)
         deployment = _deployment(new, past)
         if old is not None or new is None or deployment is None or past.late_creation(name_of(new)):
             return ""
@@ -50,11 +50,11 @@ class Bounds:
 
     def not_too_few_workers(self, step: Step, past: Past) -> str:
         """A machine that runs is deleted only if enough others run; not so if a user or a check wants it."""
-        old, new = both(step, entry.MACHINES)
+        old, new = both(step, resources.MACHINES)
         deployment = _deployment(new, past)
         if new is None or deployment is None or not deleting(new) or deleting(old) or not runs(old):
             return ""
-        if name_of(new) in past.deleted_by_users or _unhealthy(new) or cluster_goes(past):
+        if name_of(new) in past.deleted_by_users or _unhealthy(new) or cluster_is_deleted(past):
             return ""
         if deleting(deployment):
             return ""
@@ -64,7 +64,7 @@ class Bounds:
         return f"{count} machines of {name_of(deployment)} run, fewer than {least}" if count < least else ""
 
     def _learn(self, step: Step, past: Past) -> None:
-        _, new = both(step, entry.DEPLOYMENTS)
+        _, new = both(step, resources.DEPLOYMENTS)
         if new is not None:
             self._wanted.setdefault(name_of(new), []).append((past.now(), int(new["spec"]["replicas"])))
 
@@ -80,13 +80,13 @@ def _deployment(machine: Object | None, past: Past) -> Object | None:
     if machine is None:
         return None
     return find(
-        past, entry.DEPLOYMENTS, str(machine["metadata"].get("labels", {}).get(DEPLOYMENT_NAME_LABEL, ""))
+        past, resources.DEPLOYMENTS, str(machine["metadata"].get("labels", {}).get(DEPLOYMENT_NAME_LABEL, ""))
     )
 
 
 def _members(past: Past, deployment: Object) -> list[Object]:
     """All machines of a deployment."""
-    machines, name = past.journal.objects[entry.MACHINES].values(), name_of(deployment)
+    machines, name = past.journal.objects[resources.MACHINES].values(), name_of(deployment)
     return [
         each for each in machines if each["metadata"].get("labels", {}).get(DEPLOYMENT_NAME_LABEL) == name
     ]

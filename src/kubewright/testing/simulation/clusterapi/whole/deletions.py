@@ -15,10 +15,10 @@ from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE_DEPLOYMENT
 from kubewright.api.core import PDB, POD, VOLUME_ATTACHMENT
 from kubewright.testing.simulation.acts import Part
 from kubewright.testing.simulation.clusterapi.provider import FINALIZER, FOO_PLANE
-from kubewright.testing.simulation.clusterapi.whole import acts, entry
+from kubewright.testing.simulation.clusterapi.whole import acts, setup
 from kubewright.testing.simulation.clusterapi.whole.acts import (
+    cluster,
     expect,
-    made,
     name_of,
     nothing_left,
     replaced,
@@ -38,14 +38,14 @@ UNSEEN_SECONDS = 400.0
 """After so long without its API server it is said of the Nodes of a cluster that they are unknown."""
 
 
-def lives(person: Person) -> bool:
+def has_vm(person: Person) -> bool:
     """The victim has its VM."""
     return person.victim in {vm.name for vm in person.vms}
 
 
 async def choose(person: Person) -> None:
     """The first worker is the victim."""
-    person.victim = name_of(acts.workers(person)[0])
+    acts.choose_victim(person)
 
 
 async def delete(person: Person) -> None:
@@ -101,7 +101,7 @@ def annotated(annotation: str) -> Part:
     return before
 
 
-def limited(**timeouts: str) -> Part:
+def with_timeouts(**timeouts: str) -> Part:
     """All workers have these time-outs: a set writes those of its template onto its machines, in place."""
 
     async def before(person: Person) -> None:
@@ -120,7 +120,7 @@ def hold_by(annotation: str) -> Part:
     async def act(person: Person) -> None:
         await delete(person)
         await person.wait(HELD_SECONDS)
-        expect(person, lives(person), "a hook holds the VM")
+        expect(person, has_vm(person), "a hook holds the VM")
         await acts.annotate(person, person.victim, annotation, None)
 
     return act
@@ -130,14 +130,14 @@ async def delete_with_pod(person: Person) -> None:
     """The pod gets its grace."""
     await delete(person)
     await person.wait(GRACE_SECONDS - 5.0)
-    expect(person, lives(person), "the VM waits for the pod on it")
+    expect(person, has_vm(person), "the VM waits for the pod on it")
 
 
 async def delete_with_volume(person: Person) -> None:
     """The volume is detached before the VM goes."""
     await delete(person)
     await person.wait(HELD_SECONDS)
-    expect(person, lives(person), "the VM waits for its volume")
+    expect(person, has_vm(person), "the VM waits for its volume")
     await in_cluster(person, lambda client: client.delete(VOLUME_ATTACHMENT, Key("", "data")))
 
 
@@ -147,7 +147,7 @@ def delete_held(seconds: float, what: str) -> Part:
     async def act(person: Person) -> None:
         await delete(person)
         await person.wait(seconds / 2)
-        expect(person, lives(person), f"the VM waits for {what}")
+        expect(person, has_vm(person), f"the VM waits for {what}")
 
     return act
 
@@ -155,19 +155,19 @@ def delete_held(seconds: float, what: str) -> Part:
 # ---------------------------------------------------------------- what does not
 
 
-def soon(seconds: float = 15.0) -> Part:
+def expect_no_wait(seconds: float = 15.0) -> Part:
     """Nothing holds the machine."""
 
     async def act(person: Person) -> None:
         await delete(person)
         await person.wait(seconds)
         if not person.world.counts.faults and not person.world.counts.kills:
-            expect(person, not lives(person), "nothing holds the VM")
+            expect(person, not has_vm(person), "nothing holds the VM")
 
     return act
 
 
-async def delete_unborn(person: Person) -> None:
+async def delete_before_its_node(person: Person) -> None:
     """A machine that never became a Node: not even a hook before the drain holds it."""
     before = {name_of(each) for each in acts.workers(person)}
     await acts.scale(person, 3)
@@ -202,28 +202,28 @@ async def delete_one_of_two_planes(person: Person) -> None:
     await delete_with_pod(person)
 
 
-async def delete_under_an_ending_plane(person: Person) -> None:
+async def delete_while_the_plane_is_deleted(person: Person) -> None:
     """The control plane is being deleted, so nothing of a Node is waited for."""
     await person.patch(FOO_PLANE, "demo", {"metadata": {"finalizers": [FINALIZER]}, "status": _PLAIN})
     await person.patch(FOO_PLANE, "demo", {"status": _PLAIN}, "status")
     await person.remove(FOO_PLANE, "demo")
     await person.wait(2.0)
-    await soon()(person)
-    await person.until(lambda: _elsewhere(person), "another worker", seconds=acts.PATIENCE)
+    await expect_no_wait()(person)
+    await person.until(lambda: _replaced_elsewhere(person), "another worker", seconds=acts.PATIENCE)
     await person.patch(FOO_PLANE, "demo", {"metadata": {"finalizers": None}})
 
 
 _PLAIN = {"externalManagedControlPlane": False}
 
 
-async def delete_out_of_reach(person: Person) -> None:
+async def delete_without_its_cluster(person: Person) -> None:
     """The workload cluster is away: drain, volumes and Node take as long as the machine says."""
-    networks = person.world.part(entry.Networks)
+    networks = person.world.part(setup.Networks)
     networks.refuse()
     await person.wait(60.0)
     await delete(person)
     await person.wait(HELD_SECONDS / 2)
-    expect(person, lives(person), "the VM waits for the drain")
+    expect(person, has_vm(person), "the VM waits for the drain")
     await person.until(
         lambda: person.victim not in map(name_of, acts.machines(person)), "its end", seconds=acts.PATIENCE
     )
@@ -248,7 +248,7 @@ TWO = replaced(2)
 
 
 def _story(name: str, act: Part, *before: Part, end: End = TWO) -> Story:
-    begin = made(2, choose, *before)
+    begin = cluster(2, choose, *before)
     return Story(f"whole-cluster-{name}", act, end, begin, SLOW_PODS)
 
 
@@ -258,23 +258,27 @@ async def _before_elsewhere(person: Person) -> None:
     await run_pod(person)
 
 
-def _elsewhere(person: Person) -> bool:
-    """Two workers, and no machine of a control plane."""
-    return running(2, planes=0)(person) and not lives(person)
+def _replaced_elsewhere(person: Person) -> bool:
+    """Two workers run, the victim has no VM, and there is no machine of a control plane."""
+    return running(2, planes=0)(person) and not has_vm(person)
 
 
 STORIES = (
     _story("hook-before-drain", hold_by(PRE_DRAIN), annotated(PRE_DRAIN)),
     _story("hook-before-termination", hold_by(PRE_TERMINATE), annotated(PRE_TERMINATE)),
     _story("drained", delete_with_pod, run_pod),
-    _story("drain-excluded", soon(), run_pod, annotated(names.EXCLUDE_NODE_DRAINING_ANNOTATION)),
+    _story("drain-excluded", expect_no_wait(), run_pod, annotated(names.EXCLUDE_NODE_DRAINING_ANNOTATION)),
     _story(
-        "drain-in-vain", delete_held(60.0, "the drain"), run_pod, guard_pod, limited(nodeDrainTimeout="60s")
+        "drain-in-vain",
+        delete_held(60.0, "the drain"),
+        run_pod,
+        guard_pod,
+        with_timeouts(nodeDrainTimeout="60s"),
     ),
     _story("detached", delete_with_volume, attach_volume),
     _story(
         "detaching-excluded",
-        soon(),
+        expect_no_wait(),
         attach_volume,
         annotated(names.EXCLUDE_WAIT_FOR_NODE_VOLUME_DETACH_ANNOTATION),
     ),
@@ -282,28 +286,28 @@ STORIES = (
         "detached-in-vain",
         delete_held(60.0, "its volume"),
         attach_volume,
-        limited(nodeVolumeDetachTimeout="60s"),
+        with_timeouts(nodeVolumeDetachTimeout="60s"),
     ),
-    _story("deleted-unborn", delete_unborn, end=replaced(3)),
+    _story("deleted-unborn", delete_before_its_node, end=replaced(3)),
     _story("last-plane-deleted", delete_last_plane, end=without_plane),
     _story("one-plane-deleted", delete_one_of_two_planes),
     _story(
         "deleted-out-of-reach",
-        delete_out_of_reach,
-        limited(nodeDrainTimeout="60s", nodeVolumeDetachTimeout="10s", nodeDeletionTimeout="10s"),
+        delete_without_its_cluster,
+        with_timeouts(nodeDrainTimeout="60s", nodeVolumeDetachTimeout="10s", nodeDeletionTimeout="10s"),
     ),
     _story("gone-with-pods", delete_cluster, run_pod, end=nothing_left),
     Story(
         "whole-cluster-drained-elsewhere",
         delete_with_pod,
-        _elsewhere,
+        _replaced_elsewhere,
         _before_elsewhere,
         SLOW_PODS,
     ),
     Story(
         "whole-cluster-plane-ends",
-        delete_under_an_ending_plane,
-        _elsewhere,
+        delete_while_the_plane_is_deleted,
+        _replaced_elsewhere,
         _before_elsewhere,
         SLOW_PODS,
     ),

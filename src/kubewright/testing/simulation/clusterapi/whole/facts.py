@@ -4,7 +4,7 @@ Called by    the rules beside this module.
 """
 
 from kubewright.providers.sim.vm import Vm
-from kubewright.testing.simulation.clusterapi.whole import entry
+from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.invariants import Past
 from kubewright.testing.simulation.journal import ApiStep, Object, Step
 from kubewright.testing.simulation.person import NAMESPACE_NAME
@@ -50,9 +50,9 @@ def runs(machine: Object | None) -> bool:
     return machine is not None and machine.get("status", {}).get("phase") == "Running"
 
 
-def cluster_goes(past: Past) -> bool:
+def cluster_is_deleted(past: Past) -> bool:
     """Whether a Cluster is being deleted, or is gone."""
-    clusters = past.journal.objects[entry.CLUSTERS].values()
+    clusters = past.journal.objects[resources.CLUSTERS].values()
     return not clusters or any(map(deleting, clusters))
 
 

@@ -1,8 +1,8 @@
 """Stories of machines that a health check watches: which it has replaced, and which it must not.
 
-Theory.      Each row of the matrix of health is a story. What makes a machine unhealthy is done to its VM, to
-             its Node, or to its objects; the story names the victim, and its end says whether the victim was
-             replaced. What must not be replaced is watched for longer than any time-out lasts.
+Theory.      Each way to be unhealthy, and each reason to keep a machine, is a story. The story harms the VM
+             of a worker, its Node, or its objects; it names the victim, and its end says whether the victim
+             was replaced. What must not be replaced is watched for longer than any time-out lasts.
 Source       capi.md §8.
 Called by    ``stories`` and ``moves``.
 """
@@ -15,8 +15,15 @@ from kubewright.api.core import NODE
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
 from kubewright.providers.sim.vm import STOP_KUBELET, Vm
 from kubewright.testing.simulation.acts import Part
-from kubewright.testing.simulation.clusterapi.whole import acts, entry
-from kubewright.testing.simulation.clusterapi.whole.acts import made, name_of, replaced, running, workers
+from kubewright.testing.simulation.clusterapi.whole import acts, resources
+from kubewright.testing.simulation.clusterapi.whole.acts import (
+    choose_victim,
+    cluster,
+    name_of,
+    replaced,
+    running,
+    workers,
+)
 from kubewright.testing.simulation.ends import End
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.stories import Story
@@ -52,7 +59,7 @@ def check(**more: Any) -> Part:
 
 async def make_repair_template(person: Person) -> None:
     """What a request for a repair is made from."""
-    await person.make(entry.REPAIR_TEMPLATE, "fix", spec={"template": {"spec": {}}})
+    await person.make(resources.REPAIR_TEMPLATE, "fix", spec={"template": {"spec": {}}})
 
 
 def vm_of(person: Person, name: str) -> Vm:
@@ -60,29 +67,23 @@ def vm_of(person: Person, name: str) -> Vm:
     return next(vm for vm in person.vms if vm.name == name)
 
 
-def victim(person: Person, place: int = 0) -> str:
-    """The name of a worker, which the story is about."""
-    person.victim = name_of(workers(person)[place])
-    return person.victim
-
-
 # ---------------------------------------------------------------- what makes a machine unhealthy
 
 
 async def annotate(person: Person) -> None:
     """A user asks for the replacement."""
-    await acts.annotate(person, victim(person), names.REMEDIATE_MACHINE_ANNOTATION)
+    await acts.annotate(person, choose_victim(person), names.REMEDIATE_MACHINE_ANNOTATION)
 
 
 async def fail(person: Person) -> None:
     """The provider gives the machine up."""
     failure = {"failureReason": "CreateError", "failureMessage": "the disk is broken"}
-    await person.patch(KUBEWRIGHT_MACHINE, victim(person), {"status": failure}, "status")
+    await person.patch(KUBEWRIGHT_MACHINE, choose_victim(person), {"status": failure}, "status")
 
 
-async def vanish(person: Person) -> None:
+async def remove_vm_and_node(person: Person) -> None:
     """The VM is gone, and then its Node."""
-    vm = vm_of(person, victim(person))
+    vm = vm_of(person, choose_victim(person))
     person.world.cloud.vanish(vm.id)
     await person.wait(1.0)
     await acts.plane(person).informers.client.delete(NODE, Key("", vm.node_name))
@@ -90,16 +91,16 @@ async def vanish(person: Person) -> None:
 
 async def stop_kubelet(person: Person) -> None:
     """The Node falls silent: Ready is Unknown."""
-    vm = vm_of(person, victim(person))
+    vm = vm_of(person, choose_victim(person))
     person.world.cloud.order(vm.id, {STOP_KUBELET})
 
 
-async def press_disk(person: Person) -> None:
+async def report_disk_pressure(person: Person) -> None:
     """The Node reports DiskPressure."""
-    person.world.cloud.order(vm_of(person, victim(person)).id, {"disk-pressure"})
+    person.world.cloud.order(vm_of(person, choose_victim(person)).id, {"disk-pressure"})
 
 
-async def start_in_vain(person: Person) -> None:
+async def never_become_a_node(person: Person) -> None:
     """A new machine never becomes a Node."""
     before = {vm.name for vm in person.vms}
     await acts.scale(person, 3)
@@ -114,31 +115,31 @@ async def start_in_vain(person: Person) -> None:
 
 async def recover(person: Person) -> None:
     """The Node is well again before its time is over."""
-    vm = vm_of(person, victim(person))
+    vm = vm_of(person, choose_victim(person))
     person.world.cloud.order(vm.id, {"disk-pressure"})
     await person.wait(UNHEALTHY_SECONDS / 2)
     person.world.cloud.order(vm.id, set())
     await person.wait(LONG)
-    _kept(person)
+    expect_kept(person)
 
 
-async def keep_out(person: Person) -> None:
+async def skip_remediation(person: Person) -> None:
     """The machine is excluded from remediation, until a user takes that back."""
-    await acts.annotate(person, victim(person), names.SKIP_REMEDIATION_ANNOTATION)
+    await acts.annotate(person, choose_victim(person), names.SKIP_REMEDIATION_ANNOTATION)
     await person.wait(2.0)
     person.world.cloud.order(vm_of(person, person.victim).id, {"disk-pressure"})
     await person.wait(LONG)
-    _kept(person)
+    expect_kept(person)
     await acts.annotate(person, person.victim, names.SKIP_REMEDIATION_ANNOTATION, None)
 
 
-async def keep_paused(person: Person) -> None:
+async def pause_machine(person: Person) -> None:
     """The machine is paused, until a user ends that."""
-    await acts.annotate(person, victim(person), names.PAUSED_ANNOTATION)
+    await acts.annotate(person, choose_victim(person), names.PAUSED_ANNOTATION)
     await person.wait(2.0)
     person.world.cloud.order(vm_of(person, person.victim).id, {"disk-pressure"})
     await person.wait(LONG)
-    _kept(person)
+    expect_kept(person)
     await acts.annotate(person, person.victim, names.PAUSED_ANNOTATION, None)
 
 
@@ -154,31 +155,33 @@ async def too_many(person: Person) -> None:
     person.world.cloud.order(first.id, set())
 
 
-async def fall_ill_alone(person: Person) -> None:
+async def be_unhealthy_without_an_owner(person: Person) -> None:
     """A machine that a user made is unhealthy: it is marked, and no owner replaces it."""
     await acts.make_worker(person, "lone")
     await person.until(lambda: running(3)(person), "three workers", seconds=acts.PATIENCE)
     person.world.cloud.order(vm_of(person, "lone").id, {"disk-pressure"})
-    await person.until(lambda: "WaitingForRemediation" in told(person, "lone"), "a mark", seconds=LONG)
+    await person.until(
+        lambda: "WaitingForRemediation" in why_not_remediated(person, "lone"), "a mark", seconds=LONG
+    )
     await person.wait(LONG)
 
 
-async def ask_for_repair(person: Person) -> None:
+async def ask_another_controller(person: Person) -> None:
     """Another controller is asked to repair the machine, and does; nothing is replaced."""
-    await press_disk(person)
-    asked = person.world.journal.objects[entry.REPAIRS]
+    await report_disk_pressure(person)
+    asked = person.world.journal.objects[resources.REPAIRS]
     await person.until(lambda: bool(asked), "a request for a repair", seconds=LONG)
     await person.wait(LONG)
-    _kept(person)
+    expect_kept(person)
     person.world.cloud.order(vm_of(person, person.victim).id, set())
 
 
 def repaired(person: Person) -> bool:
     """The victim was kept, and the request for its repair is withdrawn."""
-    return kept(2)(person) and person.empty(entry.REPAIRS)
+    return kept(2)(person) and person.empty(resources.REPAIRS)
 
 
-async def begin_late(person: Person) -> None:
+async def add_the_plane_late(person: Person) -> None:
     """Workers wait for a control plane, for longer than they may take to start: none is replaced."""
     await acts.create_without_plane(person)
     await check()(person)
@@ -189,14 +192,14 @@ async def begin_late(person: Person) -> None:
     await acts.make_plane(person, "cp")
 
 
-def told(person: Person, name: str) -> str:
+def why_not_remediated(person: Person, name: str) -> str:
     """Why the owner of a machine has not remediated it; empty if it need not."""
     found = next(each for each in workers(person) if name_of(each) == name)
     conditions = found.get("status", {}).get("conditions", ())
     return next((str(c.get("reason", "")) for c in conditions if c["type"] == "OwnerRemediated"), "")
 
 
-def _kept(person: Person) -> None:
+def expect_kept(person: Person) -> None:
     acts.expect(person, person.victim in {vm.name for vm in person.vms}, f"{person.victim} is kept")
 
 
@@ -206,29 +209,29 @@ def kept(wanted: int) -> End:
 
 
 def _story(name: str, act: Part, end: End, count: int = 2, **spec: Any) -> Story:
-    return Story(f"whole-cluster-{name}", act, end, before=made(count, check(**spec)))
+    return Story(f"whole-cluster-{name}", act, end, before=cluster(count, check(**spec)))
 
 
 STORIES = (
     _story("remediated", annotate, replaced(2)),
     _story("failed", fail, replaced(2)),
-    _story("node-missing", vanish, replaced(2)),
+    _story("node-missing", remove_vm_and_node, replaced(2)),
     _story("node-silent", stop_kubelet, replaced(2)),
-    _story("node-ill", press_disk, replaced(2)),
-    _story("node-late", start_in_vain, replaced(3)),
+    _story("node-ill", report_disk_pressure, replaced(2)),
+    _story("node-late", never_become_a_node, replaced(3)),
     _story("node-recovers", recover, kept(2)),
-    _story("remediation-skipped", keep_out, replaced(2)),
-    _story("machine-paused", keep_paused, replaced(2)),
+    _story("remediation-skipped", skip_remediation, replaced(2)),
+    _story("machine-paused", pause_machine, replaced(2)),
     _story("too-many-unhealthy", too_many, replaced(3), count=3, maxUnhealthy=1),
     _story("out-of-range", too_many, replaced(3), count=3, unhealthyRange="[1-1]"),
-    Story("whole-cluster-plane-late", begin_late, running(2)),
+    Story("whole-cluster-plane-late", add_the_plane_late, running(2)),
     Story(
         "whole-cluster-repaired",
-        ask_for_repair,
+        ask_another_controller,
         repaired,
-        before=made(
-            2, make_repair_template, check(remediationTemplate=acts.ref(entry.REPAIR_TEMPLATE, "fix"))
+        before=cluster(
+            2, make_repair_template, check(remediationTemplate=acts.ref(resources.REPAIR_TEMPLATE, "fix"))
         ),
     ),
-    _story("unowned-unhealthy", fall_ill_alone, running(3)),
+    _story("unowned-unhealthy", be_unhealthy_without_an_owner, running(3)),
 )

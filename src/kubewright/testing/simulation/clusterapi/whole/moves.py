@@ -16,8 +16,8 @@ from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT,
 from kubewright.api.core import SECRET
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
 from kubewright.api.kinds import Kind
-from kubewright.testing.simulation.clusterapi.whole import acts, entry
-from kubewright.testing.simulation.clusterapi.whole.acts import made, running
+from kubewright.testing.simulation.clusterapi.whole import acts, setup
+from kubewright.testing.simulation.clusterapi.whole.acts import cluster, running
 from kubewright.testing.simulation.clusterapi.whole.health import check
 from kubewright.testing.simulation.journal import Object
 from kubewright.testing.simulation.person import NAMESPACE_NAME, Person
@@ -141,21 +141,21 @@ async def rotate_kubeconfig(person: Person) -> None:
 # ---------------------------------------------------------------- out of reach
 
 
-async def lose_sight(person: Person) -> None:
+async def cut_managers_off(person: Person) -> None:
     """For an hour no manager reaches the workload cluster, which is well: nothing is replaced."""
-    await _wait_apart(
-        person, person.world.part(entry.Networks).refuse, person.world.part(entry.Networks).admit
+    await _wait_an_hour(
+        person, person.world.part(setup.Networks).refuse, person.world.part(setup.Networks).admit
     )
 
 
-async def lose_power(person: Person) -> None:
+async def stop_the_plane(person: Person) -> None:
     """For an hour the control plane has no power, so that no kubelet reaches it either."""
     (cp,) = (vm for vm in person.vms if vm.name == "cp")
     cloud = person.world.cloud
-    await _wait_apart(person, lambda: cloud.kill(cp.id), lambda: cloud.restart(cp.id))
+    await _wait_an_hour(person, lambda: cloud.kill(cp.id), lambda: cloud.restart(cp.id))
 
 
-async def _wait_apart(person: Person, away: Callable[[], None], back: Callable[[], None]) -> None:
+async def _wait_an_hour(person: Person, away: Callable[[], None], back: Callable[[], None]) -> None:
     vms = {vm.id for vm in person.vms}
     away()
     await person.wait(60)
@@ -168,11 +168,11 @@ async def _wait_apart(person: Person, away: Callable[[], None], back: Callable[[
 
 
 STORIES = (
-    Story("whole-cluster-paused", pause, running(3), before=made()),
-    Story("whole-cluster-paused-and-gone", pause_and_delete, acts.nothing_left, before=made()),
-    Story("whole-cluster-moved", move, running(3), before=made()),
-    Story("whole-cluster-moved-and-gone", move_and_delete, acts.nothing_left, before=made()),
-    Story("whole-cluster-kubeconfig", rotate_kubeconfig, running(2), before=made()),
-    Story("whole-cluster-out-of-sight", lose_sight, running(3), before=made(2, check())),
-    Story("whole-cluster-without-power", lose_power, running(3), before=made(2, check())),
+    Story("whole-cluster-paused", pause, running(3), before=cluster()),
+    Story("whole-cluster-paused-and-gone", pause_and_delete, acts.nothing_left, before=cluster()),
+    Story("whole-cluster-moved", move, running(3), before=cluster()),
+    Story("whole-cluster-moved-and-gone", move_and_delete, acts.nothing_left, before=cluster()),
+    Story("whole-cluster-kubeconfig", rotate_kubeconfig, running(2), before=cluster()),
+    Story("whole-cluster-out-of-sight", cut_managers_off, running(3), before=cluster(2, check())),
+    Story("whole-cluster-without-power", stop_the_plane, running(3), before=cluster(2, check())),
 )

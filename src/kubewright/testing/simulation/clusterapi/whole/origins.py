@@ -25,8 +25,8 @@ from kubewright.pki.clusters import new_cluster_authority, public_key_hashes
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.providers.sim.boot.planes import PlaneRequest
 from kubewright.testing.simulation.clusterapi.provider import FOO_PLANE
-from kubewright.testing.simulation.clusterapi.whole import acts, entry
-from kubewright.testing.simulation.clusterapi.whole.acts import OLD, PLANE_LABELS, VM, made, ref, running
+from kubewright.testing.simulation.clusterapi.whole import acts, resources
+from kubewright.testing.simulation.clusterapi.whole.acts import OLD, PLANE_LABELS, VM, cluster, ref, running
 from kubewright.testing.simulation.person import NAMESPACE_NAME, Person
 from kubewright.testing.simulation.stories import Story
 
@@ -128,9 +128,9 @@ async def bring_control_plane(person: Person) -> None:
 
 async def make_kubeconfig(person: Person, pair: KeyPair) -> None:
     """The kubeconfig of the cluster, as its control plane provider brings it."""
-    cluster = person.world.journal.objects[entry.CLUSTERS][f"{NAMESPACE_NAME}/demo"]
+    owned_by = person.world.journal.objects[resources.CLUSTERS][f"{NAMESPACE_NAME}/demo"]
     owner = OwnerReference(
-        api_version=API_VERSION, kind="Cluster", name="demo", uid=cluster["metadata"]["uid"]
+        api_version=API_VERSION, kind="Cluster", name="demo", uid=owned_by["metadata"]["uid"]
     )
     authority = read_authority(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key}))
     body = secret("demo", owner, ApiEndpoint(host=HOST, port=PORT), authority, clock_of(person).now())
@@ -190,5 +190,5 @@ STORIES = (
     Story("whole-cluster-own-data", bring_data, without_plaintext),
     Story("whole-cluster-managed-elsewhere", bring_control_plane, running(2, planes=0)),
     Story("whole-cluster-managed-elsewhere-gone", remove, acts.nothing_left, before=managed_elsewhere),
-    Story("whole-cluster-beside-a-pool", grow_both, both, before=made(2, make_pool)),
+    Story("whole-cluster-beside-a-pool", grow_both, both, before=cluster(2, make_pool)),
 )

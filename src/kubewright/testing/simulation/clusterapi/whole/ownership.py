@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER
-from kubewright.testing.simulation.clusterapi.whole import entry
+from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.clusterapi.whole.facts import (
     both,
     controllers_of,
@@ -25,14 +25,19 @@ from kubewright.testing.simulation.person import NAMESPACE_NAME
 
 CLUSTER_KIND = CLUSTER.resource.kind
 CONTROLLED: Mapping[str, str] = {
-    entry.CONFIGS: "Machine",
-    entry.INFRA_MACHINES: "Machine",
-    entry.INFRA_CLUSTERS: CLUSTER_KIND,
-    entry.SETS: "MachineDeployment",
-    entry.MACHINES: "MachineSet",
+    resources.CONFIGS: "Machine",
+    resources.INFRA_MACHINES: "Machine",
+    resources.INFRA_CLUSTERS: CLUSTER_KIND,
+    resources.SETS: "MachineDeployment",
+    resources.MACHINES: "MachineSet",
 }
 """By what objects of a kind are controlled, if anything controls them."""
-OWNED_BY_CLUSTER = (entry.DEPLOYMENTS, entry.CHECKS, entry.CONFIG_TEMPLATES, entry.INFRA_TEMPLATES)
+OWNED_BY_CLUSTER = (
+    resources.DEPLOYMENTS,
+    resources.CHECKS,
+    resources.CONFIG_TEMPLATES,
+    resources.INFRA_TEMPLATES,
+)
 """What the Cluster owns and does not control."""
 SECRETS = f"/api/v1/namespaces/{NAMESPACE_NAME}/secrets"
 
@@ -83,10 +88,10 @@ class Ownership:
         """When a machine is Running, all that it needs has the owners that it should have."""
         if isinstance(step, Written) and step.method == "POST" and step.path == SECRETS:
             self._made.add(f"{NAMESPACE_NAME}/{json.loads(step.body)['metadata']['name']}")
-        old, new = both(step, entry.MACHINES)
+        old, new = both(step, resources.MACHINES)
         if new is None or runs(old) or not runs(new):
             return ""
-        made = past.journal.objects[entry.SECRETS].items()
+        made = past.journal.objects[resources.SECRETS].items()
         lonely = [name for name, found in made if name in self._made and not owners_of(found)]
         wrong = [f"Secret {name} has no owner" for name in lonely]
         wrong += [*_wrong_around(new, past), *_wrong_with(new, past)]
@@ -96,12 +101,12 @@ class Ownership:
 def _wrong_with(machine: Object, past: Past) -> Iterator[str]:
     """What is wrong with the machine and its own objects."""
     spec, name = machine["spec"], name_of(machine)
-    infra = find(past, entry.INFRA_MACHINES, str(spec["infrastructureRef"]["name"]))
+    infra = find(past, resources.INFRA_MACHINES, str(spec["infrastructureRef"]["name"]))
     yield from _not_controlled(infra, machine, f"KubewrightMachine of {name}")
     if "configRef" in spec["bootstrap"]:
-        config = find(past, entry.CONFIGS, str(spec["bootstrap"]["configRef"]["name"]))
+        config = find(past, resources.CONFIGS, str(spec["bootstrap"]["configRef"]["name"]))
         yield from _not_controlled(config, machine, f"KubeadmConfig of {name}")
-        data = find(past, entry.SECRETS, str(spec["bootstrap"]["dataSecretName"]))
+        data = find(past, resources.SECRETS, str(spec["bootstrap"]["dataSecretName"]))
         if config is not None:
             yield from _not_controlled(data, config, f"data Secret of {name}")
     if not controllers_of(machine) and not _is_owned(machine, past):
@@ -112,9 +117,9 @@ def _wrong_with(machine: Object, past: Past) -> Iterator[str]:
 
 def _wrong_around(machine: Object, past: Past) -> Iterator[str]:
     """What is wrong with the objects that all machines of the cluster share."""
-    cluster = find(past, entry.CLUSTERS, str(machine["spec"]["clusterName"]))
+    cluster = find(past, resources.CLUSTERS, str(machine["spec"]["clusterName"]))
     if cluster is not None:
-        infra = find(past, entry.INFRA_CLUSTERS, str(cluster["spec"]["infrastructureRef"]["name"]))
+        infra = find(past, resources.INFRA_CLUSTERS, str(cluster["spec"]["infrastructureRef"]["name"]))
         yield from _not_controlled(infra, cluster, "KubewrightCluster")
     if controllers_of(machine):
         for resource in OWNED_BY_CLUSTER:
@@ -130,7 +135,7 @@ def _not_controlled(found: Object | None, by: Object, what: str) -> Iterator[str
 
 def _is_owned(found: Object, past: Past) -> bool:
     """Whether the Cluster is an owner that does not control."""
-    uids = {uid_of(each) for each in past.journal.objects[entry.CLUSTERS].values()}
+    uids = {uid_of(each) for each in past.journal.objects[resources.CLUSTERS].values()}
     return any(
         each["kind"] == CLUSTER_KIND and each["uid"] in uids and not each.get("controller")
         for each in owners_of(found)

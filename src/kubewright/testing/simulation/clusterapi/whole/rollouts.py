@@ -7,7 +7,7 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import MACHINE_DEPLOYMENT
 from kubewright.testing.simulation.acts import Part
 from kubewright.testing.simulation.clusterapi.whole import acts
-from kubewright.testing.simulation.clusterapi.whole.acts import NEW, OLD, made, name_of, running, workers
+from kubewright.testing.simulation.clusterapi.whole.acts import NEW, OLD, cluster, name_of, running, workers
 from kubewright.testing.simulation.ends import End
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.stories import Story
@@ -74,21 +74,21 @@ async def mark_one(person: Person) -> None:
 
 
 def _rolled(name: str, surge: int | str, unavailable: int | str, act: Part = scale_and_roll) -> Story:
-    return Story(name, act, running(4, NEW), before=made(3, strategy=bounds(surge, unavailable)))
+    return Story(name, act, running(4, NEW), before=cluster(3, strategy=bounds(surge, unavailable)))
 
 
 STORIES = (
-    Story("whole-cluster-scaled", scale, running(1), before=made()),
-    Story("whole-cluster-marked", mark_one, acts.replaced(1), before=made()),
-    Story("whole-cluster-rolled", acts.roll, running(2, NEW), before=made()),
+    Story("whole-cluster-scaled", scale, running(1), before=cluster()),
+    Story("whole-cluster-marked", mark_one, acts.replaced(1), before=cluster()),
+    Story("whole-cluster-rolled", acts.roll, running(2, NEW), before=cluster()),
     _rolled("whole-cluster-surge-1", 1, 0),
     _rolled("whole-cluster-surge-0", 0, 1),
     _rolled("whole-cluster-surge-half", "50%", "50%", roll_and_scale),
-    Story("whole-cluster-rolled-back", roll_back, running(2), before=made()),
+    Story("whole-cluster-rolled-back", roll_back, running(2), before=cluster()),
     Story(
         "whole-cluster-on-delete",
         delete_one_of_old,
         versions(OLD, NEW),
-        before=made(2, strategy={"type": "OnDelete"}),
+        before=cluster(2, strategy={"type": "OnDelete"}),
     ),
 )

@@ -3,19 +3,19 @@
 Theory.      The stories have one Cluster and a handful of objects, so a rule may look at all of them. What
              a rule must remember of the past is in the object that has it, of which each run has its own.
              What a user writes is no violation: the rules about writes get those of managers only.
-Map          ownership.py  who owns what
-             bounds.py     how many workers there are
-             endings.py    in which order a machine ends
-             secrecy.py    what is secret, and who gets a token
+Map          ownership.py       who owns what
+             bounds.py          how many workers there are
+             deletion_order.py  in which order a machine is deleted
+             secrecy.py         what is secret, and who gets a token
 Called by    tests, as ``invariants`` of ``run.simulate``.
 """
 
 import re
 
 from kubewright.providers.sim.vm import Vm
-from kubewright.testing.simulation.clusterapi.whole import entry
+from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.clusterapi.whole.bounds import Bounds
-from kubewright.testing.simulation.clusterapi.whole.endings import Endings
+from kubewright.testing.simulation.clusterapi.whole.deletion_order import DeletionOrder
 from kubewright.testing.simulation.clusterapi.whole.facts import both, vms_of_clusters
 from kubewright.testing.simulation.clusterapi.whole.ownership import Ownership
 from kubewright.testing.simulation.clusterapi.whole.secrecy import Secrecy
@@ -35,7 +35,7 @@ _OBJECT = re.compile(r"/apis/(?P<group>[^/]+)/[^/]+/namespaces/[^/]+/(?P<plural>
 
 def rules() -> tuple[Invariant, ...]:
     """The rules of one run."""
-    return (*WholeRules().all, *Ownership().all, *Bounds().all, *Endings().all, *Secrecy().all)
+    return (*WholeRules().all, *Ownership().all, *Bounds().all, *DeletionOrder().all, *Secrecy().all)
 
 
 class WholeRules:
@@ -67,14 +67,14 @@ class WholeRules:
 
     def no_vm_is_forgotten(self, step: Step, past: Past) -> str:
         """A KubewrightMachine goes after its VM; one that comes later all the same is deleted soon."""
-        old, new = both(step, entry.INFRA_MACHINES)
+        old, new = both(step, resources.INFRA_MACHINES)
         vms = vms_of_clusters(past)
         if old is not None and new is None:
             name, uid = str(old["metadata"]["name"]), str(old["metadata"]["uid"])
             moved = uid in past.deleted_by_users
             if not moved and any(_owner(vm) == uid and vm.gone_at is None for vm in vms):
                 return f"KubewrightMachine {name} goes, and its VM lives"
-        machines = past.journal.objects[entry.INFRA_MACHINES].values()
+        machines = past.journal.objects[resources.INFRA_MACHINES].values()
         there = {str(each["metadata"]["uid"]) for each in machines}
         recorded = {str(each["spec"].get("providerID", "")) for each in machines}
         for vm in vms:
@@ -95,7 +95,7 @@ class WholeRules:
 
     def no_certificate_is_replaced(self, step: Step, _past: Past) -> str:
         """The authorities and keys of a cluster are what they were when they were made."""
-        old, new = both(step, entry.SECRETS)
+        old, new = both(step, resources.SECRETS)
         if new is None or not str(new["metadata"]["name"]).endswith(CERTIFICATES):
             return ""
         name, data = str(new["metadata"]["name"]), new.get("data")
@@ -105,7 +105,7 @@ class WholeRules:
 
     def nothing_of_a_paused_cluster_is_written(self, step: Step, past: Past) -> str:
         """While a Cluster is paused, no controller writes it or its objects, nor its workload cluster."""
-        old, new = both(step, entry.CLUSTERS)
+        old, new = both(step, resources.CLUSTERS)
         if new is not None:
             paused = bool(new["spec"].get("paused"))
             self._paused = (self._paused if old and self._paused else past.now()) if paused else None
@@ -121,7 +121,8 @@ def _of_a_cluster(step: Written) -> bool:
     if step.cluster != CONTROL:
         return True
     found = _OBJECT.match(f"{step.path}/")
-    return found is not None and f"{found['plural']}.{found['group']}" in (*entry.OBJECTS, *entry.BESIDE)
+    of_clusters = (*resources.OBJECTS, *resources.GARBAGE_COLLECTED)
+    return found is not None and f"{found['plural']}.{found['group']}" in of_clusters
 
 
 def _owner(vm: Vm) -> str:

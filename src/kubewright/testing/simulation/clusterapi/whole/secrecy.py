@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from kubewright.testing.simulation.clusterapi.whole import entry
+from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.clusterapi.whole.facts import both, controllers_of, name_of, uid_of
 from kubewright.testing.simulation.invariants import Invariant, Past
 from kubewright.testing.simulation.journal import (
@@ -57,7 +57,7 @@ class Secrecy:
             self._secrets.update(_sensitive(step.new.bootstrap.data))
         if not isinstance(step, ApiStep) or step.new is None:
             return ""
-        if step.resource == entry.SECRETS:
+        if step.resource == resources.SECRETS:
             for each in _values(step.new):
                 self._secrets.update(_sensitive(each))
             return ""
@@ -67,7 +67,7 @@ class Secrecy:
 
     def a_token_is_needed(self, step: Step, past: Past) -> str:
         """A token is made or kept for one machine, which joins by it and has not joined yet."""
-        _, machine = both(step, entry.MACHINES)
+        _, machine = both(step, resources.MACHINES)
         if machine is not None and "nodeRef" in machine.get("status", {}):
             self._joined.setdefault(uid_of(machine), past.now())
         if not isinstance(step, Written) or step.cluster != WORKLOAD or not step.path.startswith(TOKENS):
@@ -76,7 +76,9 @@ class Secrecy:
             return ""
         found = _TOKEN_ID.search(step.path.encode()) or _TOKEN_ID.search(step.body)
         token = found[1].decode() if found is not None else ""
-        configs = [each for each in past.journal.objects[entry.CONFIGS].values() if _token_id(each) == token]
+        configs = [
+            each for each in past.journal.objects[resources.CONFIGS].values() if _token_id(each) == token
+        ]
         if len(configs) != 1:
             return f"a token is kept for {len(configs)} KubeadmConfigs"
         wanted = [str(each["uid"]) for each in controllers_of(configs[0])]

@@ -8,13 +8,13 @@ from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.testing.simulation.clusterapi.whole import (
     acts,
     deletions,
-    entry,
     health,
     moves,
     origins,
     rollouts,
+    setup,
 )
-from kubewright.testing.simulation.clusterapi.whole.acts import made, nothing_left, running
+from kubewright.testing.simulation.clusterapi.whole.acts import cluster, nothing_left, running
 from kubewright.testing.simulation.clusterapi.whole.rules import rules
 from kubewright.testing.simulation.invariants import INVARIANTS
 from kubewright.testing.simulation.invariants.vms import no_vm_without_a_machine
@@ -29,7 +29,7 @@ async def remove(person: Person) -> None:
 
 
 async def remove_at_once(person: Person) -> None:
-    """While its machines are being made."""
+    """While its machines are being cluster."""
     await acts.create(person)
     await person.wait(2)
     await remove(person)
@@ -44,7 +44,7 @@ async def create_two_planes(person: Person) -> None:
 STORIES = (
     Story("whole-cluster-up", acts.create, running(2)),
     Story("whole-cluster-two-planes", create_two_planes, running(2, planes=2)),
-    Story("whole-cluster-gone", remove, nothing_left, before=made()),
+    Story("whole-cluster-gone", remove, nothing_left, before=cluster()),
     Story("whole-cluster-gone-at-once", remove_at_once, nothing_left),
     *origins.STORIES,
     *rollouts.STORIES,
@@ -52,7 +52,7 @@ STORIES = (
     *health.STORIES,
     *deletions.STORIES,
 )
-BESIDE = "whole-cluster-beside-a-pool"
+WITH_POOL = "whole-cluster-beside-a-pool"
 """In this story the rules of machines hold too, but for a VM that a user makes and no machine wants."""
 BY_NAME = {story.name: story for story in STORIES}
 
@@ -60,5 +60,5 @@ BY_NAME = {story.name: story for story in STORIES}
 def run(story: Story, plot: Plot, *, quiet: float = 0.0) -> Outcome:
     """Run a story under its rules; after its end no manager may write for ``quiet`` seconds."""
     others = [rule for rule in INVARIANTS if rule is not no_vm_without_a_machine]
-    invariants = (*others, *rules()) if story.name == BESIDE else rules()
-    return simulate(story, plot, quiet=quiet, prepare=entry.enter, invariants=invariants, plans=True)
+    invariants = (*others, *rules()) if story.name == WITH_POOL else rules()
+    return simulate(story, plot, quiet=quiet, prepare=setup.install, invariants=invariants, plans=True)

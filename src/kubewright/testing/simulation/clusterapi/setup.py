@@ -1,4 +1,4 @@
-"""How clusters and their provider enter a simulation.
+"""Adds the controller of Clusters and a tiny provider to a simulated world.
 
 Called by    tests, as ``prepare`` of ``run.simulate``.
 """
@@ -11,19 +11,20 @@ from kubewright.clusters import world as clusters
 from kubewright.machines.world import Half
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
-from kubewright.testing.simulation.clusterapi.provider import DEPLOYMENT, SAYS, definitions, wire
+from kubewright.testing.simulation.clusterapi.provider import DEPLOYMENT, WHEN_READY, definitions, wire
 from kubewright.testing.simulation.world import World
 
-SHOWN = (str(CLUSTER.resource), *(str(kind.resource) for kind in (DEPLOYMENT, *SAYS)))
+RESOURCES = (str(CLUSTER.resource), *(str(kind.resource) for kind in (DEPLOYMENT, *WHEN_READY)))
 """The resources that the journal holds for the rules."""
 
-MADE = [
+CONTROLLERS = [
     ControllerInfo(kind.resource.kind.lower(), kind.resource.kind, Half.SETS, "is a provider")
-    for kind in (*SAYS, DEPLOYMENT)
+    for kind in (*WHEN_READY, DEPLOYMENT)
 ]
+"""What the provider is to a manager: a world with a controller for each of its kinds."""
 
 
-def enter(world: World) -> None:
+def install(world: World) -> None:
     """Let managers run the controller of Clusters and the provider, under the Lease of sets."""
     core = clusters.world()
     (cluster,) = (each for each in core.controllers if each.name == "cluster")
@@ -33,8 +34,8 @@ def enter(world: World) -> None:
 
     world.managers.extra_worlds += [
         replace(core, controllers=[replace(cluster, lease=Half.SETS)]),
-        ApiWorld("foo", MADE, wired, definitions=definitions),
+        ApiWorld("foo", CONTROLLERS, wired, definitions=definitions),
     ]
-    for each in SHOWN:
+    for each in RESOURCES:
         world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}

@@ -15,7 +15,7 @@ RESTART_SECONDS = 0.7
 """From the kill of a manager or server to the start of the next one."""
 
 
-class Cluster:
+class SimServer:
     """``host`` is the server as the network sees it; ``version`` that of its last write."""
 
     def __init__(self, loop: SimLoop, journal: Journal, name: str, clock: Callable[[str], SimClock]) -> None:
@@ -33,7 +33,7 @@ class Cluster:
         return self._disk.version
 
     async def start(self) -> None:
-        """A server on the objects that are there."""
+        """Start a server on the objects that are there."""
         self._lives += 1
         process = Process(self._loop, f"{self.name} server")
         server = ApiServer(self._clock(f"{process.name} {self._lives}"), log=self._disk)

@@ -1,4 +1,4 @@
-"""How whole clusters enter a simulation: core, kubeadm bootstrap and infrastructure, over one cloud.
+"""Adds whole clusters to a simulated world: core, kubeadm bootstrap and infrastructure, over one cloud.
 
 Theory.      The controllers are the product's own, of all three worlds. VMs boot from their bootstrap data;
              what runs ``kubeadm init`` becomes a control plane without sockets (``compose.planes``). A
@@ -16,17 +16,6 @@ from datetime import timedelta
 from functools import partial
 from itertools import count
 
-from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
-from kubewright.api.cluster.v1beta1 import (
-    CLUSTER,
-    MACHINE,
-    MACHINE_DEPLOYMENT,
-    MACHINE_HEALTH_CHECK,
-    MACHINE_SET,
-)
-from kubewright.api.core import SECRET
-from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
-from kubewright.api.kinds import dynamic
 from kubewright.base.clock import Clock
 from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.bootstrap import world as bootstrap
@@ -47,45 +36,15 @@ from kubewright.pki.keys import Algorithm
 from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.simulation.clusterapi import provider
+from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.journal import CONTROL, EVENTS, WORKLOAD, Written
 from kubewright.testing.simulation.loop import Process
 from kubewright.testing.simulation.network import READS, Host, Line
 from kubewright.testing.simulation.tally import MANAGER
 from kubewright.testing.simulation.world import World
-from kubewright.wire.gvk import Resource
 from kubewright.wire.http import Request, Response
 
 DRIVER = "sim"
-CLUSTERS, MACHINES, SETS, DEPLOYMENTS, CONFIGS, INFRA_CLUSTERS, INFRA_MACHINES, SECRETS = (
-    str(kind.resource)
-    for kind in (
-        CLUSTER,
-        MACHINE,
-        MACHINE_SET,
-        MACHINE_DEPLOYMENT,
-        KUBEADM_CONFIG,
-        KUBEWRIGHT_CLUSTER,
-        KUBEWRIGHT_MACHINE,
-        SECRET,
-    )
-)
-OBJECTS = (CLUSTERS, MACHINES, SETS, DEPLOYMENTS, CONFIGS, INFRA_CLUSTERS, INFRA_MACHINES)
-"""The objects of a cluster, for rules and ends."""
-CHECKS = str(MACHINE_HEALTH_CHECK.resource)
-CONFIG_TEMPLATES, INFRA_TEMPLATES = (
-    str(kind.resource) for kind in (KUBEADM_CONFIG_TEMPLATE, KUBEWRIGHT_MACHINE_TEMPLATE)
-)
-BESIDE = (CHECKS, CONFIG_TEMPLATES, INFRA_TEMPLATES, SECRETS)
-"""What goes with a cluster by its owners alone."""
-
-REPAIR, REPAIR_TEMPLATE = (
-    dynamic(Resource("repair.example.com", "v1beta1", f"{kind.lower()}s", kind))
-    for kind in ("FooRepair", "FooRepairTemplate")
-)
-FOREIGN = (provider.FOO_PLANE, REPAIR, REPAIR_TEMPLATE)
-"""Kinds of providers whose part a story plays."""
-REPAIRS = str(REPAIR.resource)
-
 SETTINGS = BootstrapSettings(algorithm=Algorithm.EC)
 VM_SETTINGS = InfraSettings(
     orphans=OrphanSettings(
@@ -93,13 +52,13 @@ VM_SETTINGS = InfraSettings(
     )
 )
 """So that a VM that no machine wants is gone within the minute that ``rules`` allow for it."""
-REQUESTS = 100
-"""That a VM of a cluster may cost: its Machine, its provider objects, and its share of the Cluster."""
-START = 200
-"""That a manager may make when it begins: a list and a watch of each kind, and what it does again."""
+REQUESTS_PER_VM = 100
+"""What a VM of a cluster may cost: its Machine, its provider objects, and its share of the Cluster."""
+REQUESTS_AT_START = 200
+"""What a manager may send when it begins: a list and a watch of each kind, and what it does again."""
 
 
-def enter(world: World) -> None:
+def install(world: World) -> None:
     """Let managers run all three worlds, and VMs boot from their data."""
     planes = Planes(world.clock("planes"))
     world.driver = world.driver.hosting(planes)
@@ -108,26 +67,27 @@ def enter(world: World) -> None:
     world.add(networks)
     made = (
         clusters.world(),
-        bootstrap.world(_no_clusters),
-        infra.world({}, DRIVER, _unheard, VM_SETTINGS),
+        bootstrap.world(_never_called),
+        infra.world({}, DRIVER, _ignore, VM_SETTINGS),
     )
     world.managers.extra_worlds += [replace(each, controllers=()) for each in made]
-    foreign = partial(provider.definitions, FOREIGN)
-    world.managers.extra_worlds.append(ApiWorld("foo", (), _nothing, definitions=foreign))
+    foreign = partial(provider.definitions, resources.FOREIGN)
+    world.managers.extra_worlds.append(ApiWorld("foo", (), _no_controllers, definitions=foreign))
     world.managers.own_worlds = partial(_worlds, networks)
-    for each in (*OBJECTS, *BESIDE, REPAIRS, EVENTS):
+    for each in (*resources.OBJECTS, *resources.GARBAGE_COLLECTED, resources.REPAIRS, EVENTS):
         world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}
-    world.control.host.on_answered.append(partial(_tell, world, CONTROL))
+    world.control.host.on_answered.append(partial(_record_write, world, CONTROL))
     vms: set[str] = set()
     world.journal.listen(lambda _step: vms.update(world.journal.vms))
-    world.beside = lambda: (
-        START * (1 + sum(world.counts.faults.values()) + world.counts.kills) + REQUESTS * len(vms)
+    world.other_requests = lambda: (
+        REQUESTS_AT_START * (1 + sum(world.counts.faults.values()) + world.counts.kills)
+        + REQUESTS_PER_VM * len(vms)
     )
 
 
 class Networks:
-    """Between managers and workload clusters."""
+    """The networks between managers and workload clusters."""
 
     def __init__(self, world: World, planes: Planes, servers: Process) -> None:
         self._world = world
@@ -144,7 +104,7 @@ class Networks:
             host.refuse()
 
     def admit(self) -> None:
-        """End that."""
+        """Managers reach workload clusters again."""
         self._away = False
         for host in self._hosts:
             host.admit()
@@ -160,7 +120,7 @@ class Networks:
                 raise Disconnected(str(error)) from None
 
         host = Host(WORKLOAD, self._world.clock(f"workload network {next(self._numbers)}"))
-        host.on_answered += [self._world.tally.answered, partial(_tell, self._world, WORKLOAD)]
+        host.on_answered += [self._world.tally.answered, partial(_record_write, self._world, WORKLOAD)]
         host.up(self._servers, handle)
         self._hosts.append(host)
         if self._away:
@@ -168,8 +128,8 @@ class Networks:
         return Line(host, client)
 
 
-def _tell(world: World, cluster: str, client: str, request: Request, response: Response) -> None:
-    """Let rules know of a write that a manager has made."""
+def _record_write(world: World, cluster: str, client: str, request: Request, response: Response) -> None:
+    """Put a write that a manager has made into the journal, for the rules."""
     if request.method not in READS and client.startswith(MANAGER) and response.status < 400:
         write = Written(client, cluster, request.method, request.path, request.body)
         world.journal.written(write)
@@ -183,7 +143,7 @@ def _nowhere(client: Process) -> Connect:
 def _worlds(networks: Networks, process: Process, driver: Driver) -> Sequence[ApiWorld]:
     connect: Connect = partial(networks.reach, process)
     core, boot = clusters.world(connect), bootstrap.world(partial(_workload_clusters, connect), SETTINGS)
-    vms = infra.world({DRIVER: driver}, DRIVER, _unheard, VM_SETTINGS)
+    vms = infra.world({DRIVER: driver}, DRIVER, _ignore, VM_SETTINGS)
     return [_under(core, Half.SETS), _under(boot, Half.SETS), _under(vms, Half.MACHINES)]
 
 
@@ -196,15 +156,15 @@ def _workload_clusters(connect: Connect, environment: Environment) -> WorkloadCl
     return WorkloadClusters(environment.control, environment.entitled, connect=connect, nodes=False)
 
 
-def _nothing(_environment: Environment, _chosen: Sequence[str]) -> Runnables:
-    """A provider whose part a story plays."""
+def _no_controllers(_environment: Environment, _chosen: Sequence[str]) -> Runnables:
+    """Of a provider for which a story acts itself."""
     return Runnables(())
 
 
-def _no_clusters(environment: Environment) -> WorkloadClusters:
-    """For the list of definitions: it is never called."""
+def _never_called(environment: Environment) -> WorkloadClusters:
+    """To list definitions nothing is called."""
     return WorkloadClusters(environment.control, environment.entitled)
 
 
-def _unheard(_ended: object) -> None:
+def _ignore(_ended: object) -> None:
     """Calls are counted by the injector."""
