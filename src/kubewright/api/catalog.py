@@ -25,6 +25,15 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_HEALTH_CHECK,
     MACHINE_SET,
 )
+from kubewright.api.controlplane import crds as controlplane_crds
+from kubewright.api.controlplane import validate as controlplane_rules
+from kubewright.api.controlplane.v1alpha4 import (
+    NESTED_API_SERVER,
+    NESTED_CONTROL_PLANE,
+    NESTED_CONTROL_PLANE_TEMPLATE,
+    NESTED_CONTROLLER_MANAGER,
+    NESTED_ETCD,
+)
 from kubewright.api.crd import Definition, crd
 from kubewright.api.faults import FieldError
 from kubewright.api.infra import crds as infra_crds
@@ -42,6 +51,7 @@ DEFINITIONS: Mapping[str, tuple[Definition, ...]] = {
     "clusters": cluster_crds.DEFINITIONS,
     "bootstrap": bootstrap_crds.DEFINITIONS,
     "infrastructure": infra_crds.DEFINITIONS,
+    "controlplanes": controlplane_crds.DEFINITIONS,
     "clusterctl": for_clusterctl.DEFINITIONS,
 }
 """By the name of the API, as ``kubewright crds`` takes it, in the order in which to install them."""
@@ -113,6 +123,12 @@ RULES: tuple[Rules[Any], ...] = (
     Rules(
         KUBEWRIGHT_MACHINE_TEMPLATE,
         check=_checks(infra_rules.validate_machine_template, infra_rules.validate_template_change),
+    ),
+    Rules(NESTED_CONTROL_PLANE, check=_check(controlplane_rules.validate_control_plane)),
+    Rules(NESTED_CONTROL_PLANE_TEMPLATE, check=_check(controlplane_rules.validate_template)),
+    *(
+        Rules(each, check=_check(lambda component: controlplane_rules.validate_component(component.spec)))
+        for each in (NESTED_ETCD, NESTED_API_SERVER, NESTED_CONTROLLER_MANAGER)
     ),
 )
 """The admission of each kind that has one."""

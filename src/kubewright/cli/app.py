@@ -162,7 +162,7 @@ def crds(
     apis: Annotated[
         list[str] | None,
         typer.Argument(
-            help="machines, clusters, bootstrap, infrastructure, clusterctl; all by default.",
+            help="machines, clusters, bootstrap, infrastructure, controlplanes, clusterctl; all by default.",
             metavar="[API]...",
         ),
     ] = None,

@@ -20,6 +20,7 @@ from typing import Any, Self
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.catalog import RULES
 from kubewright.api.cluster import rbac as cluster_rbac
+from kubewright.api.controlplane import rbac as controlplane_rbac
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
 from kubewright.api.infra import rbac as infra_rbac
 from kubewright.api.kinds import Kind
@@ -213,7 +214,7 @@ class Embedded:
         """Create the CRDs, their ClusterRoles and the first classes. Objects that exist stay as they are."""
         for crd in assembly.definitions():
             await self._ensure(CRD, crd)
-        for api in (machine_rbac, cluster_rbac, bootstrap_rbac, infra_rbac):
+        for api in (machine_rbac, cluster_rbac, bootstrap_rbac, infra_rbac, controlplane_rbac):
             for role in api.roles_of_users():
                 await self._ensure(CLUSTER_ROLE, role)
         for body in manifests.objects():

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.catalog import RULES
-from kubewright.api.cluster.crds import crds
+from kubewright.api.catalog import RULES, crds
 from kubewright.api.machine import crds as machines
 from kubewright.apiserver.server import ApiServer
 from kubewright.kube.inprocess import InProcess
@@ -26,12 +25,12 @@ SPEC = {
 
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
-    """A server with the kinds of Cluster API."""
+    """A server with the kinds of Cluster API and of control planes."""
     clock = LoopClock()
     server = ApiServer(clock, admission=RULES)
     await server.start()
     found = Api(InProcess(server.handle), clock, "embedded")
-    for crd in crds():
+    for crd in crds("clusters", "controlplanes"):
         (await found.post(CRDS, crd)).ok()
     yield found
     await server.close()
@@ -72,6 +71,50 @@ async def test_a_bad_object_is_refused_with_its_causes(api: Api) -> None:
     )
     ((reason, path, _),) = answer.causes
     assert (reason, path) == ("FieldValueForbidden", "spec.topology")
+
+
+@pytest.mark.parametrize(
+    ("plural", "kind", "spec", "path"),
+    [
+        pytest.param("nestedetcds", "NestedEtcd", {"channel": "../etc"}, "spec.channel", id="etcd"),
+        pytest.param(
+            "nestedapiservers",
+            "NestedAPIServer",
+            {"withoutArgs": ["--v"]},
+            "spec.withoutArgs[0]",
+            id="an API server",
+        ),
+        pytest.param(
+            "nestedcontrollermanagers",
+            "NestedControllerManager",
+            {"extraArgs": {"--v": "2"}},
+            "spec.extraArgs[--v]",
+            id="a controller manager",
+        ),
+        pytest.param(
+            "nestedcontrolplanes",
+            "NestedControlPlane",
+            {"etcd": {"kind": "Other", "name": "e"}},
+            "spec.etcd.kind",
+            id="a control plane",
+        ),
+        pytest.param(
+            "nestedcontrolplanetemplates",
+            "NestedControlPlaneTemplate",
+            {"template": {"spec": {"version": "../1"}}},
+            "spec.template.spec.version",
+            id="a template",
+        ),
+    ],
+)
+async def test_a_bad_part_of_a_control_plane_is_refused(
+    api: Api, plural: str, kind: str, spec: dict[str, Any], path: str
+) -> None:
+    body = {**made(kind, spec), "apiVersion": "controlplane.cluster.x-k8s.io/v1alpha4"}
+    where = f"/apis/{body['apiVersion']}/namespaces/default/{plural}"
+    answer = await api.post(where, body)
+    assert (answer.code, [named for _, named, _ in answer.causes]) == (422, [path])
+    assert (await api.post(where, {**body, "spec": {"template": {"spec": {}}}})).code == 201
 
 
 async def test_a_change_is_checked_against_what_was(api: Api) -> None:

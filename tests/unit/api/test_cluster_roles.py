@@ -4,11 +4,13 @@ import pytest
 
 from kubewright.api.bootstrap import rbac as bootstrap
 from kubewright.api.cluster import rbac as core
+from kubewright.api.controlplane import rbac as controlplane
 from kubewright.api.infra import rbac as infrastructure
 from kubewright.testing.permissions import Permission, granted
 
 CORE, BOOTSTRAP = granted(core.manifest()), granted(bootstrap.manifest())
 INFRASTRUCTURE = granted(infrastructure.manifest())
+NESTED = granted(controlplane.manifest())
 INFRA, BOOT = "infrastructure.cluster.x-k8s.io", "bootstrap.cluster.x-k8s.io"
 PLANE, GROUP = "controlplane.cluster.x-k8s.io", "cluster.x-k8s.io"
 GRANTS = [
@@ -44,6 +46,13 @@ GRANTS = [
     ("nor the status of one", INFRASTRUCTURE, GROUP, "clusters/status", "patch", False),
     ("nor a Machine", INFRASTRUCTURE, GROUP, "machines", "patch", False),
     ("it makes none of its own objects", INFRASTRUCTURE, INFRA, "kubewrightmachines", "create", False),
+    ("control planes take over their components", NESTED, PLANE, "nestedetcds", "patch", True),
+    ("they delete them in order", NESTED, PLANE, "nestedapiservers", "delete", True),
+    ("they make none", NESTED, PLANE, "nestedetcds", "create", False),
+    ("they delete no control plane", NESTED, PLANE, "nestedcontrolplanes", "delete", False),
+    ("nor any other kind of the group", NESTED, PLANE, "fooplanes", "get", False),
+    ("they delete certificates that they made", NESTED, "", "secrets", "delete", True),
+    ("they write no Cluster", NESTED, GROUP, "clusters", "patch", False),
     ("the bootstrap provider has nothing in infrastructure", BOOTSTRAP, INFRA, "foomachines", "get", False),
 ]
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kubewright.api.catalog import DEFINITIONS
 from kubewright.api.cluster.names import CONTRACT_LABEL
-from kubewright.api.controlplane import crds
+from kubewright.api.controlplane import crds, rbac
 from kubewright.testing.crd_facts import facts
 
 TABLES = Path(__file__).parent / "crd_facts"
@@ -63,3 +64,28 @@ def test_kubectl_scale_works_on(kind, scales):
 @pytest.mark.parametrize("crd", OURS.values(), ids=OURS)
 def test_the_contract_finds_v1alpha4(crd):
     assert crd["metadata"]["labels"][CONTRACT_LABEL] == "v1alpha4"
+
+
+def test_a_short_name_stands_for_one_kind():
+    ours = [each.kind.resource for each in crds.DEFINITIONS]
+    others = {
+        name
+        for definitions in DEFINITIONS.values()
+        for each in definitions
+        if (resource := each.kind.resource) not in ours
+        for name in (resource.plural, resource.kind.lower(), *resource.short_names)
+    }
+    short = [name for each in ours for name in each.short_names]
+    assert (len(set(short)), others & set(short)) == (len(short), set())
+
+
+def test_users_may_do_with_every_kind_what_they_may_do_with_deployments():
+    wanted = {(each.kind.resource.group, each.kind.resource.plural) for each in crds.DEFINITIONS}
+    for role in ("view", "edit"):
+        assert wanted <= {
+            (rule["apiGroups"][0], kind)
+            for each in rbac.roles_of_users()
+            if each["metadata"]["name"].endswith(f"-{role}")
+            for rule in each["rules"]
+            for kind in rule["resources"]
+        }

@@ -199,6 +199,7 @@ EVERY = [
     "cluster.x-k8s.io",
     "bootstrap.cluster.x-k8s.io",
     "infrastructure.cluster.x-k8s.io",
+    "controlplane.cluster.x-k8s.io",
     "clusterctl.cluster.x-k8s.io",
 ]
 

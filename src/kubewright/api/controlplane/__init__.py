@@ -4,4 +4,5 @@
 ``names``      every string that others parse: finalizers, annotations, phases, conditions
 ``validate``   the rules beyond the schema
 ``crds``       the CustomResourceDefinitions
+``rbac``       what our controllers and users may do with them
 """

@@ -16,6 +16,9 @@ INFRASTRUCTURE_PROVIDER = "infrastructure-nested"
 FINALIZER = "nested.controlplane.cluster.x-k8s.io"
 """On a NestedControlPlane and on each component, until what runs is gone."""
 
+LEASE = "controller-leader-election-capn"
+"""That of upstream's managers, so that they and ours never work on the same objects at once (A12)."""
+
 COMPONENT_LABEL = "component-name"
 """On pods and Services of a component: the name of its object."""
 ROLE_LABEL = "controlplane.cluster.x-k8s.io/component"

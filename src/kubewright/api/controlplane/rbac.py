@@ -1,0 +1,63 @@
+"""What the controllers of control planes may do on the management cluster; and what users may.
+
+Theory.      The controllers write their own kinds, and what runs for components in pods. They read Clusters,
+             whose own controller writes them. Users who may see or edit what is in a namespace may do so
+             with control planes too: the spec of a component names Secrets and never holds one, and the
+             credentials of a control plane are in Secrets, which users who may only view do not read.
+Source       nested.md A12, C8; S3-46.
+Called by    ``compose.embedded`` (the roles of users), and who installs the controllers on a cluster.
+"""
+
+from typing import Any
+
+from kubewright.api.cluster.v1beta1 import GROUP as CORE
+from kubewright.api.controlplane.v1alpha4 import GROUP, INFRASTRUCTURE_GROUP
+from kubewright.api.rbac import READ, WRITE, Rule, granted, of_users
+
+PLANES = ("nestedcontrolplanes",)
+COMPONENTS = ("nestedetcds", "nestedapiservers", "nestedcontrollermanagers")
+TEMPLATES = ("nestedcontrolplanetemplates",)
+CLUSTERS = ("nestedclusters",)
+SCALES = ("nestedcontrolplanes/scale", "nestedetcds/scale", "nestedapiservers/scale")
+
+PROVIDER = (
+    Rule(GROUP, (*PLANES, *COMPONENTS), (*READ, "patch"), "what is wanted; finalizers, owners, endpoints"),
+    Rule(GROUP, COMPONENTS, ("delete",), "the components of a control plane that is deleted, in order"),
+    Rule(GROUP, [f"{kind}/status" for kind in (*PLANES, *COMPONENTS)], ("patch",), "what became of them"),
+    Rule(
+        GROUP,
+        [f"{kind}/finalizers" for kind in (*PLANES, *COMPONENTS)],
+        ("update",),
+        "owner references that block the deletion of their owner, where admission checks them",
+    ),
+    Rule(GROUP, TEMPLATES, READ, "the kind is served: what starting up waits for"),
+    Rule(INFRASTRUCTURE_GROUP, CLUSTERS, (*READ, "patch"), "the infrastructure of clusters; endpoints"),
+    Rule(INFRASTRUCTURE_GROUP, ("nestedclusters/status",), ("patch",), "whether machines can join"),
+    Rule(CORE, ("clusters",), READ, "who owns a control plane, and whether it is paused"),
+    Rule("", ("secrets",), (*READ, "create", "patch", "delete"), "certificates and kubeconfigs"),
+    Rule("", ("configmaps",), READ, "files of components"),
+    Rule("", ("services",), (*READ, "create", "patch", "delete"), "by which components are reached"),
+    Rule("apps", ("statefulsets",), (*READ, "create", "patch", "delete"), "components as pods"),
+    Rule("", ("pods",), (*READ, "delete"), "the instances of components, which are replaced one by one"),
+    Rule("", ("persistentvolumeclaims",), (*READ, "delete"), "data of components that are deleted"),
+    Rule("", ("events",), ("create", "patch"), "what users should know"),
+    Rule("coordination.k8s.io", ("leases",), ("get", "create", "update"), "which replica works"),
+)
+
+
+def manifest() -> list[dict[str, Any]]:
+    """The role of the controllers, bound to our account."""
+    return granted("ClusterRole", "kubewright-controlplanes", PROVIDER)
+
+
+def roles_of_users() -> list[dict[str, Any]]:
+    """The rules of control planes in the roles view and edit."""
+    kinds = (*PLANES, *COMPONENTS, *TEMPLATES, *SCALES)
+    statuses = tuple(f"{each}/status" for each in (*PLANES, *COMPONENTS))
+    of_clusters = (*CLUSTERS, *(f"{each}/status" for each in CLUSTERS))
+    return [
+        of_users("controlplanes", "view", GROUP, [*kinds, *statuses], READ),
+        of_users("controlplanes", "edit", GROUP, kinds, WRITE),
+        of_users("nestedclusters", "view", INFRASTRUCTURE_GROUP, of_clusters, READ),
+        of_users("nestedclusters", "edit", INFRASTRUCTURE_GROUP, CLUSTERS, WRITE),
+    ]
