@@ -4,7 +4,10 @@ Theory.      Four things are seen: what is wanted, the process that there is, ho
              one ended. From them follows one step, and when to look again. A process that is not as wanted,
              or that fails its liveness or startup probe, is asked to end; after its grace it is killed. After
              one that ended by itself the next start waits: for a second, then twice as long each time, up to
-             five minutes, and for a second again once a process has lasted ten minutes.
+             five minutes, and for a second again once a process has lasted ten minutes. A process with more
+             memory than its limit is killed, as the kernel kills a container. We look ourselves: we may not
+             make control groups everywhere, and a limit of the address space (RLIMIT_AS) counts what programs
+             in Go reserve and never use.
 Invariants.  A start follows only when no process is there. An end counts as a failure when the process ended
              by itself or was not well, never when it was not wanted. Times are those of a monotonic clock.
 Source       nested.md D4 (back-off, grace).
@@ -19,6 +22,7 @@ from kubewright.processes.program import GRACE, Process, Program
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 LASTED = 600.0
 """A process that lived so long was well; the next pause is the first again."""
+MIB = 1024 * 1024
 KILLED_AGAIN = 1.0
 """Between two SIGKILLs to a process that the kernel cannot end yet, such as one that waits for a disk."""
 
@@ -30,9 +34,13 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
-    """Ask the process to end (SIGTERM). ``failed``: it has to end because it is not well."""
+    """Ask the process to end (SIGTERM). ``failed``: it has to end because it is not well.
+
+    ``at_once``   it must not go on even for its grace (SIGKILL)
+    """
 
     failed: bool = False
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,7 @@ class Seen:
     ``wanted``    None: the program was dropped
     ``asked``     when the process was asked to end; None: it was not
     ``grace``     of the program that the process runs
+    ``memory``    resident bytes of the process
     """
 
     now: float
@@ -108,6 +117,7 @@ class Seen:
     asked: float | None = None
     grace: float = GRACE
     failures: Failures = Failures()
+    memory: int = 0
 
 
 def decide(seen: Seen) -> NextPlan:
@@ -136,6 +146,10 @@ def _end(seen: Seen, process: Process) -> NextPlan | None:
         return NextPlan((Terminate(),), wake, "it is not wanted any more")
     if process.fingerprint != seen.wanted.fingerprint:
         return NextPlan((Terminate(),), wake, "it was started with other settings")
+    if seen.wanted.memory and seen.memory > seen.wanted.memory:
+        used, limit = (f"{each / MIB:.0f} MiB" for each in (seen.memory, seen.wanted.memory))
+        because = f"it used {used} of memory, and its limit is {limit}"
+        return NextPlan((Terminate(failed=True, at_once=True),), wake, because)
     if seen.health.unwell:
         return NextPlan((Terminate(failed=True),), wake, seen.health.unwell)
     return None

@@ -5,6 +5,8 @@ Theory.      The number of a process is given to another once it has ended, so a
              descriptor of the process (pidfd) keeps meaning the same one. A process is started in a session
              of its own, with its output in a file, so it does not end with us, nor by a signal to our
              terminal. One that we started is our child and tells its exit code; one that we found is not.
+             A process of another user has its folder as working folder and names what is in it by relative
+             paths, because the folders above are closed to that user.
 Invariants.  No process is signalled without a descriptor that was opened and then compared. Nothing of our
              environment is handed on.
 Called by    ``supervisor``.
@@ -13,9 +15,10 @@ Called by    ``supervisor``.
 import asyncio
 import os
 import signal
+import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,15 +97,35 @@ def start(program: Program, folder: Path, mark: str, now: float) -> Handle:
     Raises:
         OSError: the program is not there, cannot be executed, or the folder cannot be written to.
     """
-    record.make_folder(folder, program.user)
+    record.make_folder(folder, record.OPEN if program.user else record.PRIVATE)
     record.sync_files(folder, program.files, program.user)
+    record.make_data(folder, program.data, program.user)
     started = Record(mark=mark, fingerprint=program.fingerprint, boot=boot_id())
     record.write(folder, started)
+    child = _child(program, folder, mark)
+    descriptor = os.pidfd_open(child.pid)
+    process = Process(child.pid, _ticks(child.pid), mark, program.fingerprint)
+    record.write(folder, _known(started, process, now))
+    if program.oom_score:
+        with suppress(OSError):  # it has ended already, or this kernel does not let us: it runs all the same
+            (PROC / str(child.pid) / "oom_score_adj").write_text(str(program.oom_score))
+    return Handle(process, descriptor, child)
+
+
+def _child(program: Program, folder: Path, mark: str) -> "subprocess.Popen[bytes]":
     uid, gid = program.user or (None, None)
-    output = os.open(folder / record.OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        child = subprocess.Popen(
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    with ExitStack() as stack:
+        output = os.open(folder / record.OUTPUT, flags, 0o600)
+        stack.callback(os.close, output)
+        opened: tuple[int, ...] = ()
+        if uid is not None and not _reached_by_all(Path(program.argv[0])):
+            opened = (os.open(program.argv[0], os.O_RDONLY | os.O_CLOEXEC),)
+            stack.callback(os.close, *opened)
+        return subprocess.Popen(
             program.argv,
+            executable=f"/proc/self/fd/{opened[0]}" if opened else None,
+            pass_fds=opened,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -114,12 +137,11 @@ def start(program: Program, folder: Path, mark: str, now: float) -> Handle:
             extra_groups=None if uid is None else [],
             umask=0o077,
         )
-    finally:
-        os.close(output)
-    descriptor = os.pidfd_open(child.pid)
-    process = Process(child.pid, _ticks(child.pid), mark, program.fingerprint)
-    record.write(folder, _known(started, process, now))
-    return Handle(process, descriptor, child)
+
+
+def _reached_by_all(path: Path) -> bool:
+    """Whether every user may follow the path. Another user's process gets the file itself else."""
+    return all(each.stat().st_mode & stat.S_IXOTH for each in path.resolve().parents)
 
 
 def find(folder: Path) -> tuple[Handle, float] | None:

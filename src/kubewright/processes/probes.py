@@ -11,7 +11,6 @@ Called by    ``supervisor``.
 
 import asyncio
 import ssl
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,18 +81,18 @@ class Answers:
         return Health(self.started, self.ready, unwell, self.message)
 
 
-async def ask(probe: Probe, folder: Path, environment: Mapping[str, str]) -> str:
-    """Ask once. Empty for a good answer, else why it is not, without a full stop."""
+async def ask(probe: Probe, folder: Path, program: Program) -> str:
+    """Ask the program in this folder once. Empty for a good answer, else why not, without a full stop."""
     try:
         async with asyncio.timeout(probe.timeout):
-            return await _ask(probe, folder, environment)
+            return await _ask(probe, folder, program)
     except TimeoutError:
         return f"no answer within {probe.timeout:g} s"
     except (OSError, aiohttp.ClientError) as error:
         return str(error) or type(error).__name__
 
 
-async def _ask(probe: Probe, folder: Path, environment: Mapping[str, str]) -> str:
+async def _ask(probe: Probe, folder: Path, program: Program) -> str:
     match probe.check:
         case HttpGet(url):
             unchecked = ssl.create_default_context()
@@ -105,17 +104,21 @@ async def _ask(probe: Probe, folder: Path, environment: Mapping[str, str]) -> st
             writer.close()
             return ""
         case Command(argv):
-            return await _run(argv, folder, environment)
+            return await _run(argv, folder, program)
 
 
-async def _run(argv: tuple[str, ...], folder: Path, environment: Mapping[str, str]) -> str:
+async def _run(argv: tuple[str, ...], folder: Path, program: Program) -> str:
+    uid, gid = program.user or (None, None)
     process = await asyncio.create_subprocess_exec(
         *argv,
         cwd=folder,
-        env=dict(environment),
+        env=dict(program.environment),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
+        user=uid,
+        group=gid,
+        extra_groups=None if uid is None else [],
     )
     try:
         code = await process.wait()

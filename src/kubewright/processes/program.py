@@ -61,23 +61,33 @@ class Program:
     ``argv``         the program's path and its arguments; no secret is among them
     ``environment``  all of it; nothing is inherited
     ``files``        content by path below ``files/`` in the folder; written before the start, mode 0600
+    ``data``         folders below the program's own, which it may write to and which stay
     ``grace``        seconds between SIGTERM and SIGKILL
     ``user``         uid and gid to run as; None: as the supervisor does
+    ``memory``       the most resident bytes that it may have; 0: there is no limit
+    ``oom_score``    from 0 to 1000: the higher, the sooner the kernel ends it when memory is short
+    ``settings``     stands for all that it is started with; empty: worked out from the other fields
     """
 
     name: str
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    data: tuple[str, ...] = ()
     startup: Probe | None = None
     readiness: Probe | None = None
     liveness: Probe | None = None
     grace: float = GRACE
     user: tuple[int, int] | None = None
+    memory: int = 0
+    oom_score: int = 0
+    settings: str = ""
 
     @property
     def fingerprint(self) -> str:
-        """Stands for all that a process is started with; probes and grace change without a new process."""
+        """A process with another one is replaced; probes, grace and limits change without a new process."""
+        if self.settings:
+            return self.settings
         digest = sha256()
         parts = [*self.argv, *(f"{key}={value}" for key, value in sorted(self.environment.items()))]
         for text in (*parts, repr(self.user)):

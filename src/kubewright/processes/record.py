@@ -3,15 +3,19 @@
 Theory.      A record is written before a process is started, with a mark drawn for it, and again with its id
              once that is known. A supervisor that dies between the two leaves a record without an id: the
              next one looks for the mark in the environments of all processes. So no start is forgotten.
-Invariants.  Folders have mode 0700 and files 0600; a file is written under another name and renamed, so that
-             no reader sees half of it. Below ``files/`` is what the program names, and nothing else.
+             A program that runs as another user may pass through its folder and read its files, and write to
+             its data folders alone: so it can lay no trap for us, such as a link in the place of its output.
+Invariants.  Files have mode 0600, and folders above all of them 0700; a file is written under another name
+             and renamed, so that no reader sees half of it. Below ``files/`` is what the program names, and
+             nothing else.
 Layout       ``process.json`` the record  ``output.log``, ``output.log.1`` what it wrote  ``files/`` its files
+             beside them its data folders
 Called by    ``linux``, ``supervisor``.
 """
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -19,6 +23,8 @@ import msgspec
 RECORD = "process.json"
 OUTPUT = "output.log"
 FILES = "files"
+PRIVATE, OPEN = 0o700, 0o711
+"""Modes of folders: for their owner only; for others to pass through, but not to list."""
 LARGEST_OUTPUT = 8 * 1024 * 1024
 """Bytes of output before it is moved aside; one older file is kept."""
 LAST_LINES = 15
@@ -50,7 +56,8 @@ def write(folder: Path, record: Record) -> None:
     Raises:
         OSError: the folder cannot be written to.
     """
-    make_folder(folder)
+    if not folder.exists():
+        make_folder(folder)
     replace_file(folder / RECORD, msgspec.json.encode(record))
 
 
@@ -65,14 +72,15 @@ def sync_files(folder: Path, files: Mapping[str, bytes], owner: tuple[int, int] 
     Raises:
         OSError: the folder cannot be written to.
     """
-    root = folder / FILES
-    make_folder(root, owner)
+    root, mode = folder / FILES, PRIVATE if owner is None else OPEN
+    make_folder(root, mode)
     wanted = {root / path: content for path, content in files.items()}
     for path in [each for each in root.rglob("*") if not each.is_dir()]:
         if path not in wanted:
             path.unlink()
     for path, content in wanted.items():
-        make_folder(path.parent, owner, below=root)
+        for each in reversed([above for above in path.parents if above.is_relative_to(root)]):
+            make_folder(each, mode)
         if not path.exists() or path.read_bytes() != content:
             replace_file(path, content, owner)
 
@@ -91,13 +99,27 @@ def replace_file(path: Path, content: bytes, owner: tuple[int, int] | None = Non
     partial.rename(path)
 
 
-def make_folder(path: Path, owner: tuple[int, int] | None = None, *, below: Path | None = None) -> None:
-    """Make a folder and those above it, for their owner only; given away from below ``below`` on."""
-    missing = [each for each in (path, *path.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
-        if owner is not None and (each == path or (below is not None and each.is_relative_to(below))):
-            os.chown(each, *owner)
+def make_folder(path: Path, mode: int = PRIVATE) -> None:
+    """Make a folder with this mode, and those above it that are missing, for their owner only."""
+    for each in reversed([above for above in path.parents if not above.exists()]):
+        each.mkdir(mode=PRIVATE, exist_ok=True)
+    path.mkdir(mode=mode, exist_ok=True)
+    if path.stat().st_mode & 0o777 != mode:
+        path.chmod(mode)
+
+
+def make_data(folder: Path, names: Iterable[str], owner: tuple[int, int] | None = None) -> None:
+    """Make the data folders of a program, for ``owner`` only. What is in them stays.
+
+    Raises:
+        OSError: the folder cannot be written to.
+    """
+    for path in (folder / name for name in names):
+        if not path.exists():
+            make_folder(path.parent, PRIVATE if owner is None else OPEN)
+            path.mkdir(mode=PRIVATE)
+        if owner is not None and path.stat().st_uid != owner[0]:
+            os.chown(path, *owner)
 
 
 def turn_over(folder: Path) -> None:

@@ -13,9 +13,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import structlog
+
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.processes import record
+from kubewright.processes.life import Failures
 from kubewright.processes.program import Program, Status, folder_of, safe_name
 from kubewright.processes.worker import Worker
 
@@ -23,6 +26,8 @@ STARTS = 2
 """Programs that start at one time: on two cores more of them only make each other late (nested.md D3)."""
 
 Listener = Callable[[str], None]
+
+log = structlog.get_logger("kubewright.processes")
 
 
 class Supervisor:
@@ -85,16 +90,36 @@ class Supervisor:
         if not safe_name(name):
             raise InvalidInput(f"{name!r} cannot be the name of a program: it names a folder")
         if name not in self._workers:
-            told = partial(self._tell, name)
-            self._workers[name] = Worker(name, self.folder(name), self._clock, self._slots, told)
+            self._workers[name] = self._new_worker(name)
             self._begin(name)
         return self._workers[name]
 
     def _begin(self, name: str) -> None:
         if self._runs and name not in self._tasks:
-            task = asyncio.create_task(self._workers[name].run(), name=f"program {name}")
+            task = asyncio.create_task(self._keep(name), name=f"program {name}")
             self._tasks[name] = task
             task.add_done_callback(partial(self._done, name))
+
+    async def _keep(self, name: str) -> None:
+        """Run the worker. One that fails by a defect of ours is followed by another after a pause."""
+        failures = Failures()
+        while True:
+            began = self._clock.monotonic()
+            try:
+                return await self._workers[name].run()
+            except Exception as error:
+                log.exception("a program could not be kept running", program=name)
+                now = self._clock.monotonic()
+                told = f"it could not be kept running: {type(error).__name__}: {error}"
+                failures = failures.with_end(told, now, now - began)
+            wanted = self._workers[name].wanted
+            self._workers[name] = self._new_worker(name, failures.last)
+            self._workers[name].want(wanted)
+            await self._clock.sleep(failures.pause)
+
+    def _new_worker(self, name: str, because: str = "it is looked for") -> Worker:
+        told = partial(self._tell, name)
+        return Worker(name, self.folder(name), self._clock, self._slots, told, because=because)
 
     def _done(self, name: str, task: asyncio.Task[None]) -> None:
         """Its worker has ended: nothing of the program runs, or the supervisor ends."""

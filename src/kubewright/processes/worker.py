@@ -42,7 +42,10 @@ log = structlog.get_logger("kubewright.processes")
 
 
 class Worker:
-    """One program. ``told`` is called when its status may have changed; ``slots`` bounds the starts."""
+    """One program. ``told`` is called when its status may have changed; ``slots`` bounds the starts.
+
+    ``because``   what to tell of the program until the task has looked
+    """
 
     def __init__(
         self,
@@ -51,6 +54,8 @@ class Worker:
         clock: Clock,
         slots: asyncio.Semaphore,
         told: Callable[[], None],
+        *,
+        because: str = "it is looked for",
     ) -> None:
         self._name = name
         self._folder = folder
@@ -70,7 +75,7 @@ class Worker:
         self._answers = Answers()
         self._next_probe = 0.0
         self._slot = False
-        self._plan = NextPlan(because="it is looked for")
+        self._plan = NextPlan(because=because)
         self._gone = False
 
     @property
@@ -156,6 +161,7 @@ class Worker:
             asked=self._asked,
             grace=GRACE if running is None else running.grace,
             failures=self._failures,
+            memory=0 if self._handle is None else self._handle.usage().memory,
         )
 
     # ------------------------------------------------------------------ act
@@ -163,9 +169,9 @@ class Worker:
         match step:
             case Start():
                 await self._start()
-            case Terminate(failed):
+            case Terminate(failed, at_once):
                 self._asked, self._failed = self._clock.monotonic(), failed
-                self._signal(signal.SIGTERM)
+                self._signal(signal.SIGKILL if at_once else signal.SIGTERM)
             case Kill():
                 self._signal(signal.SIGKILL)
             case Forget():
@@ -253,7 +259,7 @@ class Worker:
             record.turn_over(self._folder)
         before = self._answers
         startup, readiness, liveness = [
-            None if probe is None else await probes.ask(probe, self._folder, program.environment)
+            None if probe is None else await probes.ask(probe, self._folder, program)
             for probe in before.to_ask(program)
         ]
         self._answers = before.after(program, startup, readiness, liveness)

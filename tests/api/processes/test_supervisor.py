@@ -7,6 +7,7 @@ of them, with a deadline.
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -19,6 +20,7 @@ import pytest
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.processes import record
+from kubewright.processes.life import FIRST_PAUSE
 from kubewright.processes.linux import MARK
 from kubewright.processes.program import Command, HttpGet, Phase, Probe, Program, TcpConnect
 from kubewright.processes.supervisor import Supervisor
@@ -236,6 +238,68 @@ async def test_a_program_whose_liveness_probe_fails_is_replaced(root):
         watched.supervisor.want(toy(liveness=sick))
         status = await watched.until(lambda status: status is not None and status.restarts == 1)
         assert status.message.startswith("its liveness probe fails: /bin/false exits with 1; the next start")
+        watched.supervisor.drop(NAME)
+        await watched.until(gone)
+
+
+async def test_a_program_with_more_memory_than_its_limit_is_killed_and_started_again(root):
+    async with supervising(root) as watched:
+        watched.supervisor.want(toy(memory=1024 * 1024))
+        status = await watched.until(lambda status: status is not None and status.restarts == 1)
+        assert "MiB of memory, and its limit is 1 MiB; the next start is 1 s after that" in status.message
+        watched.supervisor.drop(NAME)
+        await watched.until(gone)
+
+
+async def test_a_defect_of_ours_neither_ends_the_process_nor_is_repeated_without_a_pause(root, capsys):
+    async with supervising(root) as watched:
+        watched.supervisor.want(toy())
+        first = await watched.until(runs)
+        failing = [True]
+        watched.supervisor.listen(lambda _name: 1 // 0 if failing and failing.pop() else None)
+        began = asyncio.get_running_loop().time()
+        watched.supervisor.want(toy(grace=6.0))  # looks, and tells
+        told = await watched.until(lambda status: status is not None and status.phase is Phase.WAITING)
+        assert (
+            told.message
+            == "it could not be kept running: ZeroDivisionError: integer division or modulo by zero"
+        )
+        assert (await watched.until(runs)).pid == first.pid
+        assert asyncio.get_running_loop().time() - began >= FIRST_PAUSE
+        assert "a program could not be kept running" in capsys.readouterr().out
+        watched.supervisor.drop(NAME)
+        await watched.until(gone)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may start processes of another user")
+async def test_a_program_of_another_user_reads_its_files_and_writes_only_its_data(root):
+    script = (
+        "import json, os, signal\n"
+        "def tried(path):\n"
+        "    try: open(path, 'w').write('x'); return True\n"
+        "    except OSError: return False\n"
+        "found = {'file': open('files/etc/pki/ca.crt').read(), 'uid': os.getuid(), 'groups': os.getgroups(),\n"
+        "  'mine': tried('data/a/b'), 'others': tried('output.log.1') or tried('files/etc/x') or tried('x')}\n"
+        "open('data/a/found.json', 'w').write(json.dumps(found)); signal.pause()"
+    )
+    closed = root / "closed"
+    (closed / "bin").mkdir(parents=True)
+    shell = shutil.copy("/bin/sh", closed / "bin/sh")
+    closed.chmod(0o700)
+    program = toy(
+        files={"etc/pki/ca.crt": b"authority"},
+        data=("data/a",),
+        user=(65534, 65534),
+        argv=(str(shell), "-c", 'exec "$0" -c "$1"', "/usr/bin/python3", script),
+        startup=replace(SAYS_UP, check=Command(("/bin/grep", "-q", "uid", "data/a/found.json"))),
+    )
+    async with supervising(root) as watched:
+        watched.supervisor.want(program)
+        status = await watched.until(runs)
+        folder = watched.supervisor.folder(NAME)
+        found = json.loads((folder / "data/a/found.json").read_text())
+        assert found == {"file": "authority", "uid": 65534, "groups": [], "mine": True, "others": False}
+        assert (status.restarts, folder.stat().st_uid) == (0, 0)
         watched.supervisor.drop(NAME)
         await watched.until(gone)
 

@@ -1,10 +1,12 @@
 """What is next for the process of a program: every case of the decision, and of the pauses."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from kubewright.processes.life import (
+    MIB,
     Failures,
     Forget,
     Health,
@@ -45,6 +47,18 @@ CASES = {
     "it runs and is not well": (
         seen(process=RUNS, health=Health(unwell="its liveness probe fails: no answer within 1 s")),
         plan("its liveness probe fails: no answer within 1 s", Terminate(failed=True), wake=30),
+    ),
+    "it has more memory than its limit": (
+        seen(replace(WANTED, memory=100 * MIB), RUNS, memory=101 * MIB),
+        plan(
+            "it used 101 MiB of memory, and its limit is 100 MiB",
+            Terminate(failed=True, at_once=True),
+            wake=30,
+        ),
+    ),
+    "it has all the memory that it may": (
+        seen(replace(WANTED, memory=100 * MIB), RUNS, memory=100 * MIB),
+        plan("it runs"),
     ),
     "it was asked to end, and has time": (
         seen(process=OLD, asked=90.0, grace=30.0),

@@ -20,10 +20,17 @@ PROGRAM = Program("a", ("/bin/a", "--x"), {"K": "v"}, {"pki/ca.crt": b"c"})
         pytest.param({"user": (1000, 1000)}, True, id="another user"),
         pytest.param({"readiness": Probe(HttpGet("http://127.0.0.1/"))}, False, id="another probe"),
         pytest.param({"grace": 5.0}, False, id="another grace"),
+        pytest.param({"memory": 1, "oom_score": 1}, False, id="another limit"),
     ],
 )
 def test_a_fingerprint_stands_for_what_a_process_was_started_with(changed, needs_a_new_process):
     assert (replace(PROGRAM, **changed).fingerprint != PROGRAM.fingerprint) == needs_a_new_process
+
+
+def test_settings_stand_for_all_else():
+    kept = replace(PROGRAM, settings="one")
+    assert replace(kept, argv=("/b",)).fingerprint == kept.fingerprint
+    assert replace(kept, settings="two").fingerprint != kept.fingerprint
 
 
 def test_the_content_of_files_is_not_shown():

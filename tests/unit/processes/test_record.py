@@ -42,6 +42,14 @@ def test_the_files_are_those_that_are_named_and_no_others(tmp_path):
     assert {mode(root), mode(root / "pki")} == {0o700}
 
 
+def test_data_folders_are_made_once_for_their_owner_only(tmp_path):
+    record.make_data(tmp_path, ["data/etcd"])
+    (tmp_path / "data/etcd/wal").write_text("kept")
+    record.make_data(tmp_path, ["data/etcd"])
+    assert (tmp_path / "data/etcd/wal").read_text() == "kept"
+    assert mode(tmp_path / "data/etcd") == 0o700
+
+
 def test_folders_with_a_record_are_found_and_the_data_of_programs_not_searched(tmp_path):
     for name in ("default/demo/etcd-0", "default/demo/apiserver-0"):
         record.write(tmp_path / name, STARTED)
