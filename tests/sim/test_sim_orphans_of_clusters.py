@@ -7,7 +7,7 @@ from kubewright.api.core import Secret
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, Provision
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import stub
-from kubewright.infra.orphans import collect
+from kubewright.infra.orphans import vms
 from kubewright.infra.provision import class_request, new_cloud_owner, with_data
 from kubewright.testing.simulation import crashes
 from kubewright.testing.simulation.clusterapi.whole import resources, setup
@@ -66,6 +66,6 @@ def test_a_late_vm_of_a_cluster_goes_although_the_manager_is_killed() -> None:
 
 
 def test_a_vm_that_is_never_collected_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collect, "why_kept", lambda _cluster, _seen: "a bug")
+    monkeypatch.setattr(vms, "why_kept", lambda _cluster, _seen: "a bug")
     found = run(Plot(seed=1)).violations
     assert any(each.startswith("no_vm_is_forgotten:") for each in found), found

@@ -1,17 +1,19 @@
 """What makes an object a Cluster's: the label, the owner reference, and the pause that it shares. Pure.
 
-Theory.      A MachineDeployment, a MachineSet without a deployment and a MachineHealthCheck have the label of
+Theory.      An object belongs to the cluster that its spec names, whatever its labels say: one that a user
+             created has no label until its controller adds it.
+             A MachineDeployment, a MachineSet without a deployment and a MachineHealthCheck have the label of
              their Cluster and an owner reference to it (not as controller), so that the garbage collector
              deletes them with it and clusterctl moves them with it. So have the templates that sets clone.
 Invariants.  Owners are compared by group, kind and name: after a move to another server they have other
              uids, and the reference is written anew. References of other owners stay. A paused object is not
              written.
 Source       capi.md §3.3, §3.5, §7.2, §7.9, §8.
-Called by    ``machineset``, ``machinedeployment`` and ``healthcheck``.
+Called by    all of this context that works on what belongs to a Cluster.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import structs, to_builtins
 
@@ -19,7 +21,26 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, Cluster
 from kubewright.api.meta import Object, ObjectMeta, OwnerReference
 from kubewright.clusters.external.object import External, is_owner
-from kubewright.wire.gvk import split_api_version
+from kubewright.wire.gvk import Key, split_api_version
+
+
+class ClusterSpec(Protocol):
+    """What the specs of all that belongs to a cluster have."""
+
+    @property
+    def cluster_name(self) -> str: ...
+
+
+class OfCluster(Object, Protocol):
+    """What belongs to a cluster."""
+
+    @property
+    def spec(self) -> ClusterSpec: ...
+
+
+def cluster_of(found: OfCluster) -> Key:
+    """The cluster of a Machine, or of what makes or checks machines."""
+    return Key(found.metadata.namespace, found.spec.cluster_name)
 
 
 def paused_because(found: Object, cluster: Cluster | None) -> str:
@@ -64,7 +85,7 @@ def metadata_patch(before: ObjectMeta, after: ObjectMeta) -> dict[str, Any]:
     return {"metadata": {**changed, "uid": before.uid, "resourceVersion": before.resource_version}}
 
 
-def claim_template(template: External, cluster: Cluster) -> dict[str, Any]:
+def template_owner_patch(template: External, cluster: Cluster) -> dict[str, Any]:
     """The merge patch that makes a cluster an owner of a template; empty if it is one, or must not be."""
     if template.found is None or template.deleting or not template.ref.kind.endswith("Template"):
         return {}

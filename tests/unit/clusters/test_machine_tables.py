@@ -443,7 +443,10 @@ def leaving(of=None, workload=CORDONED, meta=None, spec=None, **facts):
         status={"node_ref": NODE_REF},
     )
     return seen(
-        found, workload=workload, deletion=DeletionState(**{"others": 1, "deleted_at": AGO, **facts}), **gone
+        found,
+        workload=workload,
+        deletion=DeletionState(**{"active_control_planes": 1, "deleted_at": AGO, **facts}),
+        **gone,
     )
 
 
@@ -462,10 +465,10 @@ SKIPS = [
     ),
     ("its control plane is gone", leaving(control_plane=External(PLANE_REF, gone=True)), "its control plane is being deleted"),
     ("nothing, while it is not known what became of its control plane", leaving(control_plane=External(PLANE_REF)), ""),
-    ("it is the last of its control plane", leaving(others=0), "no other machine of the control plane is left"),
+    ("it is the last of its control plane", leaving(active_control_planes=0), "no other machine of the control plane is left"),
     (
         "nothing, where the control plane is managed elsewhere",
-        leaving(others=0, control_plane=External(PLANE_REF, {"metadata": {}, "status": {"externalManagedControlPlane": True}})),
+        leaving(active_control_planes=0, control_plane=External(PLANE_REF, {"metadata": {}, "status": {"externalManagedControlPlane": True}})),
         "",
     ),
 ]  # fmt: skip
@@ -630,7 +633,7 @@ def test_what_drain_rules_say_of_a_pod(rules, found):
     read = drainrules.rules_for(
         one, replace(CLUSTER, metadata=replace(CLUSTER.metadata, labels={"stage": "x"})), rules
     )
-    assert dataclasses.replace(read, namespaces={"ns": {"team": "a"}}).of(WEB) == found
+    assert dataclasses.replace(read, namespaces={"ns": {"team": "a"}}).behavior_of(WEB) == found
 
 
 def test_a_rule_that_cannot_be_read_says_which_it_is():
@@ -746,7 +749,9 @@ def test_a_short_silence_of_a_cluster_changes_nothing_and_a_long_one_makes_healt
     healthy = Condition(type="NodeHealthy", status="True", last_transition_time=AGO)
     of = machine(spec={"provider_id": PID}, status={"node_ref": NODE_REF, "conditions": (healthy,)})
     for minutes, status in ((4, "True"), (6, "Unknown")):
-        state = seen(of, workload=Workload(unreachable="it is away", since=timedelta(minutes=minutes)))
+        state = seen(
+            of, workload=Workload(unreachable="it is away", unreachable_for=timedelta(minutes=minutes))
+        )
         assert {each.type: each.status for each in conditions(state)}["NodeHealthy"] == status
 
 

@@ -9,7 +9,7 @@ from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
 from kubewright.driver.contract import Instance
-from kubewright.infra.orphans.decide import ListedVm, why_kept, why_spared, why_unseen
+from kubewright.infra.orphans.decide import ListedVm, why_kept, why_not_judged, why_spared
 from kubewright.infra.provision import new_cloud_owner
 
 
@@ -42,7 +42,7 @@ ELSEWHERE = "it was not made for this KubewrightCluster"
 KEPT = [
     ("nothing wants it", ListedVm(STRAY), ""),
     ("its machine was moved", ListedVm(STRAY, moved=True), "clusterctl has moved its machine away"),
-    ("its KubewrightMachine is here", ListedVm(STRAY, owned=True), "its KubewrightMachine exists"),
+    ("its KubewrightMachine is here", ListedVm(STRAY, owner_exists=True), "its KubewrightMachine exists"),
     ("a Machine has it on record", ListedVm(STRAY, recorded=True), "a machine has it on record"),
     (
         "a creation may be about to answer it",
@@ -112,4 +112,4 @@ UNSEEN = [
     ("found", "cluster_of_it", "because"), [pytest.param(*row[1:], id=row[0]) for row in UNSEEN]
 )
 def test_when_nothing_can_be_said(found, cluster_of_it, because: str) -> None:
-    assert why_unseen(found, cluster_of_it) == because
+    assert why_not_judged(found, cluster_of_it) == because

@@ -9,7 +9,7 @@ Invariants.  A condition of which nothing changed keeps its ``lastTransitionTime
              gets a new one. So that time says when the condition was last written, not since when its status
              is what it is: no controller here counts a time-out from it. Only a False condition has a
              severity.
-Source.      capi.md §4.5, in whole; the names of types and reasons are in §4.4.
+Source       capi.md §4.5, in whole; the names of types and reasons are in §4.4.
 Called by    controllers of ``clusters``, ``bootstrap``, ``infra``. ``api.conditions`` finds and removes
              conditions of any kind, and sets those whose time changes with their status only.
 """

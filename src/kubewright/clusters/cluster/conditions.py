@@ -4,7 +4,7 @@ Theory.      Each condition about an object of a provider mirrors the object's R
              read, it says what is waited for. Ready sums up control plane and infrastructure. While the
              Cluster is being deleted, Deleting says what its stage waits for.
 Invariants.  ControlPlaneInitialized never goes back. The error of a step is in the message.
-Source.      capi.md §4.4, §4.5, §6.1, §6.4.
+Source       capi.md §4.4, §4.5, §6.1, §6.4.
 Called by    ``status``.
 """
 

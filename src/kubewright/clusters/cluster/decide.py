@@ -5,7 +5,7 @@ Theory.      Its providers do the work: the Cluster becomes the controller of th
              made here from the cluster's certificate authority, and again when half of its life is over.
 Invariants.  A paused Cluster is never written, and not deleted either. It gets our finalizer before anything
              is claimed. An endpoint that is known is never changed: a user or a provider set it.
-Source.      capi.md §6.1, §6.3, §3.5; seeds S2-07 to S2-14.
+Source       capi.md §6.1, §6.3, §3.5; seeds S2-07 to S2-14.
 Called by    ``reconciler``. Continues in ``deletion``; ``status`` says how it went.
 """
 

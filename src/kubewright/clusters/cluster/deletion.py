@@ -5,7 +5,7 @@ Theory.      Its machines, and what makes machines, are deleted first, then its 
              before is left; the watches of what is waited for enqueue the Cluster, no timer does.
 Invariants.  What another owner controls is not deleted. What could not be looked at counts as there.
              Machines of the control plane are its provider's while there is a reference to one.
-Source.      capi.md §6.4; appendix F: the reasons are those of HEAD, the order is v1.7.1's.
+Source       capi.md §6.4; appendix F: the reasons are those of HEAD, the order is v1.7.1's.
 Called by    ``decide``; ``status`` shows ``stage``.
 """
 

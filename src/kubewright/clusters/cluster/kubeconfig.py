@@ -5,7 +5,7 @@ Theory.      With the key of the cluster's certificate authority (Secret ``<clus
              good for a year, and is made anew when half of its life is over, and when the authority or the
              endpoint changes.
 Invariants.  A Secret that the Cluster does not own is a user's or a provider's, and is never written.
-Source.      capi.md §6.3.
+Source       capi.md §6.3.
 Called by    ``decide``. ``signing`` reads and makes the Secrets.
 """
 

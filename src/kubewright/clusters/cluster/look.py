@@ -33,10 +33,10 @@ from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
     BY_CONTROL_PLANE_NODES,
-    cluster_of,
     index_by_cluster,
     index_control_plane_nodes,
 )
+from kubewright.clusters.owned import cluster_of
 from kubewright.kube.client import Client
 from kubewright.kube.discovery import discover
 from kubewright.kube.informer import Informer

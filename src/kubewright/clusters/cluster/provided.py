@@ -2,7 +2,7 @@
 
 Invariants.  A value of a wrong type counts as absent: a provider wrote it, and a condition of the Cluster
              says what is waited for.
-Source.      capi.md §3.2; seed S2-13 (``status.apiEndpoints``, where v1alpha2 had the endpoint).
+Source       capi.md §3.2; seed S2-13 (``status.apiEndpoints``, where v1alpha2 had the endpoint).
 Called by    ``decide``, ``status``.
 """
 

@@ -6,7 +6,7 @@ Theory.      A Cluster is looked at when it changes, when an object of a provide
              becomes its own or is gone.
              The status is of a second look, after the steps: the caches show our own writes.
 Invariants.  Machines wake it by what their headers say: ten thousand workers cost it nothing.
-Source.      capi.md §6.1, appendix A.
+Source       capi.md §6.1, appendix A.
 Called by    ``runtime.controller``; put together by ``clusters.world``.
 """
 

@@ -2,7 +2,7 @@
 
 Invariants.  What is wrong with them becomes a clause for users, with no part of a key in it. Only the key is
              drawn at random: otherwise the same arguments make the same Secret.
-Source.      capi.md §6.3. Upstream's key is RSA-2048; ours is on P-256, which every client takes, and is made
+Source       capi.md §6.3. Upstream's key is RSA-2048; ours is on P-256, which every client takes, and is made
              in a hundredth of the time.
 Called by    ``look`` (reads), ``act`` (makes).
 """

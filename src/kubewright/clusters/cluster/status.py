@@ -6,7 +6,7 @@ Theory.      A status is copied from the providers' objects and counted from mac
              present. A failure goes when the provider reports it no more.
 Invariants.  The two booleans and the phase are always written. The phase is for people; nothing here reads
              it (S0-47). What is not ready says what is waited for.
-Source.      capi.md §4.4, §6.1, §6.2, §6.4; appendix F (failures); seeds S2-04, S2-12 to S2-17.
+Source       capi.md §4.4, §6.1, §6.2, §6.4; appendix F (failures); seeds S2-04, S2-12 to S2-17.
 Called by    ``reconciler``. ``conditions`` has the conditions.
 """
 

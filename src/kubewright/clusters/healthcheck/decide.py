@@ -110,7 +110,7 @@ def decide(seen: Seen) -> Plan[Step]:
     judged = Judged(seen)
     steps: list[Step] = [*_set_cluster_owner(seen)]
     for target, found in judged.verdicts:
-        steps += _for(judged, target, found)
+        steps += _for_machine(judged, target, found)
     wake = soonest(*(each.seconds for _, each in judged.verdicts))
     unhealthy = sum(each.health is Health.UNHEALTHY for _, each in judged.verdicts)
     because = f"{unhealthy} unhealthy and {judged.healthy} healthy of {len(seen.targets)}"
@@ -124,25 +124,25 @@ def _set_cluster_owner(seen: Seen) -> Iterator[Step]:
         yield UpdateHealthCheck(after)
 
 
-def _for(judged: Judged, target: Target, found: Verdict) -> Iterator[Step]:
+def _for_machine(judged: Judged, target: Target, found: Verdict) -> Iterator[Step]:
     """What is done about one machine."""
     seen, machine = judged.seen, target.machine
     if found.health not in (Health.HEALTHY, Health.UNHEALTHY) or names.paused(machine.metadata.annotations):
         return
     unhealthy = found.health is Health.UNHEALTHY
-    marked = unhealthy and not judged.allowance.refusal and not machine.metadata.deleting
+    remediate = unhealthy and not judged.allowance.refusal and not machine.metadata.deleting
     if seen.template is not None:
-        yield from _request(seen, target, marked=marked, unhealthy=unhealthy)
-    after = _conditions(seen, machine, found, marked=marked and seen.template is None)
+        yield from _request(seen, target, remediate=remediate, unhealthy=unhealthy)
+    after = _conditions(seen, machine, found, remediate=remediate and seen.template is None)
     if after != machine.status.conditions:
         yield WriteConditions(machine, after, unhealthy=unhealthy)
 
 
-def _request(seen: Seen, target: Target, *, marked: bool, unhealthy: bool) -> Iterator[Step]:
+def _request(seen: Seen, target: Target, *, remediate: bool, unhealthy: bool) -> Iterator[Step]:
     """Create the remediation request of an unhealthy machine once; delete it when the machine is healthy."""
     request, template = target.request, seen.template
     if (
-        marked
+        remediate
         and request is not None
         and request.gone
         and template is not None
@@ -153,21 +153,21 @@ def _request(seen: Seen, target: Target, *, marked: bool, unhealthy: bool) -> It
         yield DeleteRemediationRequest(target.machine, request)
 
 
-def _conditions(seen: Seen, machine: Machine, found: Verdict, *, marked: bool) -> tuple[Condition, ...]:
+def _conditions(seen: Seen, machine: Machine, found: Verdict, *, remediate: bool) -> tuple[Condition, ...]:
     before, kind = machine.status.conditions, ConditionType.HEALTH_CHECK_SUCCEEDED
     message = found.message[:MESSAGE_CHARS]
     if found.health is Health.HEALTHY:
-        return with_conditions(_withdrawn(before), (true_condition(kind),), seen.wall)
+        return with_conditions(_without_unbegun_remediation(before), (true_condition(kind),), seen.wall)
     wanted = [false_condition(kind, found.reason, WARNING, message)]
     owner = condition_of(before, ConditionType.OWNER_REMEDIATED)
-    if marked and (owner is None or owner.status == "True"):
+    if remediate and (owner is None or owner.status == "True"):
         wanted.append(
             false_condition(ConditionType.OWNER_REMEDIATED, Reason.WAITING_FOR_REMEDIATION, WARNING)
         )
     return with_conditions(before, wanted, seen.wall)
 
 
-def _withdrawn(before: Iterable[Condition]) -> tuple[Condition, ...]:
+def _without_unbegun_remediation(before: Iterable[Condition]) -> tuple[Condition, ...]:
     """The conditions without a remediation that its owner has not begun."""
     found = tuple(before)
     owner = condition_of(found, ConditionType.OWNER_REMEDIATED)

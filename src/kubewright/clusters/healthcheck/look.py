@@ -30,7 +30,8 @@ from kubewright.base.witness import Witness
 from kubewright.clusters.external.cloning import TEMPLATE
 from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.healthcheck.seen import NodeState, Seen, Target
-from kubewright.clusters.indexes import BY_CLUSTER, cluster_of, index_by_cluster
+from kubewright.clusters.indexes import BY_CLUSTER, index_by_cluster
+from kubewright.clusters.owned import cluster_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
@@ -104,7 +105,7 @@ class Looker:
                 machine,
                 self._node(machine, nodes),
                 nodes is not None,
-                max(reached, _since(machine, cluster)),
+                max(reached, _could_join_since(machine, cluster)),
                 self._request(check, machine, ref) if ref is not None else None,
             )
 
@@ -142,8 +143,8 @@ def selector_of(check: MachineHealthCheck) -> Selector:
     return found or NOTHING
 
 
-def _since(machine: Machine, cluster: Cluster | None) -> float:
-    """From when a machine could have become a Node: it was made, and its cluster could take it in."""
+def _could_join_since(machine: Machine, cluster: Cluster | None) -> float:
+    """From when a machine could become a Node: it was made, and its cluster was ready for it."""
     conditions = cluster.status.conditions if cluster is not None else ()
     moments = [machine.metadata.creation_timestamp]
     for kind in (ConditionType.CONTROL_PLANE_INITIALIZED, ConditionType.INFRASTRUCTURE_READY):

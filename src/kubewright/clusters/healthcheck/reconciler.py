@@ -21,7 +21,8 @@ from kubewright.clusters.healthcheck.act import Actor
 from kubewright.clusters.healthcheck.decide import Judged, decide
 from kubewright.clusters.healthcheck.look import Looker, selector_of
 from kubewright.clusters.healthcheck.status import status_of
-from kubewright.clusters.indexes import BY_CLUSTER, cluster_of
+from kubewright.clusters.indexes import BY_CLUSTER
+from kubewright.clusters.owned import cluster_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.informer import Change

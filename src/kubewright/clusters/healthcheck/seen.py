@@ -26,8 +26,9 @@ class Target:
 
     ``node``       its Node; None: it has none yet, there is none of that name, or it cannot be seen
     ``reachable``  the Nodes of the cluster can be seen
-    ``since``      when it was made, or later its cluster was able to take it in, or later yet it could be
-                   reached again, in seconds since the epoch
+    ``since``      from when it could become a Node: the latest of its creation, the moment at which its
+                   cluster could take it in, and the one at which the cluster could be reached again; in
+                   seconds since the epoch
     ``request``    its external remediation request; None: the check has no template of them
     """
 

@@ -11,12 +11,17 @@ from datetime import UTC, datetime
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, Machine
 from kubewright.api.meta import Object
-from kubewright.clusters.indexes import BY_CLUSTER, cluster_of, index_by_cluster
+from kubewright.clusters.indexes import (
+    BY_CLUSTER,
+    BY_CONTROL_PLANE,
+    index_active_control_planes,
+    index_by_cluster,
+)
+from kubewright.clusters.owned import cluster_of
 from kubewright.kube.informers import Informers
 from kubewright.wire.gvk import Key
 
 BY_PROVIDER_ID = "machines-with-provider-id"
-BY_CONTROL_PLANE = "active-machines-of-control-plane"
 BY_SET, BY_DEPLOYMENT = "machines-of-set", "machines-of-deployment"
 
 LATEST = datetime.max.replace(tzinfo=UTC)
@@ -32,7 +37,7 @@ class Caches:
         self.deployments = informers.get(MACHINE_DEPLOYMENT)
         index_by_cluster(self.machines)
         self.machines.index(BY_PROVIDER_ID, _provider_ids)
-        self.machines.index(BY_CONTROL_PLANE, _control_planes)
+        index_active_control_planes(self.machines)
         self.machines.index(BY_SET, _sets)
         self.machines.index(BY_DEPLOYMENT, _deployments)
 
@@ -54,7 +59,7 @@ class Caches:
         if not machine.spec.provider_id:
             return ""
         same = self.machines.by(BY_PROVIDER_ID, f"{cluster_of(machine)} {machine.spec.provider_id}")
-        first = min(same, key=_place, default=machine)
+        first = min(same, key=_precedence, default=machine)
         return "" if first.name == machine.name else first.name
 
     def outdated(self, machine: Machine) -> bool:
@@ -77,7 +82,7 @@ def revision(found: Object) -> int | None:
     return int(told) if told.isascii() and told.isdigit() else None
 
 
-def _place(machine: Machine) -> tuple[bool, datetime, str]:
+def _precedence(machine: Machine) -> tuple[bool, datetime, str]:
     created = machine.metadata.creation_timestamp
     return machine.status.node_ref is None, created or LATEST, machine.name
 
@@ -85,11 +90,6 @@ def _place(machine: Machine) -> tuple[bool, datetime, str]:
 def _provider_ids(machine: Machine) -> Iterator[str]:
     if machine.spec.provider_id:
         yield f"{cluster_of(machine)} {machine.spec.provider_id}"
-
-
-def _control_planes(machine: Machine) -> Iterator[str]:
-    if names.CONTROL_PLANE_LABEL in machine.metadata.labels and not machine.metadata.deleting:
-        yield str(cluster_of(machine))
 
 
 def _sets(machine: Machine) -> Iterator[str]:

@@ -141,7 +141,7 @@ def _unseen_node(seen: Seen) -> Condition | None:
     if not seen.node_name:
         message = f"waiting for a Node: {workload.unreachable}"
         return false_condition(condition_type, Reason.NODE_PROVISIONING, WARNING, message)
-    if workload.since < UNKNOWN_AFTER:
+    if workload.unreachable_for < UNKNOWN_AFTER:
         return None
     return unknown_condition(condition_type, Reason.NODE_INSPECTION_FAILED, workload.unreachable)
 

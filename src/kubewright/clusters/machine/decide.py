@@ -1,8 +1,9 @@
 """What is to be done about one Machine. Pure.
 
-Theory.      Providers make bootstrap data and host; the Machine becomes the controller of their objects, and
-             copies what they tell. When the host has joined, its Node is brought in line. All parts are
-             attended to in each pass, whatever became of the others; the status says what each waits for.
+Theory.      Providers make bootstrap data and VM; the Machine becomes the controller of their objects, and
+             copies what they report. When the VM has joined, its Node gets labels, annotations and taints.
+             Every pass attends to all parts, whatever became of the others; the status says what each waits
+             for.
 Invariants.  A paused Machine is never written, and not deleted either. What changes the Machine itself goes
              first: it gets our finalizer before anything is claimed.
 Source       capi.md §5.2 to §5.5; S0-31 to S0-36.
@@ -32,11 +33,11 @@ def decide(seen: Seen) -> Plan[Step]:
         return Plan(because="the machine or its cluster is paused")
     if seen.machine.metadata.deleting:
         return deletion.decide(seen)
-    return in_order((_in_order, _claimed, _node), seen, Plan())
+    return in_order((_update_machine, _claim_objects, _sync_node), seen, Plan())
 
 
-def _in_order(seen: Seen) -> Plan[Step] | None:
-    """Bring the Machine itself in order."""
+def _update_machine(seen: Seen) -> Plan[Step] | None:
+    """Write the metadata and spec that the Machine should have."""
     patch = wanted.machine_patch(seen)
     if not patch:
         return None
@@ -50,7 +51,7 @@ def _touched(patch: dict[str, dict[str, object]]) -> Iterator[str]:
         yield from part
 
 
-def _claimed(seen: Seen) -> Plan[Step] | None:
+def _claim_objects(seen: Seen) -> Plan[Step] | None:
     """Become the controller of what the references name."""
     former = wanted.former_owners(seen)
     steps: list[Claim] = []
@@ -65,8 +66,8 @@ def _claimed(seen: Seen) -> Plan[Step] | None:
     return Plan(tuple(steps), because=because)
 
 
-def _node(seen: Seen) -> Plan[Step] | None:
-    """Bring the Node in line, once it is there."""
+def _sync_node(seen: Seen) -> Plan[Step] | None:
+    """Write the labels, annotations and taints of the Node, once it is there."""
     if seen.workload.unreachable and seen.machine.spec.provider_id:
         return Plan(wake=UNHEARD, because=seen.workload.unreachable)
     found = seen.workload.node

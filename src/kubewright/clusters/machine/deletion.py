@@ -89,7 +89,7 @@ def skip(seen: Seen) -> str:
     return ""
 
 
-def _control_plane_ends(seen: Seen) -> bool:
+def _control_plane_is_deleted(seen: Seen) -> bool:
     external = seen.deletion.control_plane
     return external is not None and (external.deleting or external.gone)
 
@@ -99,19 +99,23 @@ def _managed_elsewhere(seen: Seen) -> bool:
     return external is not None and external.flag(fields.EXTERNALLY_MANAGED)
 
 
-def _cluster_ends(seen: Seen) -> bool:
+def _last_control_plane(seen: Seen) -> bool:
+    return seen.deletion.active_control_planes == 0
+
+
+def _cluster_is_deleted(seen: Seen) -> bool:
     return seen.cluster is not None and seen.cluster.metadata.deleting
 
 
 Skip = tuple[bool, Callable[[Seen], bool], str]
 SKIPS: tuple[Skip, ...] = (
     (False, lambda seen: seen.cluster is None, "its Cluster is gone"),
-    (False, _cluster_ends, "its Cluster is being deleted"),
+    (False, _cluster_is_deleted, "its Cluster is being deleted"),
     (False, lambda seen: not seen.node_name, "it never became a Node"),
     (False, lambda seen: bool(seen.workload.taken_by), "its Node is another Machine's"),
     (True, _managed_elsewhere, "its control plane is managed elsewhere"),
-    (False, _control_plane_ends, "its control plane is being deleted"),
-    (False, lambda seen: seen.deletion.others == 0, "no other machine of the control plane is left"),
+    (False, _control_plane_is_deleted, "its control plane is being deleted"),
+    (False, _last_control_plane, "no other machine of the control plane is left"),
 )  # fmt: skip
 """Rules in order, of which the first that applies counts: False skips the stages of the Node; and why."""
 
@@ -184,7 +188,7 @@ def drain_policy(seen: Seen, node: ClusterNode, rules: DrainRules = NO_RULES) ->
 
     def of(pod: Pod) -> tuple[str, int]:
         asked = BY_LABEL.get(pod.metadata.labels.get(DRAIN_LABEL, "").lower())
-        return (asked, 0) if asked is not None else rules.of(pod)
+        return (asked, 0) if asked is not None else rules.behavior_of(pod)
 
     def skips(pod: Pod) -> bool:
         ends = pod.metadata.deletion_timestamp
@@ -254,14 +258,14 @@ def _before_terminate(seen: Seen) -> Stage | None:
 
 
 def _infrastructure(seen: Seen) -> Stage | None:
-    return _object(seen, Reason.WAITING_FOR_INFRASTRUCTURE_DELETION, INFRASTRUCTURE, seen.infrastructure)
+    return _external(seen, Reason.WAITING_FOR_INFRASTRUCTURE_DELETION, INFRASTRUCTURE, seen.infrastructure)
 
 
 def _bootstrap(seen: Seen) -> Stage | None:
-    return _object(seen, Reason.WAITING_FOR_BOOTSTRAP_DELETION, BOOTSTRAP, seen.bootstrap)
+    return _external(seen, Reason.WAITING_FOR_BOOTSTRAP_DELETION, BOOTSTRAP, seen.bootstrap)
 
 
-def _object(seen: Seen, reason: Reason, about: str, external: External | None) -> Stage | None:
+def _external(seen: Seen, reason: Reason, about: str, external: External | None) -> Stage | None:
     if external is None or external.gone or external.other_controller(seen.owner):
         return None
     if external.found is None:

@@ -25,7 +25,7 @@ from kubewright.wire.errors import BadRequest
 
 Labels = Mapping[str, str]
 Selects = Callable[[Labels, Labels], bool]
-"""Whether the labels of an object, and those of what it belongs to, are meant."""
+"""Whether two sets of labels are selected: a machine's and its Cluster's, a pod's and its Namespace's."""
 
 
 class UnreadableRule(KubewrightError):
@@ -57,11 +57,11 @@ class DrainRules:
         """Whether the labels of Namespaces must be known."""
         return any(each.by_namespace for each in self.rules)
 
-    def of(self, pod: Pod) -> tuple[str, int]:
+    def behavior_of(self, pod: Pod) -> tuple[str, int]:
         """What is done with a pod, and in which order."""
-        around = self.namespaces.get(pod.namespace, {})
+        outer = self.namespaces.get(pod.namespace, {})
         for each in self.rules:
-            if each.selects(pod.metadata.labels, around):
+            if each.selects(pod.metadata.labels, outer):
                 return each.behavior, each.order
         return DRAIN, 0
 
@@ -92,11 +92,11 @@ def rules_for(machine: Machine, cluster: Cluster | None, found: Iterable[Machine
 
 def _any(selects: list[Selects]) -> Selects:
     """By one of them; by none at all, everything."""
-    return lambda own, around: not selects or any(each(own, around) for each in selects)
+    return lambda labels, outer: not selects or any(each(labels, outer) for each in selects)
 
 
-def _both(own: LabelSelector | None, around: LabelSelector | None) -> Selects:
-    mine, theirs = _read(own), _read(around)
+def _both(own: LabelSelector | None, outer_selector: LabelSelector | None) -> Selects:
+    mine, theirs = _read(own), _read(outer_selector)
     return lambda labels, outer: mine.matches(labels) and theirs.matches(outer)
 
 

@@ -25,6 +25,7 @@ from kubewright.clusters.machine.caches import Caches
 from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
 from kubewright.clusters.machine.drainrules import NO_RULES, DrainRules, rules_for
 from kubewright.clusters.machine.seen import DeletionState, Seen, Workload
+from kubewright.clusters.owned import cluster_of
 from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, ClusterNode
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
@@ -90,7 +91,7 @@ class Looker:
             self._steady.now(),
             self._clock.now(),
             look_up(self._references, key, spec.infrastructure_ref),
-            cluster=self._caches.clusters.get(Key(key.namespace, spec.cluster_name)),
+            cluster=self._caches.clusters.get(cluster_of(machine)),
             bootstrap=None if config is None else look_up(self._references, key, config),
             workload=self._workload(machine),
             outdated=self._caches.outdated(machine),
@@ -119,20 +120,21 @@ class Looker:
     def _workload(self, machine: Machine) -> Workload:
         """What the caches of the machine's cluster show."""
         wanted, ref = machine.spec.provider_id, machine.status.node_ref
-        cluster = Key(machine.metadata.namespace, machine.spec.cluster_name)
+        cluster = cluster_of(machine)
         if not wanted and ref is None:
             return Workload()
         try:
             nodes = self._workloads.get(cluster).informer(CLUSTER_NODE)
         except NotConnected as error:
-            return Workload(unreachable=str(error), since=self._silence(cluster))
+            return Workload(unreachable=str(error), unreachable_for=self._unreachable_for(cluster))
         found = nodes.by(BY_PROVIDER_ID, wanted) if wanted else []
         named = nodes.get(Key("", ref.name)) if ref is not None else None
         if machine.metadata.deleting and named is not None and (named in found or not found):
             found = [named] if not named.spec.provider_id or named.spec.provider_id == wanted else []
         return Workload(nodes=tuple(found), taken_by=self._caches.provider_id_taken_by(machine))
 
-    def _silence(self, cluster: Key) -> timedelta:
+    def _unreachable_for(self, cluster: Key) -> timedelta:
+        """How long a cluster has been unreachable; for ever, where none was ever asked for."""
         health = self._workloads.sessions.health(cluster)
         if health is None:
             return timedelta.max
@@ -158,7 +160,7 @@ class Looker:
         return replace(
             before,
             control_plane=control_plane,
-            others=self._caches.active_control_plane_machines(seen.cluster_key),
+            active_control_planes=self._caches.active_control_plane_machines(seen.cluster_key),
             node_error=self.notes(meta.uid).node_error,
             deleted_at=deleted,
             drain_since=began["drain"],
@@ -211,6 +213,7 @@ class Looker:
     async def _with_volumes(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
         """The volumes that the Node names; where it names none, those of attachments."""
         attached = tuple(each.name for each in node.status.volumes_attached)
+        # with a volume that may be attached: is this the stage, if there are any?
         probe = replace(seen, deletion=replace(seen.deletion, volumes=attached or ("unknown",)))
         if deletion.stage(probe).reason is not Reason.WAITING_FOR_VOLUME_DETACH:
             return seen

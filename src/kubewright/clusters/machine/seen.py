@@ -16,6 +16,7 @@ from kubewright.api.cluster.v1beta1 import API_VERSION, MACHINE, Cluster, Machin
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base.durations import parse_duration
 from kubewright.clusters.external.object import External
+from kubewright.clusters.owned import cluster_of, paused_because
 from kubewright.clusters.sessions.node import ClusterNode
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.wire.gvk import Key
@@ -29,13 +30,13 @@ class Workload:
     """What is known from the workload cluster of the machine.
 
     ``unreachable``  why there is no session with the cluster, as a clause; empty if there is one
-    ``since``        for how long there has been none
+    ``unreachable_for``  how long there has been none
     ``nodes``        the Nodes with the machine's providerID; or, without one, the Node that is on record
     ``taken_by``     another Machine of the cluster that has the same providerID and was there first
     """
 
     unreachable: str = ""
-    since: timedelta = timedelta()
+    unreachable_for: timedelta = timedelta()
     nodes: tuple[ClusterNode, ...] = ()
     taken_by: str = ""
 
@@ -50,7 +51,7 @@ class DeletionState:
     """What is read only while the Machine is being deleted.
 
     ``control_plane``   the object that runs the cluster's control plane; None without a reference
-    ``others``          machines of the control plane that are not being deleted
+    ``active_control_planes``  how many machines of the control plane are not being deleted
     ``drain``           what the pods of the Node ask for; None: they were not looked at
     ``volumes``         names of volumes that are still attached to the Node
     ``unread``          why pods or volumes could not be looked at; empty if they could, or need not
@@ -59,7 +60,7 @@ class DeletionState:
     """
 
     control_plane: External | None = None
-    others: int = 0
+    active_control_planes: int = 0
     drain: DrainPlan | None = None
     volumes: tuple[str, ...] = ()
     unread: str = ""
@@ -97,13 +98,12 @@ class Seen:
     @property
     def cluster_key(self) -> Key:
         """The cluster that the machine belongs to."""
-        return Key(self.machine.metadata.namespace, self.machine.spec.cluster_name)
+        return cluster_of(self.machine)
 
     @property
     def paused(self) -> bool:
         """Nothing is written, not even a deletion."""
-        mine = names.paused(self.machine.metadata.annotations)
-        return mine or (self.cluster is not None and self.cluster.spec.paused)
+        return bool(paused_because(self.machine, self.cluster))
 
     @property
     def incomplete(self) -> bool:

@@ -140,7 +140,7 @@ def _node_ref(seen: Seen) -> ObjectReference | None:
 
 
 def _failure(seen: Seen) -> tuple[str, str]:
-    """The failure that a provider reports; or that the host is gone, which was there."""
+    """The failure that a provider reports; or that the infrastructure is gone, which was ready."""
     there = [each for each in (seen.bootstrap, seen.infrastructure) if each is not None]
     for external in reversed(there):
         if any(external.failure) and not controlled_by_another(seen, external):

@@ -63,11 +63,11 @@ def set_cluster_owner(seen: MachineSetSeen) -> Plan[Step]:
     return Plan((PatchObject(MACHINE_SET, key_of(seen.set), body),), because="the set is its cluster's")
 
 
-def claim_templates(seen: MachineSetSeen) -> Plan[Step]:
+def own_templates(seen: MachineSetSeen) -> Plan[Step]:
     """Make the cluster an owner of the templates, so that they go and move with it."""
     around, steps = _around(seen), []
     for template in parts(around).values():
-        body = owned.claim_template(template, around.cluster) if around.cluster is not None else {}
+        body = owned.template_owner_patch(template, around.cluster) if around.cluster is not None else {}
         if body and template.kind is not None:
             steps.append(PatchObject(template.kind, Key(seen.set.namespace, template.ref.name), body))
     return Plan(tuple(steps), because="its templates are the cluster's" if steps else "")
@@ -137,5 +137,5 @@ def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
         owner=MACHINE_DEPLOYMENT,
         desired_annotation=names.DESIRED_REPLICAS_ANNOTATION,
         propagation=Propagation(propagation.stale, propagation.patch, clones.propagate),
-        deciders=(set_cluster_owner, claim_templates),
+        deciders=(set_cluster_owner, own_templates),
     )

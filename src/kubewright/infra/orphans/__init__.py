@@ -6,11 +6,11 @@ Theory.      As with the machines of Gardener's API (``machines.orphans``), and 
              management cluster may have a cluster of the same name, in the same account. So the owner in a
              VM's tags says for which KubewrightCluster it was made, by a hash of that object's uid, which no
              copy of it has.
-Invariants.  A VM goes only if the KubewrightCluster that it was made for is here, with its Cluster, neither
-             is paused or being moved, and no object here wants it: by the caches twice, five minutes apart,
-             and by the server itself at last. What was made before a move is never collected after it. No
-             node is drained: that is for the core, which knows the cluster.
+Invariants.  A VM is deleted only if the KubewrightCluster that it was made for is here, with its Cluster,
+             neither is paused or being moved, and no object here wants it: the caches say so twice, five
+             minutes apart, and the server at last. What was made before a move is never collected after it.
+             No node is drained: that is for the core, which knows the cluster.
 Source       capi.md §3.5; decisions 0009 and 0027.
 Files        ``decide``   pure: why a VM is kept, and whether its cluster is looked at
-             ``collect``  one look at one cluster, and when to look
+             ``vms``      one look at one cluster, and when to look
 """

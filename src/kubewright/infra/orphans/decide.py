@@ -1,6 +1,6 @@
 """Decide which VMs of a cluster no KubewrightMachine wants. Pure.
 
-Called by    ``collect``: by the caches for all VMs of a list, by the server for the one that is about to go.
+Called by    ``vms``: by the caches for all VMs of a list, by the server for the one that is about to go.
 """
 
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from kubewright.infra.provision import cloud_owner, new_cloud_owner
 class ListedVm:
     """A VM on the list of a cluster, and what may want it.
 
-    ``owned``      a KubewrightMachine is the one that it was made for
-    ``recorded``   a KubewrightMachine or a Machine, of whichever cluster, has it on record
-    ``moved``      clusterctl has moved its KubewrightMachine away, as this process has seen
-    ``busy``       a cloud call of ours for its KubewrightMachine has not come to its end
-    ``same_name``  the KubewrightMachine of the name that it was made for
+    ``owner_exists``  the KubewrightMachine that it was made for is here
+    ``recorded``      a KubewrightMachine or a Machine, of whichever cluster, has it on record
+    ``moved``         clusterctl has moved its KubewrightMachine away, as this process has seen
+    ``busy``          a cloud call of ours for its KubewrightMachine has not come to its end
+    ``same_name``     the KubewrightMachine of the name that it was made for
     """
 
     vm: Instance
-    owned: bool = False
+    owner_exists: bool = False
     recorded: bool = False
     moved: bool = False
     busy: bool = False
     same_name: KubewrightMachine | None = None
 
 
-def why_unseen(found: KubewrightCluster | None, owner: Cluster | None) -> str:
-    """Why nothing can be said about the VMs of a cluster now, as a clause; empty when it can."""
+def why_not_judged(found: KubewrightCluster | None, owner: Cluster | None) -> str:
+    """Why no VM of a cluster is judged now, as a clause; empty when they are."""
     if found is None or owner is None:
         return "there is no such cluster here"
     if owner.spec.paused or any(left_alone(each.metadata.annotations) for each in (found, owner)):
@@ -46,7 +46,7 @@ def why_kept(cluster: KubewrightCluster, seen: ListedVm) -> str:
         return "nothing says which machine it was made for"
     if not seen.vm.owner_uid.startswith(new_cloud_owner(cluster.metadata, "")):
         return "it was not made for this KubewrightCluster"
-    if seen.owned:
+    if seen.owner_exists:
         return "its KubewrightMachine exists"
     if seen.recorded:
         return "a machine has it on record"

@@ -3,7 +3,7 @@
 Invariants.  ``infrastructureReady`` and ``controlPlaneReady`` are None until a controller has written
              them: it always writes them, False too, since other programs wait for a value (capi.md
              appendix D).
-Source.      capi.md §2.3; seed 002.
+Source       capi.md §2.3; seed 002.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """MachineDeployment: machines that are alike, and the way from one template to the next.
 
 Invariants.  As in ``sets``: ``spec.replicas`` is always written, and counts are None until they are written.
-Source.      capi.md §2.5.
+Source       capi.md §2.5.
 """
 
 from typing import Annotated

@@ -1,6 +1,6 @@
 """MachineDrainRule: which pods leave the Nodes of machines by eviction, in which order, and which do not.
 
-Source.      Cluster API v1.10, whose v1beta1 has the kind; capi.md §5.7. It has no status. That no entry
+Source       Cluster API v1.10, whose v1beta1 has the kind; capi.md §5.7. It has no status. That no entry
              comes twice is a rule of ``validate``, since servers differ in the rules that a schema may have.
 """
 

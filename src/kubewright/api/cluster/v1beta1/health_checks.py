@@ -1,6 +1,6 @@
 """MachineHealthCheck: which machines of a cluster are watched, and when one of them counts as unhealthy.
 
-Source.      capi.md §2.6.
+Source       capi.md §2.6.
 """
 
 from typing import Annotated

@@ -2,7 +2,7 @@
 
 Invariants.  ``bootstrapReady`` and ``infrastructureReady`` are None until a controller has written them:
              it always writes them, False too (capi.md appendix D). ``bootstrap.data`` is an input only.
-Source.      capi.md §1.4, §2.4; seed 000.
+Source       capi.md §1.4, §2.4; seed 000.
 """
 
 from typing import Annotated

@@ -3,7 +3,7 @@
 Invariants.  ``spec.replicas`` is always written, since cluster-autoscaler and ``/scale`` read the field;
              where it is missing, 1 is meant. Counts in a status are None until a controller has written
              them, and 0 is written too.
-Source.      capi.md §2.5.
+Source       capi.md §2.5.
 """
 
 from typing import Annotated

@@ -4,7 +4,7 @@ Invariants.  An ``ObjectReference`` names an object by kind and name in the name
              has it; its version and namespace may be missing or out of date, so readers go by group, kind
              and name. A ``Condition`` is not ``metav1.Condition``: it has a severity, which says how bad a
              False is, and no generation; its time has whole seconds.
-Source.      capi.md §2.1, §2.2.
+Source       capi.md §2.1, §2.2.
 Called by    the other modules here, ``api.bootstrap`` and ``api.infra``.
 """
 

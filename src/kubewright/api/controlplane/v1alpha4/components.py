@@ -4,7 +4,7 @@ Theory.      Each is created and changed independently of the others. What a com
              another stands in the other's status: the API server reads the addresses of etcd, the controller
              manager waits until the API server is ready. So another program can take the place of a
              controller here: it fills the status, and the others go on (nested.md A15).
-Source.      seed 003, the three CRDs.
+Source       seed 003, the three CRDs.
 """
 
 from typing import Annotated

@@ -5,7 +5,7 @@ Theory.      A NestedControlPlane owns the components that it names, and by this
              ``version`` and the status fields from ``externalManagedControlPlane`` on are Cluster API's
              contract. A NestedCluster is the infrastructure of a Cluster that needs no other.
 Invariants.  ``ready`` follows what is, both ways; ``initialized`` stays once the API server has answered.
-Source.      seed 003, NestedControlPlaneSpec; nested.md A2, A10.
+Source       seed 003, NestedControlPlaneSpec; nested.md A2, A10.
 """
 
 from typing import Annotated

@@ -5,7 +5,7 @@ Theory.      A component is one of the three parts of a control plane: etcd, the
              says what runs them. ``version`` and ``channel`` choose a set of templates, the other fields
              change what is rendered from it.
 Invariants.  Every field of a spec is optional. The CRD prunes nothing in a patch.
-Source.      seed 003, NestedComponentSpec; nested.md A2, A3. Fields that the seed does not have are ours.
+Source       seed 003, NestedComponentSpec; nested.md A2, A3. Fields that the seed does not have are ours.
 Called by    the other modules here.
 """
 

@@ -1,9 +1,9 @@
-"""One look at the VMs of one cluster: those that nothing wants for long enough are deleted.
+"""One look at the VMs of one cluster: those that nothing has wanted for long enough are deleted.
 
 Theory.      A cluster's VMs may be in several clouds and accounts: a list is asked for with all that its
-             machines and their templates tell drivers. Reasons to look are a start, the end of a pause, the
-             end of a machine that may have left a VM, and a period; they are gathered, the first one sets the
-             time.
+             machines and their templates tell drivers. A cluster is looked at after a start, after a
+             pause, when a machine is gone that may have left a VM, and every ``period``. Reasons that come
+             before the look are gathered into it.
 Invariants.  A driver that cannot list is no reason not to ask the others. Directly before a VM is deleted
              the *server* has said that its cluster is not paused and that there is no such machine. At rest a
              look costs a call for each list, and no request to a server.
@@ -33,7 +33,7 @@ from kubewright.driver.errors import DriverError, NotFound, Unimplemented
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.orphans import may_leave_a_vm, update_suspects
 from kubewright.infra.caches import Caches, Shared, owner_key
-from kubewright.infra.orphans.decide import ListedVm, why_kept, why_spared, why_unseen
+from kubewright.infra.orphans.decide import ListedVm, why_kept, why_not_judged, why_spared
 from kubewright.infra.provision import class_request, cloud_owner, domain_of, effective
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
@@ -65,7 +65,7 @@ class OrphanVms:
         self._settings = shared.settings.orphans
         self._recorder = ComponentRecorder(shared.recorder, CLUSTER_COMPONENT)
         self._calls = calls
-        self._since: dict[Key, Mapping[str, float]] = {}
+        self._suspects: dict[Key, Mapping[str, float]] = {}
         self._moved: dict[Key, set[str]] = {}
         self._collected = shared.metrics.counter(
             "cluster_orphan_vms_collected",
@@ -84,30 +84,30 @@ class OrphanVms:
         owner = self._caches.cluster_of(cluster) if cluster is not None else None
         if cluster is None:
             self._moved.pop(key, None)
-        if cluster is None or owner is None or why_unseen(cluster, owner):
-            self._since.pop(key, None)  # a pause in between, and the suspicion begins anew
+        if cluster is None or owner is None or why_not_judged(cluster, owner):
+            self._suspects.pop(key, None)  # after a pause nothing is suspected yet
             return Result.done()
         began = self._shared.clock.monotonic()
         listed = await self._listed(cluster, owner)
         unwanted = [vm for vm, _ in listed.values() if not why_kept(cluster, self._seen(key, vm))]
         updated = update_suspects(
             unwanted,
-            self._since.get(key, {}),
+            self._suspects.get(key, {}),
             began=began,
             ended=self._shared.clock.monotonic(),
             confirmation=self._settings.confirmation.total_seconds(),
         )
-        if new := sorted(updated.suspects.keys() - self._since.get(key, {}).keys()):
+        if new := sorted(updated.suspects.keys() - self._suspects.get(key, {}).keys()):
             log.info("VMs of a cluster without a machine", cluster=str(key), vms=new)
-        self._since[key] = updated.suspects
+        self._suspects[key] = updated.suspects
         for vm in updated.confirmed[: self._settings.at_once]:
-            await self._end(cluster, listed[vm.provider_id][1], vm)
+            await self._delete(cluster, listed[vm.provider_id][1], vm)
         hurry = Result.later(self._settings.soon if updated.confirmed else None)
         return Result.later(self._settings.period).sooner(hurry).sooner(Result.later(updated.wake))
 
-    def may_have_left(self, key: Key, gone: KubewrightMachine, now: datetime) -> bool:
-        """Whether a machine of this cluster that has gone may have left a VM. The VM of one that clusterctl
-        has moved is not ours, even if its Cluster is resumed here. ``now`` is of a steady clock.
+    def note_deleted(self, key: Key, gone: KubewrightMachine, now: datetime) -> bool:
+        """Note that a machine of this cluster is gone; whether it may have left a VM. The VM of one that
+        clusterctl has moved is not ours, even if its Cluster is resumed here. ``now`` is of a steady clock.
         """
         if DELETE_FOR_MOVE_ANNOTATION in gone.metadata.annotations:
             self._moved.setdefault(key, set()).add(cloud_owner(KUBEWRIGHT_MACHINE, gone.metadata))
@@ -158,7 +158,7 @@ class OrphanVms:
         machines = self._caches.machines
         return ListedVm(
             vm,
-            owned=bool(machines.keys_by("cloud-owner", vm.owner_uid)),
+            owner_exists=bool(machines.keys_by("cloud-owner", vm.owner_uid)),
             recorded=bool(
                 machines.keys_by("provider-id", vm.provider_id)
                 or self._caches.core_machines.keys_by("provider-id", vm.provider_id)
@@ -168,7 +168,7 @@ class OrphanVms:
             same_name=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
         )
 
-    async def _end(self, cluster: KubewrightCluster, of: ClassRequest, vm: Instance) -> None:
+    async def _delete(self, cluster: KubewrightCluster, of: ClassRequest, vm: Instance) -> None:
         """Delete a confirmed orphan, if the server agrees. What the cloud refuses is tried again."""
         if why := await self._why_spared(cluster, vm):
             log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
@@ -200,7 +200,7 @@ class OrphanVms:
                 owner = await client.get(CLUSTER, place)
         with suppress(errors.NotFound):
             same_name = await client.get(KUBEWRIGHT_MACHINE, Key(key.namespace, vm.machine_name))
-        return why_unseen(now, owner) or why_spared(vm, same_name)
+        return why_not_judged(now, owner) or why_spared(vm, same_name)
 
 
 def wire(shared: Shared, calls: VmCalls) -> Controller:
@@ -230,8 +230,8 @@ def wire(shared: Shared, calls: VmCalls) -> Controller:
     def machine_changed(change: Change[KubewrightMachine]) -> None:
         if change.new is not None or (gone := change.before()) is None:
             return
-        for key in _cluster_of(caches, gone):
-            if orphans.may_have_left(key, gone, steady.now()):
+        for key in _clusters_of(caches, gone):
+            if orphans.note_deleted(key, gone, steady.now()):
                 controller.enqueue(key, f"KubewrightMachine {change.key} may have left a VM", after=soon)
 
     caches.clusters.subscribe(cluster_changed)
@@ -240,6 +240,6 @@ def wire(shared: Shared, calls: VmCalls) -> Controller:
     return controller
 
 
-def _cluster_of(caches: Caches, machine: KubewrightMachine) -> Iterable[Key]:
+def _clusters_of(caches: Caches, machine: KubewrightMachine) -> Iterable[Key]:
     name = machine.metadata.labels.get(CLUSTER_NAME_LABEL, "")
     return caches.clusters_in(Key(machine.namespace, name)) if name else ()
