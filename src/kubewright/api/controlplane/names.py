@@ -19,6 +19,9 @@ FINALIZER = "nested.controlplane.cluster.x-k8s.io"
 LEASE = "controller-leader-election-capn"
 """That of upstream's managers, so that they and ours never work on the same objects at once (A12)."""
 
+KEEP_DATA_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/keep-data"
+"""On a component: when it is deleted, its data stays where it is. Its presence counts."""
+
 COMPONENT_LABEL = "component-name"
 """On pods and Services of a component: the name of its object."""
 ROLE_LABEL = "controlplane.cluster.x-k8s.io/component"

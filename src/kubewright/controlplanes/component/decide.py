@@ -1,0 +1,145 @@
+"""Decide what comes next for one component, from everything that is seen of it. Pure.
+
+Theory.      While it lives: our finalizer, then certificates, then what should run, then one instance after
+             another. Certificates are made while a component still waits for another one, so that it starts
+             at once later. On deletion: what runs is ended, then the finalizer goes.
+Invariants.  An object that another program manages, or that is paused, is not written at all; of the first,
+             only what we may have started is ended when it is deleted. A deletion needs no Cluster, no
+             control plane and no Secret.
+Source       nested.md A5, A9, A11, A15; S3-31 to S3-41.
+Called by    ``reconciler``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
+from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION
+from kubewright.api.controlplane.reasons import Reason
+from kubewright.base import delays, plan
+from kubewright.base.plan import AT_ONCE, in_order
+from kubewright.controlplanes.component.obstacles import first_obstacle
+from kubewright.controlplanes.component.rollout import next_instance
+from kubewright.controlplanes.component.seen import Seen
+from kubewright.controlplanes.hosting.contract import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Put our finalizer on, and a label with what its programs are named after."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepCertificates:
+    """Make certificates and kubeconfigs, or make them anew."""
+
+    steps: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Tell the host what should run."""
+
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """End one instance, which comes back as it should be."""
+
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """End all instances."""
+
+    keep_data: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Nothing of it is left: let the object go."""
+
+
+Step = AddFinalizer | KeepCertificates | Apply | Replace | Remove | RemoveFinalizer
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(plan.Plan[Step]):
+    """What to do now with a component. ``silent``: its status is not written either."""
+
+    silent: bool = False
+
+
+def decide(seen: Seen) -> Plan:
+    """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
+    meta = seen.component.metadata
+    if seen.paused:
+        return Plan(because="it, its control plane or its cluster is paused", silent=True)
+    if meta.deleting:
+        return _deleted(seen)
+    if MANAGED_BY_ANNOTATION in meta.annotations:
+        return Plan(because="another program manages it", silent=True)
+    return in_order(_DECIDERS, seen, Plan())
+
+
+def _finalizer(seen: Seen) -> Plan | None:
+    if seen.place is None:
+        return None
+    meta, cluster = seen.component.metadata, seen.place.cluster
+    if FINALIZER in meta.finalizers and meta.labels.get(CLUSTER_NAME_LABEL) == cluster:
+        return None
+    return Plan((AddFinalizer(cluster),), AT_ONCE, "it has no finalizer of ours, or no label of its cluster")
+
+
+def _certificates(seen: Seen) -> Plan | None:
+    found = seen.certificates
+    if found.steps:
+        return Plan((KeepCertificates(found.steps),), AT_ONCE, "certificates are missing or due")
+    return Plan(wake=found.wake, because="the next certificate is due then") if found.wake else None
+
+
+def _applied(seen: Seen) -> Plan | None:
+    held = first_obstacle(seen)
+    if held is not None:
+        again = delays.UNHEARD if held.fault or held.reason is Reason.WAITING_FOR_FILES else None
+        return Plan(wake=again, because=held.message)
+    workload, running = seen.workload, seen.running
+    if workload is None:
+        return Plan(because="what should run is not known yet")
+    if not workload.replicas and not running.applied:
+        return Plan(because="it has no instance, as its spec says")
+    if (running.applied, running.replicas) == (workload.fingerprint, workload.replicas):
+        return None
+    told = f"{workload.replicas} instances of version {workload.version} should run"
+    return Plan((Apply(workload),), AT_ONCE, told)
+
+
+def _rolled_out(seen: Seen) -> Plan | None:
+    if seen.workload is None or first_obstacle(seen) is not None:
+        return None
+    ordinal = next_instance(seen.workload, seen.running)
+    if ordinal is None:
+        return None
+    return Plan((Replace(ordinal),), because=f"instance {ordinal} runs with something else")
+
+
+_DECIDERS = (_finalizer, _certificates, _applied, _rolled_out)
+
+
+def _deleted(seen: Seen) -> Plan:
+    meta = seen.component.metadata
+    if FINALIZER not in meta.finalizers:
+        return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
+    if seen.running.exists:
+        keep = KEEP_DATA_ANNOTATION in meta.annotations
+        return Plan((Remove(keep),), _END, "it is being deleted, and something of it runs")
+    return Plan((RemoveFinalizer(),), because="nothing of it is left", silent=True)
+
+
+_END = delays.SOON
+"""A host tells when all has ended; this is for one that was restarted in between."""

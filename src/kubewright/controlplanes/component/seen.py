@@ -1,0 +1,83 @@
+"""Everything that a decision about one component reads, as one frozen value.
+
+Invariants.  No field shows what is in a Secret. What is None or empty could not be known yet, and
+             ``obstacles`` says why.
+Called by    ``look`` fills it; ``obstacles``, ``decide`` and ``status`` read it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from kubewright.api.controlplane.names import Component
+from kubewright.controlplanes.component.policies import Policy
+from kubewright.controlplanes.family import ComponentObject, Family
+from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
+from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.templates.choice import Choice, NoChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """What is found of the certificates and kubeconfigs of a component.
+
+    ``steps``    what is to be made or made anew, for ``certificates``
+    ``waiting``  why they are not complete yet: the end of a sentence; empty if they are
+    ``problem``  what a user has to mend, a sentence; empty if nothing
+    ``wake``     when one of them is due
+    """
+
+    steps: Sequence[Any] = field(default=(), repr=False)
+    waiting: str = ""
+    problem: str = ""
+    wake: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One component, and all around it.
+
+    ``family``     its control plane; None: none owns it, or the owner is not there
+    ``problem``    how its spec breaks the rules of its kind, a sentence
+    ``place``      what its programs are named after; None: none can have been started
+    ``workload``   what should run, with the contents of ``rendered``'s volumes; None: not known yet
+    ``unrendered`` why the templates could not be filled in, a sentence
+    ``missing``    Secrets and ConfigMaps, or their entries, that volumes name and that are not there
+    ``hosted``     why no host can run it, a sentence
+    ``failed``     why the last step of this pass failed, a sentence
+    """
+
+    policy: Policy
+    component: ComponentObject
+    now: datetime
+    family: Family | None = None
+    paused: bool = False
+    problem: str = ""
+    place: Place | None = None
+    choice: Choice | NoChoice | None = None
+    placement: Placement = field(default_factory=Placement)
+    certificates: Certificates = field(default_factory=Certificates)
+    rendered: Rendered | None = None
+    unrendered: str = ""
+    missing: tuple[str, ...] = ()
+    workload: Workload | None = None
+    hosted: str = ""
+    running: Running = field(default_factory=Running)
+    failed: str = ""
+
+    @property
+    def replicas(self) -> int:
+        """How many instances there should be."""
+        return replicas_of(self.component, self.policy.component, self.family)
+
+
+def replicas_of(found: ComponentObject, component: Component, family: Family | None) -> int:
+    """How many instances a component should have: its own number, else (API server) its plane's, else 1.
+
+    Below zero is broken, and counts as zero.
+    """
+    asked = found.spec.replicas
+    if asked is None and component is Component.API_SERVER and family is not None:
+        asked = family.plane.spec.replicas
+    return 1 if asked is None else max(asked, 0)

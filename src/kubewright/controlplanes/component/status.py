@@ -1,0 +1,163 @@
+"""What the status of a component says: a function of what is seen. Pure.
+
+Theory.      A component is ready when what its spec asks for is applied, and as many instances as it asks
+             for, at least one, run with exactly that and are ready. A component that sleeps is none of this:
+             no one can use it. Each condition says of one part of the way whether it is done; Ready sums up.
+Invariants.  ``ready`` and the phase Ready are the same. Nothing here reads the phase but to tell a first
+             start from a failure. Equal views give equal statuses, so a pass that finds nothing new writes
+             nothing.
+Source       nested.md A3 (phases), A9 (readiness), A10 (conditions); S3-19, S3-42 to S3-45.
+Called by    ``act``.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    INFO,
+    READY,
+    false_condition,
+    true_condition,
+    with_conditions,
+)
+from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.api.controlplane.names import COMPONENT_LABEL, Phase
+from kubewright.api.controlplane.reasons import ComponentCondition, Reason
+from kubewright.api.controlplane.v1alpha4 import ComponentStatus
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.controlplanes.component.obstacles import Obstacle, first_obstacle, obstacles
+from kubewright.controlplanes.component.rollout import current
+from kubewright.controlplanes.component.seen import Seen
+from kubewright.controlplanes.templates.choice import Choice
+
+_HAS_RUN = (Phase.READY, Phase.UNREADY, Phase.UPGRADING, Phase.ROTATING_CERTIFICATES)
+_OF_PHASE = {
+    Reason.PROVISIONING: Phase.PROVISIONING,
+    Reason.ROLLING_OUT: Phase.UPGRADING,
+    Reason.NOT_READY: Phase.UNREADY,
+    Reason.SLEEPING: Phase.SLEEPING,
+    Reason.DELETING: Phase.DELETING,
+    Reason.WAITING_FOR_OWNER: Phase.PENDING,
+    Reason.WAITING_FOR_DEPENDENCY: Phase.WAITING_FOR_DEPENDENCY,
+    Reason.WAITING_FOR_CERTIFICATES: Phase.PROVISIONING,
+    Reason.WAITING_FOR_FILES: Phase.PROVISIONING,
+}
+
+
+def status_of(seen: Seen) -> ComponentStatus:
+    """The status, as it is to be written."""
+    before, running = seen.component.status, seen.running
+    verdict = _verdict(seen)
+    errors = tuple(each[:MESSAGE_CHARS] for each in _errors(seen))
+    status = structs.replace(
+        before,
+        ready=verdict is None,
+        phase=_phase(seen, verdict),
+        healthy=not errors and all(each.ready for each in running.instances),
+        errors=errors,
+        version=_version(seen),
+        replicas=len(running.instances),
+        ready_replicas=sum(each.ready for each in running.instances),
+        updated_replicas=len(current(seen.workload, running)),
+        selector=f"{COMPONENT_LABEL}={seen.component.name}",
+        conditions=_conditions(seen, verdict),
+        observed_generation=seen.component.metadata.generation,
+    )
+    if seen.place is None:
+        return status
+    return structs.replace(status, **seen.policy.further(seen.place, seen.placement, running))
+
+
+def _verdict(seen: Seen) -> Obstacle | None:
+    """Why the component is not ready; None: it is."""
+    about = ComponentCondition.WORKLOAD_AVAILABLE
+    if seen.component.metadata.deleting:
+        return Obstacle(about, Reason.DELETING, "it is being deleted")
+    held = first_obstacle(seen)
+    if held is not None and (held.fault or seen.workload is None or not seen.running.instances):
+        return held
+    if seen.failed:
+        return Obstacle(about, Reason.FAILED_TO_APPLY, seen.failed, fault=True)
+    return _instances(seen) or held
+
+
+def _instances(seen: Seen) -> Obstacle | None:
+    """Why the instances are not what the spec asks for and ready; None: they are."""
+    about, wanted, running = ComponentCondition.WORKLOAD_AVAILABLE, seen.replicas, seen.running
+    if not wanted:
+        return Obstacle(about, Reason.SLEEPING, "it has no instance, as its spec says")
+    count, updated = len(running.instances), len(current(seen.workload, running))
+    ready = [each for each in running.instances if each.ready and not each.ending]
+    if count and updated < count:
+        told = f"{updated} of {wanted} instances are as the spec wants them"
+        return Obstacle(about, Reason.ROLLING_OUT, told)
+    if seen.workload is not None and running.applied != seen.workload.fingerprint:
+        return Obstacle(about, Reason.PROVISIONING, "what the spec asks for is not applied yet")
+    if len(ready) == count == wanted == running.replicas:
+        return None
+    waits = "; ".join(f"{each.name}: {each.message}" for each in running.instances if each.message)
+    told = f"{len(ready)} of {wanted} instances are ready" + (f": {waits}" if waits else "")
+    has_run = seen.component.status.phase in _HAS_RUN
+    return Obstacle(about, Reason.NOT_READY if has_run else Reason.PROVISIONING, told)
+
+
+def _phase(seen: Seen, verdict: Obstacle | None) -> Phase:
+    if verdict is None:
+        return Phase.READY
+    if verdict.fault:
+        return Phase.FAILED
+    return _OF_PHASE.get(verdict.reason, Phase.UNREADY if seen.running.instances else Phase.PROVISIONING)
+
+
+def _version(seen: Seen) -> str:
+    """The one version of all instances; while they differ, or none runs, what it was before."""
+    versions = {each.version for each in seen.running.instances}
+    return versions.pop() if len(versions) == 1 else seen.component.status.version
+
+
+def _errors(seen: Seen) -> Iterator[str]:
+    yield from (each.message for each in obstacles(seen) if each.fault)
+    if seen.failed:
+        yield seen.failed
+    yield from (
+        f"{each.name}: {each.message}"
+        for each in seen.running.instances
+        if each.message and not each.ready and each.restarts
+    )
+
+
+def _conditions(seen: Seen, verdict: Obstacle | None) -> tuple[Condition, ...]:
+    found = [*_way(seen), _available(seen)]
+    found.append(true_condition(READY) if verdict is None else _false(READY, verdict))
+    return with_conditions(seen.component.status.conditions, found, seen.now)
+
+
+def _way(seen: Seen) -> Iterator[Condition]:
+    """A condition for each part of the way before the instances of which something is known."""
+    held = {each.about: each for each in reversed(list(obstacles(seen)))}
+    known = {
+        ComponentCondition.TEMPLATE_RESOLVED: isinstance(seen.choice, Choice),
+        ComponentCondition.DEPENDENCIES_READY: seen.family is not None,
+        ComponentCondition.CERTIFICATES_READY: isinstance(seen.choice, Choice),
+        ComponentCondition.PATCHES_APPLIED: seen.rendered is not None,
+    }
+    for about, good in known.items():
+        if (obstacle := held.get(about)) is not None:
+            yield _false(about, obstacle)
+        elif good:
+            yield true_condition(about)
+
+
+def _available(seen: Seen) -> Condition:
+    about = ComponentCondition.WORKLOAD_AVAILABLE
+    own = [each for each in obstacles(seen) if each.about is about]
+    if seen.failed:
+        own.append(Obstacle(about, Reason.FAILED_TO_APPLY, seen.failed, fault=True))
+    why = own[0] if own else _instances(seen)
+    return true_condition(about) if why is None else _false(about, why)
+
+
+def _false(about: str, why: Obstacle) -> Condition:
+    return false_condition(about, why.reason, ERROR if why.fault else INFO, why.message[:MESSAGE_CHARS])

@@ -1,0 +1,76 @@
+"""What should run for a component: from its spec and what is known of its control plane. Pure.
+
+Theory.      The templates are rendered with what is known; the volumes of the result name the Secrets and
+             ConfigMaps that have to be read; with what is in those it is a workload.
+Invariants.  A Secret that a volume calls optional may be missing. Only the entries that a volume lists are
+             asked for.
+Source       nested.md A5 (order), D5 (delivery).
+Called by    ``look``.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kubewright.api.controlplane.v1alpha4 import ComponentSpec
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.component.policies import Policy, common_values
+from kubewright.controlplanes.family import Family
+from kubewright.controlplanes.hosting.contract import Contents, Place
+from kubewright.controlplanes.rendering.render import Rendered, render
+from kubewright.controlplanes.templates.choice import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A Secret or a ConfigMap that a volume names. ``keys`` empty: all of its entries."""
+
+    kind: str
+    name: str
+    keys: tuple[str, ...] = ()
+    optional: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+def rendered_for(
+    policy: Policy, spec: ComponentSpec, choice: Choice, family: Family, *, place: Place, replicas: int
+) -> tuple[Rendered | None, str]:
+    """What should run, and why it could not be said: one of the two is empty."""
+    values = {**common_values(family, place), **policy.values(family, replicas)}
+    try:
+        return render(spec, choice, values, namespace=place.namespace, replicas=replicas), ""
+    except InvalidInput as error:
+        return None, str(error)
+
+
+def sources(rendered: Rendered) -> tuple[Source, ...]:
+    """The Secrets and ConfigMaps that the volumes of a workload name, each once, in order."""
+    volumes = rendered.workload["spec"]["template"]["spec"].get("volumes") or ()
+    found: dict[tuple[str, str], Source] = {}
+    for each in (source for volume in volumes for source in _of_volume(volume)):
+        known = found.get((each.kind, each.name))
+        found[each.kind, each.name] = each if known is None else _joined(known, each)
+    return tuple(found.values())
+
+
+def missing_of(source: Source, contents: Contents | None) -> list[str]:
+    """What of a source is not there, as it is said to users."""
+    if contents is None:
+        return [] if source.optional else [str(source)]
+    return [f"{source} has no {key}" for key in source.keys if key not in contents and not source.optional]
+
+
+def _joined(one: Source, other: Source) -> Source:
+    keys = (*one.keys, *other.keys) if one.keys and other.keys else ()
+    return replace(one, keys=tuple(dict.fromkeys(keys)), optional=one.optional and other.optional)
+
+
+def _of_volume(volume: Mapping[str, Any]) -> Iterator[Source]:
+    for part in (volume, *(volume.get("projected") or {}).get("sources", ())):
+        for field, kind, name in (("secret", "Secret", "secretName"), ("configMap", "ConfigMap", "name")):
+            if (found := part.get(field)) is not None:
+                keys = tuple(each["key"] for each in found.get("items") or ())
+                named = found.get(name) or found.get("name") or ""
+                yield Source(kind, named, keys, bool(found.get("optional")))

@@ -1,0 +1,203 @@
+"""What comes next for a component: which steps, and what is said about it."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.controlplanes.component_views import (
+    NOW,
+    RUNNING,
+    WAITING,
+    api_server,
+    etcd,
+    family,
+    instance,
+    plane,
+    running,
+    with_meta,
+    workload,
+)
+
+from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION
+from kubewright.api.controlplane.v1alpha4 import (
+    Address,
+    EtcdStatus,
+    NestedAPIServerSpec,
+    NestedControlPlane,
+    NestedControlPlaneStatus,
+)
+from kubewright.base.delays import UNHEARD
+from kubewright.controlplanes.component.decide import (
+    AddFinalizer,
+    Apply,
+    KeepCertificates,
+    Plan,
+    Remove,
+    RemoveFinalizer,
+    Replace,
+    decide,
+)
+from kubewright.controlplanes.component.policies import ETCD
+from kubewright.controlplanes.component.seen import Certificates, Seen
+from kubewright.controlplanes.hosting.contract import Running
+from kubewright.controlplanes.templates.choice import NoChoice
+
+NEWER = workload("1.37.0")
+SLOW_ETCD = family(etcd(ready=False))
+DELETED = with_meta(api_server(), deletion_timestamp=NOW)
+
+
+def outer_etcd() -> NestedControlPlane:
+    """A control plane whose etcd another program has, which says where it is."""
+    status = NestedControlPlaneStatus(etcd=EtcdStatus(addresses=(Address(ip="10.0.0.1", port=2379),)))
+    found = plane(etcd=None)
+    return NestedControlPlane(metadata=found.metadata, spec=found.spec, status=status)
+
+
+STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
+    "what should run is applied when nothing holds it up": (WAITING, (Apply(workload()),)),
+    "what runs as it should is left alone": (RUNNING, ()),
+    "a component without our finalizer gets it before anything runs": (
+        replace(WAITING, component=with_meta(api_server(), finalizers=())),
+        (AddFinalizer("demo"),),
+    ),
+    "a component without an owner is not touched": (replace(WAITING, family=None, place=None), ()),
+    "an API server does not start before its etcd is ready": (replace(WAITING, family=SLOW_ETCD), ()),
+    "an API server does not start before its etcd exists": (replace(WAITING, family=family()), ()),
+    "an etcd whose addresses another program wrote is enough": (
+        replace(WAITING, family=family(of=outer_etcd())),
+        (Apply(workload()),),
+    ),
+    "certificates are made while etcd is waited for": (
+        replace(WAITING, family=SLOW_ETCD, certificates=Certificates(("make",), "there are none")),
+        (KeepCertificates(("make",)),),
+    ),
+    "nothing starts without certificates": (
+        replace(WAITING, certificates=Certificates(waiting="Secret demo-ca is not there")),
+        (),
+    ),
+    "nothing starts with a patch that is for no object": (
+        replace(WAITING, rendered=workload(problems=("spec.patches[0] is for no object",)).rendered),
+        (),
+    ),
+    "nothing starts without the files that its spec names": (
+        replace(WAITING, missing=("Secret audit",), workload=None),
+        (),
+    ),
+    "an etcd that falls silent takes no API server with it": (replace(RUNNING, family=SLOW_ETCD), ()),
+    "a new version is applied": (replace(RUNNING, workload=NEWER), (Apply(NEWER),)),
+    "a new version waits for an etcd that is not ready": (
+        replace(RUNNING, workload=NEWER, family=SLOW_ETCD),
+        (),
+    ),
+    "an instance of the version before is replaced": (
+        replace(RUNNING, workload=NEWER, running=running(instance(), of=NEWER)),
+        (Replace(0),),
+    ),
+    "no instance is replaced while etcd is not ready": (
+        replace(RUNNING, workload=NEWER, running=running(instance(), of=NEWER), family=SLOW_ETCD),
+        (),
+    ),
+    "a component may fall asleep while etcd is not ready": (
+        replace(
+            RUNNING,
+            component=api_server(spec=NestedAPIServerSpec(replicas=0)),
+            workload=workload(replicas=0),
+            family=SLOW_ETCD,
+        ),
+        (Apply(workload(replicas=0)),),
+    ),
+    "a component that never ran and is to sleep stays as it is": (
+        replace(
+            WAITING,
+            component=api_server(spec=NestedAPIServerSpec(replicas=0)),
+            workload=workload(replicas=0),
+        ),
+        (),
+    ),
+    "more instances are applied": (
+        replace(
+            RUNNING, component=api_server(spec=NestedAPIServerSpec(replicas=2)), workload=workload(replicas=2)
+        ),
+        (Apply(workload(replicas=2)),),
+    ),
+    "what is paused is not written": (replace(WAITING, paused=True), ()),
+    "what another program manages is left alone": (
+        replace(WAITING, component=with_meta(api_server(), annotations={MANAGED_BY_ANNOTATION: "eco"})),
+        (),
+    ),
+    "on deletion what runs is ended, with its data": (
+        replace(RUNNING, component=DELETED),
+        (Remove(keep_data=False),),
+    ),
+    "on deletion data stays where a user asked for it": (
+        replace(RUNNING, component=with_meta(DELETED, annotations={KEEP_DATA_ANNOTATION: ""})),
+        (Remove(keep_data=True),),
+    ),
+    "the finalizer goes when nothing is left": (
+        replace(RUNNING, component=DELETED, running=Running()),
+        (RemoveFinalizer(),),
+    ),
+    "a deletion needs no control plane": (
+        replace(RUNNING, component=DELETED, family=None),
+        (Remove(keep_data=False),),
+    ),
+    "what we started is ended though another program manages it now": (
+        replace(RUNNING, component=with_meta(DELETED, annotations={MANAGED_BY_ANNOTATION: "eco"})),
+        (Remove(keep_data=False),),
+    ),
+    "a deleted object of another program is let go by it": (
+        replace(RUNNING, component=with_meta(DELETED, finalizers=())),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize(("seen", "steps"), STEPS.values(), ids=STEPS.keys())
+def test_the_steps_of_a_plan(seen: Seen, steps: tuple[object, ...]) -> None:
+    assert decide(seen).steps == steps
+
+
+@pytest.mark.parametrize("seen", [each for each, _ in STEPS.values()], ids=STEPS.keys())
+def test_every_plan_has_a_reason_unless_all_is_well(seen: Seen) -> None:
+    assert decide(seen).because or decide(seen) == Plan()
+
+
+SAID = {
+    "which etcd is missing": (replace(WAITING, family=family()), "there is no NestedEtcd store"),
+    "which etcd is not ready": (replace(WAITING, family=SLOW_ETCD), "NestedEtcd store is not ready"),
+    "that no etcd is named": (
+        replace(WAITING, family=family(of=plane(etcd=None))),
+        "NestedControlPlane demo names no NestedEtcd, and its status.etcd.addresses is empty",
+    ),
+    "that there is no such channel": (
+        replace(WAITING, choice=NoChoice("there is no channel fast; there are: stable")),
+        "there is no channel fast; there are: stable",
+    ),
+    "that etcd needs an odd number": (
+        replace(WAITING, policy=ETCD, component=api_server(spec=NestedAPIServerSpec(replicas=2))),
+        "spec.replicas is 2: etcd needs an odd number of members, to have a majority",
+    ),
+}
+
+
+@pytest.mark.parametrize(("seen", "told"), SAID.values(), ids=SAID.keys())
+def test_the_reason_says(seen: Seen, told: str) -> None:
+    assert decide(seen).because == told
+
+
+def test_what_a_user_has_to_mend_is_looked_at_again_without_an_event() -> None:
+    """A Secret outside our caches, or a program that is installed later, sends none."""
+    broken = replace(WAITING, hosted="no program kube-apiserver 1.36 is installed")
+    assert decide(broken).wake == UNHEARD
+
+
+def test_a_paused_or_foreign_component_is_not_reported_on() -> None:
+    foreign = with_meta(api_server(), annotations={MANAGED_BY_ANNOTATION: "eco"})
+    assert (
+        decide(replace(WAITING, paused=True)).silent,
+        decide(replace(WAITING, component=foreign)).silent,
+    ) == (
+        True,
+        True,
+    )

@@ -1,0 +1,171 @@
+"""What the status of a component says: ready only when all that its spec asks for runs and is ready."""
+
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+from tests.unit.controlplanes.component_views import (
+    NOW,
+    RUNNING,
+    WAITING,
+    api_server,
+    etcd,
+    family,
+    instance,
+    running,
+    with_meta,
+    workload,
+)
+
+from kubewright.api.cluster.conditions import READY
+from kubewright.api.cluster.v1beta1 import Condition, ObjectReference
+from kubewright.api.conditions import condition_of
+from kubewright.api.controlplane.names import Phase
+from kubewright.api.controlplane.reasons import ComponentCondition
+from kubewright.api.controlplane.v1alpha4 import (
+    Address,
+    NestedAPIServerSpec,
+    NestedAPIServerStatus,
+    NestedEtcdStatus,
+)
+from kubewright.controlplanes.component.policies import ETCD
+from kubewright.controlplanes.component.seen import Certificates, Seen
+from kubewright.controlplanes.component.status import status_of
+from kubewright.controlplanes.hosting.contract import Placement, Running
+from kubewright.controlplanes.templates.choice import NoChoice
+
+NEWER = workload("1.37.0")
+ASLEEP = api_server(spec=NestedAPIServerSpec(replicas=0))
+THREE = api_server(spec=NestedAPIServerSpec(replicas=3))
+WAS_READY = api_server(status=NestedAPIServerStatus(phase=Phase.READY, version="1.36.3"))
+SILENT = running(instance(ready=False, message="readyz answers 500", restarts=1))
+
+PHASES: dict[str, tuple[Seen, Phase]] = {
+    "an instance that runs as the spec wants and is ready": (RUNNING, Phase.READY),
+    "a component that no control plane names": (replace(WAITING, family=None, place=None), Phase.PENDING),
+    "one that waits for another": (
+        replace(WAITING, family=family(etcd(ready=False))),
+        Phase.WAITING_FOR_DEPENDENCY,
+    ),
+    "one whose certificates are not there yet": (
+        replace(WAITING, certificates=Certificates(waiting="Secret demo-ca is not there")),
+        Phase.PROVISIONING,
+    ),
+    "one that was applied and has no instance yet": (
+        replace(RUNNING, running=Running((), workload().fingerprint, 1, exists=True)),
+        Phase.PROVISIONING,
+    ),
+    "one whose first instance is not ready yet": (
+        replace(RUNNING, running=running(instance(ready=False))),
+        Phase.PROVISIONING,
+    ),
+    "one that was ready and does not answer": (
+        replace(RUNNING, component=WAS_READY, running=SILENT),
+        Phase.UNREADY,
+    ),
+    "one that has fewer instances ready than it should": (
+        replace(
+            RUNNING,
+            component=THREE,
+            workload=workload(replicas=3),
+            running=running(instance(), instance(1), instance(2, ready=False)),
+        ),
+        Phase.PROVISIONING,
+    ),
+    "one whose instances run with something else": (replace(RUNNING, workload=NEWER), Phase.UPGRADING),
+    "one without instances because its spec says so": (
+        replace(WAITING, component=ASLEEP, workload=workload(replicas=0)),
+        Phase.SLEEPING,
+    ),
+    "one that ends its last instance to sleep": (
+        replace(RUNNING, component=ASLEEP, workload=workload(replicas=0)),
+        Phase.SLEEPING,
+    ),
+    "one without templates": (replace(WAITING, choice=NoChoice("there is no channel fast")), Phase.FAILED),
+    "one that no host can run": (replace(WAITING, hosted="no program is installed"), Phase.FAILED),
+    "one that could not be applied": (replace(WAITING, failed="the disk is full"), Phase.FAILED),
+    "one that is being deleted": (
+        replace(RUNNING, component=with_meta(api_server(), deletion_timestamp=NOW)),
+        Phase.DELETING,
+    ),
+}
+
+
+@pytest.mark.parametrize(("seen", "phase"), PHASES.values(), ids=PHASES.keys())
+def test_the_phase_of(seen: Seen, phase: Phase) -> None:
+    assert status_of(seen).phase == phase
+
+
+@pytest.mark.parametrize("seen", [each for each, _ in PHASES.values()], ids=PHASES.keys())
+def test_ready_is_the_phase_ready_and_the_condition(seen: Seen) -> None:
+    status = status_of(seen)
+    ready = condition_of(status.conditions, READY)
+    assert status.ready is (status.phase == Phase.READY) is (ready is not None and ready.status == "True")
+
+
+@pytest.mark.parametrize("seen", [each for each, _ in PHASES.values()], ids=PHASES.keys())
+def test_a_pass_that_finds_nothing_new_writes_nothing(seen: Seen) -> None:
+    first = status_of(seen)
+    again = replace(seen, component=structs.replace(seen.component, status=first))
+    settled = status_of(again)
+    assert status_of(replace(seen, component=structs.replace(seen.component, status=settled))) == settled
+
+
+def conditions(seen: Seen) -> dict[str, Condition]:
+    return {each.type: each for each in status_of(seen).conditions}
+
+
+def test_an_api_server_that_runs_stays_ready_while_its_etcd_is_not_and_says_so() -> None:
+    found = conditions(replace(RUNNING, family=family(etcd(ready=False))))
+    assert (found[READY].status, found[ComponentCondition.DEPENDENCIES_READY].message) == (
+        "True",
+        "NestedEtcd store is not ready",
+    )
+
+
+def test_a_patch_that_is_for_no_object_is_an_error_and_a_condition() -> None:
+    told = "spec.patches[0] is for no object"
+    seen = replace(RUNNING, rendered=workload(problems=(told,)).rendered)
+    status = status_of(seen)
+    about = conditions(seen)[ComponentCondition.PATCHES_APPLIED]
+    assert (status.errors, status.healthy, about.message) == ((told,), False, told)
+
+
+def test_what_is_wrong_with_an_instance_is_told_with_its_name() -> None:
+    seen = replace(RUNNING, running=SILENT)
+    told = "demo-apiserver-0: readyz answers 500"
+    assert status_of(seen).errors == (told,)
+    assert told in conditions(seen)[ComponentCondition.WORKLOAD_AVAILABLE].message
+
+
+def test_a_status_counts_instances_and_selects_them() -> None:
+    three = running(instance(), instance(1), instance(2, ready=False), of=workload(replicas=3))
+    seen = replace(RUNNING, component=THREE, workload=workload(replicas=3), running=three)
+    status = status_of(seen)
+    assert (status.replicas, status.ready_replicas, status.updated_replicas) == (3, 2, 3)
+    assert (status.selector, status.observed_generation) == ("component-name=front", 2)
+
+
+def test_the_version_is_that_of_all_instances_or_the_one_before() -> None:
+    mixed = running(instance(), instance(1, of=NEWER))
+    seen = replace(RUNNING, component=WAS_READY, running=mixed)
+    assert status_of(seen).version == "1.36.3"
+    assert status_of(replace(RUNNING, running=running(instance(of=NEWER)))).version == "1.37.0"
+
+
+def test_etcd_says_where_its_members_are() -> None:
+    hosts = Placement(("127.3.1.1", "demo-etcd-1.demo-etcd"))
+    two = replace(RUNNING.running, replicas=2)
+    found = status_of(replace(RUNNING, policy=ETCD, component=etcd(), placement=hosts, running=two))
+    assert isinstance(found, NestedEtcdStatus)
+    assert found.addresses == (
+        Address(ip="127.3.1.1", port=2379),
+        Address(hostname="demo-etcd-1.demo-etcd", port=2379),
+    )
+
+
+def test_an_api_server_names_the_service_by_which_it_is_reached() -> None:
+    found = status_of(replace(RUNNING, running=replace(RUNNING.running, service="demo-apiserver")))
+    named = ObjectReference(api_version="v1", kind="Service", name="demo-apiserver", namespace="team")
+    assert isinstance(found, NestedAPIServerStatus)
+    assert found.apiserver_service == named
