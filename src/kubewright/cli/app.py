@@ -212,7 +212,8 @@ def kubeconfig_of(
 ) -> None:
     """Print the kubeconfig of a cluster.
 
-    For kubectl:  kubectl --kubeconfig <(kubewright cluster kubeconfig demo) get nodes
+    Write it to a file that only you can read, since it has a private key:
+    (umask 077; kubewright cluster kubeconfig demo > demo.kubeconfig)
     """
     from kubewright.cli.cluster.command import kubeconfig_of as command
     from kubewright.wire.gvk import Key
