@@ -25,12 +25,13 @@ from kubewright.bootstrap.certificates import Purpose, secret_name
 from kubewright.bootstrap.decide import decide
 from kubewright.bootstrap.look import BY_CLUSTER, Caches, Looker, cluster_of, config_of
 from kubewright.bootstrap.seen import BootstrapSettings
-from kubewright.bootstrap.token_calls import TokenCalls, Workloads
+from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.result import Result
-from kubewright.runtime.sessions.connection import Listener
+from kubewright.runtime.sessions.lending import Workloads
+from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.session import Session
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
@@ -183,5 +184,5 @@ def wire(
         for key in wakes.of_cluster(session.cluster):
             controller.enqueue(key, f"cluster {session.cluster} is connected")
 
-    workloads.sessions.subscribe(Listener(woken, lambda _session, _because: None))
+    workloads.subscribe(Listener(woken, lambda _session, _because: None))
     return controller, token_calls

@@ -12,7 +12,6 @@ Called by    ``look`` (what is known), ``act`` (begins a call); ``world`` owns `
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Protocol
 
 from kubewright.api.core import SECRET, Secret
 from kubewright.base import delays
@@ -31,23 +30,12 @@ from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.runtime.calls import Calls
 from kubewright.runtime.queue import Curve
-from kubewright.runtime.sessions.registry import Sessions
-from kubewright.runtime.sessions.session import NotConnected, Session
+from kubewright.runtime.sessions.session import Lookup, NotConnected
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 RETRIES = Curve(base=1.0, cap=60.0)
 """Between calls that fail, for each machine."""
-
-
-class Workloads(Protocol):
-    """The lookup of workload clusters; ``sessions`` tells subscribers of connections that begin and end."""
-
-    sessions: Sessions[Any]
-
-    def get(self, cluster: Key, /) -> Session: ...
-
-    async def run(self) -> None: ...
 
 
 class TokenRefused(KubewrightError):
@@ -58,7 +46,7 @@ class TokenCalls:
     """The tokens of all machines that may still boot, by the key of the KubeadmConfig."""
 
     def __init__(
-        self, workloads: Workloads, clock: Clock, ttl: timedelta, on_done: Callable[[Key], None]
+        self, workloads: Lookup, clock: Clock, ttl: timedelta, on_done: Callable[[Key], None]
     ) -> None:
         self._workloads = workloads
         self._clock = clock

@@ -2,20 +2,19 @@
 
 Theory.      Upstream's provider has a Lease of its own, and ours takes a Lease of the same name: so the two
              never work on the same objects at once, whichever core runs beside them.
-Invariants.  The lookup of workload clusters is passed in as a function, since another context (``clusters``)
-             knows their kubeconfigs and makes the sessions. Each term makes one lookup and runs it.
+Invariants.  The lookup of workload clusters is that of the term (``Environment.workloads``), since another
+             context (``clusters``) knows their kubeconfigs.
 Source       capi.md §4.3 for the Lease, §13.1 for the controller.
 Called by    ``compose.worlds``.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kubewright.api.bootstrap.crds import crds
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE
 from kubewright.api.cluster.names import KUBEADM_BOOTSTRAP_LEASE, WATCH_FILTER_LABEL
 from kubewright.bootstrap import reconciler
 from kubewright.bootstrap.seen import BootstrapSettings
-from kubewright.bootstrap.token_calls import Workloads
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 CONTROLLERS = (
@@ -27,18 +26,15 @@ CONTROLLERS = (
     ),
 )
 
-Reach = Callable[[Environment], Workloads]
-"""Makes the lookup of workload clusters, for one term."""
 
-
-def world(reach: Reach, settings: BootstrapSettings | None = None) -> World:
-    """This world, whose machines join the clusters that ``reach`` finds."""
+def world(settings: BootstrapSettings | None = None) -> World:
+    """This world."""
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         assert "kubeadmconfig" in chosen, "it is the only controller of this world"
-        workloads = reach(environment)
+        workloads = environment.workloads()
         controller, token_calls = reconciler.wire(environment, workloads, settings or BootstrapSettings())
-        return Runnables([controller], [workloads.run, token_calls.run])
+        return Runnables([controller], [token_calls.run])
 
     return World(
         "bootstrap",
@@ -48,4 +44,5 @@ def world(reach: Reach, settings: BootstrapSettings | None = None) -> World:
         definitions=crds,
         on_request=True,
         filter_label=WATCH_FILTER_LABEL,
+        reaches_workloads=True,
     )

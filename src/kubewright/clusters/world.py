@@ -4,7 +4,8 @@ Theory.      All controllers of the core work under the Lease of Cluster API's o
              on the same objects at once. MCM has Machines, MachineSets and MachineDeployments too, so the
              names of the controllers of these kinds begin with ``cluster`` here.
 Invariants.  The controllers of one term share one lookup of providers' objects, so a provider's kind is
-             watched once, and from the first reference to it; and one lookup of workload clusters.
+             watched once, and from the first reference to it. Workload clusters are those of the term
+             (``Environment.workloads``), asked for only where a chosen controller needs them.
 Source       capi.md §4.3 for the Lease, appendix A for the controllers.
 Called by    ``compose.worlds``.
 """
@@ -27,8 +28,7 @@ from kubewright.clusters.cluster import reconciler as cluster
 from kubewright.clusters.external.contract import Contracts
 from kubewright.clusters.healthcheck import reconciler as healthcheck
 from kubewright.clusters.machine import reconciler as machine
-from kubewright.clusters.sessions.workload import Connect, WorkloadClusters, by_sockets
-from kubewright.runtime.group import Task
+from kubewright.clusters.sessions.node import CLUSTER_NODE, INDEXES
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -83,8 +83,8 @@ SETS = {MACHINE_DEPLOYMENTS, MACHINE_SETS}
 """The controllers that share one index of machines."""
 
 
-def world(connect: Connect = by_sockets, *, strict_running: bool = False) -> World:
-    """This world. ``connect`` makes the transports to workload clusters.
+def world(*, strict_running: bool = False) -> World:
+    """This world.
 
     ``strict_running``: the phase Running of a Machine asks for a Node that is Ready (S0-23).
     """
@@ -92,23 +92,20 @@ def world(connect: Connect = by_sockets, *, strict_running: bool = False) -> Wor
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         control = environment.control
         references = References(control.client, control.caches, Contracts())
-        background: list[Task] = [references.run]
         made = [cluster.wire(environment, references)]
-        workloads = WorkloadClusters(
-            control, environment.entitled, connect=connect, admits=environment.admits
-        )
         if not NEED_WORKLOAD_CLUSTERS.isdisjoint(chosen):
-            background.append(workloads.run)
+            environment.workloads().cache(CLUSTER_NODE, INDEXES)
         if MACHINES in chosen:
+            workloads = environment.workloads()
             made.append(machine.wire(environment, references, workloads, strict_running=strict_running))
         if not SETS.isdisjoint(chosen):
             made += replicas.wire(environment, references)
         if HEALTH_CHECKS in chosen:
-            made.append(healthcheck.wire(environment, references, workloads))
+            made.append(healthcheck.wire(environment, references, environment.workloads()))
         metrics.register(
             environment.metrics, control.caches, [KINDS[name] for name in KINDS if name in chosen]
         )
-        return Runnables([each for each in made if each.name in chosen], background)
+        return Runnables([each for each in made if each.name in chosen], [references.run])
 
     return World(
         "clusters",
@@ -118,4 +115,5 @@ def world(connect: Connect = by_sockets, *, strict_running: bool = False) -> Wor
         definitions=crds,
         on_request=True,
         filter_label=names.WATCH_FILTER_LABEL,
+        reaches_workloads=True,
     )

@@ -13,11 +13,12 @@ Called by    ``embedded``, ``cluster`` and ``testing``.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.core import LEASE
-from kubewright.clusters.sessions.workload import Connect, by_sockets
+from kubewright.clusters.sessions.workload import AGENT, Connect, WorkloadClusters, by_sockets
 from kubewright.compose.options import Election, Options
 from kubewright.compose.worlds import chosen, leases, running, worlds
 from kubewright.driver.contract import Background, Closing, Driver
@@ -25,10 +26,12 @@ from kubewright.driver.metrics import DriverMetrics
 from kubewright.kube.client import Client
 from kubewright.kube.fence import Entitled, FencedTransport
 from kubewright.kube.informers import Informers
+from kubewright.runtime.controller import Admits
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Group, Settings, Task, Work
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.sessions.lending import Lender
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 from kubewright.wire.gvk import Key
@@ -69,7 +72,7 @@ class Assembly:
         self.clock = control.clock
         self._filter = options.watch_filter
         self.metrics = metrics
-        self._worlds = (*worlds(options, driver, on_call, connect), *beside)
+        self._worlds = (*worlds(options, driver, on_call), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
         self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
         self.services: list[Task] = [self.recorder.run]
@@ -78,6 +81,12 @@ class Assembly:
         self.services += _loops(driver, self._target.caches)
         for each in self.informers:
             metrics.informers(each)
+        admits = self._admits(WATCH_FILTER_LABEL)
+        self._workloads = Lender(
+            lambda: WorkloadClusters(self._control, connect=connect, admits=admits), user_agent=AGENT
+        )
+        if any(world.reaches_workloads for world in running(self._worlds, self.controllers)):
+            self.services.append(self._workloads.run)
 
     @property
     def informers(self) -> list[Informers]:
@@ -143,7 +152,16 @@ class Assembly:
     def _work(
         self, controllers: Sequence[ControllerInfo], control: Session, target: Session, entitled: Entitled
     ) -> Work:
-        environment = Environment(control, Fixed(target), entitled, self.recorder, self.clock, self.metrics)
+        workloads = cache(partial(self._workloads.lend, entitled))
+        environment = Environment(
+            control,
+            Fixed(target),
+            entitled,
+            self.recorder,
+            self.clock,
+            self.metrics,
+            workloads=workloads,
+        )
         mine = [
             (world, [each.name for each in world.controllers if each in controllers])
             for world in self._worlds
@@ -152,7 +170,10 @@ class Assembly:
         return Work(
             [controller for each in runnables for controller in each.controllers],
             list(dict.fromkeys((control.caches, target.caches))),
-            [task for each in runnables for task in each.background],
+            [
+                *([workloads().run] if workloads.cache_info().currsize else ()),
+                *(task for each in runnables for task in each.background),
+            ],
         )
 
     def _wired(self, world: World, names: Sequence[str], environment: Environment) -> Runnables:
@@ -161,13 +182,9 @@ class Assembly:
         Controllers that work on a kind of Kubernetes' own, such as a Secret that objects of several programs
         may name, are not divided: each program sees all objects that name it, so all decide alike.
         """
-        label, value = world.filter_label, self._filter
-        if not label or not value:
+        if not world.filter_label or not self._filter:
             return world.wire(environment, names)
-
-        def ours(labels: Mapping[str, str]) -> bool:
-            return labels.get(label) == value
-
+        ours = self._admits(world.filter_label)
         found = world.wire(replace(environment, admits=ours), names)
         kinds = {each.resource.kind: each for each in world.kinds}
         works_on = {each.name: kinds[each.kind] for each in world.controllers if each.kind in kinds}
@@ -175,6 +192,10 @@ class Assembly:
             if (kind := works_on.get(controller.name)) is not None:
                 controller.admits(environment.control.caches.get(kind), ours)
         return found
+
+    def _admits(self, label: str) -> Admits:
+        """Whether objects with these labels are this program's part of those that ``label`` divides."""
+        return lambda labels: not self._filter or labels.get(label) == self._filter
 
 
 def _fenced(session: Session, entitled: Entitled, agent: str) -> Session:

@@ -11,7 +11,6 @@ Called by    ``assembly``, ``cluster``, ``embedded`` and ``cli``.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from kubewright import builtin
@@ -20,35 +19,22 @@ from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap import world as bootstrap
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.clusters import world as clusters
-from kubewright.clusters.sessions.workload import Connect, WorkloadClusters, by_sockets
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import Listener
 from kubewright.infra import world as infra
 from kubewright.machines import world as machines
-from kubewright.runtime.world import ControllerInfo, Environment, World
+from kubewright.runtime.world import ControllerInfo, World
 
 
-def worlds(
-    options: Options, driver: Driver | None, on_call: Listener, connect: Connect = by_sockets
-) -> tuple[World, ...]:
-    """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver.
-
-    ``connect`` makes the transports to workload clusters.
-    """
+def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[World, ...]:
+    """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver."""
     drivers = {} if driver is None else {options.driver: driver}
     return (
         machines.world(driver, on_call, options.machine, options.orphans),
-        clusters.world(connect, strict_running=options.strict_running),
-        bootstrap.world(partial(_workload_clusters, connect), options.bootstrap),
+        clusters.world(strict_running=options.strict_running),
+        bootstrap.world(options.bootstrap),
         infra.world(drivers, options.driver, on_call, options.infra),
-    )
-
-
-def _workload_clusters(connect: Connect, environment: Environment) -> WorkloadClusters:
-    """The sessions of a world that may lead while another process leads that of clusters."""
-    return WorkloadClusters(
-        environment.control, environment.entitled, connect=connect, nodes=False, admits=environment.admits
     )
 
 

@@ -38,11 +38,17 @@ class Informers:
     """The informers of one client. ``only`` limits all namespaced kinds to these namespaces."""
 
     def __init__(
-        self, client: Client, *, only: Namespaces = EVERYWHERE, lender: "Informers | None" = None
+        self,
+        client: Client,
+        *,
+        only: Namespaces = EVERYWHERE,
+        lender: "Informers | None" = None,
+        anew: bool = True,
     ) -> None:
         self.client = client
         self._only = only
         self._lender = lender
+        self._anew = anew
         self._shared: dict[tuple[Kind[Any], Scope], _Shared] = {}
         self._of: dict[Resource, list[Informer[Any]]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -101,12 +107,13 @@ class Informers:
         if shared.holders == 0:
             self._drop(shared)
 
-    def borrow(self, client: Client) -> "Informers":
+    def borrow(self, client: Client, *, anew: bool = True) -> "Informers":
         """The same caches for a user with a client of its own; ``give_back`` ends what it subscribed to.
 
-        Each informer is listed anew for it: a new leader must know what others wrote before its term.
+        Each informer is listed anew for it, since a new leader must know what others wrote before its term;
+        unless ``anew`` is False, because these caches were filled in its term.
         """
-        return Informers(client, only=self._only, lender=self)
+        return Informers(client, only=self._only, lender=self, anew=anew)
 
     def give_back(self) -> None:
         """Release all informers at once."""
@@ -150,7 +157,7 @@ class Informers:
             return Informer(self.client, kind, scope)
         origin = self._lender._get(kind, scope)
         known = self._lender._shared[kind, scope]
-        if known.holders > 1:
+        if self._anew and known.holders > 1:
             self._lender._relist(known)
         return origin.view()
 

@@ -25,8 +25,8 @@ from kubewright.runtime.mapping import ToKeys, ToKeysIn, only, own_key
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Wake
 from kubewright.runtime.result import Result
-from kubewright.runtime.sessions.connection import Listener
-from kubewright.runtime.sessions.registry import Sessions
+from kubewright.runtime.sessions.lending import Workloads
+from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.session import Session
 from kubewright.wire.gvk import Key
 
@@ -99,7 +99,7 @@ class Controller:
 
     def watches_in(
         self,
-        sessions: Sessions[Any],
+        workloads: Workloads,
         kind: Kind[Any],
         to_keys: ToKeysIn,
         of_cluster: Callable[[Key], Iterable[Key]],
@@ -127,8 +127,8 @@ class Controller:
         def lost(session: Session, because: str) -> None:
             woken(session.cluster, f"cluster {session.cluster} is not connected: {because}")
 
-        sessions.cache(kind)
-        sessions.subscribe(Listener(gained, lost))
+        workloads.cache(kind)
+        workloads.subscribe(Listener(gained, lost))
         return self
 
     def admits(self, informer: Informer[Any], labels: Admits) -> "Controller":

@@ -20,6 +20,7 @@ from kubewright.runtime.controller import Admits, Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Task
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import Lookup, Session
 
 
@@ -40,6 +41,11 @@ class ControllerInfo:
     does: str
 
 
+def _none() -> Workloads:
+    """Where no world of a program has clusters that come and go."""
+    raise LookupError("this program has no sessions with workload clusters")
+
+
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What controllers are wired to, for one term.
@@ -48,6 +54,8 @@ class Environment:
     ``targets``   finds the clusters that nodes join
     ``entitled``  whether this process may write now; the clients of these clusters ask it already
     ``admits``    whether this program works on objects with these labels
+    ``workloads`` answers the lookup of clusters that come and go, the same one for all worlds of the term;
+                  the term runs it if it was asked for
     """
 
     control: Session
@@ -57,6 +65,7 @@ class Environment:
     clock: Clock
     metrics: Metrics
     admits: Admits = lambda labels: True
+    workloads: Callable[[], Workloads] = _none
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,7 @@ class World:
     ``definitions``  the CustomResourceDefinitions of its kinds, for a server that has none yet
     ``on_request``   its controllers run only where they are named, since not every server has its kinds
     ``filter_label``  the label by whose value programs divide its objects; empty: they cannot be divided
+    ``reaches_workloads``  its controllers may ask for ``Environment.workloads``
     """
 
     name: str
@@ -89,3 +99,4 @@ class World:
     definitions: Callable[[], Iterable[Mapping[str, Any]]] = tuple
     on_request: bool = False
     filter_label: str = ""
+    reaches_workloads: bool = False

@@ -43,7 +43,6 @@ class Workload:
         self.line = Faulty(InProcess(self.server.handle), clock, lambda _request: None)
         self.client = Client(InProcess(self.server.handle), clock)
         self.sessions = Sessions(clock, lambda _cluster, _credentials: Client(self.line, clock))
-        self.get, self.run = self.sessions.get, self.sessions.run
 
     def connect(self):
         self.sessions.want(CLUSTER_KEY, "credentials")
@@ -63,7 +62,7 @@ class World:
     async def running(self):
         await self.server.start()
         await self.workload.server.start()
-        world = bootstrap.world(lambda _environment: self.workload, SETTINGS)
+        world = bootstrap.world(SETTINGS)
         for each in (*core.crds(), *world.definitions()):
             await self.user.create(CRD, each)
         async with self.provider(world):
@@ -78,9 +77,23 @@ class World:
         informers = Informers(client)
         recorder = Recorder(client, self.clock, "kubewright", kinds=(KUBEADM_CONFIG,))
         session = Session(client, informers)
-        environment = Environment(session, Fixed(session), lambda: True, recorder, self.clock, Metrics())
+        environment = Environment(
+            session,
+            Fixed(session),
+            lambda: True,
+            recorder,
+            self.clock,
+            Metrics(),
+            workloads=lambda: self.workload.sessions,
+        )
         made = world.wire(environment, ["kubeadmconfig"])
-        runs = [informers.run, recorder.run, *made.background, *(each.run for each in made.controllers)]
+        runs = [
+            informers.run,
+            recorder.run,
+            self.workload.sessions.run,
+            *made.background,
+            *(each.run for each in made.controllers),
+        ]
         tasks = [asyncio.create_task(run()) for run in runs]
         yield
         for task in tasks:

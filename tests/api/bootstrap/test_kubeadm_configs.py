@@ -215,7 +215,7 @@ async def test_after_a_restart_the_token_is_kept_on(world: World) -> None:
     await initialized(world)
     await world.machine("w")
     writes = len(world.writes())
-    async with world.provider(bootstrap.world(lambda _environment: world.workload, SETTINGS)):
+    async with world.provider(bootstrap.world(SETTINGS)):
         await asyncio.sleep(3600)
     assert len(await world.tokens()) == 1
     assert world.writes()[writes:] == []

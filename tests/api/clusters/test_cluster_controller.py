@@ -436,6 +436,19 @@ async def test_a_kubeconfig_is_made_once_the_authority_is_there(world, metadata)
         assert [each.kind for each in secret.metadata.owner_references] == ["Cluster"]
 
 
+async def test_a_users_own_kubeconfig_without_the_label_is_taken_as_it_is(world):
+    async with world.running(FOO_CLUSTER):
+        mine = {"metadata": {"name": "demo-kubeconfig"}, "stringData": {"value": "mine"}}
+        await world.user.create(SECRET, mine, namespace=NS)
+        pair = new_cluster_authority(world.clock.now(), Algorithm.EC)
+        await world.user.create(SECRET, authority(pair, **LABELLED), namespace=NS)
+        await provisioned(world)
+        began = world.clock.monotonic()
+        await asyncio.sleep(600)
+        assert (await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))).data == {"value": b"mine"}
+        assert not [request for at, request in world.line.asked if at >= began and request.method == "POST"]
+
+
 async def test_a_kubeconfig_is_made_anew_when_half_of_its_life_is_over(world):
     async with world.running(FOO_CLUSTER):
         await provisioned(world)

@@ -13,6 +13,7 @@ from kubewright.api.core import CRD, EVENT, NODE, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import rfc3339
 from kubewright.clusters import world as clusters
+from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.errors import ConnectFailed
 from kubewright.kube.informers import Informers
@@ -61,14 +62,24 @@ class World:
     async def running(self):
         await self.server.start()
         await self.workload.start()
-        world = clusters.world(lambda _access, _clock: self.line)
+        world = clusters.world()
         for each in world.definitions():
             await self.client.create(CRD, each)
         session = Session(self.client, self.informers)
-        environment = Environment(session, Fixed(session), lambda: True, self.recorder, self.clock, Metrics())
+        workloads = WorkloadClusters(session, connect=lambda _access, _clock: self.line)
+        environment = Environment(
+            session,
+            Fixed(session),
+            lambda: True,
+            self.recorder,
+            self.clock,
+            Metrics(),
+            workloads=lambda: workloads,
+        )
         made = world.wire(environment, ["machinehealthcheck"])
         runs = (
             self.informers.run,
+            workloads.run,
             *made.background,
             *(each.run for each in made.controllers),
             self.recorder.run,

@@ -13,13 +13,13 @@ from kubewright.api.core import CRD, NODE, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import SystemClock
-from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE
+from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, INDEXES
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
-from kubewright.runtime.sessions.connection import Listener
+from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.session import Session
 from kubewright.wire.gvk import Key
 
@@ -42,7 +42,8 @@ async def test_nodes_of_a_cluster_behind_tls_are_seen(door: Path) -> None:
     await server.start()
     client = Client(InProcess(server.handle), clock)
     informers = Informers(client)
-    workloads = WorkloadClusters(Session(client, informers), lambda: True)
+    workloads = WorkloadClusters(Session(client, informers))
+    workloads.cache(CLUSTER_NODE, INDEXES)
     for each in crds():
         await client.create(CRD, each)
     gained, seen = asyncio.Event(), asyncio.Event()
@@ -52,7 +53,7 @@ async def test_nodes_of_a_cluster_behind_tls_are_seen(door: Path) -> None:
         nodes = session.informer(CLUSTER_NODE)
         nodes.subscribe(lambda _change: seen.set() if nodes.by(BY_PROVIDER_ID, PROVIDER_ID) else None)
 
-    workloads.sessions.subscribe(Listener(begins, lambda _session, _because: None))
+    workloads.subscribe(Listener(begins, lambda _session, _because: None))
     tasks = [asyncio.create_task(run()) for run in (informers.run, workloads.run)]
     await client.create(CLUSTER, {"metadata": {"name": "demo"}}, namespace=DEMO.namespace)
     await client.create(dynamic(SECRET.resource), secret(door), namespace=DEMO.namespace)

@@ -18,6 +18,7 @@ from kubewright.api.core import CRD, EVENT, NODE, PDB, POD, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
 from kubewright.clusters import world as clusters
+from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
@@ -88,13 +89,28 @@ class World:
     async def running(self, *kinds):
         await self.server.start()
         await self.workload.start()
-        world = clusters.world(connect=self._connect)
+        world = clusters.world()
         for each in (*world.definitions(), *map(definition, kinds or (FOO, CONFIG))):
             await self.user.create(CRD, each)
         session = Session(self.client, self.informers)
-        environment = Environment(session, Fixed(session), lambda: True, self.recorder, self.clock, Metrics())
+        workloads = WorkloadClusters(session, connect=self._connect)
+        environment = Environment(
+            session,
+            Fixed(session),
+            lambda: True,
+            self.recorder,
+            self.clock,
+            Metrics(),
+            workloads=lambda: workloads,
+        )
         made = world.wire(environment, ["clustermachine"])
-        runs = [self.informers.run, self.recorder.run, *made.background, *(c.run for c in made.controllers)]
+        runs = [
+            self.informers.run,
+            self.recorder.run,
+            workloads.run,
+            *made.background,
+            *(c.run for c in made.controllers),
+        ]
         tasks = [asyncio.create_task(run()) for run in runs]
         await asyncio.sleep(1)
         yield self

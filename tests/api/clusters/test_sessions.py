@@ -21,15 +21,15 @@ from kubewright.api.core import CRD, NODE, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
 from kubewright.clusters.sessions.kubeconfigs import Kubeconfig, Kubeconfigs, read
-from kubewright.clusters.sessions.node import BY_MACHINE, BY_PROVIDER_ID, CLUSTER_NODE
+from kubewright.clusters.sessions.node import BY_MACHINE, BY_PROVIDER_ID, CLUSTER_NODE, INDEXES
 from kubewright.clusters.sessions.workload import WorkloadClusters, reason_to_wait
 from kubewright.kube import header as headers
 from kubewright.kube.client import Client
-from kubewright.kube.errors import Deposed
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.sessions.session import NotConnected, Session
 from kubewright.testing.clocks import LoopClock
+from kubewright.testing.faults import Faulty
 from kubewright.wire.gvk import Key
 
 LABEL = "cluster.x-k8s.io/cluster-name"
@@ -60,13 +60,14 @@ class World:
     def __init__(self, **given):
         self.clock = LoopClock()
         self.server = ApiServer(self.clock)
+        self.line = Faulty(InProcess(self.server.handle), self.clock, lambda _request: None)
         self.client = Client(InProcess(self.server.handle), self.clock)
-        self.informers = Informers(self.client)
+        self.informers = Informers(Client(self.line, self.clock))
         self.workloads = {"https://demo:6443": ApiServer(self.clock)}
-        self.leads = True
         self.reached = []
-        control = Session(self.client, self.informers)
-        self.lookup = WorkloadClusters(control, lambda: self.leads, connect=self._connect, **given)
+        control = Session(self.informers.client, self.informers)
+        self.lookup = WorkloadClusters(control, connect=self._connect, **given)
+        self.lookup.cache(CLUSTER_NODE, INDEXES)
 
     def _connect(self, access, clock):
         self.reached.append(access)
@@ -127,7 +128,7 @@ async def test_a_cluster_of_another_watch_filter_is_not_connected_to():
         for value in ("a", "b"):
             await world.client.patch(CLUSTER, DEMO, {"metadata": {"labels": {"shard": value}}})
             await asyncio.sleep(2)
-            assert (world.lookup.sessions.health(DEMO) is not None) is (value == "a")
+            assert (world.lookup.health(DEMO) is not None) is (value == "a")
 
 
 async def test_the_lookup_says_what_is_missing(world):
@@ -136,7 +137,8 @@ async def test_the_lookup_says_what_is_missing(world):
         await world.cluster()
         await asyncio.sleep(1)
         missing = (
-            "there is no Secret default/demo-kubeconfig with the label cluster.x-k8s.io/cluster-name=demo"
+            "there is no Secret default/demo-kubeconfig; one without the label "
+            "cluster.x-k8s.io/cluster-name=demo is noticed within a minute"
         )
         assert world.why().endswith(missing)
         await world.put(secret(kubeconfig(), label=False))
@@ -273,14 +275,43 @@ async def test_nodes_are_kept_pruned_and_found_by_provider_id_and_machine(world)
         assert nodes.statistics().bytes < 800
 
 
-async def test_nothing_is_written_into_a_cluster_by_a_process_that_does_not_lead(world):
+async def test_a_kubeconfig_without_the_label_is_found_within_a_minute_changed_and_gone_too(world):
     async with world.running():
         await world.cluster()
-        await world.put(secret(kubeconfig()))
+        await world.put(secret(kubeconfig(), label=False))
+        assert "one without the label" in world.why()
+        await asyncio.sleep(60)
+        first = world.lookup.get(DEMO)
+        await world.change(secret(kubeconfig(token="n3w")))
+        await asyncio.sleep(31)
+        assert world.lookup.get(DEMO) is not first
+        await world.client.delete(SECRET, Key("default", "demo-kubeconfig"))
+        await asyncio.sleep(31)
+        assert "there is no Secret default/demo-kubeconfig" in world.why()
+
+
+async def test_a_kubeconfig_that_gets_the_label_later_keeps_its_session_and_is_heard_of_from_then_on(world):
+    async with world.running():
+        await world.cluster()
+        await world.put(secret(kubeconfig(), label=False))
+        await asyncio.sleep(60)
+        first, key = world.lookup.get(DEMO), Key("default", "demo-kubeconfig")
+        await world.client.patch(dynamic(SECRET.resource), key, {"metadata": {"labels": {LABEL: "demo"}}})
+        await asyncio.sleep(90)
+        assert world.lookup.get(DEMO) is first
+        await world.change(secret(kubeconfig(token="n3w")))
         await asyncio.sleep(2)
-        world.leads = False
-        with pytest.raises(Deposed):
-            await world.lookup.get(DEMO).client.create(NODE, {"metadata": {"name": "n"}})
+        assert world.lookup.get(DEMO) is not first
+
+
+async def test_the_secret_of_a_cluster_is_not_asked_for_where_the_label_brings_it(world):
+    async with world.running():
+        await world.cluster()
+        await asyncio.sleep(20)
+        await world.put(secret(kubeconfig()))
+        await asyncio.sleep(600)
+        asked = [request for _, request in world.line.asked if request.path.endswith("/demo-kubeconfig")]
+        assert [request.method for request in asked] == []
 
 
 async def test_a_thousand_clusters_are_connected(world):
@@ -302,7 +333,7 @@ async def test_a_kubeconfig_is_in_no_log_and_no_repr(world):
             await asyncio.sleep(2)
             await world.change(secret(b"s3cr3t: ["))
             await asyncio.sleep(2)
-            shown = f"{logged} {world.lookup.sessions!r} {world.why()} {world.reached!r}"
+            shown = f"{logged} {world.lookup!r} {vars(world.lookup)!r} {world.why()} {world.reached!r}"
     assert any(each["event"] == "not connected" for each in logged)
     assert "s3cr3t" not in shown
 

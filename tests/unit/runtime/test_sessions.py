@@ -16,7 +16,8 @@ from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.queue import Curve
 from kubewright.runtime.result import Result
-from kubewright.runtime.sessions.connection import Listener, Settings
+from kubewright.runtime.sessions.connection import Settings
+from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.registry import Sessions
 from kubewright.runtime.sessions.session import Fixed, NotConnected, Session
 from kubewright.testing.clocks import LoopClock

@@ -131,12 +131,13 @@ class Looker:
         return self.children[MACHINE].keys_by(BY_CONTROL_PLANE_NODES, str(key))
 
     async def _kubeconfig(self, key: Key) -> Kubeconfig | None:
-        """The Secret with the kubeconfig, read once in each of its versions."""
+        """The Secret with the kubeconfig, read once in each version that the watch shows.
+
+        One that a user made without the cluster's label is in no cache, and found by its name.
+        """
         name = Key(key.namespace, names.kubeconfig_secret(key.name))
         header, known = self.secrets.header(name), self._kubeconfigs.get(key)
-        if header is None:
-            return None
-        if known is not None and known.metadata.resource_version == str(header.version):
+        if header is not None and known and known.metadata.resource_version == str(header.version):
             return known
         secret = await self._secret(name)
         if secret is None:

@@ -24,13 +24,13 @@ from kubewright.clusters.healthcheck.status import status_of
 from kubewright.clusters.indexes import BY_CLUSTER
 from kubewright.clusters.owned import cluster_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
-from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.informer import Change
 from kubewright.replicas.objects import INVALID
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.result import Result
+from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 
@@ -102,7 +102,7 @@ class HealthChecks:
         return again
 
 
-def wire(environment: Environment, references: References, workloads: WorkloadClusters) -> Controller:
+def wire(environment: Environment, references: References, workloads: Workloads) -> Controller:
     """The controller of health checks, listening to everything that a decision looks at."""
     control, kind = environment.control, MACHINE_HEALTH_CHECK.resource.kind
     lookup = references.lookup_for(GROUP, kind)
@@ -136,7 +136,7 @@ def wire(environment: Environment, references: References, workloads: WorkloadCl
     controller.watches(looker.checks, checks.reports.matters)
     controller.watches(looker.machines, of_machine, gather=lambda _change: GATHER_SECONDS)
     controller.watches(looker.clusters, of_clusters_change)
-    controller.watches_in(workloads.sessions, CLUSTER_NODE, of_node, of_cluster)
+    controller.watches_in(workloads, CLUSTER_NODE, of_node, of_cluster)
     lookup.subscribe(controller.enqueue)
     return controller
 

@@ -27,10 +27,10 @@ from kubewright.clusters.machine.drainrules import NO_RULES, DrainRules, rules_f
 from kubewright.clusters.machine.seen import DeletionState, Seen, Workload
 from kubewright.clusters.owned import cluster_of
 from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, ClusterNode
-from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.runtime.references.registry import ControllerLookup
+from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import NotConnected
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -55,7 +55,7 @@ class Looker:
         client: Client,
         caches: Caches,
         references: ControllerLookup,
-        workloads: WorkloadClusters,
+        workloads: Workloads,
         calls: WorkloadCalls,
         *,
         strict_running: bool = False,
@@ -135,7 +135,7 @@ class Looker:
 
     def _unreachable_for(self, cluster: Key) -> timedelta:
         """How long a cluster has been unreachable; for ever, where none was ever asked for."""
-        health = self._workloads.sessions.health(cluster)
+        health = self._workloads.health(cluster)
         if health is None:
             return timedelta.max
         return timedelta(seconds=self._clock.monotonic() - health.since)

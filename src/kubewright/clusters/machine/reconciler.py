@@ -31,7 +31,6 @@ from kubewright.clusters.machine.look import Looker
 from kubewright.clusters.machine.seen import Seen
 from kubewright.clusters.machine.status import events_of, status_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
-from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.informer import Change
 from kubewright.nodes.health import conditions_differ
 from kubewright.replicas.reports import Reports
@@ -39,6 +38,7 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import alike
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.result import Result
+from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 
@@ -105,7 +105,7 @@ class Machines:
 def wire(
     environment: Environment,
     references: References,
-    workloads: WorkloadClusters,
+    workloads: Workloads,
     *,
     strict_running: bool = False,
 ) -> Controller:
@@ -136,7 +136,7 @@ def wire(
     controller.watches(caches.sets, of_revision(BY_SET))
     controller.watches(caches.deployments, of_revision(BY_DEPLOYMENT))
     controller.watches_in(
-        workloads.sessions,
+        workloads,
         CLUSTER_NODE,
         lambda cluster, change: machines_of_node(caches, cluster, change),
         caches.of_cluster,

@@ -7,14 +7,14 @@ Invariants.  A ``kube.feed.Sink``. A value is in no ``repr``, log or message. ``
              key of a cluster after its kubeconfig came, changed or went. Whether the value is a kubeconfig
              is seen when it is used: thousands of them are not parsed at once.
 Source       capi.md §6.3, §6.5; S0-46. The Secret's type is not looked at: users make such Secrets too.
-Called by    ``workload``.
+Called by    ``workload``; ``unlabelled`` reads Secrets of the same name without the label.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, KUBECONFIG_SUFFIX, SECRET_VALUE_KEY
-from kubewright.api.core import SECRET
+from kubewright.api.core import SECRET, Secret
 from kubewright.api.kinds import Undecodable
 from kubewright.kube.header import Header
 from kubewright.wire.gvk import Key
@@ -35,11 +35,21 @@ def read(header: Header) -> tuple[Key, Kubeconfig] | None:
     if cluster == header.key.name or header.labels.get(CLUSTER_NAME_LABEL) != cluster:
         return None
     try:
-        value = SECRET.decode(header.data).data.get(SECRET_VALUE_KEY, b"")
+        kubeconfig = kubeconfig_in(header.key, SECRET.decode(header.data))
     except Undecodable:
-        return Key(header.key.namespace, cluster), Kubeconfig(problem=f"Secret {header.key} cannot be read")
-    problem = "" if value else f"Secret {header.key} has no {SECRET_VALUE_KEY}"
-    return Key(header.key.namespace, cluster), Kubeconfig(value, problem)
+        kubeconfig = unreadable(header.key)
+    return Key(header.key.namespace, cluster), kubeconfig
+
+
+def kubeconfig_in(name: Key, secret: Secret) -> Kubeconfig:
+    """The kubeconfig in a Secret of this name."""
+    value = secret.data.get(SECRET_VALUE_KEY, b"")
+    return Kubeconfig(value, "" if value else f"Secret {name} has no {SECRET_VALUE_KEY}")
+
+
+def unreadable(name: Key) -> Kubeconfig:
+    """What is known of a Secret whose form is not that of a Secret."""
+    return Kubeconfig(problem=f"Secret {name} cannot be read")
 
 
 class Kubeconfigs:

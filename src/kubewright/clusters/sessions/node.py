@@ -5,7 +5,7 @@ Theory.      There may be thousands of clusters, and a Node is mostly a list of 
 Invariants.  A Node with a providerID is in ``BY_PROVIDER_ID``; one that names its machine is in
              ``BY_MACHINE``, as ``namespace/name``.
 Source       capi.md §6.5 (which fields), §5.1 (from a Node to its machine), §5.5 (its annotations).
-Called by    ``workload``; the machine and health check controllers.
+Called by    ``clusters.world``; the machine and health check controllers.
 """
 
 from collections.abc import Iterator
@@ -61,3 +61,7 @@ def machines(node: ClusterNode) -> Iterator[str]:
     name = annotations.get(names.NODE_MACHINE_ANNOTATION, "")
     if namespace and name:
         yield f"{namespace}/{name}"
+
+
+INDEXES = {BY_PROVIDER_ID: provider_ids, BY_MACHINE: machines}
+"""What Nodes are found by."""

@@ -30,6 +30,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import TimedOut, TransportError
 from kubewright.kube.informers import Informers
 from kubewright.runtime.queue import Curve
+from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.session import Health, NotConnected, Session
 from kubewright.runtime.sessions.slots import Slots
 from kubewright.wire.errors import ApiError, Unauthorized
@@ -63,18 +64,6 @@ class Settings:
     close_seconds: float = 5.0
     pause: Curve = field(default_factory=lambda: Curve(base=1.0, cap=30.0))
     steady: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """Two functions that are called, synchronously, when a session begins and when it ends.
-
-    ``gained``  the cluster is connected, and the caches of its session are full
-    ``lost``    the session has ended, and why; it is closed next
-    """
-
-    gained: Callable[[Session], None]
-    lost: Callable[[Session, str], None]
 
 
 class Connection:

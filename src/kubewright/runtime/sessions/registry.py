@@ -8,29 +8,25 @@ Theory.      A context says which clusters there are, and by which credentials t
 Invariants.  ``run`` owns every task; when it ends, no session, task or connection is left. A cluster has
              one session at most: the old one is announced as lost before the new one as gained.
              Caches have the kinds that were asked for by ``cache``, and nothing else.
-Called by    the context that knows the clusters, which feeds it, and ``Controller.watches_in``.
+Called by    the context that knows the clusters, which feeds it; ``lending`` and ``Controller.watches_in``.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, TypeVar
-
-import structlog
 
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.base.limits import CONNECTS
 from kubewright.kube.client import Client
-from kubewright.runtime.sessions.connection import Connection, Indexes, Listener, Settings
+from kubewright.runtime.sessions.connection import Connection, Indexes, Settings
+from kubewright.runtime.sessions.listeners import Listener, Listeners
 from kubewright.runtime.sessions.session import Health, NotConnected, Session
 from kubewright.runtime.sessions.slots import Slots
 from kubewright.wire.gvk import Key
 
 C = TypeVar("C")
-
-log = structlog.get_logger("kubewright.sessions")
 
 
 @dataclass(slots=True)
@@ -57,19 +53,23 @@ class Sessions(Generic[C]):
         self._slots = Slots(CONNECTS, self._settings.slot_seconds)
         self._kinds: dict[Kind[Any], dict[str, Any]] = {}
         self._wanted: dict[Key, _Wanted[C]] = {}
-        self._listeners: list[Listener] = []
+        self._listeners = Listeners()
         self._group: asyncio.TaskGroup | None = None
 
     def cache(self, kind: Kind[Any], indexes: Indexes | None = None) -> None:
         """Keep a cache of ``kind``, with these indexes too, in every session that begins from now on."""
         self._kinds.setdefault(kind, {}).update(indexes or {})
 
-    def subscribe(self, listener: Listener) -> None:
-        """Tell ``listener`` of the sessions that there are, and from now on of each that begins or ends."""
-        self._listeners.append(listener)
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Tell ``listener`` of the sessions that there are, and from now on of each that begins or ends.
+
+        Returns a function that removes it.
+        """
+        remove = self._listeners.add(listener)
         for wanted in self._wanted.values():
             if wanted.connection.health.connected:
                 listener.gained(wanted.connection.session())
+        return remove
 
     def want(self, cluster: Key, credentials: C) -> None:
         """Be connected to ``cluster`` by ``credentials``. Returns at once."""
@@ -83,7 +83,7 @@ class Sessions(Generic[C]):
             lambda: self._reach(cluster, credentials),
             self._clock,
             kinds=self._kinds,
-            listener=Listener(self._gained, self._lost),
+            listener=Listener(self._listeners.gained, self._listeners.lost),
             slots=self._slots,
             settings=self._settings,
         )
@@ -117,21 +117,6 @@ class Sessions(Generic[C]):
                 await asyncio.Event().wait()
             finally:
                 self._group = None
-
-    def _gained(self, session: Session) -> None:
-        for each in tuple(self._listeners):
-            self._notify(session, partial(each.gained, session))
-
-    def _lost(self, session: Session, because: str) -> None:
-        for each in tuple(self._listeners):
-            self._notify(session, partial(each.lost, session, because))
-
-    def _notify(self, session: Session, call: Callable[[], None]) -> None:
-        """Call a listener. Its error is logged, and stops neither the other listeners nor the session."""
-        try:
-            call()
-        except Exception:
-            log.exception("a listener failed", cluster=str(session.cluster))
 
     def _start(self, cluster: Key, wanted: _Wanted[C]) -> None:
         if self._group is not None:

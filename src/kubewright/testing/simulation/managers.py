@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kubewright import builtin
 from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.clusters.sessions.workload import Connect, by_sockets
 from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Election
 from kubewright.driver.contract import Driver
@@ -58,8 +59,10 @@ class Managers:
         self.living: list[Process] = []
         self.extra_worlds: list[ApiWorld] = []
         """Further APIs with their controllers (``runtime.world``) that every manager runs."""
-        self.own_worlds: Callable[[Process, Driver], Sequence[ApiWorld]] = lambda _process, _driver: ()
-        """The same for APIs that need the driver, or to know which manager runs them."""
+        self.own_worlds: Callable[[Driver], Sequence[ApiWorld]] = lambda _driver: ()
+        """The same for APIs that need the driver."""
+        self.connect: Callable[[Process], Connect] = lambda _process: by_sockets
+        """How a manager reaches workload clusters."""
         self.extra_resources: dict[str, str] = {}
         """Their resources on which decisions are based, as ``staleness.CONTROL``."""
         self._world = world
@@ -171,7 +174,8 @@ class Managers:
             driver,
             options,
             Metrics(),
-            beside=[_loops(world.plot.options.grace), *self.extra_worlds, *self.own_worlds(process, driver)],
+            beside=[_loops(world.plot.options.grace), *self.extra_worlds, *self.own_worlds(driver)],
+            connect=self.connect(process),
         )
         who = identity(process.name, clock) if world.plot.elect else ""
         groups = assembly.groups(Election(enabled=world.plot.elect), who, Settings())

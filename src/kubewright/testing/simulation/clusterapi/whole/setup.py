@@ -21,7 +21,7 @@ from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.bootstrap import world as bootstrap
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.clusters import world as clusters
-from kubewright.clusters.sessions.workload import Connect, WorkloadClusters
+from kubewright.clusters.sessions.workload import Connect
 from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.planes import Planes
 from kubewright.driver.contract import Driver
@@ -67,13 +67,14 @@ def install(world: World) -> None:
     world.add(networks)
     made = (
         clusters.world(),
-        bootstrap.world(_never_called),
+        bootstrap.world(),
         infra.world({}, DRIVER, _ignore, VM_SETTINGS),
     )
     world.managers.extra_worlds += [replace(each, controllers=()) for each in made]
     foreign = partial(provider.definitions, resources.FOREIGN)
     world.managers.extra_worlds.append(ApiWorld("foo", (), _no_controllers, definitions=foreign))
-    world.managers.own_worlds = partial(_worlds, networks)
+    world.managers.own_worlds = _worlds
+    world.managers.connect = networks.connect
     for each in (*resources.OBJECTS, *resources.GARBAGE_COLLECTED, resources.REPAIRS, EVENTS):
         world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}
@@ -109,8 +110,12 @@ class Networks:
         for host in self._hosts:
             host.admit()
 
-    def reach(self, client: Process, access: Access, clock: Clock) -> Transport:
-        """The way of one manager to one cluster (``Connect``)."""
+    def connect(self, client: Process) -> Connect:
+        """How one manager reaches clusters."""
+        return partial(self._reach, client)
+
+    def _reach(self, client: Process, access: Access, clock: Clock) -> Transport:
+        """The way of one manager to one cluster."""
         inside = self._transports(access, clock)
 
         async def handle(request: Request) -> Response:
@@ -140,9 +145,8 @@ def _nowhere(client: Process) -> Connect:
     return lambda access, clock: Line(Host(access.server, clock), client)
 
 
-def _worlds(networks: Networks, process: Process, driver: Driver) -> Sequence[ApiWorld]:
-    connect: Connect = partial(networks.reach, process)
-    core, boot = clusters.world(connect), bootstrap.world(partial(_workload_clusters, connect), SETTINGS)
+def _worlds(driver: Driver) -> Sequence[ApiWorld]:
+    core, boot = clusters.world(), bootstrap.world(SETTINGS)
     vms = infra.world({DRIVER: driver}, DRIVER, _ignore, VM_SETTINGS)
     return [_under(core, Half.SETS), _under(boot, Half.SETS), _under(vms, Half.MACHINES)]
 
@@ -152,18 +156,9 @@ def _under(world: ApiWorld, half: Half) -> ApiWorld:
     return replace(world, controllers=[replace(each, lease=half) for each in world.controllers])
 
 
-def _workload_clusters(connect: Connect, environment: Environment) -> WorkloadClusters:
-    return WorkloadClusters(environment.control, environment.entitled, connect=connect, nodes=False)
-
-
 def _no_controllers(_environment: Environment, _chosen: Sequence[str]) -> Runnables:
     """Of a provider for which a story acts itself."""
     return Runnables(())
-
-
-def _never_called(environment: Environment) -> WorkloadClusters:
-    """To list definitions nothing is called."""
-    return WorkloadClusters(environment.control, environment.entitled)
 
 
 def _ignore(_ended: object) -> None:
