@@ -21,14 +21,14 @@ from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster import crds as core
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.base.clock import SystemClock
-from kubewright.bootstrap import certificates
-from kubewright.bootstrap.certificates import Purpose
 from kubewright.bootstrap.decide import decide
 from kubewright.bootstrap.generation import completed
 from kubewright.bootstrap.lock import Lock
 from kubewright.bootstrap.seen import BootstrapSettings, Seen, TokenSeen
 from kubewright.bootstrap.steps import WriteData
 from kubewright.pki.clusters import KeyPair
+from kubewright.runtime.credentials.contents import new_pair
+from kubewright.runtime.credentials.values import Purpose, secret_name
 from kubewright.testing.api import Api
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, capi, find
 from kubewright.testing.servers import real_api
@@ -224,9 +224,9 @@ async def post(api: Api, kind, name: str, *, spec, **metadata):
 
 
 def pair(cluster: str, purpose: Purpose, labels: dict) -> dict:
-    made = certificates.new_pair(purpose, datetime.now(UTC), BootstrapSettings().algorithm)
+    made = new_pair(purpose, datetime.now(UTC), BootstrapSettings().algorithm)
     texts = {"tls.crt": made.certificate.decode(), "tls.key": made.key.decode()}
-    name = certificates.secret_name(cluster, purpose)
+    name = secret_name(cluster, purpose)
     return {
         "metadata": {"name": name, "labels": labels},
         "type": "cluster.x-k8s.io/secret",
@@ -250,7 +250,7 @@ async def ours(api: Api, name: str, spec: dict) -> tuple[str, object]:
     given = KUBEADM_CONFIG.from_plain({**plain, "spec": spec, "status": {}})
     pairs = {}
     for purpose in PURPOSES:
-        data = await secret(api, certificates.secret_name(name, purpose))
+        data = await secret(api, secret_name(name, purpose))
         pairs[purpose] = KeyPair(data["tls.crt"], data["tls.key"])
     now = datetime.now(UTC)
     seen = Seen(

@@ -8,7 +8,6 @@ Invariants.  No PUT. A Secret with certificates is only ever created. What a ser
 Called by    ``reconciler``.
 """
 
-import asyncio
 from functools import partial
 from typing import assert_never
 
@@ -22,8 +21,7 @@ from kubewright.api.core import CONFIG_MAP, SECRET, Secret
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base import delays
-from kubewright.bootstrap import certificates, lock
-from kubewright.bootstrap.certificates import CERTIFICATE_KEY, PRIVATE_KEY, Purpose
+from kubewright.bootstrap import lock
 from kubewright.bootstrap.look import cluster_of
 from kubewright.bootstrap.seen import Seen
 from kubewright.bootstrap.status import failed, status_of
@@ -42,7 +40,8 @@ from kubewright.bootstrap.steps import (
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto, with_uid
-from kubewright.pki.keys import Algorithm
+from kubewright.runtime.credentials.contents import made, new_pair
+from kubewright.runtime.credentials.values import Purpose, data_of, secret_name
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, is_refusal
 from kubewright.wire.gvk import Key
@@ -133,8 +132,7 @@ class Actor:
         """Make a pair and create its Secret; a Secret that is there already stays as it is."""
         assert seen.cluster is not None
         cluster, algorithm = seen.cluster.metadata, seen.settings.algorithm
-        make = partial(certificates.new_pair, purpose, seen.now, algorithm)
-        pair = await asyncio.to_thread(make) if algorithm is Algorithm.RSA else make()
+        pair = await made(partial(new_pair, purpose, seen.now, algorithm), algorithm)
         by_cluster = OwnerReference(
             api_version=CLUSTER.resource.api_version,
             kind=CLUSTER.resource.kind,
@@ -143,13 +141,13 @@ class Actor:
         )
         secret = Secret(
             metadata=ObjectMeta(
-                name=certificates.secret_name(cluster.name, purpose),
+                name=secret_name(cluster.name, purpose),
                 namespace=cluster.namespace,
                 labels={CLUSTER_NAME_LABEL: cluster.name},
                 owner_references=(owner(seen), by_cluster),  # it stays when the first machine goes
             ),
             type=SECRET_TYPE,
-            data={CERTIFICATE_KEY: pair.certificate, PRIVATE_KEY: pair.key},
+            data=data_of(pair.certificate, pair.key),
         )
         try:
             await self._client.create(SECRET, secret)

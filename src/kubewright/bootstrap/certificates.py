@@ -3,39 +3,22 @@
 Theory.      A cluster's certificates are Secrets ``<cluster>-<purpose>`` with ``tls.crt`` and ``tls.key``. A
              machine of the control plane gets them as files; a worker needs the authority only, and only
              to know its hash. Those of an etcd elsewhere must be there; they are never made.
-Invariants.  Pure but for new keys. A Secret that is there is never replaced. Which Secret is wrong is said,
+Invariants.  Pure. A Secret that is there is never replaced. Which Secret is wrong is said,
              and how; what is in it is not.
 Source       capi.md §9.3.
-Called by    ``decide``, ``generation``, ``look`` (reads them), ``act`` (makes missing ones).
+Called by    ``decide``, ``generation``, ``look``. ``runtime.credentials.contents`` makes new ones.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, File
-from kubewright.api.core import Secret
-from kubewright.pki.clusters import (
-    new_cluster_authority,
-    new_service_account_keys,
-    problem_of,
-    public_key_hashes,
-)
-from kubewright.pki.keys import Algorithm, KeyPair
+from kubewright.pki.clusters import problem_of, public_key_hashes
+from kubewright.pki.keys import KeyPair
+from kubewright.runtime.credentials.values import Purpose, secret_name
 
-CERTIFICATE_KEY, PRIVATE_KEY = "tls.crt", "tls.key"
 DEFAULT_FOLDER = "/etc/kubernetes/pki"
-
-
-class Purpose(StrEnum):
-    """What a pair is for; the value ends the name of its Secret."""
-
-    CA = "ca"
-    ETCD = "etcd"
-    FRONT_PROXY = "proxy"
-    SERVICE_ACCOUNT = "sa"
-    ETCD_CLIENT = "apiserver-etcd-client"
 
 
 Pairs = Mapping[Purpose, KeyPair]
@@ -53,11 +36,6 @@ class Certificate:
     path: str
     key_path: str = ""
     external: bool = False
-
-
-def secret_name(cluster: str, purpose: Purpose) -> str:
-    """The Secret of a pair, in the namespace of the Cluster."""
-    return f"{cluster}-{purpose.value}"
 
 
 def of_control_plane(configuration: ClusterConfiguration | None) -> tuple[Certificate, ...]:
@@ -79,18 +57,6 @@ def of_control_plane(configuration: ClusterConfiguration | None) -> tuple[Certif
 def of_worker(ca_path: str) -> tuple[Certificate, ...]:
     """What a worker needs to know: the authority of its cluster."""
     return (Certificate(Purpose.CA, ca_path or f"{DEFAULT_FOLDER}/ca.crt"),)
-
-
-def pair_of(secret: Secret) -> KeyPair:
-    """What is in a Secret; empty where a key is missing."""
-    return KeyPair(secret.data.get(CERTIFICATE_KEY, b""), secret.data.get(PRIVATE_KEY, b""))
-
-
-def new_pair(purpose: Purpose, now: datetime, algorithm: Algorithm) -> KeyPair:
-    """A new pair for a purpose."""
-    if purpose is Purpose.SERVICE_ACCOUNT:
-        return new_service_account_keys(algorithm)
-    return new_cluster_authority(now, algorithm)
 
 
 def missing(wanted: Iterable[Certificate], pairs: Pairs) -> tuple[Certificate, ...]:

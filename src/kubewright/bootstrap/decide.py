@@ -40,6 +40,7 @@ from kubewright.bootstrap.steps import (
 )
 from kubewright.bootstrap.tokens import Token, parse_token
 from kubewright.bootstrap.userdata import Role
+from kubewright.runtime.credentials.values import secret_name
 
 Decider = Callable[[Seen], Plan | None]
 
@@ -331,5 +332,5 @@ def _release_own_lock(seen: Seen) -> tuple[ReleaseLock, ...]:
 def _secrets(seen: Seen, missing: Iterable[Certificate]) -> str:
     """The Secrets of these pairs, for a message."""
     assert seen.cluster is not None
-    names = [certificates.secret_name(seen.cluster.metadata.name, each.purpose) for each in missing]
+    names = [secret_name(seen.cluster.metadata.name, each.purpose) for each in missing]
     return f"Secret {', '.join(names)}"

@@ -17,7 +17,7 @@ from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KubeadmConfig
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Cluster, Machine
 from kubewright.api.core import CONFIG_MAP, SECRET, SECRET_METADATA, Secret
-from kubewright.bootstrap.certificates import Certificate, Purpose, pair_of, secret_name
+from kubewright.bootstrap.certificates import Certificate
 from kubewright.bootstrap.decide import makes_data, token_in
 from kubewright.bootstrap.generation import wanted_certificates
 from kubewright.bootstrap.lock import Lock, holder_of
@@ -27,6 +27,7 @@ from kubewright.bootstrap.tokens import new_token
 from kubewright.bootstrap.userdata import Role
 from kubewright.kube.informers import Informers
 from kubewright.pki.keys import KeyPair
+from kubewright.runtime.credentials.values import Purpose, pair_of, secret_name
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, split_api_version
 

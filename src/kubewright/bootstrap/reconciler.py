@@ -21,13 +21,13 @@ from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import ConfigMap
 from kubewright.bootstrap.act import Actor
-from kubewright.bootstrap.certificates import Purpose, secret_name
 from kubewright.bootstrap.decide import decide
 from kubewright.bootstrap.look import BY_CLUSTER, Caches, Looker, cluster_of, config_of
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.credentials.values import Purpose, secret_name
 from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads

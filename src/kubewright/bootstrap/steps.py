@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from kubewright.api.bootstrap.v1beta1 import KubeadmConfigSpec
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.base import plan
-from kubewright.bootstrap.certificates import Purpose
 from kubewright.bootstrap.tokens import Token
+from kubewright.runtime.credentials.values import Purpose
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Issues and parses certificates: an authority of our own, and the certificates that one signs.
 
 Theory.      In a client certificate of Kubernetes the common name is the user, the organizations
-             are the groups. Keys are on the curve P-256, because those are generated in well under
-             a millisecond and every client supports them. An authority that others made may have an RSA key.
+             are the groups. Keys are on the curve P-256 unless the caller asks for RSA, because those are
+             generated in well under a millisecond and every client supports them. An authority that others
+             made may have an RSA key.
 Invariants.  Nothing here keeps a file or asks for the time: ``now`` is an argument. Every moment
              is in UTC; a certificate is valid from an hour before it was made, for clocks that differ.
 Called by    the embedded server (``apiserver.http``), and what signs with a cluster's authority.
@@ -16,13 +17,20 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.base.errors import InvalidInput
-from kubewright.pki.keys import PrivateKey, certificate_builder, read_certificates, read_private_key
+from kubewright.pki.facts import extension_of, facts_of, is_signed_by
+from kubewright.pki.keys import (
+    Algorithm,
+    PrivateKey,
+    certificate_builder,
+    new_key,
+    read_certificates,
+    read_private_key,
+)
 from kubewright.wire.http import User
 
 LONGEST_NAME = 64
@@ -51,13 +59,7 @@ class Identity:
 
     def names(self) -> frozenset[str]:
         """The host names and addresses that the certificate is for."""
-        certificate = read_certificates(self.certificate)[0]
-        try:
-            found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        except x509.ExtensionNotFound:
-            return frozenset()
-        addresses = found.get_values_for_type(x509.IPAddress)
-        return frozenset([*found.get_values_for_type(x509.DNSName), *map(str, addresses)])
+        return facts_of(self.certificate).names
 
     def load_into(self, context: ssl.SSLContext) -> None:
         """Present it in handshakes of ``context``; OpenSSL reads only files, so it is written to one."""
@@ -102,8 +104,7 @@ def new_server(
     common_name: str = "kube-apiserver",
 ) -> Identity:
     """An identity for a server that is reached under ``names``: host names and addresses."""
-    known = x509.SubjectAlternativeName([_general_name(name) for name in names])
-    return _issued(authority, User(common_name, ()), now, lifetime, known)
+    return _issued(authority, User(common_name, ()), now, lifetime, names=tuple(names), client=False)
 
 
 def new_client(authority: Identity, user: User, now: datetime, lifetime: timedelta) -> Identity:
@@ -112,39 +113,35 @@ def new_client(authority: Identity, user: User, now: datetime, lifetime: timedel
     Raises:
         InvalidInput: a name is empty or too long for a certificate.
     """
+    return new_leaf(authority, user, now, lifetime)
+
+
+def new_leaf(
+    authority: Identity,
+    user: User,
+    now: datetime,
+    lifetime: timedelta,
+    *,
+    names: Iterable[str] = (),
+    client: bool = True,
+    algorithm: Algorithm = Algorithm.EC,
+) -> Identity:
+    """An identity for a server, if there are ``names`` to reach it by, and for a client, if it is to be one.
+
+    Raises:
+        InvalidInput: a name of the user is empty or too long for a certificate.
+        ValueError: the authority cannot sign.
+    """
     for name in (user.name, *user.groups):
         if not 0 < len(name) <= LONGEST_NAME:
             raise InvalidInput(f"a certificate cannot carry the name {name!r}: it takes 1 to 64 characters")
-    return _issued(authority, user, now, lifetime)
+    return _issued(authority, user, now, lifetime, names=tuple(names), client=client, algorithm=algorithm)
 
 
 def has_signed(authority: Identity | bytes, identity: Identity) -> bool:
     """Whether ``authority``, or the one with this certificate (PEM), has signed ``identity``."""
-    issuer = read_certificates(authority if isinstance(authority, bytes) else authority.certificate)[0]
-    try:
-        read_certificates(identity.certificate)[0].verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
-
-
-def validity(pem: bytes) -> tuple[datetime, datetime]:
-    """From when and until when a certificate is valid.
-
-    Raises:
-        ValueError: it is none.
-    """
-    certificate = read_certificates(pem)[0]
-    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
-
-
-def read_user(der: bytes) -> tuple[User | None, datetime]:
-    """The user whom a client certificate names, and until when; None when it has no common name."""
-    certificate = x509.load_der_x509_certificate(der)
-    names = _texts(certificate.subject, NameOID.COMMON_NAME)
-    groups = tuple(_texts(certificate.subject, NameOID.ORGANIZATION_NAME))
-    user = User(names[-1], groups) if names and names[-1] else None
-    return user, certificate.not_valid_after_utc
+    issuer = authority if isinstance(authority, bytes) else authority.certificate
+    return is_signed_by(identity.certificate, issuer)
 
 
 def _issued(
@@ -152,27 +149,42 @@ def _issued(
     user: User,
     now: datetime,
     lifetime: timedelta,
-    names: x509.SubjectAlternativeName | None = None,
+    *,
+    names: Sequence[str],
+    client: bool,
+    algorithm: Algorithm = Algorithm.EC,
 ) -> Identity:
-    """Signed by ``authority``: for a server when it has ``names``, else for a client."""
+    """Signed by ``authority``: for a server when it has ``names``, for a client as ``client`` says."""
     issuer = read_certificates(authority.certificate)[0]
     issuer_key = read_private_key(authority.key)
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = new_key(algorithm)
     organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
     subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
     until = min(now + lifetime, issuer.not_valid_after_utc)  # a certificate does not outlive its authority
-    purpose = ExtendedKeyUsageOID.CLIENT_AUTH if names is None else ExtendedKeyUsageOID.SERVER_AUTH
-    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if names else []
+    uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if client else []
     builder = (
         certificate_builder(subject, issuer.subject, key, now, until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-        .add_extension(issued_by, critical=False)
+        .add_extension(_usage(signs=False, enciphers=algorithm is Algorithm.RSA), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        .add_extension(_issued_by(issuer), critical=False)
     )
-    if names is not None:
-        builder = builder.add_extension(names, critical=False)
+    if names:
+        known = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        builder = builder.add_extension(known, critical=False)
     return _signed(builder, key, issuer_key)
+
+
+def _issued_by(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """The issuer by the identifier that it has, which strict clients compare; else by its key."""
+    identifier = extension_of(issuer, x509.SubjectKeyIdentifier)
+    if identifier is not None:
+        return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
+    key = issuer.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
+        raise ValueError("the authority's key is neither RSA nor of an elliptic curve")
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
 
 
 def _signed(builder: x509.CertificateBuilder, key: PrivateKey, signer: PrivateKey) -> Identity:
@@ -180,14 +192,15 @@ def _signed(builder: x509.CertificateBuilder, key: PrivateKey, signer: PrivateKe
     return Identity(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
-    """An authority signs certificates and nothing else; the others sign handshakes and nothing else."""
+def _usage(*, signs: bool, enciphers: bool = False) -> x509.KeyUsage:
+    """An authority signs certificates and nothing else; the others sign handshakes, and an RSA key may
+    encipher the secret of an old one."""
     return x509.KeyUsage(
         digital_signature=not signs,
         key_cert_sign=signs,
         crl_sign=signs,
         content_commitment=False,
-        key_encipherment=False,
+        key_encipherment=enciphers,
         data_encipherment=False,
         key_agreement=False,
         encipher_only=False,
@@ -205,7 +218,3 @@ def _general_name(name: str) -> x509.GeneralName:
 def _pem(key: PrivateKey) -> bytes:
     form = serialization.PrivateFormat.PKCS8
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
-
-
-def _texts(subject: x509.Name, oid: x509.ObjectIdentifier) -> Sequence[str]:
-    return [str(attribute.value) for attribute in subject.get_attributes_for_oid(oid)]

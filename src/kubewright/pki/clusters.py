@@ -34,10 +34,12 @@ LIFETIME = timedelta(days=3650)
 _CERTIFICATE = re.compile(b"-----BEGIN CERTIFICATE-----")
 
 
-def new_cluster_authority(now: datetime, algorithm: Algorithm = Algorithm.RSA) -> KeyPair:
+def new_cluster_authority(
+    now: datetime, algorithm: Algorithm = Algorithm.RSA, common_name: str = COMMON_NAME
+) -> KeyPair:
     """A self-signed authority of a workload cluster: kubeadm signs with it what the cluster needs."""
     key = new_key(algorithm)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, COMMON_NAME)])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
         certificate_builder(subject, subject, key, now, now + LIFETIME)

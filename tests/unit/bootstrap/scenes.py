@@ -28,20 +28,17 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.core import Secret
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.bootstrap import certificates
-from kubewright.bootstrap.certificates import Purpose
 from kubewright.bootstrap.lock import Lock
 from kubewright.bootstrap.seen import BootstrapSettings, Seen, TokenSeen
 from kubewright.bootstrap.tokens import Token
 from kubewright.pki.keys import Algorithm
+from kubewright.runtime.credentials.contents import new_pair
+from kubewright.runtime.credentials.values import Purpose
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TTL = timedelta(minutes=15)
 TOKEN = Token("abcdef", "0123456789abcdef")
-PAIRS = {
-    each: certificates.new_pair(each, NOW, Algorithm.EC)
-    for each in Purpose
-    if each is not Purpose.ETCD_CLIENT
-}
+PAIRS = {each: new_pair(each, NOW, Algorithm.EC) for each in Purpose if each is not Purpose.ETCD_CLIENT}
 GOOD = TokenSeen(until=NOW + TTL, next=NOW + TTL / 3)
 SETTINGS = BootstrapSettings(algorithm=Algorithm.EC)
 INITIALIZED = (Condition(type="ControlPlaneInitialized", status="True"),)

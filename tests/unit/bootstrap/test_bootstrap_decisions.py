@@ -27,7 +27,6 @@ from kubewright.api.core import Secret, Taint
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import AT_ONCE
-from kubewright.bootstrap.certificates import Purpose
 from kubewright.bootstrap.decide import decide, makes_data
 from kubewright.bootstrap.lock import Lock
 from kubewright.bootstrap.seen import Seen, TokenSeen
@@ -42,6 +41,7 @@ from kubewright.bootstrap.steps import (
     WriteData,
 )
 from kubewright.pki.keys import KeyPair
+from kubewright.runtime.credentials.values import Purpose
 
 from .scenes import (
     DATA,

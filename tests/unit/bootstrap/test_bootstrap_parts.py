@@ -10,13 +10,15 @@ from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.core import Secret
 from kubewright.api.meta import ObjectMeta
 from kubewright.bootstrap import certificates, lock, tokens
-from kubewright.bootstrap.certificates import Certificate, Purpose
+from kubewright.bootstrap.certificates import Certificate
 from kubewright.bootstrap.tokens import Token
 from kubewright.pki.keys import Algorithm, KeyPair
+from kubewright.runtime.credentials.contents import new_pair
+from kubewright.runtime.credentials.values import Purpose, pair_of
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TTL = timedelta(minutes=15)
-PAIRS = {each: certificates.new_pair(each, NOW, Algorithm.EC) for each in Purpose}
+PAIRS = {each: new_pair(each, NOW, Algorithm.EC) for each in Purpose}
 
 
 def test_a_token_is_drawn_by_a_seed_and_read_again() -> None:
@@ -137,8 +139,8 @@ def test_a_workers_cluster_may_keep_its_key() -> None:
 
 def test_a_pair_is_read_from_its_secret() -> None:
     secret = Secret(data={"tls.crt": b"a", "tls.key": b"b", "ca.crt": b"c"})
-    assert certificates.pair_of(secret) == KeyPair(b"a", b"b")
-    assert certificates.pair_of(Secret()) == KeyPair(b"")
+    assert pair_of(secret) == KeyPair(b"a", b"b")
+    assert pair_of(Secret()) == KeyPair(b"")
 
 
 def test_the_lock_names_its_holder_in_upstreams_words() -> None:

@@ -19,7 +19,7 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.core import SECRET, Secret
 from kubewright.clusters.cluster.decide import decide, kubeconfig_problem
-from kubewright.clusters.cluster.kubeconfig import Kubeconfig
+from kubewright.clusters.cluster.kubeconfig import secret
 from kubewright.clusters.cluster.seen import (
     AddFinalizer,
     Child,
@@ -31,11 +31,12 @@ from kubewright.clusters.cluster.seen import (
     SetEndpoint,
     WriteKubeconfig,
 )
-from kubewright.clusters.cluster.signing import read_authority, read_kubeconfig, secret
 from kubewright.clusters.cluster.status import Event, events_of, status_of
 from kubewright.clusters.external.object import External
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
+from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
+from kubewright.runtime.credentials.values import Kubeconfig
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 INFRA = {"apiVersion": "infra.example/v1", "kind": "FooCluster", "name": "demo"}

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from kubewright.base.clock import Clock
-from kubewright.pki.certificates import read_user
+from kubewright.pki.facts import read_user
 from kubewright.wire.errors import Unauthorized
 from kubewright.wire.http import AUTHENTICATED, User
 

@@ -2,7 +2,7 @@
 
 ``seen``        what a pass sees, and the steps that it may take
 ``decide``      the plan of a Cluster; ``deletion`` that of one that is being deleted
-``kubeconfig``  when the kubeconfig is made anew; ``signing`` makes it
+``kubeconfig``  makes the Secret with the kubeconfig
 ``status``      what its status says; ``conditions`` and ``provided`` are parts of that
 ``look``, ``act``, ``reconciler``   reading, writing, and what wakes a Cluster
 """

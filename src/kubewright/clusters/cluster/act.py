@@ -18,6 +18,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
+from kubewright.clusters.cluster.kubeconfig import secret
 from kubewright.clusters.cluster.seen import (
     CHILDREN,
     KUBECONFIG,
@@ -31,7 +32,6 @@ from kubewright.clusters.cluster.seen import (
     Step,
     WriteKubeconfig,
 )
-from kubewright.clusters.cluster.signing import secret
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel

@@ -12,7 +12,6 @@ Called by    ``reconciler``. Continues in ``deletion``; ``status`` says how it w
 from kubewright.api.cluster import names
 from kubewright.base.plan import AT_ONCE, Plan, in_order
 from kubewright.clusters.cluster import deletion
-from kubewright.clusters.cluster.kubeconfig import renewal
 from kubewright.clusters.cluster.provided import endpoint_of
 from kubewright.clusters.cluster.seen import (
     CONTROL_PLANE,
@@ -25,6 +24,7 @@ from kubewright.clusters.cluster.seen import (
     WriteKubeconfig,
 )
 from kubewright.clusters.external.object import claim
+from kubewright.runtime.credentials.values import renewal, url
 
 
 def decide(seen: Seen) -> Plan[Step]:
@@ -76,7 +76,7 @@ def _keep_kubeconfig(seen: Seen) -> Plan[Step] | None:
         return Plan((WriteKubeconfig(seen.endpoint, seen.authority),), because="there is no kubeconfig yet")
     if not old.owned_by(seen.owner):
         return None
-    due, wake = renewal(old, seen.authority, seen.endpoint, seen.now)
+    due, wake = renewal(old, url(seen.endpoint), seen.authority.certificate, seen.now)
     if due and (wrong := seen.authority.cannot_sign(seen.now)):
         return Plan(because=f"{due}, but {authority_name(seen)} {wrong}")
     if due:

@@ -26,9 +26,7 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.core import SECRET, SECRET_METADATA, Secret
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
-from kubewright.clusters.cluster.kubeconfig import Authority, Kubeconfig
 from kubewright.clusters.cluster.seen import Child, Seen
-from kubewright.clusters.cluster.signing import read_authority, read_kubeconfig
 from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
@@ -41,6 +39,8 @@ from kubewright.kube.client import Client
 from kubewright.kube.discovery import discover
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
+from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
+from kubewright.runtime.credentials.values import Authority, Kubeconfig
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, split_api_version

@@ -13,8 +13,8 @@ from kubewright.api.cluster.names import paused
 from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, ApiEndpoint, Cluster
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import OwnerReference, owner_of
-from kubewright.clusters.cluster.kubeconfig import Authority, Kubeconfig
 from kubewright.clusters.external.object import External
+from kubewright.runtime.credentials.values import Authority, Kubeconfig
 
 INFRASTRUCTURE, CONTROL_PLANE, KUBECONFIG, CHILDREN = (
     "infrastructure",

@@ -23,7 +23,8 @@ from enum import StrEnum
 
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import InvalidInput
-from kubewright.pki.certificates import Identity, has_signed, new_authority, new_server, validity
+from kubewright.pki.certificates import Identity, has_signed, new_authority, new_server
+from kubewright.pki.facts import validity
 from kubewright.pki.keys import BACKDATED, pems
 
 COMMON_NAME = "kubewright-webhooks"

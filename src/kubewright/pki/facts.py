@@ -1,0 +1,102 @@
+"""What a certificate says, and who signed it. Pure.
+
+Theory.      In a client certificate of Kubernetes the common name is the user, the organizations are the
+             groups. A certificate that lists no uses is good for both sides of a handshake.
+Invariants.  Nothing here reads a private key. Every moment is in UTC.
+Called by    ``certificates``, and what decides whether a certificate is made anew.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from kubewright.pki.keys import read_certificates
+from kubewright.wire.http import User
+
+E = TypeVar("E", bound=x509.ExtensionType)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a certificate says.
+
+    ``user``    its common name and organizations; the name is empty when it has none
+    ``names``   host names and addresses of a server
+    ``server``, ``client``  what handshakes it is good for
+    """
+
+    user: User
+    names: frozenset[str]
+    server: bool
+    client: bool
+    not_before: datetime
+    not_after: datetime
+
+
+def facts_of(pem: bytes) -> Facts:
+    """What the first certificate of a PEM says.
+
+    Raises:
+        ValueError: there is none, or one that cannot be read.
+    """
+    certificate = read_certificates(pem)[0]
+    uses = extension_of(certificate, x509.ExtendedKeyUsage)
+    named = extension_of(certificate, x509.SubjectAlternativeName)
+    hosts = [] if named is None else named.get_values_for_type(x509.DNSName)
+    addresses = [] if named is None else named.get_values_for_type(x509.IPAddress)
+    common = _texts(certificate.subject, NameOID.COMMON_NAME)
+    groups = tuple(_texts(certificate.subject, NameOID.ORGANIZATION_NAME))
+    return Facts(
+        user=User(common[-1] if common else "", groups),
+        names=frozenset([*hosts, *map(str, addresses)]),
+        server=uses is None or ExtendedKeyUsageOID.SERVER_AUTH in uses,
+        client=uses is None or ExtendedKeyUsageOID.CLIENT_AUTH in uses,
+        not_before=certificate.not_valid_before_utc,
+        not_after=certificate.not_valid_after_utc,
+    )
+
+
+def is_signed_by(certificate: bytes, authority: bytes) -> bool:
+    """Whether the authority with this certificate has signed the other one; PEM."""
+    issuer = read_certificates(authority)[0]
+    try:
+        read_certificates(certificate)[0].verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def validity(pem: bytes) -> tuple[datetime, datetime]:
+    """From when and until when a certificate is valid.
+
+    Raises:
+        ValueError: it is none.
+    """
+    certificate = read_certificates(pem)[0]
+    return certificate.not_valid_before_utc, certificate.not_valid_after_utc
+
+
+def read_user(der: bytes) -> tuple[User | None, datetime]:
+    """The user whom a client certificate names, and until when; None when it has no common name."""
+    certificate = x509.load_der_x509_certificate(der)
+    names = _texts(certificate.subject, NameOID.COMMON_NAME)
+    groups = tuple(_texts(certificate.subject, NameOID.ORGANIZATION_NAME))
+    user = User(names[-1], groups) if names and names[-1] else None
+    return user, certificate.not_valid_after_utc
+
+
+def extension_of(certificate: x509.Certificate, kind: type[E]) -> E | None:
+    """The extension of this type; None if the certificate has none."""
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
+
+
+def _texts(subject: x509.Name, oid: x509.ObjectIdentifier) -> Sequence[str]:
+    return [str(attribute.value) for attribute in subject.get_attributes_for_oid(oid)]

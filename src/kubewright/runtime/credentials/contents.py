@@ -1,0 +1,101 @@
+"""Read and make what is in the Secrets of a cluster's authorities, keys and kubeconfig.
+
+Invariants.  What is wrong with one is a clause for users, with no part of a key in it. Only keys are drawn at
+             random. An RSA key is made in a thread, since it takes a tenth of a second.
+Called by    what looks and acts in ``bootstrap``, ``clusters`` and ``controlplanes``.
+"""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import yaml
+
+from kubewright.api.cluster.names import SECRET_VALUE_KEY
+from kubewright.api.core import Secret
+from kubewright.base.errors import InvalidInput
+from kubewright.kube.config import inline_access
+from kubewright.pki.certificates import Identity
+from kubewright.pki.clusters import (
+    COMMON_NAME,
+    expires,
+    new_cluster_authority,
+    new_service_account_keys,
+    problem_of,
+)
+from kubewright.pki.facts import validity
+from kubewright.pki.keys import Algorithm, KeyPair
+from kubewright.runtime.credentials.values import Authority, Kubeconfig, Purpose, pair_of
+
+T = TypeVar("T")
+
+_ALWAYS = datetime.min.replace(tzinfo=UTC)
+"""A moment at which nothing has expired."""
+
+
+def read_authority(secret: Secret) -> Authority:
+    """The certificate authority in a Secret, and what is wrong with it for ever."""
+    pair = pair_of(secret)
+    problem = lasting_problem_of(pair)
+    if not problem and not pair.key:
+        problem = "has no tls.key, by which a kubeconfig could be signed"
+    return Authority(pair.certificate, pair.key, problem, expires(pair.certificate))
+
+
+def lasting_problem_of(pair: KeyPair) -> str:
+    """Why a pair will never be of use, as the end of a sentence about its Secret; empty if it may be."""
+    return problem_of(pair, _ALWAYS)
+
+
+def read_kubeconfig(secret: Secret) -> Kubeconfig:
+    """What a Secret says; one that cannot be read has only its metadata."""
+    try:
+        found = inline_access(secret.data.get(SECRET_VALUE_KEY, b""))
+    except InvalidInput:
+        return Kubeconfig(secret.metadata)
+    try:
+        since, until = validity(found.certificate)
+    except ValueError:
+        return Kubeconfig(secret.metadata, found.server, found.ca)
+    return Kubeconfig(secret.metadata, found.server, found.ca, since, until, found.certificate)
+
+
+def new_pair(
+    purpose: Purpose, now: datetime, algorithm: Algorithm, common_name: str = COMMON_NAME
+) -> KeyPair:
+    """A new pair for a purpose; ``common_name`` is that of an authority."""
+    if purpose is Purpose.SERVICE_ACCOUNT:
+        return new_service_account_keys(algorithm)
+    return new_cluster_authority(now, algorithm, common_name)
+
+
+async def made(make: Callable[[], T], algorithm: Algorithm) -> T:
+    """What ``make`` makes, with a new key of this algorithm."""
+    return await asyncio.to_thread(make) if algorithm is Algorithm.RSA else make()
+
+
+def render(cluster: str, user: str, server: str, authority: bytes, identity: Identity) -> bytes:
+    """The text of a kubeconfig with one context; ``user`` names the entry of its user."""
+    context = f"{user}@{cluster}"
+    reached = {"server": server, "certificate-authority-data": _inline(authority)}
+    login = {
+        "client-certificate-data": _inline(identity.certificate),
+        "client-key-data": _inline(identity.key),
+    }
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": cluster, "cluster": reached}],
+        "contexts": [{"name": context, "context": {"cluster": cluster, "user": user}}],
+        "current-context": context,
+        "preferences": {},
+        "users": [{"name": user, "user": login}],
+    }
+    text: str = yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=1_000_000)
+    return text.encode()
+
+
+def _inline(pem: bytes) -> str:
+    return b64encode(pem).decode()
