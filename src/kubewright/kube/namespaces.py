@@ -1,10 +1,10 @@
-"""Which namespaces a program works in: all, some by name, or those whose names begin alike. Pure.
+"""Which namespaces a program works in: all, some by name, or those whose names match a pattern. Pure.
 
-Theory.      What is not ours is best never sent. One name is a watch of that namespace; several are a watch
-             of each, so rights in these namespaces suffice; all but some is one watch of everything, from
-             which the server leaves the excluded ones out. Only for words like ``team-*`` the server has no
-             selector: there is one watch of everything, and what comes from elsewhere is not kept.
-             Namespaces may come and go: words stand for those that will be, too.
+Theory.      A server should not send what the program does not work on. For one name the program watches
+             that namespace; for several each of them, so roles in these namespaces suffice; for all but some
+             it watches everything, and a field selector leaves the excluded ones out. For a pattern such as
+             ``team-*`` a server has no selector: the program watches everything, and caches keep only what
+             matches. A name or a pattern is also for namespaces that are created later.
 Invariants.  Objects without a namespace (Nodes, CRDs) are in every choice.
 Source       S0-50; capi.md §14-W11.
 Called by    ``scope``, ``informers``; ``compose`` and ``cli`` make the values.
@@ -22,19 +22,19 @@ ANY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    """``wanted`` empty means all; a word is a name, or a beginning of names with ``*`` after it."""
+    """Names, and patterns: a prefix with ``*`` after it. ``wanted`` empty means all namespaces."""
 
     wanted: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
 
     @classmethod
     def parsed(cls, wanted: str, excluded: str = "") -> Self:
-        """Of comma-separated words, as a user types them.
+        """Of comma-separated names and patterns, as a user types them.
 
         Raises:
-            InvalidInput: a word is no name and no beginning of one, or nothing is left.
+            InvalidInput: one of them is neither, or no namespace is left.
         """
-        all_wanted, without = _words(wanted), _words(excluded)
+        all_wanted, without = _patterns(wanted), _patterns(excluded)
         found = cls(() if ANY in all_wanted else all_wanted, without)
         if ANY in without or (found.wanted and all(_in(each, without) for each in found.wanted)):
             raise InvalidInput(f"no namespace is left of {wanted or 'all'!r} without {excluded!r}")
@@ -48,7 +48,7 @@ class Namespaces:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Their names, where words tell them all; empty where they do not."""
+        """The names, if no pattern is among them; else empty: a pattern does not tell them."""
         if any(each.endswith(ANY) for each in self.wanted):
             return ()
         return tuple(each for each in self.wanted if each in self)
@@ -66,12 +66,12 @@ class Namespaces:
 EVERYWHERE = Namespaces()
 
 
-def _in(name: str, words: Iterable[str]) -> bool:
-    """Whether a name, or all that a word stands for, is among what the words stand for."""
-    return any(name.startswith(each[:-1]) if each.endswith(ANY) else name == each for each in words)
+def _in(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name, or each name that a pattern matches, is matched by one of ``patterns``."""
+    return any(name.startswith(each[:-1]) if each.endswith(ANY) else name == each for each in patterns)
 
 
-def _words(typed: str) -> tuple[str, ...]:
+def _patterns(typed: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(each.strip() for each in typed.split(",") if each.strip()))
     for each in found:
         name = each.removesuffix(ANY)

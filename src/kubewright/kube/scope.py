@@ -1,8 +1,8 @@
 """What part of a kind an informer holds: everything, some namespaces, or what selectors match.
 
 The server applies the selectors to lists and watches. We apply them to the answers of our own
-writes, which come unfiltered. Of namespaces, what no selector of the server can say is applied by us alone
-(``namespaces``).
+writes, which come unfiltered. Patterns of namespaces (``namespaces``), for
+which the server has no selector, are applied by us alone.
 """
 
 from collections.abc import Iterator

@@ -132,10 +132,11 @@ class Controller:
         return self
 
     def admits(self, informer: Informer[Any], labels: Admits) -> "Controller":
-        """Never look at objects of this informer, the controller's own kind, unless their labels let us.
+        """Reconcile only those objects of this informer, the controller's own kind, whose labels ``labels``
+        admits: another program works on the others.
 
-        Another program works on them. An object that is gone is looked at once more, to be forgotten; one
-        whose labels begin to let us is looked at then.
+        An object that is gone is reconciled once more, to be forgotten; one whose new labels are admitted is
+        enqueued then.
         """
 
         def admitted(key: Key) -> bool:

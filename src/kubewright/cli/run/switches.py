@@ -53,13 +53,13 @@ TargetKubeconfig = Annotated[
 Namespace = Annotated[
     str,
     typer.Option(
-        help="Only objects in these namespaces: comma-separated names, or beginnings of names as in "
+        help="Only objects in these namespaces: comma-separated names, or prefixes as in "
         "'team-*'; default: all.",
         metavar="LIST",
     ),
 ]
 ExcludedNamespace = Annotated[
-    str, typer.Option(help="No objects in these namespaces, in the same words.", metavar="LIST")
+    str, typer.Option(help="No objects in these namespaces; names and prefixes too.", metavar="LIST")
 ]
 WatchFilter = Annotated[
     str,

@@ -73,14 +73,14 @@ def status_of(seen: Seen) -> MachineStatus:
     )
     if seen.workload.node is not None:
         status = replace(status, node_info=seen.workload.node.status.node_info)
-    phase = phase_of(machine, status, runs=not seen.strict_running or _node_is_ready(seen))
+    phase = phase_of(machine, status, may_run=not seen.strict_running or _node_is_ready(seen))
     return status if phase == before.phase else replace(status, phase=phase, last_updated=seen.wall)
 
 
-def phase_of(machine: Machine, status: MachineStatus, *, runs: bool = True) -> MachinePhase:
-    """The phase: the last row of ``PHASES`` that applies, without ``Running`` where it does not run."""
+def phase_of(machine: Machine, status: MachineStatus, *, may_run: bool = True) -> MachinePhase:
+    """The phase: the last row of ``PHASES`` that applies, without ``Running`` unless it ``may_run``."""
     found = [phase for phase, applies in PHASES if applies(machine, status)]
-    return [phase for phase in found if runs or phase != MachinePhase.RUNNING][-1]
+    return [phase for phase in found if may_run or phase != MachinePhase.RUNNING][-1]
 
 
 def _node_is_ready(seen: Seen) -> bool:

@@ -3,7 +3,7 @@
 Theory.      A lookup registers the set with the kinds that it refers to, so it looks again when a
              provider is installed or an object that is missing is made.
 Invariants.  Nothing waits, and nothing is written. References never leave the set's namespace.
-Called by    ``policy``; made by ``wiring``.
+Called by    ``policy``; made by ``clusters.replicas``.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kubewright.api.cluster.v1beta1 import Cluster, MachineSet
 from kubewright.clusters.external.object import look_up
 from kubewright.clusters.machineset.around import Around
+from kubewright.clusters.owned import cluster_of
 from kubewright.kube.informer import Informer
 from kubewright.replicas.ownership import key_of
 from kubewright.runtime.references.registry import ControllerLookup
@@ -26,7 +27,7 @@ class Looker:
 
     def cluster(self, machine_set: MachineSet) -> Cluster | None:
         """The set's cluster, if it exists."""
-        return self.clusters.get(Key(machine_set.namespace, machine_set.spec.cluster_name))
+        return self.clusters.get(cluster_of(machine_set))
 
     def look(self, machine_set: MachineSet) -> Around:
         """What is there now."""

@@ -41,8 +41,8 @@ from kubewright.replicas.set.steps import PatchObject, Step
 from kubewright.wire.gvk import Key
 
 
-def understood(machine_set: MachineSet) -> MachineSet:
-    """The set with its defaults, its selector and its template within its cluster."""
+def with_defaults(machine_set: MachineSet) -> MachineSet:
+    """The set with its defaults; its selector and its template have the label of its cluster."""
     found = default_set(machine_set)
     spec, own = found.spec, {names.CLUSTER_NAME_LABEL: found.spec.cluster_name}
     selector = spec.selector or LabelSelector()
@@ -120,7 +120,7 @@ def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
         kind=MACHINE_SET,
         member=MACHINE,
         validate=lambda machine_set: summary(validate_set(machine_set)),
-        with_defaults=understood,
+        with_defaults=with_defaults,
         idle=lambda machine_set: owned.paused_because(machine_set, looker.cluster(machine_set)),
         look=looker.look,
         forget=looker.forget,

@@ -123,7 +123,7 @@ class DeploymentPolicy(Generic[D, S, M]):
 
     # What a deployment wants
     with_defaults: Callable[[D], D]
-    """The deployment as it is understood; never written back."""
+    """The deployment with the defaults that decisions read; never written back."""
     validate: Callable[[D], str]
     """What is wrong with a deployment; empty for nothing. That the selector selects the template is checked
     for all APIs."""

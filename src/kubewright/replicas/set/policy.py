@@ -116,7 +116,7 @@ class SetPolicy(Generic[S, M, Obj]):
 
     # ---------------------------------------------------------------- what only some APIs have
     with_defaults: Callable[[S], S] = lambda found: found
-    """The set as it is understood; never written back."""
+    """The set with the defaults that decisions read; never written back."""
     idle: Callable[[S], str] = lambda _set: ""
     """Why nothing at all is done about a set (it is paused); empty: it is reconciled."""
     look: Callable[[S], Any] = lambda _set: None
