@@ -46,9 +46,6 @@ from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 
-_STALE = (AlreadyExists, Conflict, NotFound)
-"""What the server says when something is no longer as it was seen: look again."""
-
 log = structlog.get_logger(__name__)
 
 

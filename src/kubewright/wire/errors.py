@@ -145,6 +145,9 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, Forbidden) or (isinstance(error.retry, OnChange) and error.code < 500)
 
 
+STALE = (AlreadyExists, Conflict, NotFound)
+"""What a server says when an object is no longer as it was seen: a cache will soon show how it is."""
+
 _KNOWN: tuple[type[ApiError], ...] = (
     BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable, AlreadyExists, Conflict,
     Gone, TooLarge, UnsupportedMedia, Invalid, TooManyRequests, ServerError, Unavailable,

@@ -35,11 +35,8 @@ from kubewright.clusters.cluster.seen import (
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel
-from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kubewright.wire.errors import STALE, ApiError, NotFound
 from kubewright.wire.gvk import Key
-
-_STALE = (NotFound, Conflict, AlreadyExists)
-"""What the server says when an object is no longer as it was seen."""
 
 
 @dataclass(slots=True)
@@ -64,7 +61,7 @@ class Actor:
 
         async def attempt(step: Step) -> KubewrightError | None:
             error = await error_of(self._step(seen, step))
-            if error is not None and not isinstance(error, _STALE):
+            if error is not None and not isinstance(error, STALE):
                 about, doing = _words(step)
                 why = (
                     error.reason

@@ -31,10 +31,8 @@ from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel
 from kubewright.replicas.ownership import key_of
 from kubewright.runtime.events import EventRecorder
-from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
+from kubewright.wire.errors import STALE
 from kubewright.wire.gvk import Key
-
-_STALE = (NotFound, Conflict, AlreadyExists)
 
 
 @dataclass(slots=True)
@@ -61,7 +59,7 @@ class Actor:
             if (
                 isinstance(step, CreateRemediationRequest)
                 and error is not None
-                and not isinstance(error, _STALE)
+                and not isinstance(error, STALE)
             ):
                 outcome.failed[step.machine.name] = str(error)
             if isinstance(step, WriteConditions) and step.unhealthy and error is None:

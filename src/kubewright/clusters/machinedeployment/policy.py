@@ -6,7 +6,7 @@ Theory.      The generic controller plans and writes; here are Cluster API's nam
 Invariants.  Nothing is done about a paused deployment or in a paused cluster. ``spec.paused`` is another
              thing: it stops rollouts, and scaling goes on.
 Source       capi.md §7.9; appendix F (finalizers and ordered deletion of HEAD, annotations of v1.7.1).
-Called by    ``clusters.world``.
+Called by    ``clusters.replicas``.
 """
 
 from msgspec import structs
@@ -36,7 +36,6 @@ from kubewright.replicas.deployment.steps import ChangeDeployment, Step
 from kubewright.replicas.objects import INVALID
 from kubewright.rollout.planner import CAPI_SCALING, OnDelete, RollingUpdate, Strategy
 from kubewright.rollout.revisions import largest
-from kubewright.wire.gvk import Key
 
 METADATA_KEYS = MetadataKeys(
     template_hash=names.TEMPLATE_HASH_LABEL,
@@ -119,8 +118,8 @@ def policy(
 ) -> DeploymentPolicy[MachineDeployment, MachineSet, MachineMember]:
     """The policy, with the cache of the clusters that it looks at."""
 
-    def cluster_of(deployment: MachineDeployment) -> Cluster | None:
-        return clusters.get(Key(deployment.namespace, deployment.spec.cluster_name))
+    def find_cluster(deployment: MachineDeployment) -> Cluster | None:
+        return clusters.get(owned.cluster_of(deployment))
 
     return DeploymentPolicy(
         name="clustermachinedeployment",
@@ -133,8 +132,8 @@ def policy(
         metadata_keys=METADATA_KEYS,
         reasons=REASONS,
         words=WORDS,
-        idle=lambda deployment: owned.paused_because(deployment, cluster_of(deployment)),
-        look=cluster_of,
+        idle=lambda deployment: owned.paused_because(deployment, find_cluster(deployment)),
+        look=find_cluster,
         with_defaults=default_deployment,
         validate=lambda deployment: summary(validate_deployment(deployment)),
         strategy=strategy,

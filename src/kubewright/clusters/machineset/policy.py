@@ -6,7 +6,7 @@ Invariants.  A machine that is being deleted is a replica until it is gone, so i
              An unhealthy machine is deleted only while another one could be made. A set of
              workers never adopts machines of a control plane, even if its selector matches everything.
 Source       capi.md §7.1-7.8; appendix F (HEAD: finalizer, ranks, preflight checks).
-Called by    ``clusters.world``.
+Called by    ``clusters.replicas``.
 """
 
 from msgspec import structs
@@ -75,14 +75,14 @@ def own_templates(seen: MachineSetSeen) -> Plan[Step]:
 
 def to_delete(seen: MachineSetSeen) -> Deletions[MachineMember]:
     """The machines that health checks want replaced, those first that users ask for, then the youngest."""
-    marked = [member for member in seen.alive if member.remediate]
-    if not marked:
+    to_replace = [member for member in seen.alive if member.remediate]
+    if not to_replace:
         return Deletions()
     if (waits := replacement_obstacle(seen.set, _around(seen))) is not None:
         wake = in_seconds(waits.seconds) if waits.seconds is not None else None
-        return Deletions((), f"{len(marked)} to be replaced, but {waits.message}", wake)
-    ordered = sorted(marked, key=_remediation_order)
-    return Deletions(tuple(ordered), f"{len(marked)} to be replaced")
+        return Deletions((), f"{len(to_replace)} to be replaced, but {waits.message}", wake)
+    ordered = sorted(to_replace, key=_remediation_order)
+    return Deletions(tuple(ordered), f"{len(to_replace)} to be replaced")
 
 
 def _remediation_order(member: MachineMember) -> tuple[bool, float, str]:
