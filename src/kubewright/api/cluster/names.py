@@ -121,10 +121,6 @@ SECRET_FORMAT_KEY = "format"
 SENTINEL_FILE = "/run/cluster-api/bootstrap-success.complete"
 """Bootstrap data writes it onto the VM when the bootstrap has succeeded."""
 
-# Field managers, the same as in Go, so that either core finds the other's fields
-MACHINE_SET_FIELD_MANAGER = "capi-machineset"
-MACHINE_DEPLOYMENT_FIELD_MANAGER = "capi-machinedeployment"
-
 # Leases, the same as in Go, so that only one of two cores works at a time
 CORE_LEASE = "controller-leader-election-capi"
 KUBEADM_BOOTSTRAP_LEASE = "kubeadm-bootstrap-manager-leader-election-capi"
