@@ -47,6 +47,9 @@ class Settings:
     run_apps: bool = False
 
 
+EVENT_KINDS = (PDB, POD, DEPLOYMENT, REPLICA_SET)
+"""The kinds that their events are about."""
+
 CONTROLLERS = (
     ControllerInfo("garbage-collector", "*", "", "deletes objects whose owners are gone"),
     ControllerInfo("namespace", "Namespace", "", "empties a namespace that is deleted, then lets it go"),
@@ -71,7 +74,7 @@ def world(settings: Settings) -> World:
             metrics=environment.metrics,
         )
 
-    return World("builtin", CONTROLLERS, wire, event_kinds=(PDB, POD, DEPLOYMENT, REPLICA_SET))
+    return World("builtin", CONTROLLERS, wire, event_kinds=EVENT_KINDS)
 
 
 def controllers(

@@ -109,6 +109,6 @@ class _PlaneTransport:
             identity = Identity.from_pem(self._access.certificate + b"\n" + self._access.key)
         except ValueError:
             raise ConnectFailed("the client certificate of the kubeconfig has no key that fits") from None
-        if not has_signed(plane.identity, identity):
+        if not has_signed(plane.authority, identity):
             raise ConnectFailed(f"{self._address} does not know who has signed the client's certificate")
         return ssl.PEM_cert_to_DER_cert(identity.certificate.decode())

@@ -1,4 +1,4 @@
-"""Control planes of simulated clusters: an embedded API server for each, in this process.
+"""Control planes in this process: an embedded API server for each.
 
 Theory.      A machine of the simulated cloud that runs ``kubeadm init`` gets an API server of its own, with
              the authority that its bootstrap data brought: so the kubeconfig that the core makes from the
@@ -6,19 +6,22 @@ Theory.      A machine of the simulated cloud that runs ``kubeadm init`` gets an
              was given as its endpoint. Without ``listens`` no socket is opened: tests on virtual time, and
              worlds with a thousand clusters, reach it in process.
              Of what kube-controller-manager does, only the life cycle of nodes runs beside it: nothing else
-             is needed to see a machine die.
+             is needed to see a machine die. A control plane that objects describe brings its own certificate,
+             and its controller manager is a component of its own (``nested``): only the API server runs here.
 Invariants.  Nothing listens beyond loopback. A control plane that pauses keeps its objects; one that ends is
              gone with its folder. Its last writes survive ``kill -9`` but not the loss of power: a thousand
              of them cannot wait for the disk at each write.
-Called by    the simulated cloud (``providers.sim.boot``), through its port ``ControlPlanes``.
+Called by    the simulated cloud (``providers.sim.boot``), through its port ``ControlPlanes``; ``nested``.
 """
 
 import asyncio
 import shutil
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from kubewright.api.bootstrap.names import TOKEN_GROUPS, TOKEN_NAMESPACE, TOKEN_TYPE, token_secret_name
@@ -56,20 +59,21 @@ FIRST_PORT = 20_000
 
 @dataclass(slots=True)
 class Plane:
-    """A control plane (``boot.planes.ControlPlane``). It serves while it has a ``task``; ``stop`` ends it."""
+    """A control plane (``boot.planes.ControlPlane``). It serves while it has a ``task``; ``stop`` ends it.
+
+    ``keys``   the authority of its clients, and its own certificate; made when it begins to listen
+    ``alone``  nothing of a controller manager runs beside it
+    """
 
     address: str
     server: ApiServer
-    identity: Identity
+    authority: bytes
+    keys: Callable[[], Pki]
     informers: Informers
-    names: tuple[str, ...]
+    alone: bool = False
     listener: Listener | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
-
-    @property
-    def authority(self) -> bytes:
-        return self.identity.certificate
 
     @property
     def serves(self) -> bool:
@@ -108,6 +112,11 @@ class Planes:
             self._reserved[owner] = f"{HOST}:{self._port()}"
         return self._reserved[owner]
 
+    def restore(self, owner: str, address: str) -> None:
+        """The owner has had this address since an earlier start."""
+        self._reserved[owner] = address
+        self._ports = max(self._ports, int(address.rpartition(":")[2]) if not self._listens else 0)
+
     def release(self, owner: str) -> None:
         """As ``ControlPlanes.release``."""
         self._reserved.pop(owner, None)
@@ -115,6 +124,11 @@ class Planes:
     def hosts(self, address: str) -> bool:
         """Whether this address is one of ours, whether or not an API server answers there now."""
         return address in self._planes or address in self._reserved.values()
+
+    def has_data(self, address: str) -> bool:
+        """Whether there is a folder with data of this address."""
+        path = self._path(address)
+        return path is not None and path.exists()
 
     def find(self, address: str) -> Plane | None:
         """As ``ControlPlanes.find``."""
@@ -129,10 +143,28 @@ class Planes:
         """
         plane = self._planes.get(request.address)
         if plane is None:
-            plane = self._planes[request.address] = await self._made(request)
+            identity = self._identity(request)
+            made = partial(self._keys, request, identity)
+            plane = self._planes[request.address] = await self._made(
+                request.address, identity.certificate, made
+            )
         if not plane.serves:
             await self._serve(plane)
             await self._create_tokens(plane, request.tokens)
+        return plane
+
+    async def begin_alone(self, address: str, keys: Pki) -> Plane:
+        """Start an API server with these certificates, and nothing beside it; or answer the one that serves.
+
+        Raises:
+            InvalidInput: the address cannot be listened at.
+        """
+        plane = self._planes.get(address)
+        if plane is None:
+            plane = self._planes[address] = await self._made(address, keys.authority, lambda: keys)
+        if not plane.serves:
+            plane.authority, plane.keys, plane.alone = keys.authority, lambda: keys, True
+            await self._serve(plane)
         return plane
 
     async def pause(self, address: str) -> None:
@@ -147,13 +179,19 @@ class Planes:
         if listener is not None:
             await listener.close()
 
+    async def rest(self, address: str) -> None:
+        """Stop it, and let its memory go; what is in its folder stays. One that has no folder is paused."""
+        await self.pause(address)
+        if self._folder is not None and (plane := self._planes.pop(address, None)) is not None:
+            await plane.server.close()
+
     async def end(self, address: str) -> None:
         """As ``ControlPlanes.end``."""
         await self.pause(address)
         if (plane := self._planes.pop(address, None)) is not None:
             await plane.server.close()
-            if (folder := self._path(address)) is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+        if (folder := self._path(address)) is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def close(self) -> None:
         """Stop all of them; what is in folders stays."""
@@ -161,14 +199,13 @@ class Planes:
             await self.pause(address)
             await self._planes.pop(address).server.close()
 
-    async def _made(self, request: PlaneRequest) -> Plane:
-        identity = self._identity(request)
-        path = self._path(request.address)
+    async def _made(self, address: str, authority: bytes, keys: Callable[[], Pki]) -> Plane:
+        path = self._path(address)
         log = None if path is None else SqliteLog(path, power_loss=False)
         server = ApiServer(self._clock, path=path, log=log)
         await server.start()
-        client = Client(InProcess(server.handle), self._clock, name=f"cluster {request.address}")
-        return Plane(request.address, server, identity, Informers(client), request.names)
+        client = Client(InProcess(server.handle), self._clock, name=f"cluster {address}")
+        return Plane(address, server, authority, keys, Informers(client))
 
     def _identity(self, request: PlaneRequest) -> Identity:
         if not request.authority:
@@ -183,25 +220,28 @@ class Planes:
     async def _serve(self, plane: Plane) -> None:
         if self._listens:
             plane.listener = await self._listening(plane)
-        client, plane.stop = plane.client, asyncio.Event()
-        nodes, leases = plane.informers.get(NODE), plane.informers.get(LEASE, namespace=LEASE_NAMESPACE)
-        life = NodeLifecycle(client, nodes, leases, settings=self._nodes)
-        controller = Controller("node-lifecycle", life, self._clock, workers=1).watches(nodes)
-        work = Work([controller], [plane.informers])
+        plane.stop = asyncio.Event()
+        work = Work([] if plane.alone else [self._node_lifecycle(plane)], [plane.informers])
         group = Group(plane.address, self._clock, lambda: work)
         manager = Manager([plane.informers], [group])
         plane.task = asyncio.create_task(manager.run(plane.stop), name=f"control plane {plane.address}")
 
+    def _node_lifecycle(self, plane: Plane) -> Controller:
+        nodes, leases = plane.informers.get(NODE), plane.informers.get(LEASE, namespace=LEASE_NAMESPACE)
+        life = NodeLifecycle(plane.client, nodes, leases, settings=self._nodes)
+        return Controller("node-lifecycle", life, self._clock, workers=1).watches(nodes)
+
+    def _keys(self, request: PlaneRequest, identity: Identity) -> Pki:
+        """Certificates that the control plane makes for itself."""
+        host, now = request.address.rpartition(":")[0], self._clock.now()
+        names = dict.fromkeys((host.strip("[]"), *NAMES, *request.names))
+        server = new_server(identity, names, now, LIFETIME)
+        return Pki(identity.certificate, server, new_client(identity, ADMIN, now, LIFETIME))
+
     async def _listening(self, plane: Plane) -> Listener:
-        host, _, port = plane.address.rpartition(":")
-        now, names = self._clock.now(), dict.fromkeys((host.strip("[]"), *NAMES, *plane.names))
-        keys = Pki(
-            plane.authority,
-            new_server(plane.identity, names, now, LIFETIME),
-            new_client(plane.identity, ADMIN, now, LIFETIME),
-        )
+        port = plane.address.rpartition(":")[2]
         authenticator = Authenticator(self._clock, plane.server.user_of_token)
-        listener = Listener(plane.server.handle, authenticator, keys, port=int(port))
+        listener = Listener(plane.server.handle, authenticator, plane.keys(), port=int(port))
         await listener.start()
         return listener
 
@@ -235,8 +275,7 @@ class Planes:
 
     def _taken(self, address: str) -> bool:
         """Whether a cluster has this address, even one whose machines have not booted since our start."""
-        path = self._path(address)
-        return self.hosts(address) or (path is not None and path.exists())
+        return self.hosts(address) or self.has_data(address)
 
     def _path(self, address: str) -> Path | None:
         return None if self._folder is None else self._folder / address.replace(":", "-")

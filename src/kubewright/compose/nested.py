@@ -1,0 +1,324 @@
+"""Nested control planes inside this process: the host of version ``embedded``.
+
+Theory.      The etcd of such a control plane is a folder, its API server one of ours (``planes``), its
+             controller manager those of our controllers that are part of one. They are tasks of this process,
+             so after a restart nothing runs, and the controllers of components apply all of it again. What
+             must outlive a restart is in a file: which address belongs to which control plane, since
+             kubeconfigs and certificates name it, and whether its data is wanted.
+Invariants.  The API server runs only while its etcd does, the controllers only while the API server does.
+             Data is deleted when the etcd is removed, and at no other time. One control plane changes one
+             step at a time.
+Source       nested.md D6, E decision 5.
+Called by    the controllers of components (``controlplanes.hosting.contract``); ``embedded`` makes it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from kubewright import __version__, builtin
+from kubewright.api.controlplane.names import Component
+from kubewright.apiserver.http.listener import HOST
+from kubewright.apiserver.http.pki import Pki
+from kubewright.apiserver.http.private_file import write_private
+from kubewright.base import delays
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.compose.planes import Plane, Planes
+from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
+from kubewright.pki.certificates import Identity
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.group import Group, Work
+from kubewright.runtime.manager import Manager
+from kubewright.wire.gvk import Key
+from kubewright.wire.release import version_of
+
+FILE = "nested.json"
+CONTROLLER_MANAGER = "kube-controller-manager"
+"""Who sends the events of these controllers, as in Kubernetes."""
+ALONE = "version embedded runs one instance of each component, and spec.replicas is {}"
+NO_FLAGS = "version embedded takes no flags: remove spec.extraArgs"
+
+log = structlog.get_logger("kubewright.compose")
+
+
+class Kept(msgspec.Struct, omit_defaults=True):
+    """What outlives a restart. ``data``: there is data that goes with its NestedEtcd."""
+
+    address: str
+    data: bool = False
+
+
+@dataclass(slots=True)
+class _Part:
+    """One component: what was applied last, and what its instance runs with since when."""
+
+    workload: Workload
+    fingerprint: str
+    since: float
+    message: str = ""
+
+
+@dataclass(slots=True)
+class _Nested:
+    """One control plane. ``ending`` sets the end of its controllers, which are ``controllers``."""
+
+    parts: dict[Component, _Part] = field(default_factory=dict)
+    plane: Plane | None = None
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    controllers: asyncio.Task[None] | None = None
+    again: asyncio.Task[None] | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def wants(self, component: Component) -> bool:
+        part = self.parts.get(component)
+        return part is not None and part.workload.replicas > 0
+
+
+class NestedPlanes:
+    """All of them (``hosting.contract.Hosting``). ``folder`` None: nothing outlives this process."""
+
+    def __init__(self, planes: Planes, clock: Clock, folder: Path | None, settings: builtin.Settings) -> None:
+        self._planes = planes
+        self._clock = clock
+        self._file = None if folder is None else folder / FILE
+        self._settings = settings
+        self._nested: dict[Key, _Nested] = {}
+        self._listeners: list[Callable[[Key], None]] = []
+        self._kept = _read(self._file)
+        for owner, kept in self._kept.items():
+            planes.restore(_owner(owner), kept.address)
+
+    def place(self, place: Place, replicas: int) -> Placement:
+        """As ``Hosting.place``: an API server is at its address, and nothing dials the others."""
+        del replicas
+        if place.component is not Component.API_SERVER:
+            return Placement()
+        host, _, port = self._address(place).rpartition(":")
+        return Placement((host,), (host, int(port)))
+
+    def problem_of(self, workload: Workload) -> str:
+        """As ``Hosting.problem_of``."""
+        if workload.replicas > 1:
+            return ALONE.format(workload.replicas)
+        container = workload.rendered.workload["spec"]["template"]["spec"]["containers"][0]
+        return NO_FLAGS if container.get("args") else ""
+
+    def status(self, place: Place) -> Running:
+        """As ``Hosting.status``."""
+        nested = self._nested.get(_key(place))
+        part = nested.parts.get(place.component) if nested is not None else None
+        if nested is None or part is None:
+            kept = self._kept.get(str(_key(place)))
+            data = place.component is Component.ETCD and kept is not None and kept.data
+            return Running(exists=data)
+        instances = (_instance(place, part, nested),) if part.workload.replicas else ()
+        return Running(instances, part.workload.fingerprint, part.workload.replicas, exists=True)
+
+    async def apply(self, workload: Workload) -> None:
+        """As ``Hosting.apply``."""
+        place, now = workload.place, self._clock.now().timestamp()
+        nested = self._nested.setdefault(_key(place), _Nested())
+        async with nested.lock:
+            part = nested.parts.get(place.component)
+            if part is None or not part.workload.replicas:
+                part = nested.parts[place.component] = _Part(workload, workload.fingerprint, now)
+            part.workload = workload
+            if place.component is Component.ETCD:
+                self._keep(place, data=True)
+            await self._settle(place, nested)
+
+    async def replace(self, place: Place, ordinal: int) -> None:
+        """As ``Hosting.replace``: the API server or the controllers end and begin again."""
+        nested = self._nested.get(_key(place))
+        if nested is None or ordinal or place.component not in nested.parts:
+            return
+        async with nested.lock:
+            part = nested.parts[place.component]
+            part.fingerprint, part.since = part.workload.fingerprint, self._clock.now().timestamp()
+            if place.component is not Component.ETCD:
+                await self._stop_controllers(nested)
+            if place.component is Component.API_SERVER:
+                await self._stop_server(place, nested)
+            await self._settle(place, nested)
+
+    async def remove(self, place: Place, *, keep_data: bool) -> None:
+        """As ``Hosting.remove``. The address stays reserved while there is data."""
+        nested = self._nested.setdefault(_key(place), _Nested())
+        async with nested.lock:
+            nested.parts.pop(place.component, None)
+            await self._settle(place, nested)
+            if place.component is Component.ETCD:
+                await self._let_data_go(place, keep_data=keep_data)
+            self._release(place, nested)
+        self._tell(place)
+
+    def listen(self, changed: Callable[[Key], None]) -> None:
+        """As ``Hosting.listen``."""
+        self._listeners.append(changed)
+
+    async def close(self) -> None:
+        """End all controllers; ``planes`` ends the API servers."""
+        for nested in self._nested.values():
+            if nested.again is not None:
+                nested.again.cancel()
+            await self._stop_controllers(nested)
+
+    async def _settle(self, place: Place, nested: _Nested) -> None:
+        """Start and stop what follows from the parts that there are, and tell it."""
+        serves = nested.wants(Component.ETCD) and nested.wants(Component.API_SERVER)
+        controls = serves and nested.wants(Component.CONTROLLER_MANAGER)
+        if not controls:
+            await self._stop_controllers(nested)
+        if not serves:
+            await self._stop_server(place, nested)
+        if serves and nested.plane is None:
+            await self._start_server(place, nested)
+        if controls and nested.plane is not None and nested.controllers is None:
+            self._start_controllers(nested, nested.plane)
+        for part in nested.parts.values():
+            self._tell(part.workload.place)
+
+    async def _start_server(self, place: Place, nested: _Nested) -> None:
+        part = nested.parts[Component.API_SERVER]
+        try:
+            nested.plane = await self._planes.begin_alone(self._address(place), _keys(part.workload))
+            part.message = ""
+        except KubewrightError as error:
+            part.message = str(error)
+            log.warning("an API server cannot start", control_plane=str(_key(place)), problem=str(error))
+            nested.again = asyncio.create_task(self._settle_later(place, nested))
+
+    async def _settle_later(self, place: Place, nested: _Nested) -> None:
+        await self._clock.sleep(delays.POLL.total_seconds())
+        async with nested.lock:
+            await self._settle(place, nested)
+
+    async def _stop_server(self, place: Place, nested: _Nested) -> None:
+        plane, nested.plane = nested.plane, None
+        if plane is not None:
+            await self._planes.rest(plane.address)
+
+    def _start_controllers(self, nested: _Nested, plane: Plane) -> None:
+        nested.ending = asyncio.Event()
+        client = Client(
+            InProcess(plane.server.handle), self._clock, name=f"{CONTROLLER_MANAGER} {plane.address}"
+        )
+        informers = Informers(client)
+        recorder = Recorder(client, self._clock, CONTROLLER_MANAGER, kinds=builtin.EVENT_KINDS)
+        made = builtin.controllers(informers, settings=self._settings, recorder=recorder)
+        work = Work(made.controllers, [informers], made.background)
+        group = Group(CONTROLLER_MANAGER, self._clock, lambda: work)
+        manager = Manager([informers], [group], services=[recorder.run])
+        nested.controllers = asyncio.create_task(manager.run(nested.ending), name=client.name)
+
+    async def _stop_controllers(self, nested: _Nested) -> None:
+        task, nested.controllers = nested.controllers, None
+        if task is not None:
+            nested.ending.set()
+            await asyncio.wait([task])
+
+    def _address(self, place: Place) -> str:
+        """The address of its API server, the same one since it was first asked for."""
+        known = self._kept.get(str(_key(place)))
+        if known is not None:
+            return known.address
+        self._kept[str(_key(place))] = Kept(self._planes.reserve(_owner(str(_key(place)))))
+        self._write()
+        return self._kept[str(_key(place))].address
+
+    def _keep(self, place: Place, *, data: bool) -> None:
+        self._address(place)
+        kept = self._kept[str(_key(place))]
+        if kept.data is not data:
+            kept.data = data
+            self._write()
+
+    async def _let_data_go(self, place: Place, *, keep_data: bool) -> None:
+        if not keep_data and (kept := self._kept.get(str(_key(place)))) is not None:
+            await self._planes.end(kept.address)
+        self._keep(place, data=False)
+
+    def _release(self, place: Place, nested: _Nested) -> None:
+        """Forget a control plane of which nothing is left; kept data keeps its address taken."""
+        key = str(_key(place))
+        kept = self._kept.get(key)
+        if nested.parts or kept is None or kept.data or self._planes.has_data(kept.address):
+            return
+        del self._kept[key]
+        self._nested.pop(_key(place), None)
+        self._planes.release(_owner(key))
+        self._write()
+
+    def _write(self) -> None:
+        if self._file is not None:
+            write_private(self._file, msgspec.json.encode(self._kept) + b"\n")
+
+    def _tell(self, place: Place) -> None:
+        for changed in self._listeners:
+            changed(place.key)
+
+
+def _key(place: Place) -> Key:
+    return Key(place.namespace, place.cluster)
+
+
+def _owner(key: str) -> str:
+    return f"nested control plane {key}"
+
+
+def _read(file: Path | None) -> dict[str, Kept]:
+    if file is None:
+        return {}
+    with suppress(FileNotFoundError):
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=dict[str, Kept])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise InvalidInput(f"{file} is damaged: it is not what `kubewright up` wrote") from None
+    return {}
+
+
+def _instance(place: Place, part: _Part, nested: _Nested) -> Instance:
+    """The one instance of a component, as it is now."""
+    needs, ready = "", True
+    if place.component is not Component.ETCD:
+        ready = nested.plane is not None and nested.plane.serves
+        needs = part.message or ("" if ready else "its etcd does not run here")
+    if place.component is Component.CONTROLLER_MANAGER:
+        ready = nested.controllers is not None and not nested.controllers.done()
+        needs = "" if ready else "its API server does not run here"
+    return Instance(
+        ordinal=0,
+        name=place.instance(0),
+        host=HOST if place.component is Component.API_SERVER else "",
+        fingerprint=part.fingerprint,
+        version=version_of(__version__),
+        ready=ready,
+        since=part.since,
+        message=needs,
+    )
+
+
+def _keys(workload: Workload) -> Pki:
+    """The authority of clients, and the API server's own certificate, from the volumes of its pod.
+
+    Raises:
+        InvalidInput: a Secret is not what it should be.
+    """
+    volumes = workload.rendered.workload["spec"]["template"]["spec"]["volumes"]
+    named = {each["name"]: each["secret"]["secretName"] for each in volumes if "secret" in each}
+    authority, own = (workload.contents[named[volume]] for volume in ("ca", "apiserver"))
+    try:
+        identity = Identity.from_pem(own["tls.crt"] + b"\n" + own["tls.key"])
+    except ValueError:
+        raise InvalidInput(f"Secret {named['apiserver']} is no certificate with its key") from None
+    # It has no administrator of its own: kubeconfigs are made by the controllers of the control plane.
+    return Pki(authority["tls.crt"], identity, identity)

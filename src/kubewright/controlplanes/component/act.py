@@ -1,0 +1,173 @@
+"""Perform a component's plan: its steps, then its status and the events that go with it.
+
+Theory.      Steps run in order and stop at the first failure. What a host refuses is shown in the status
+             before it is tried again. A status is written onto the version that was read, if it says
+             something new.
+Invariants.  No PUT. An event tells one thing once, and nothing that is in a Secret.
+Called by    ``reconciler``.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, assert_never
+
+import structlog
+
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.controlplane.names import FINALIZER, Phase
+from kubewright.api.controlplane.reasons import COMPONENT_REPORTER, EventReason
+from kubewright.api.controlplane.v1alpha4 import ComponentStatus
+from kubewright.api.diff import merge_patch
+from kubewright.api.meta import with_finalizer, without_finalizer
+from kubewright.base.errors import KubewrightError
+from kubewright.controlplanes.component.decide import (
+    AddFinalizer,
+    Apply,
+    KeepCertificates,
+    Plan,
+    Remove,
+    RemoveFinalizer,
+    Replace,
+    Step,
+)
+from kubewright.controlplanes.component.look import Means
+from kubewright.controlplanes.component.policies import Policy
+from kubewright.controlplanes.component.seen import Seen
+from kubewright.controlplanes.component.status import status_of
+from kubewright.controlplanes.templates.choice import both
+from kubewright.kube.client import Client
+from kubewright.kube.patches import onto
+from kubewright.runtime.events import Recorder
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
+
+
+class Event(NamedTuple):
+    """An event about a component."""
+
+    reason: EventReason
+    message: str
+    warning: bool = False
+
+
+class HostFailed(KubewrightError):
+    """A host could not do a step this time; its error says how it is to be retried."""
+
+    def __init__(self, error: KubewrightError) -> None:
+        super().__init__(str(error))
+        self.retry = error.retry
+
+
+class Actor:
+    """Performs plans for the components of one policy. ``writing``: keys whose status is being written."""
+
+    def __init__(self, policy: Policy, client: Client, means: Means, recorder: Recorder) -> None:
+        self._policy = policy
+        self._client = client
+        self._means = means
+        self._recorder = recorder.of(COMPONENT_REPORTER)
+        self._told: dict[Key, tuple[str, frozenset[str]]] = {}
+        self.writing: set[Key] = set()
+
+    async def perform(self, seen: Seen, plan: Plan) -> None:
+        """All steps.
+
+        Raises:
+            HostFailed: a host could not do one.
+            ApiError, TransportError: the API server refused a write, or could not be asked.
+        """
+        for step in plan.steps:
+            await self._step(seen, step)
+
+    async def report(self, seen: Seen) -> None:
+        """Write the status, if it says something new, and tell what changed."""
+        meta, before = seen.component.metadata, seen.component.status
+        status = status_of(seen)
+        patch = merge_patch(before, status)
+        key = Key(meta.namespace, meta.name)
+        if patch:
+            self.writing.add(key)
+            try:
+                body = onto({"status": patch}, meta)
+                await self._client.patch(self._policy.kind, key, body, subresource="status")
+            finally:
+                self.writing.discard(key)
+            for event in events_of(before, status):
+                self._recorder.event(seen.component, event.reason, event.message, warning=event.warning)
+        self._tell_problems(seen, status)
+
+    def forget(self, key: Key) -> None:
+        """The object is gone."""
+        self._told.pop(key, None)
+
+    def _tell_problems(self, seen: Seen, status: ComponentStatus) -> None:
+        """An event for each problem that the last pass did not find."""
+        meta = seen.component.metadata
+        key, ignored = Key(meta.namespace, meta.name), both(seen.component.spec)
+        uid, before = self._told.get(key, ("", frozenset()))
+        known = before if uid == meta.uid else frozenset()
+        for message in status.errors:
+            if message not in known:
+                self._recorder.event(seen.component, EventReason.PROBLEM, message, warning=True)
+        if ignored and ignored not in known:
+            self._recorder.event(seen.component, EventReason.CHANNEL_IGNORED, ignored, warning=True)
+        self._told[key] = (meta.uid, frozenset((*status.errors, ignored)))
+
+    async def _step(self, seen: Seen, step: Step) -> None:
+        meta, client = seen.component.metadata, self._client
+        key, kind = Key(meta.namespace, meta.name), self._policy.kind
+        match step:
+            case AddFinalizer(cluster):
+                finalizers = with_finalizer(meta.finalizers, FINALIZER)
+                body = {"finalizers": finalizers, "labels": {CLUSTER_NAME_LABEL: cluster}}
+                await client.patch(kind, key, onto({"metadata": body}, meta))
+            case RemoveFinalizer():
+                left = without_finalizer(meta.finalizers, FINALIZER)
+                try:
+                    await client.patch(kind, key, onto({"metadata": {"finalizers": left or None}}, meta))
+                except NotFound:
+                    return
+            case KeepCertificates():
+                await self._means.keeper.perform(seen)
+            case Apply() | Replace() | Remove():
+                try:
+                    await self._ask_host(seen, step)
+                except KubewrightError as error:
+                    raise HostFailed(error) from error
+            case _:
+                assert_never(step)
+
+    async def _ask_host(self, seen: Seen, step: Apply | Replace | Remove) -> None:
+        assert seen.place is not None, "only what has a place is hosted"
+        hosts = self._means.hosts
+        match step:
+            case Apply(workload):
+                host = hosts.of(workload.version)
+                assert host is not None, "what has no host is not applied"
+                log.info("apply", workload=workload.place.workload, version=workload.version)
+                await host.apply(workload)
+                told = f"{workload.replicas} instances of version {workload.version}"
+                self._recorder.event(seen.component, EventReason.APPLIED, told)
+            case Replace(ordinal):
+                host, _ = hosts.holding(seen.place)
+                if host is not None:
+                    told = f"{seen.place.instance(ordinal)} is replaced by one with what the spec says now"
+                    self._recorder.event(seen.component, EventReason.REPLACING, told)
+                    await host.replace(seen.place, ordinal)
+            case Remove(keep_data):
+                host, _ = hosts.holding(seen.place)
+                if host is not None:
+                    log.info("remove", workload=seen.place.workload, keep_data=keep_data)
+                    await host.remove(seen.place, keep_data=keep_data)
+
+
+def events_of(before: ComponentStatus, after: ComponentStatus) -> Iterator[Event]:
+    """What has changed from one status to the next, for people."""
+    if after.ready and not before.ready:
+        yield Event(EventReason.READY, f"all {after.replicas} instances of version {after.version} are ready")
+    if before.ready and not after.ready and after.phase not in (Phase.SLEEPING, Phase.UPGRADING):
+        told = next((each.message for each in after.conditions if each.type == "Ready"), "")
+        yield Event(EventReason.NOT_READY, told or "it is not ready any more", warning=True)
+    if after.phase == Phase.SLEEPING and before.phase != after.phase:
+        yield Event(EventReason.SLEEPING, "it has no instance, as its spec says")

@@ -1,0 +1,248 @@
+"""Read everything that a decision about one component looks at, into one value.
+
+Theory.      Objects are in caches, what runs is told by hosts. Of Secrets caches have only the metadata, so
+             what is in them is read from the server, once for each version that a watch shows. A Secret or
+             ConfigMap without the label of its cluster is in no cache and is read in each pass.
+Invariants.  What is in a Secret is kept in memory only as long as its version is the newest one known.
+Called by    ``reconciler``.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from kubewright.api.cluster import names as cluster_names
+from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.controlplane.names import FINALIZER
+from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE
+from kubewright.api.controlplane.validate import validate_component
+from kubewright.api.core import CONFIG_MAP, SECRET, SECRET_METADATA
+from kubewright.api.faults import summary
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import ObjectMeta, owner_of
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.component.policies import Policy
+from kubewright.controlplanes.component.seen import Certificates, Seen
+from kubewright.controlplanes.component.workload import Source, missing_of, rendered_for, sources
+from kubewright.controlplanes.family import (
+    KINDS,
+    ComponentObject,
+    Family,
+    cluster_name,
+    keys_of,
+    owning_cluster,
+    owning_plane,
+)
+from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, Placement, Workload
+from kubewright.controlplanes.hosting.hosts import Hosts, absent, elsewhere
+from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.controlplanes.templates.catalog import Catalog
+from kubewright.controlplanes.templates.choice import NoChoice, choose
+from kubewright.kube.informers import Informers
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+BY_CLUSTER = "nested-control-planes-by-cluster"
+"""Control planes by ``namespace/name`` of what their Secrets are named after."""
+
+
+class Keeper(Protocol):
+    """Looks after the certificates and kubeconfigs of components."""
+
+    async def look(self, request: "CertificateRequest") -> Certificates:
+        """What is there of them, and what is to be made."""
+        ...
+
+    async def perform(self, seen: Seen) -> None:
+        """Make what ``seen.certificates.steps`` say."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateRequest:
+    """Whose certificates, and for what: ``mounted`` are the Secrets that the workload's volumes name."""
+
+    policy: Policy
+    component: ComponentObject
+    family: Family
+    place: Place
+    placement: Placement
+    mounted: frozenset[str] = field(default_factory=frozenset)
+
+
+class Caches:
+    """What is watched for components."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.components = {component: informers.get(kind) for component, kind in KINDS.items()}
+        self.planes = informers.get(NESTED_CONTROL_PLANE)
+        self.clusters = informers.get(CLUSTER)
+        self.secrets = informers.get(SECRET_METADATA, labels=cluster_names.CLUSTER_NAME_LABEL)
+        self.planes.index(BY_CLUSTER, lambda each: (str(Key(each.namespace, cluster_name(each))),))
+
+    def family_of(self, meta: ObjectMeta) -> Family | None:
+        """The control plane of a component; None: none owns it, or it is not there."""
+        owner = owning_plane(meta)
+        plane = self.planes.get(Key(meta.namespace, owner.name)) if owner is not None else None
+        if owner is None or plane is None or plane.metadata.uid != owner.uid:
+            return None
+        cluster = owning_cluster(plane)
+        there = {name: self.components[name].get(key) for name, key in keys_of(plane).items()}
+        return Family(
+            plane,
+            self.clusters.get(Key(plane.namespace, cluster.name)) if cluster is not None else None,
+            {name: found for name, found in there.items() if found is not None},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What is needed to run components: hosts, templates, the channel of those that name nothing."""
+
+    hosts: Hosts
+    catalog: Catalog
+    channel: str
+    keeper: Keeper
+
+
+class Looker:
+    """Looks at the components of one policy."""
+
+    def __init__(self, policy: Policy, informers: Informers, caches: Caches, means: Means) -> None:
+        self._policy = policy
+        self._client = informers.client
+        self._caches = caches
+        self._means = means
+        self._known: dict[Source, tuple[int, Contents]] = {}
+
+    async def look(self, found: ComponentObject) -> Seen:
+        """What there is.
+
+        Raises:
+            ApiError, TransportError: the server could not be asked.
+        """
+        meta, family = found.metadata, self._caches.family_of(found.metadata)
+        place = self._place(found, family)
+        seen = Seen(
+            self._policy,
+            found,
+            self._client.clock.now(),
+            family=family,
+            paused=_paused(meta, family),
+            problem=summary(validate_component(found.spec)),
+            place=place,
+        )
+        if place is None or seen.paused:
+            return seen
+        home, running = self._means.hosts.holding(place)
+        seen = replace(seen, running=running)
+        managed = cluster_names.MANAGED_BY_ANNOTATION in meta.annotations
+        if family is None or meta.deleting or managed or seen.problem:
+            return seen
+        return await self._wanted(seen, family, place, home)
+
+    async def _wanted(self, seen: Seen, family: Family, place: Place, home: Hosting | None) -> Seen:
+        """What should run, as far as it can be said."""
+        spec, means = seen.component.spec, self._means
+        of_plane = family.plane.spec.version
+        choice = choose(place.component, spec, means.catalog, default=means.channel, of_plane=of_plane)
+        seen = replace(seen, choice=choice)
+        if isinstance(choice, NoChoice):
+            return seen
+        host = means.hosts.of(choice.version)
+        if host is None or home not in (None, host):
+            told = absent(choice.version) if host is None else elsewhere(choice.version)
+            return replace(seen, hosted=told)
+        try:
+            placement = host.place(place, seen.replicas)
+        except InvalidInput as error:
+            return replace(seen, hosted=str(error), running=host.status(place))
+        rendered, unrendered = rendered_for(
+            self._policy, spec, choice, family, place=place, replicas=seen.replicas
+        )
+        seen = replace(
+            seen,
+            placement=placement,
+            rendered=rendered,
+            unrendered=unrendered,
+            running=host.status(place),
+            certificates=await self._certificates(seen, family, place, placement, rendered),
+        )
+        if rendered is None:
+            return seen
+        contents, missing = await self._contents(place.namespace, rendered)
+        if missing:
+            return replace(seen, missing=tuple(missing))
+        variables = self._policy.variables(place, placement)
+        workload = Workload(place, choice.version, rendered, seen.replicas, contents, variables)
+        return replace(seen, workload=workload, hosted=host.problem_of(workload))
+
+    async def _certificates(
+        self, seen: Seen, family: Family, place: Place, placement: Placement, rendered: Rendered | None
+    ) -> Certificates:
+        named = [each.name for each in sources(rendered) if each.kind == "Secret"] if rendered else []
+        return await self._means.keeper.look(
+            CertificateRequest(
+                self._policy, seen.component, family, place, placement, mounted=frozenset(named)
+            )
+        )
+
+    def _place(self, found: ComponentObject, family: Family | None) -> Place | None:
+        """What its programs are named after: what it was started with, else what its control plane is."""
+        meta = found.metadata
+        started = (
+            meta.labels.get(cluster_names.CLUSTER_NAME_LABEL, "") if FINALIZER in meta.finalizers else ""
+        )
+        cluster = started or (family.name if family is not None else "")
+        if not cluster:
+            return None
+        owner = owner_of(found, API_VERSION, self._policy.kind.resource.kind)
+        return Place(meta.namespace, cluster, self._policy.component, owner)
+
+    async def _contents(self, namespace: str, rendered: Rendered) -> tuple[dict[str, Contents], list[str]]:
+        """What is in the Secrets and ConfigMaps of the volumes, and what of it is missing."""
+        found: dict[str, Contents] = {}
+        missing: list[str] = []
+        for source in sources(rendered):
+            contents = await self._read(namespace, source)
+            missing += missing_of(source, contents)
+            if contents is not None:
+                wanted = source.keys or contents
+                found[source.name] = {key: contents[key] for key in wanted if key in contents}
+        return found, missing
+
+    async def _read(self, namespace: str, source: Source) -> Contents | None:
+        kind: Kind[Any] = SECRET if source.kind == "Secret" else CONFIG_MAP
+        key = Key(namespace, source.name)
+        header = self._caches.secrets.header(key) if kind is SECRET else None
+        name = replace(source, name=str(key), keys=(), optional=False)
+        known = self._known.get(name)
+        if header is not None and known is not None and known[0] == header.version:
+            return known[1]
+        self._known.pop(name, None)
+        try:
+            object_found = await self._client.get(kind, key)
+        except NotFound:
+            return None
+        contents = _in(object_found)
+        if header is not None and str(header.version) == object_found.metadata.resource_version:
+            self._known[name] = (header.version, contents)
+        return contents
+
+    def forget(self, secret: Key) -> None:
+        """A Secret has another version, or is gone."""
+        self._known.pop(Source("Secret", str(secret)), None)
+
+
+def _in(found: Any) -> Contents:
+    return {key: value.encode() if isinstance(value, str) else value for key, value in found.data.items()}
+
+
+def _paused(meta: ObjectMeta, family: Family | None) -> bool:
+    if cluster_names.left_alone(meta.annotations):
+        return True
+    if family is None:
+        return False
+    cluster = family.cluster
+    return cluster_names.left_alone(family.plane.metadata.annotations) or (
+        cluster is not None and cluster.spec.paused
+    )

@@ -1,0 +1,174 @@
+"""One component, one pass: look, decide, act, report. And which changes enqueue a component.
+
+Theory.      A component is looked at when it changes, when its control plane does, when another component of
+             the same control plane becomes ready or stops being so, when a Secret of its cluster changes,
+             when its Cluster is paused, and when its host has something to tell.
+Invariants.  Our own write of a status enqueues only what waits for it. A change may enqueue too many
+             components, never too few.
+Called by    ``runtime.controller``; put together by ``world``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.cluster.v1beta1 import Cluster
+from kubewright.api.controlplane.v1alpha4 import NestedControlPlane, NestedEtcd
+from kubewright.controlplanes.component.act import Actor, HostFailed
+from kubewright.controlplanes.component.decide import decide
+from kubewright.controlplanes.component.look import BY_CLUSTER, Caches, Looker, Means
+from kubewright.controlplanes.component.policies import POLICIES, Policy
+from kubewright.controlplanes.family import ComponentObject, keys_of, owning_plane
+from kubewright.kube.informer import Change
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.refused import unless_refused
+from kubewright.runtime.result import Result
+from kubewright.runtime.world import Environment
+from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
+
+
+class Components:
+    """The reconciler of the components of one policy."""
+
+    def __init__(self, policy: Policy, environment: Environment, caches: Caches, means: Means) -> None:
+        informers = environment.control.caches
+        self.policy = policy
+        self._found = caches.components[policy.component]
+        self._recorder = environment.recorder
+        self.looker = Looker(policy, informers, caches, means)
+        self.actor = Actor(policy, environment.control.client, means, environment.recorder)
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            ApiError, TransportError: the API server said no for now, or could not be asked.
+            HostFailed: the host could not do a step this time.
+        """
+        found = self._found.get(key)
+        if found is None:
+            self.actor.forget(key)
+            return Result.done()
+        return await unless_refused(self._pass(found), found, self._recorder)
+
+    async def _pass(self, found: ComponentObject) -> Result:
+        seen = await self.looker.look(found)
+        plan = decide(seen)
+        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        try:
+            await self.actor.perform(seen, plan)
+        except HostFailed as error:
+            await self.actor.report(replace(seen, failed=str(error)))
+            raise
+        if not plan.ends_the_pass and not plan.silent:
+            await self.actor.report(seen)
+        return Result.later(plan.wake)
+
+
+def wire(environment: Environment, means: Means, chosen: Iterable[str]) -> list[Controller]:
+    """The controllers of those components whose names are chosen, listening to all that decisions look at."""
+    caches = Caches(environment.control.caches)
+    wanted = [policy for policy in POLICIES if controller_name(policy) in set(chosen)]
+    made = [_wired(policy, environment, caches, means) for policy in wanted]
+
+    def changed(key: Key) -> None:
+        for controller in made:
+            controller.enqueue(key, "its host has something to tell")
+
+    means.hosts.listen(changed)
+    return made
+
+
+def controller_name(policy: Policy) -> str:
+    """As in ``--controllers``: the kind in lower case."""
+    return policy.kind.resource.kind.lower()
+
+
+def _wired(policy: Policy, environment: Environment, caches: Caches, means: Means) -> Controller:
+    components = Components(policy, environment, caches, means)
+    wakes = Wakes(components, caches)
+    controller = Controller(
+        controller_name(policy), components, environment.clock, metrics=environment.metrics
+    )
+    for component, informer in caches.components.items():
+        controller.watches(informer, wakes.of_itself if component is policy.component else wakes.of_sibling)
+    controller.watches(caches.planes, wakes.of_plane)
+    controller.watches(caches.clusters, wakes.of_cluster)
+    return controller.watches(caches.secrets, wakes.of_secret)
+
+
+class Wakes:
+    """Which components of one policy a change enqueues."""
+
+    def __init__(self, components: Components, caches: Caches) -> None:
+        self._components = components
+        self._caches = caches
+
+    def of_itself(self, change: Change[Any]) -> Iterable[Key]:
+        """The object itself, unless it is our own write of its status."""
+        own = change.key in self._components.actor.writing and status_alone(change)
+        return () if own else (change.key,)
+
+    def of_sibling(self, change: Change[Any]) -> Iterable[Key]:
+        """The component of the same control plane, where it may wait for what changed in another."""
+        before, after = change.before(), change.after()
+        if before is not None and after is not None and _told(before) == _told(after):
+            return ()
+        owners = [owning_plane(each.metadata) for each in (before, after) if each is not None]
+        keys = {Key(change.key.namespace, owner.name) for owner in owners if owner is not None}
+        return self._of(plane for key in keys if (plane := self._caches.planes.get(key)) is not None)
+
+    def of_plane(self, change: Change[NestedControlPlane]) -> Iterable[Key]:
+        """The component that a control plane names, or named before."""
+        before, after = change.before(), change.after()
+        if before is not None and after is not None and not _plane_differs(before, after):
+            return ()
+        return self._of(each for each in (before, after) if each is not None)
+
+    def of_cluster(self, change: Change[Cluster]) -> Iterable[Key]:
+        """The components of a Cluster that is paused or changes its networks."""
+        before, after = change.before(), change.after()
+        if before is not None and after is not None and before.spec == after.spec:
+            return ()
+        return self._of(self._caches.planes.by(BY_CLUSTER, str(change.key)))
+
+    def of_secret(self, change: Change[Any]) -> Iterable[Key]:
+        """The components of the cluster that a Secret is labelled with."""
+        self._components.looker.forget(change.key)
+        header = change.new or change.old
+        cluster = header.labels.get(CLUSTER_NAME_LABEL, "") if header is not None else ""
+        return self._of(self._caches.planes.by(BY_CLUSTER, str(Key(change.key.namespace, cluster))))
+
+    def _of(self, planes: Iterable[NestedControlPlane]) -> set[Key]:
+        found = (keys_of(each).get(self._components.policy.component) for each in planes)
+        return {key for key in found if key is not None}
+
+
+def _told(found: ComponentObject) -> tuple[object, ...]:
+    """What other components may wait for in one."""
+    status = found.status
+    addresses = found.status.addresses if isinstance(found, NestedEtcd) else ()
+    return found.metadata.deleting, found.metadata.owner_references, status.ready, status.version, addresses
+
+
+def _plane_differs(before: NestedControlPlane, after: NestedControlPlane) -> bool:
+    """Whether a component could tell the two apart."""
+
+    def parts(plane: NestedControlPlane) -> tuple[object, ...]:
+        meta, status = plane.metadata, plane.status
+        return (
+            plane.spec,
+            meta.owner_references,
+            meta.annotations,
+            meta.deleting,
+            status.etcd,
+            status.apiserver,
+        )
+
+    return parts(before) != parts(after)

@@ -1,0 +1,64 @@
+"""Which host runs a component: by its version, and by where something of it runs already.
+
+Theory.      Version ``embedded`` is our own API server, which only a process that is one itself can run
+             beside itself. All other versions are real programs: processes of this machine, or pods of a
+             Kubernetes. Which of the two a program has is decided when it is put together.
+Invariants.  What runs is found again in whichever host it is, so it can always be ended.
+Source       nested.md E, decision 5.
+Called by    the controllers of components; ``compose`` says which hosts there are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kubewright.controlplanes.hosting.contract import Hosting, Place, Running
+from kubewright.wire.gvk import Key
+
+EMBEDDED = "embedded"
+"""The version, and the channel, that stand for our own API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """``embedded`` runs our own API server, ``programs`` run all else; None: this program has none."""
+
+    embedded: Hosting | None = None
+    programs: Hosting | None = None
+
+    def of(self, version: str) -> Hosting | None:
+        """The host for a version."""
+        return self.embedded if version == EMBEDDED else self.programs
+
+    def holding(self, place: Place) -> tuple[Hosting | None, Running]:
+        """The host that has something of a workload, and what it has."""
+        for host in self._all():
+            running = host.status(place)
+            if running.exists:
+                return host, running
+        return None, Running()
+
+    def listen(self, changed: Callable[[Key], None]) -> None:
+        """As ``Hosting.listen``, for all of them."""
+        for host in self._all():
+            host.listen(changed)
+
+    def _all(self) -> list[Hosting]:
+        return [each for each in (self.embedded, self.programs) if each is not None]
+
+
+def absent(version: str) -> str:
+    """Why there is no host for a version."""
+    if version == EMBEDDED:
+        return (
+            "channel embedded is the API server inside of `kubewright up`, and this program has none: name "
+            "another channel, or a version"
+        )
+    return f"this program cannot run version {version}: it has only channel {EMBEDDED}"
+
+
+def elsewhere(version: str) -> str:
+    """Why something that runs in one host is not run in another."""
+    return (
+        f"it cannot become version {version} while it runs by other means: its data would stay behind; "
+        "delete the component, or name a version of the same kind"
+    )

@@ -1,0 +1,91 @@
+"""The world of nested control planes: its controllers, and how they are put together.
+
+Theory.      All of them work under the Lease of Cluster API Provider Nested, so the two never work on the
+             same objects at once. Each can be left out by name, for a foreign program that does its work.
+Invariants.  Which hosts there are is a function of the term, because a host on a Kubernetes has caches of its
+             own; one that is part of this process outlives terms.
+Source       nested.md A12 (Lease), A15 (one controller per component, off by flag); S3-17, S3-34.
+Called by    ``compose.worlds``.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from kubewright.api.cluster.names import WATCH_FILTER_LABEL
+from kubewright.api.controlplane.crds import crds
+from kubewright.api.controlplane.v1alpha4 import (
+    NESTED_API_SERVER,
+    NESTED_CLUSTER,
+    NESTED_CONTROL_PLANE,
+    NESTED_CONTROL_PLANE_TEMPLATE,
+    NESTED_CONTROLLER_MANAGER,
+    NESTED_ETCD,
+)
+from kubewright.controlplanes.component import reconciler as component
+from kubewright.controlplanes.component.look import Keeper, Means
+from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.templates import catalog
+from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
+
+LEASE = "controller-leader-election-capn"
+STABLE = "stable"
+"""The channel of components that name neither version nor channel, as upstream meant it."""
+
+CONTROLLERS = (
+    ControllerInfo(
+        "nestedetcd", "NestedEtcd", LEASE, "runs the etcd of a nested control plane, one member after another"
+    ),
+    ControllerInfo(
+        "nestedapiserver", "NestedAPIServer", LEASE, "runs the API server of a nested control plane"
+    ),
+    ControllerInfo(
+        "nestedcontrollermanager",
+        "NestedControllerManager",
+        LEASE,
+        "runs the controller manager of a nested control plane",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``hosts``: where components run. ``keeper`` looks after certificates. ``channel``: the default one."""
+
+    hosts: Callable[[Environment], Hosts]
+    keeper: Callable[[Environment], Keeper]
+    channel: str = STABLE
+
+
+def world(settings: Settings) -> World:
+    """This world."""
+
+    def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
+        means = Means(
+            settings.hosts(environment), templates(), settings.channel, settings.keeper(environment)
+        )
+        return Runnables(component.wire(environment, means, chosen))
+
+    return World(
+        "controlplanes",
+        CONTROLLERS,
+        wire,
+        kinds=(
+            NESTED_CONTROL_PLANE,
+            NESTED_ETCD,
+            NESTED_API_SERVER,
+            NESTED_CONTROLLER_MANAGER,
+            NESTED_CONTROL_PLANE_TEMPLATE,
+            NESTED_CLUSTER,
+        ),
+        definitions=crds,
+        on_request=True,
+        filter_label=WATCH_FILTER_LABEL,
+    )
+
+
+@cache
+def templates() -> catalog.Catalog:
+    """Our own sets of templates; read once."""
+    return catalog.read(files("kubewright.controlplanes.templates") / "sets")

@@ -1,0 +1,203 @@
+"""Components of control planes with the host of this process, on a server and a clock of their own.
+
+What is not a component's is a double here: the owner references that the controller of control planes writes,
+and certificates, of which a Secret exists as soon as a volume names it.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from kubewright import builtin
+from kubewright.api.cluster.crds import crds as cluster_crds
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.controlplane.crds import crds
+from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.v1alpha4 import (
+    API_VERSION,
+    NESTED_API_SERVER,
+    NESTED_CONTROL_PLANE,
+    NESTED_CONTROLLER_MANAGER,
+    NESTED_ETCD,
+)
+from kubewright.api.core import CRD, SECRET
+from kubewright.api.kinds import Kind
+from kubewright.apiserver.server import ApiServer
+from kubewright.compose.nested import NestedPlanes
+from kubewright.compose.planes import Planes
+from kubewright.controlplanes import world
+from kubewright.controlplanes.component.look import CertificateRequest
+from kubewright.controlplanes.component.seen import Certificates, Seen
+from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
+from kubewright.pki.certificates import Identity, new_authority, new_server
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.group import Group, Work
+from kubewright.runtime.manager import Manager
+from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.sessions.session import Fixed, Session
+from kubewright.runtime.world import Environment
+from kubewright.testing.clocks import LoopClock
+from kubewright.wire.errors import AlreadyExists, NotFound
+from kubewright.wire.gvk import Key
+
+NAMESPACE = "default"
+KINDS: Mapping[Component, Kind[Any]] = {
+    Component.ETCD: NESTED_ETCD,
+    Component.API_SERVER: NESTED_API_SERVER,
+    Component.CONTROLLER_MANAGER: NESTED_CONTROLLER_MANAGER,
+}
+NAMES = {"etcd": NESTED_ETCD, "apiserver": NESTED_API_SERVER, "controllerManager": NESTED_CONTROLLER_MANAGER}
+
+
+class Keeper:
+    """Makes each Secret that a volume names, signed by one authority."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._authority = new_authority("kubernetes", client.clock.now(), timedelta(days=3650))
+
+    async def look(self, request: CertificateRequest) -> Certificates:
+        missing = []
+        for name in sorted(request.mounted):
+            try:
+                await self._client.get(SECRET, Key(NAMESPACE, name))
+            except NotFound:
+                missing.append(name)
+        waiting = f"Secret {missing[0]} is not there" if missing else ""
+        return Certificates(tuple(missing), waiting)
+
+    async def perform(self, seen: Seen) -> None:
+        assert seen.family is not None
+        now, authority = self._client.clock.now(), self._authority
+        leaf = new_server(authority, ("127.0.0.1",), now, timedelta(days=365))
+        for name in seen.certificates.steps:
+            pair: Identity = authority if name.endswith(("-ca", "-etcd", "-proxy")) else leaf
+            data = {"tls.crt": pair.certificate.decode(), "tls.key": pair.key.decode(), "value": "kubeconfig"}
+            labels = {CLUSTER_NAME_LABEL: seen.family.name}
+            meta = {"name": name, "namespace": NAMESPACE, "labels": labels}
+            try:
+                await self._client.create(SECRET, {"metadata": meta, "stringData": data})
+            except AlreadyExists:
+                continue
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A server with the controllers of components, and where their control planes are."""
+
+    client: Client
+    planes: Planes
+    host: NestedPlanes
+    clock: LoopClock
+
+    async def apply(
+        self, kind: Kind[Any], name: str, spec: Mapping[str, Any] | None = None, **meta: Any
+    ) -> None:
+        body = {"metadata": {"name": name, "namespace": NAMESPACE, **meta}, "spec": spec or {}}
+        await self.client.create(kind, body)
+
+    async def plane(self, *names: str, plane: str = "demo") -> None:
+        """A control plane that names these components, whether they are there or not."""
+        await self.apply(
+            NESTED_CONTROL_PLANE, plane, {name: {"name": f"{plane}-{name.lower()}"} for name in names}
+        )
+
+    async def get(self, kind: Kind[Any], name: str) -> Any:
+        try:
+            return await self.client.get(kind, Key(NAMESPACE, name))
+        except NotFound:
+            return None
+
+    async def status(self, kind: Kind[Any], name: str) -> Any:
+        found = await self.get(kind, name)
+        return None if found is None else found.status
+
+    async def until(self, true: Any, seconds: float = 60.0) -> None:
+        """Wait until ``await true()``, on the clock of the test."""
+        async with asyncio.timeout(seconds):
+            while not await true():
+                await self.clock.sleep(0.05)
+
+    async def ready(self, *names: str, plane: str = "demo") -> None:
+        """Wait until these components are ready."""
+
+        async def all_ready() -> bool:
+            found = [await self.status(NAMES[name], f"{plane}-{name.lower()}") for name in names]
+            return all(each is not None and each.ready for each in found)
+
+        await self.until(all_ready)
+
+
+@asynccontextmanager
+async def stage(hosts: Hosts | None = None) -> AsyncIterator[Stage]:
+    """A stage; ``hosts`` stand in the place of the host of this process."""
+    clock = LoopClock()
+    server = ApiServer(clock)
+    await server.start()
+    client = Client(InProcess(server.handle), clock, name="management")
+    for crd in (*cluster_crds(), *crds()):
+        await client.create(CRD, crd)
+    planes = Planes(clock)
+    host = NestedPlanes(planes, clock, None, builtin.Settings(run_apps=True))
+    informers, metrics = Informers(client), Metrics()
+    recorder = Recorder(client, clock, "kubewright", kinds=list(KINDS.values()))
+    session = Session(client, informers)
+    environment = Environment(session, Fixed(session), lambda: True, recorder, clock, metrics)
+    keeper = Keeper(client)
+    ours = world.world(
+        world.Settings(lambda _environment: hosts or Hosts(host), lambda _environment: keeper, EMBEDDED)
+    )
+    runnables = ours.wire(environment, [each.name for each in world.CONTROLLERS])
+    beside = builtin.controllers(informers)
+    work = Work(
+        [*runnables.controllers, *beside.controllers],
+        [informers],
+        [*runnables.background, *beside.background],
+    )
+    manager = Manager([informers], [Group("controllers", clock, lambda: work)], services=[recorder.run])
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(manager.run(stop))
+        adopting = group.create_task(_adopt(client, clock))
+        await manager.settled()
+        try:
+            yield Stage(client, planes, host, clock)
+        finally:
+            adopting.cancel()
+            stop.set()
+            await asyncio.wait([running])
+            await host.close()
+            await planes.close()
+    await server.close()
+
+
+async def _adopt(client: Client, clock: LoopClock) -> None:
+    """What the controller of control planes does for components: it becomes their controlling owner."""
+    while True:
+        for plane in await client.list(NESTED_CONTROL_PLANE):
+            owner = {
+                "apiVersion": API_VERSION,
+                "kind": "NestedControlPlane",
+                "name": plane.name,
+                "uid": plane.metadata.uid,
+                "controller": True,
+            }
+            named = {"etcd": plane.spec.etcd, "apiserver": plane.spec.apiserver}
+            named["controllerManager"] = plane.spec.controller_manager
+            for name, reference in named.items():
+                if reference is None or plane.metadata.deleting:
+                    continue
+                try:
+                    found = await client.get(NAMES[name], Key(NAMESPACE, reference.name))
+                    if not found.metadata.owner_references and not found.metadata.deleting:
+                        body = {"metadata": {"ownerReferences": [owner]}}
+                        await client.patch(NAMES[name], Key(NAMESPACE, reference.name), body)
+                except NotFound:
+                    continue
+        await clock.sleep(0.1)

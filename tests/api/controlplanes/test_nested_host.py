@@ -1,0 +1,196 @@
+"""The host of this process, asked as a controller asks it: what outlives a restart, and who gets in."""
+
+import socket
+from datetime import timedelta
+
+import pytest
+
+from kubewright import builtin
+from kubewright.api.controlplane.names import Component
+from kubewright.api.core import CONFIG_MAP, NAMESPACE
+from kubewright.api.meta import OwnerReference
+from kubewright.apiserver.http.kubeconfig import render
+from kubewright.base.clock import SystemClock
+from kubewright.compose.nested import NestedPlanes
+from kubewright.compose.planes import Planes
+from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.kube.client import Client
+from kubewright.kube.config import from_secret
+from kubewright.kube.errors import TransportError
+from kubewright.pki.certificates import new_authority, new_client, new_server
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import User
+
+pytestmark = pytest.mark.looptime(False)
+CLOCK = SystemClock()
+YEAR = timedelta(days=365)
+AUTHORITY = new_authority("kubernetes", CLOCK.now(), YEAR)
+SERVER = new_server(AUTHORITY, ("127.0.0.1",), CLOCK.now(), YEAR)
+MINE = {"metadata": {"name": "mine", "namespace": "default"}, "data": {"a": "b"}}
+ETCD, API_SERVER = Component.ETCD, Component.API_SERVER
+
+
+def place(component, cluster="demo"):
+    owner = OwnerReference(kind="Nested", name=f"{cluster}-{component}", uid="u")
+    return Place("team", cluster, component, owner)
+
+
+def workload(component, *, server=SERVER, replicas=1, cluster="demo"):
+    """What the templates of version embedded come to."""
+    names = {"ca": "demo-ca", "apiserver": "demo-apiserver"}
+    volumes = [{"name": name, "secret": {"secretName": secret}} for name, secret in names.items()]
+    pod = {"spec": {"containers": [{"name": component}], "volumes": volumes}}
+    contents = {
+        "demo-ca": {"tls.crt": AUTHORITY.certificate},
+        "demo-apiserver": {"tls.crt": server.certificate, "tls.key": server.key},
+    }
+    rendered = Rendered([{"kind": "StatefulSet", "spec": {"template": pod}}])
+    return Workload(place(component, cluster), "embedded", rendered, replicas, contents)
+
+
+class Process:
+    """What a process that runs nested control planes has, in a folder."""
+
+    def __init__(self, folder):
+        self.planes = Planes(CLOCK, folder=folder / "clusters", listens=True)
+        self.host = NestedPlanes(self.planes, CLOCK, folder, builtin.Settings(run_apps=True))
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_error):
+        await self.host.close()
+        await self.planes.close()
+
+    async def start(self):
+        for component in (ETCD, API_SERVER):
+            await self.host.apply(workload(component))
+
+    def endpoint(self):
+        return self.host.place(place(API_SERVER), 1).endpoint
+
+    def running(self, component):
+        return self.host.status(place(component))
+
+    def client(self, signer=AUTHORITY):
+        host, port = self.endpoint()
+        admin = new_client(signer, User("admin", ("system:masters",)), CLOCK.now(), YEAR)
+        content = render(f"https://{host}:{port}", AUTHORITY.certificate, admin)
+        return Client(from_secret(content, clock=CLOCK), CLOCK)
+
+
+async def test_users_with_a_certificate_of_the_clusters_authority_get_in_and_others_do_not(tmp_path):
+    other = new_authority("kubernetes", CLOCK.now(), YEAR)
+    async with Process(tmp_path) as process:
+        await process.start()
+        ours, stranger = process.client(), process.client(other)
+        try:
+            assert await ours.list(NAMESPACE)
+            with pytest.raises(TransportError):
+                await stranger.list(NAMESPACE)
+        finally:
+            await ours.transport.close()
+            await stranger.transport.close()
+
+
+async def test_after_a_restart_the_address_and_the_data_are_the_same_and_nothing_runs_by_itself(tmp_path):
+    async with Process(tmp_path) as first:
+        await first.start()
+        endpoint = first.endpoint()
+        client = first.client()
+        await client.create(CONFIG_MAP, MINE)
+        await client.transport.close()
+    async with Process(tmp_path) as second:
+        assert (second.running(ETCD).exists, second.running(ETCD).instances) == (True, ())
+        assert second.running(API_SERVER).exists is False
+        await second.start()
+        client = second.client()
+        found = await client.get(CONFIG_MAP, Key("default", "mine"))
+        await client.transport.close()
+        assert (second.endpoint(), found.data) == (endpoint, {"a": "b"})
+
+
+async def test_data_that_is_to_be_kept_is_there_for_the_next_etcd_of_that_name(tmp_path):
+    async with Process(tmp_path) as process:
+        await process.start()
+        client = process.client()
+        await client.create(CONFIG_MAP, MINE)
+        await process.host.remove(place(API_SERVER), keep_data=False)
+        await process.host.remove(place(ETCD), keep_data=True)
+        assert process.running(ETCD).exists is False
+        await process.start()
+        assert (await client.get(CONFIG_MAP, Key("default", "mine"))).data == {"a": "b"}
+        await client.transport.close()
+
+
+async def test_data_goes_with_its_etcd(tmp_path):
+    async with Process(tmp_path) as process:
+        await process.start()
+        client = process.client()
+        await client.create(CONFIG_MAP, MINE)
+        await client.transport.close()
+        for component in (ETCD, API_SERVER):
+            await process.host.remove(place(component), keep_data=False)
+        assert list((tmp_path / "clusters").iterdir()) == []
+        await process.start()
+        client = process.client()
+        with pytest.raises(NotFound):
+            await client.get(CONFIG_MAP, Key("default", "mine"))
+        await client.transport.close()
+
+
+async def test_an_api_server_waits_for_its_etcd(tmp_path):
+    async with Process(tmp_path) as process:
+        await process.host.apply(workload(API_SERVER))
+        (waiting,) = process.running(API_SERVER).instances
+        assert (waiting.ready, waiting.message) == (False, "its etcd does not run here")
+        await process.host.apply(workload(ETCD))
+        assert process.running(API_SERVER).instances[0].ready
+
+
+async def test_another_certificate_is_taken_when_the_instance_is_replaced(tmp_path):
+    renewed = new_server(AUTHORITY, ("127.0.0.1", "demo.example"), CLOCK.now(), YEAR)
+    async with Process(tmp_path) as process:
+        await process.start()
+        wanted = workload(API_SERVER, server=renewed)
+        await process.host.apply(wanted)
+        before = process.running(API_SERVER)
+        await process.host.replace(place(API_SERVER), 0)
+        after = process.running(API_SERVER)
+        assert (before.applied, before.instances[0].fingerprint == before.applied) == (
+            wanted.fingerprint,
+            False,
+        )
+        assert (after.instances[0].fingerprint, after.instances[0].ready) == (wanted.fingerprint, True)
+
+
+async def test_a_port_that_another_program_has_taken_is_told(tmp_path):
+    async with Process(tmp_path) as process:
+        host, port = process.endpoint()
+        with socket.socket() as other:
+            other.bind((host, port))
+            other.listen()
+            await process.start()
+            (instance,) = process.running(API_SERVER).instances
+        assert not instance.ready
+        assert f"port {port} on {host} is taken" in instance.message
+
+
+async def test_a_certificate_that_is_none_is_told(tmp_path):
+    async with Process(tmp_path) as process:
+        broken = workload(API_SERVER)
+        contents = {**broken.contents, "demo-apiserver": {"tls.crt": b"x", "tls.key": b"y"}}
+        await process.host.apply(workload(ETCD))
+        await process.host.apply(Workload(broken.place, broken.version, broken.rendered, 1, contents))
+        (instance,) = process.running(API_SERVER).instances
+        assert instance.message == "Secret demo-apiserver is no certificate with its key"
+
+
+async def test_two_control_planes_have_two_addresses(tmp_path):
+    async with Process(tmp_path) as process:
+        one, other = (
+            process.host.place(place(API_SERVER, cluster), 1).endpoint for cluster in ("demo", "other")
+        )
+        assert one != other
