@@ -1,4 +1,4 @@
-"""What all tests share: how hard hypothesis tries, and the API servers that tests run against.
+"""What all tests share: how hard hypothesis tries, how time jumps, and the API servers that tests run against.
 
 A test that takes ``api`` (or ``server``) runs twice: against the embedded server in this process,
 on virtual time, and, marked ``kube``, against a real kube-apiserver in real time. One real control
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 from hypothesis import HealthCheck, Phase, settings
+from pytest_asyncio import is_async_test
 
 from kubewright.base.clock import SystemClock
 from kubewright.testing.api import Api
@@ -41,6 +42,17 @@ settings.register_profile(
     phases=[Phase.explicit, Phase.generate],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+ROUNDS = 1
+"""How often a loop with nothing to do looks for I/O before its virtual time jumps. Sockets of tests on virtual time
+have both ends in this process, so what one end wrote is there at the first look; looptime's own 42 looks would be
+half of the seconds of such tests."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if is_async_test(item):
+        item.add_marker(pytest.mark.looptime(noop_cycles=ROUNDS))
 
 
 gc.disable()  # while modules are imported and tests collected, nearly nothing becomes garbage
