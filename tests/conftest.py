@@ -9,7 +9,7 @@ import asyncio
 import gc
 import itertools
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,9 +131,11 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield kubeconfig
 
 
-@pytest.fixture(params=SERVERS)
-def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Kubectl":
-    """An unmodified kubectl and a new namespace; skips, and says so, where there is no kubectl."""
+@pytest.fixture(scope="session", params=SERVERS)
+def new_kubectl(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[], "Kubectl"]:
+    """Makes an unmodified kubectl and a new namespace; skips, and says so, where there is no kubectl."""
     from kubewright.testing.kubectl import Kubectl, NoKubectl, find_kubectl
 
     real = request.param == "real"
@@ -144,8 +146,17 @@ def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     kubeconfig = (
         request.getfixturevalue("real_kubernetes").kubeconfig if real else request.getfixturevalue("door")
     )
-    home = tmp_path_factory.getbasetemp() / f"home-{request.param}"
-    home.mkdir(exist_ok=True)
-    made = Kubectl(program, kubeconfig, home, request.param, f"k{next(_numbers)}")
-    made("create", "namespace", made.namespace)
-    return made
+    home = tmp_path_factory.mktemp(f"home-{request.param}")
+
+    def new() -> Kubectl:
+        made = Kubectl(program, kubeconfig, home, request.param, f"k{next(_numbers)}")
+        made("create", "namespace", made.namespace)
+        return made
+
+    return new
+
+
+@pytest.fixture
+def kubectl(new_kubectl: Callable[[], "Kubectl"]) -> "Kubectl":
+    """The test's own."""
+    return new_kubectl()

@@ -1,6 +1,7 @@
 """kubectl's own commands about who may do what, on both servers, the same tests."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,19 @@ def user(kubectl: Kubectl) -> str:
     return f"ann-{kubectl.namespace}"
 
 
+@pytest.fixture(scope="module")
+def asking_reader(new_kubectl: Callable[[], Kubectl]) -> Kubectl:
+    """A reader for tests that write nothing."""
+    return made_reader(new_kubectl())
+
+
 @pytest.fixture
 def reader(kubectl: Kubectl) -> Kubectl:
+    """A reader for one test."""
+    return made_reader(kubectl)
+
+
+def made_reader(kubectl: Kubectl) -> Kubectl:
     """A user who may get and list pods, and get one ConfigMap."""
     kubectl("create", "role", "r", "--verb=get,list", "--resource=pods")
     kubectl("create", "role", "one", "--verb=get", "--resource=configmaps", "--resource-name=a")
@@ -69,16 +81,19 @@ def can_i(kubectl: Kubectl, *words: str) -> str:
     ],
     ids=" ".join,
 )
-def test_can_i(reader: Kubectl, words: tuple[str, ...], answer: str) -> None:
-    assert can_i(reader, *words) == answer
+def test_can_i(asking_reader: Kubectl, words: tuple[str, ...], answer: str) -> None:
+    assert can_i(asking_reader, *words) == answer
 
 
 def test_an_admin_can(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "*", "*", "-A") == "yes\n"
 
 
-def test_can_i_lists_what_i_can(reader: Kubectl) -> None:
-    rows = [line.split() for line in reader("auth", "can-i", "--list", "--as", user(reader)).splitlines()]
+def test_can_i_lists_what_i_can(asking_reader: Kubectl) -> None:
+    rows = [
+        line.split()
+        for line in asking_reader("auth", "can-i", "--list", "--as", user(asking_reader)).splitlines()
+    ]
     assert ["Resources", "Non-Resource", "URLs", "Resource", "Names", "Verbs"] in rows
     assert ["pods", "[]", "[]", "[get", "list]"] in rows
     assert ["configmaps", "[]", "[a]", "[get]"] in rows
@@ -96,13 +111,13 @@ def test_whoami(kubectl: Kubectl) -> None:
     assert "Username" in kubectl("auth", "whoami")
 
 
-def test_a_refusal_is_reported_as_it_is(reader: Kubectl) -> None:
-    said = reader.refused("get", "nodes", "--as", user(reader))
+def test_a_refusal_is_reported_as_it_is(asking_reader: Kubectl) -> None:
+    said = asking_reader.refused("get", "nodes", "--as", user(asking_reader))
     assert said == (
-        f'Error from server (Forbidden): nodes is forbidden: User "{user(reader)}" cannot list resource "nodes" '
+        f'Error from server (Forbidden): nodes is forbidden: User "{user(asking_reader)}" cannot list resource "nodes" '
         'in API group "" at the cluster scope\n'
     )
-    assert reader("get", "pods", "--as", user(reader)) == ""
+    assert asking_reader("get", "pods", "--as", user(asking_reader)) == ""
 
 
 def test_roles_and_bindings_are_made(kubectl: Kubectl) -> None:

@@ -8,6 +8,7 @@ the same.
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,33 +37,34 @@ ROLES = (MACHINES, MACHINES | CLUSTERS, {"kubewright-control"})
 PLACED = re.compile(r"namespace: default\b")
 
 
-@pytest.fixture
-def machines(kubectl: Kubectl) -> Kubectl:
-    """A server with the kinds of ``deploy/crds``."""
+@pytest.fixture(scope="module")
+def kinds_of_machines(new_kubectl: Callable[[], Kubectl]) -> Kubectl:
+    """The server has the kinds of ``deploy/crds``."""
+    kubectl = new_kubectl()
     kubectl("apply", "-f", str(ROOT / "deploy" / "crds"))
     kubectl("wait", "--for=condition=Established", "-f", str(ROOT / "deploy" / "crds"), "--timeout=20s")
     return kubectl
 
 
-@pytest.fixture
-def every_api(machines: Kubectl, tmp_path: Path) -> Kubectl:
-    """A server with all kinds that ``kubewright crds`` prints."""
-    path = tmp_path / "crds.yaml"
+@pytest.fixture(scope="module")
+def every_kind(kinds_of_machines: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The server has all kinds that ``kubewright crds`` prints."""
+    path = tmp_path_factory.mktemp("kinds") / "crds.yaml"
     path.write_text(as_yaml(crds()))
-    machines("apply", "--server-side=false", "-f", str(path))
-    machines("wait", "--for=condition=Established", "-f", str(path), "--timeout=20s")
-    return machines
+    kinds_of_machines("apply", "--server-side=false", "-f", str(path))
+    kinds_of_machines("wait", "--for=condition=Established", "-f", str(path), "--timeout=20s")
 
 
+@pytest.mark.usefixtures("every_kind")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_every_example_is_taken_as_it_is(every_api: Kubectl, path: Path) -> None:
-    text = PLACED.sub(f"namespace: {every_api.namespace}", path.read_text())
-    done = every_api.run("apply", "--validate=strict", "-f", "-", stdin=text)
+def test_every_example_is_taken_as_it_is(kubectl: Kubectl, path: Path) -> None:
+    text = PLACED.sub(f"namespace: {kubectl.namespace}", path.read_text())
+    done = kubectl.run("apply", "--validate=strict", "-f", "-", stdin=text)
     assert (done.returncode, done.stderr) == (0, "")
     objects = [each for each in yaml.safe_load_all(text) if each]
     assert len(done.stdout.splitlines()) == len(objects)
     for each in objects:
-        found = json.loads(every_api("get", kind_of(each), each["metadata"]["name"], "-o", "json"))
+        found = json.loads(kubectl("get", kind_of(each), each["metadata"]["name"], "-o", "json"))
         wanted = {name: value for name, value in each.items() if name not in ("metadata", "stringData")}
         assert contains(found, wanted), path.name
 
@@ -73,13 +75,14 @@ def kind_of(body: dict[str, Any]) -> str:
     return f"{body['kind']}.{version}.{group}" if group else body["kind"]
 
 
-def test_the_installation_is_taken_as_it_is_and_without_a_warning(machines: Kubectl) -> None:
-    machines("apply", "-f", str(ROOT / "deploy" / "namespace.yaml"))
-    machines.namespace = ""  # each object says its own
-    done = machines.run("apply", "--validate=strict", "--dry-run=server", "-k", str(ROOT / "deploy"))
+@pytest.mark.usefixtures("kinds_of_machines")
+def test_the_installation_is_taken_as_it_is_and_without_a_warning(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", str(ROOT / "deploy" / "namespace.yaml"))
+    kubectl.namespace = ""  # each object says its own
+    done = kubectl.run("apply", "--validate=strict", "--dry-run=server", "-k", str(ROOT / "deploy"))
     warned = [line for line in done.stderr.splitlines() if "last-applied-configuration" not in line]
     assert done.returncode == 0, done.stderr
-    if machines.flavour == "real":  # the embedded server says that nothing runs a Deployment there
+    if kubectl.flavour == "real":  # the embedded server says that nothing runs a Deployment there
         assert warned == []
     applied = {line.split()[0].partition("/")[0] for line in done.stdout.splitlines()}
     assert {"namespace", "serviceaccount", "deployment.apps"} <= applied
