@@ -4,4 +4,13 @@ Theory.      Every component says what it needs as values; what is there is read
              compares both. So who asks (the controller of a component, or a foreign provisioner's user) does
              not matter, and a clock that is a number can show a year.
 Map.         ``wanted``   authorities, key pairs, leaf certificates, kubeconfigs: what there should be
+             ``sets``     which of them each component needs, and for which names (pure)
+             ``found``    what is in a Secret
+             ``look``     reads Secrets, each of their versions once
+             ``decide``   what is made, what is waited for, what a user has to mend, and until when (pure)
+             ``reasons``  why a certificate or a kubeconfig is made anew, or is of no use (pure)
+             ``act``      makes keys and writes Secrets
+Invariants.  A Secret that its controlling owner does not show to be ours is a user's: it is read, and never
+             written. An authority of ours is never replaced here.
+Source       nested.md A6, A7; S3-24, S3-25, S3-27 to S3-29.
 """

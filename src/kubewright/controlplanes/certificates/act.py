@@ -1,0 +1,144 @@
+"""Make keys and certificates, and write them into Secrets.
+
+Theory.      Keys are made first, side by side, authorities before what they sign; each Secret is written when
+             it is made. Another writer may have been faster: then its Secret counts, what would have been
+             signed with ours is not made, and the next look finds what is there.
+Invariants.  A Secret is created, or patched in the very version that was decided on. What a server says about
+             a Secret is not repeated in a log: it may quote what is in it.
+Called by    the controllers of components.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+import structlog
+
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_TYPE, SECRET_VALUE_KEY
+from kubewright.api.core import SECRET, Secret
+from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.controlplanes.certificates.decide import Make
+from kubewright.controlplanes.certificates.found import Found
+from kubewright.controlplanes.certificates.reasons import canonical
+from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf
+from kubewright.kube.client import Client
+from kubewright.kube.patches import onto
+from kubewright.pki import keys
+from kubewright.pki.certificates import Identity, new_leaf
+from kubewright.pki.keys import Algorithm
+from kubewright.runtime.credentials.contents import made, new_pair, render
+from kubewright.runtime.credentials.values import CERTIFICATE_KEY, LIFETIME, PRIVATE_KEY, Purpose, data_of
+from kubewright.wire.errors import AlreadyExists
+from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
+
+Data = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where Secrets are made, and for whom.
+
+    ``cluster``  the value of their label
+    ``owner``    the object that controls them
+    """
+
+    namespace: str
+    cluster: str
+    owner: OwnerReference
+
+
+class Maker:
+    """Performs the steps of plans."""
+
+    def __init__(self, client: Client, algorithm: Algorithm) -> None:
+        self._client = client
+        self._algorithm = algorithm
+
+    async def perform(
+        self, home: Home, steps: Sequence[Make], found: Mapping[str, Found], now: datetime
+    ) -> None:
+        """All steps. ``found`` is what they were decided on.
+
+        Raises:
+            ApiError, TransportError: a Secret could not be written; what was written before stays.
+            InvalidInput: a certificate cannot carry the names that it should.
+        """
+        pairs = {name: each.pair for name, each in found.items()}
+        roots = [each for each in steps if isinstance(each.wanted, Authority | KeyPair)]
+        for step, data in zip(roots, await self._all(roots, pairs, now), strict=True):
+            if await self._write(home, step, data):
+                pairs[step.wanted.secret] = keys.KeyPair(data[CERTIFICATE_KEY], data[PRIVATE_KEY])
+        signed = [each for each in steps if _authority(each) in pairs]
+        for step, data in zip(signed, await self._all(signed, pairs, now), strict=True):
+            await self._write(home, step, data)
+
+    async def _all(
+        self, steps: Sequence[Make], pairs: Mapping[str, keys.KeyPair], now: datetime
+    ) -> list[Data]:
+        """What the Secrets hold, with new keys."""
+        making = [made(partial(self._data, each, pairs, now), self._algorithm) for each in steps]
+        return await asyncio.gather(*making)
+
+    def _data(self, step: Make, pairs: Mapping[str, keys.KeyPair], now: datetime) -> Data:
+        match step.wanted:
+            case Authority(common_name=name):
+                pair = new_pair(Purpose.CA, now, self._algorithm, name)
+                return data_of(pair.certificate, pair.key)
+            case KeyPair():
+                pair = new_pair(Purpose.SERVICE_ACCOUNT, now, self._algorithm)
+                return data_of(pair.certificate, pair.key)
+            case Leaf() as leaf:
+                signer = _identity(pairs[leaf.authority])
+                names = sorted(canonical(leaf.names))
+                identity = new_leaf(
+                    signer,
+                    leaf.subject,
+                    now,
+                    LIFETIME,
+                    names=names,
+                    client=leaf.client,
+                    algorithm=self._algorithm,
+                )
+                return data_of(identity.certificate, identity.key)
+            case Kubeconfig() as wanted:
+                signer = _identity(pairs[wanted.authority])
+                identity = new_leaf(signer, wanted.user, now, LIFETIME, algorithm=self._algorithm)
+                text = render(wanted.cluster, wanted.entry, wanted.server, signer.certificate, identity)
+                return {SECRET_VALUE_KEY: text}
+
+    async def _write(self, home: Home, step: Make, data: Data) -> bool:
+        """Write one Secret; False: one that is there already stays as it is."""
+        name = step.wanted.secret
+        secret = Secret(
+            metadata=ObjectMeta(
+                name=name,
+                namespace=home.namespace,
+                labels={CLUSTER_NAME_LABEL: home.cluster},
+                owner_references=(home.owner,),
+            ),
+            type=SECRET_TYPE,
+            data=data,
+        )
+        if step.replaces is not None:
+            body = onto({"data": SECRET.to_plain(secret)["data"]}, step.replaces)
+            await self._client.patch(SECRET, Key(home.namespace, name), body)
+        else:
+            try:
+                await self._client.create(SECRET, secret)
+            except AlreadyExists:
+                return False
+        log.info("made a certificate", secret=f"{home.namespace}/{name}", because=step.because)
+        return True
+
+
+def _identity(pair: keys.KeyPair) -> Identity:
+    return Identity(pair.certificate, pair.key)
+
+
+def _authority(step: Make) -> str:
+    """The Secret of the authority that signs; empty for what signs itself."""
+    return step.wanted.authority if isinstance(step.wanted, Leaf | Kubeconfig) else ""

@@ -1,0 +1,194 @@
+"""Decide which certificates and kubeconfigs are made, from what is wanted and what is found. Pure.
+
+Theory.      What is wanted and not there is made, and so is what we made before and that is outdated. What a
+             user made is used, or is a problem that the user has to mend. What another controller makes is
+             waited for. One plan makes an authority and what it signs.
+Invariants.  No plan writes a Secret that the owner does not control. No plan replaces an authority: with a
+             new one no credential of the cluster would verify any more. So one that is gone, while what it
+             signed is there, is a problem for the user. An equal view gives an equal plan.
+Source       nested.md A6 (rules); S3-24, S3-25, S3-27 to S3-29.
+Called by    the controllers of components. ``act`` performs the steps.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.base import plan
+from kubewright.base.plan import in_seconds
+from kubewright.controlplanes.certificates import reasons
+from kubewright.controlplanes.certificates.found import Found
+from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """Make one Secret, or make it anew.
+
+    ``because``   a clause
+    ``replaces``  the metadata of the Secret that is there; None: there is none
+    """
+
+    wanted: Wanted
+    because: str
+    replaces: ObjectMeta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(plan.Plan[Make]):
+    """What to make now; authorities come before what they sign.
+
+    ``waiting``   what other controllers or programs have to make first, a clause each
+    ``problems``  what a user has to mend, a sentence each
+    ``wake``      when one of those that are there is due, or ends
+    """
+
+    waiting: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def secrets_of(wanted: Iterable[Wanted]) -> tuple[str, ...]:
+    """The names of the Secrets that a decision about these reads, each once."""
+    names: dict[str, None] = {}
+    for each in wanted:
+        if isinstance(each, Leaf | Kubeconfig):
+            names[each.authority] = None
+        names[each.secret] = None
+    return tuple(names)
+
+
+def decide(
+    wanted: Sequence[Wanted], found: Mapping[str, Found], owner: OwnerReference, now: datetime
+) -> Plan:
+    """The plan for what is found.
+
+    Args:
+        wanted: what there should be; an authority stands before what it signs.
+        found: the Secrets of ``secrets_of(wanted)`` that are there, by name.
+        owner: the object that controls the Secrets that we make.
+    """
+    view = _View(found, owner, now)
+    for each in wanted:
+        match each:
+            case Authority() | KeyPair():
+                _decide_pair(view, each, [one for one in wanted if _signed_by(one, each)])
+            case Leaf():
+                _decide_leaf(view, each)
+            case Kubeconfig():
+                _decide_kubeconfig(view, each)
+    because = "; ".join(each.because for each in view.steps)
+    wake = min(view.moments, default=None)
+    return Plan(
+        tuple(view.steps),
+        wake=None if wake is None else in_seconds((wake - now).total_seconds()),
+        because=because or ("one of the certificates is due or ends then" if wake is not None else ""),
+        waiting=tuple(dict.fromkeys(view.waiting)),
+        problems=tuple(view.problems),
+    )
+
+
+@dataclass(slots=True)
+class _View:
+    """What a decision reads, and the plan that grows."""
+
+    found: Mapping[str, Found]
+    owner: OwnerReference
+    now: datetime
+    steps: list[Make] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    moments: list[datetime] = field(default_factory=list)
+
+    def owns(self, secret: str) -> bool:
+        """Whether this Secret is there, and ours."""
+        return secret in self.found and self.found[secret].owned_by(self.owner)
+
+    def makes(self, secret: str) -> bool:
+        """Whether the plan so far makes this Secret."""
+        return any(each.wanted.secret == secret for each in self.steps)
+
+    def later(self, moment: datetime) -> None:
+        """Look again then, if that is still to come."""
+        if moment > self.now:
+            self.moments.append(moment)
+
+
+def _signed_by(wanted: Wanted, authority: Authority | KeyPair) -> bool:
+    return isinstance(wanted, Leaf | Kubeconfig) and wanted.authority == authority.secret
+
+
+def _decide_pair(view: _View, wanted: Authority | KeyPair, signed: Iterable[Wanted]) -> None:
+    found = view.found.get(wanted.secret)
+    if found is None:
+        left = [each.secret for each in signed if view.owns(each.secret)]
+        if not left:
+            view.steps.append(Make(wanted, f"there is no Secret {wanted.secret}"))
+            return
+        view.problems.append(
+            f"Secret {wanted.secret} is gone, and Secret {left[0]} that it signed is there: restore it, or "
+            f"delete {', '.join(left)} to have all made anew, which ends what any kubeconfig is good for"
+        )
+        return
+    needs_key = isinstance(wanted, KeyPair) or not wanted.external_without_key
+    if told := reasons.pair_is_unfit(found, view.now, needs_key=needs_key):
+        view.problems.append(f"Secret {wanted.secret} {told}")
+    if found.facts is not None:
+        view.later(found.facts.not_after)
+
+
+def _decide_leaf(view: _View, wanted: Leaf) -> None:
+    found, authority = view.found.get(wanted.secret), view.found.get(wanted.authority)
+    if found is None:
+        _sign(view, wanted, f"there is no Secret {wanted.secret}", None)
+        return
+    if not found.owned_by(view.owner):
+        if told := reasons.leaf_is_unfit(found, wanted, authority, view.now):
+            view.problems.append(f"Secret {wanted.secret} {told}")
+        elif found.facts is not None:
+            view.later(found.facts.not_after)
+        return
+    if told := reasons.leaf_is_outdated(found, wanted, authority, view.now):
+        _sign(view, wanted, f"Secret {wanted.secret} {told}", found)
+    elif found.facts is not None:
+        view.later(reasons.renewed_at(found.facts, authority.facts if authority is not None else None))
+
+
+def _decide_kubeconfig(view: _View, wanted: Kubeconfig) -> None:
+    found, authority = view.found.get(wanted.secret), view.found.get(wanted.authority)
+    if found is None:
+        _sign(view, wanted, f"there is no Secret {wanted.secret}", None)
+        return
+    held = found.kubeconfig
+    if not found.owned_by(view.owner):
+        if told := reasons.kubeconfig_is_unfit(found, wanted, authority, view.now):
+            view.problems.append(f"Secret {wanted.secret} is not ours to write, and {told}")
+        elif held is not None and held.not_after is not None:
+            view.later(held.not_after)
+        return
+    if told := reasons.kubeconfig_is_outdated(found, wanted, authority, view.now):
+        _sign(view, wanted, told, found)
+    elif held is not None and (due := reasons.kubeconfig_renewed_at(held, authority)) is not None:
+        view.later(due)
+
+
+def _sign(view: _View, wanted: Leaf | Kubeconfig, because: str, found: Found | None) -> None:
+    """Make it, if the authority can sign; else wait for the authority, or say why it cannot."""
+    step = Make(wanted, because, found.metadata if found is not None else None)
+    authority = view.found.get(wanted.authority)
+    if authority is None:
+        if view.makes(wanted.authority):
+            view.steps.append(step)
+        else:
+            view.waiting.append(f"waits for Secret {wanted.authority}")
+        return
+    told = reasons.pair_is_unfit(authority, view.now, needs_key=True)
+    if not told:
+        view.steps.append(step)
+    elif found is None and not authority.pair.key and not authority.problem:
+        view.waiting.append(
+            f"waits for Secret {wanted.secret}, which another program has to make: "
+            f"Secret {wanted.authority} has no tls.key"
+        )
+    else:
+        view.problems.append(f"{because}, and Secret {wanted.authority} {told}")

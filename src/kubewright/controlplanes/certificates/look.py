@@ -1,0 +1,72 @@
+"""Read the Secrets of control planes, each of their versions once.
+
+Theory.      The metadata of Secrets with a cluster's label is watched; what is in one is read from the server
+             when the watch shows another version. A Secret without the label is in no cache: a user may have
+             made it, so it is asked for at each look, as is one that is not there.
+Invariants.  What is known of a Secret is never older than what the watch shows. ``forget`` drops it.
+Called by    the controllers of components.
+"""
+
+from collections.abc import Iterable
+
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_VALUE_KEY
+from kubewright.api.core import SECRET, SECRET_METADATA, Secret
+from kubewright.controlplanes.certificates.found import Found
+from kubewright.kube.informers import Informers
+from kubewright.pki.facts import Facts, facts_of
+from kubewright.runtime.credentials.contents import lasting_problem_of, read_kubeconfig
+from kubewright.runtime.credentials.values import pair_of
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+
+class Reader:
+    """Reads Secrets. ``secrets`` is the watch of their metadata, for those who enqueue on changes."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.secrets = informers.get(SECRET_METADATA, labels=CLUSTER_NAME_LABEL)
+        self._client = informers.client
+        self._known: dict[Key, Found] = {}
+
+    async def read(self, namespace: str, names: Iterable[str]) -> dict[str, Found]:
+        """What is in those of the Secrets that are there, by name.
+
+        Raises:
+            ApiError, TransportError: the server could not be asked.
+        """
+        found = {name: await self._one(Key(namespace, name)) for name in names}
+        return {name: each for name, each in found.items() if each is not None}
+
+    def forget(self, namespace: str, names: Iterable[str]) -> None:
+        """No object needs these Secrets any more."""
+        for name in names:
+            self._known.pop(Key(namespace, name), None)
+
+    async def _one(self, key: Key) -> Found | None:
+        header, known = self.secrets.header(key), self._known.get(key)
+        version = str(header.version) if header is not None else ""
+        if known is not None and known.metadata.resource_version == version:
+            return known
+        try:
+            found = read_secret(await self._client.get(SECRET, key))
+        except NotFound:
+            self._known.pop(key, None)
+            return None
+        self._known[key] = found
+        return found
+
+
+def read_secret(secret: Secret) -> Found:
+    """What a Secret says."""
+    pair = pair_of(secret)
+    if SECRET_VALUE_KEY in secret.data:
+        return Found(secret.metadata, secret.data, pair, kubeconfig=read_kubeconfig(secret))
+    problem = lasting_problem_of(pair)
+    return Found(secret.metadata, secret.data, pair, problem, _facts(pair.certificate))
+
+
+def _facts(certificate: bytes) -> Facts | None:
+    try:
+        return facts_of(certificate)
+    except ValueError:
+        return None

@@ -1,0 +1,170 @@
+"""Why a certificate or a kubeconfig is made anew, or is of no use. Pure.
+
+Theory.      What we made has to say exactly what is wanted, and is made anew while a part of its life is
+             left: a third of a certificate's, half of a kubeconfig's. What a user made has to be good for
+             what is wanted, and may be good for more. Where an authority ends with what it signed, another
+             certificate would live no longer, so none is made.
+Invariants.  Every answer about a certificate is the end of a sentence about its Secret. Answers are stable in
+             their words, and have no part of a key.
+Source       nested.md A6 (rules), A7, C3.
+Called by    ``decide``.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from ipaddress import ip_address
+
+from kubewright.base.clock import rfc3339
+from kubewright.controlplanes.certificates.found import Found
+from kubewright.controlplanes.certificates.wanted import Kubeconfig, Leaf
+from kubewright.pki.facts import Facts, facts_of, is_signed_by
+from kubewright.runtime.credentials.values import Kubeconfig as Held
+from kubewright.runtime.credentials.values import half_time, mismatch
+from kubewright.wire.http import User
+
+LEFT = 3
+"""A leaf is made anew when one part in so many of its life is left."""
+
+
+def renewed_at(leaf: Facts, authority: Facts | None) -> datetime:
+    """When a leaf of ours is made anew, if nothing changes; at its end, where its authority ends with it."""
+    if authority is not None and leaf.not_after >= authority.not_after:
+        return leaf.not_after
+    return leaf.not_after - (leaf.not_after - leaf.not_before) / LEFT
+
+
+def leaf_is_outdated(found: Found, wanted: Leaf, authority: Found | None, now: datetime) -> str:
+    """Why a leaf of ours is made anew; empty: it is as it should be. ``authority`` None: it is made too."""
+    if told := _unusable(found):
+        return told
+    facts = found.facts
+    assert facts is not None, "what has no certificate is unusable"
+    if authority is None or not _signed(found, authority):
+        return f"was signed by another authority than Secret {wanted.authority}"
+    if not _same_user(facts.user, wanted.subject):
+        return f"is for {facts.user.name or 'no name'}, not for {wanted.subject.name}"
+    if told := _other_names(facts.names, canonical(wanted.names)) or _other_uses(facts, wanted):
+        return told
+    if now < facts.not_before:
+        return f"is valid only from {rfc3339(facts.not_before)}"
+    if renewed_at(facts, authority.facts) <= now:
+        return f"is valid only until {rfc3339(facts.not_after)}"
+    return ""
+
+
+def leaf_is_unfit(found: Found, wanted: Leaf, authority: Found | None, now: datetime) -> str:
+    """Why a user's leaf cannot be used; empty: it can."""
+    if told := _unusable(found) or (_expired(found, now)):
+        return told
+    facts = found.facts
+    assert facts is not None, "what has no certificate is unusable"
+    if authority is not None and not _signed(found, authority):
+        return f"was signed by another authority than Secret {wanted.authority}"
+    if lacking := canonical(wanted.names) - facts.names:
+        return f"is not good for {_listed(lacking)}"
+    if wanted.names and not facts.server:
+        return "is not good for a server"
+    return "is not good for a client" if wanted.client and not facts.client else ""
+
+
+def pair_is_unfit(found: Found, now: datetime, *, needs_key: bool) -> str:
+    """Why an authority or a key pair cannot be used; empty: it can."""
+    if told := found.problem or _expired(found, now):
+        return told
+    return "has no tls.key" if needs_key and not found.pair.key else ""
+
+
+def kubeconfig_is_outdated(found: Found, wanted: Kubeconfig, authority: Found | None, now: datetime) -> str:
+    """Why a kubeconfig of ours is made anew, a clause; empty: it is as it should be.
+
+    ``authority`` None: it is made too.
+    """
+    held = found.kubeconfig
+    if held is None:
+        return f"Secret {wanted.secret} has no kubeconfig"
+    if authority is None:
+        return "the cluster has another certificate authority now"
+    if told := mismatch(held, wanted.server, authority.pair.certificate):
+        return told
+    client = facts_of(held.certificate)
+    if not _same_user(client.user, wanted.user):
+        return f"the kubeconfig is for {client.user.name or 'no name'}, not for {wanted.user.name}"
+    if now < client.not_before:
+        return f"the kubeconfig is valid only from {rfc3339(client.not_before)}"
+    due = kubeconfig_renewed_at(held, authority)
+    return "half of the kubeconfig's life is over" if due is not None and due <= now else ""
+
+
+def kubeconfig_is_unfit(found: Found, wanted: Kubeconfig, authority: Found | None, now: datetime) -> str:
+    """Why a user's kubeconfig cannot be used, a clause; empty: it can."""
+    held = found.kubeconfig
+    if held is None:
+        return f"Secret {wanted.secret} has no kubeconfig"
+    trusted = held.authority if authority is None else authority.pair.certificate
+    if told := mismatch(held, wanted.server, trusted):
+        return told
+    if held.not_after is None or now < held.not_after:
+        return ""
+    return f"the kubeconfig expired on {rfc3339(held.not_after)}"
+
+
+def kubeconfig_renewed_at(held: Held, authority: Found | None) -> datetime | None:
+    """When a kubeconfig of ours is made anew, if nothing changes; as ``renewed_at``. None: it has no end."""
+    half = half_time(held)
+    ends = authority.facts.not_after if authority is not None and authority.facts is not None else None
+    if ends is not None and held.not_after is not None and held.not_after >= ends:
+        return held.not_after
+    return half
+
+
+def canonical(names: Iterable[str]) -> frozenset[str]:
+    """Host names in small letters, and addresses in the one form in which certificates show them."""
+    return frozenset(map(_canonical, names))
+
+
+def _canonical(name: str) -> str:
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        return name.lower()
+
+
+def _unusable(found: Found) -> str:
+    if found.problem:
+        return found.problem
+    if not found.pair.key:
+        return "has no tls.key"
+    return "has no certificate in its tls.crt" if found.facts is None else ""
+
+
+def _expired(found: Found, now: datetime) -> str:
+    if found.facts is None:
+        return ""
+    if found.facts.not_after <= now:
+        return f"has a certificate that expired on {rfc3339(found.facts.not_after)}"
+    if now < found.facts.not_before:
+        return f"has a certificate that is valid only from {rfc3339(found.facts.not_before)}"
+    return ""
+
+
+def _signed(found: Found, authority: Found) -> bool:
+    return authority.facts is not None and is_signed_by(found.pair.certificate, authority.pair.certificate)
+
+
+def _same_user(one: User, other: User) -> bool:
+    return one.name == other.name and set(one.groups) == set(other.groups)
+
+
+def _other_names(there: frozenset[str], wanted: frozenset[str]) -> str:
+    if lacking := wanted - there:
+        return f"is not good for {_listed(lacking)}"
+    return f"is good for {_listed(there - wanted)} too, where nothing of it is" if there - wanted else ""
+
+
+def _other_uses(facts: Facts, wanted: Leaf) -> str:
+    there, asked = (facts.server, facts.client), (bool(wanted.names), wanted.client)
+    return "" if there == asked else "is for another side of handshakes"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
