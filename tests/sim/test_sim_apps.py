@@ -91,7 +91,7 @@ def rules(plot: Plot) -> tuple[Invariant, ...]:
 
 
 def run(story: Story, plot: Plot) -> Outcome:
-    return simulate(story, plot, prepare=apps.enter, invariants=rules(plot))
+    return simulate(story, plot, prepare=apps.install, invariants=rules(plot))
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)

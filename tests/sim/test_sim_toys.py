@@ -1,4 +1,4 @@
-"""Toys: a world that does what only Cluster API does, under the rules that hold for machines.
+"""Toys: sets and deployments that do what Cluster API's do and machines' do not, under the rules of machines.
 
 Two objects are cloned for each member, members count until they are gone, the ranking is another, and old members
 may be left to users to delete. The same generic controllers run it, killed after each write, and in hostile worlds.
@@ -190,7 +190,7 @@ RULES = (*INVARIANTS, a_set_waits_for_those_that_go)
 
 
 def run(story: Story, plot: Plot) -> Outcome:
-    return simulate(story, plot, prepare=api.enter, invariants=RULES)
+    return simulate(story, plot, prepare=api.install, invariants=RULES)
 
 
 def disturbed(calm: Outcome) -> Iterator[Plot]:

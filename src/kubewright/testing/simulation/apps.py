@@ -1,4 +1,4 @@
-"""Deployments of ``apps/v1`` as one world, and how it enters a simulation: its Pods are judged like machines.
+"""Adds Deployments of ``apps/v1`` to a simulated world: their Pods are judged like machines.
 
 Theory.      The generic controllers of ``replicas`` keep machines and Pods alike, so the rules about numbers
              hold for both: the journal shows a Pod as a machine, a ReplicaSet as a MachineSet, a Deployment
@@ -34,7 +34,7 @@ SHOWN = {
 """The resources to which the journal converts those of apps."""
 
 
-def enter(world: World) -> None:
+def install(world: World) -> None:
     """Let the managers of a world run Deployments too, and the journal convert Pods to machines."""
     world.managers.extra_worlds.append(ApiWorld("apps", LISTED, _wire, (DEPLOYMENT, REPLICA_SET, POD)))
     world.managers.extra_resources.update({each.partition(".")[0]: shown for each, shown in SHOWN.items()})

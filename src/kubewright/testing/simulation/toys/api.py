@@ -1,4 +1,4 @@
-"""The toy API as one world, and how it enters a simulation.
+"""Adds the toy API to a simulated world.
 
 Called by    tests, as ``prepare`` of ``run.simulate``.
 """
@@ -33,7 +33,7 @@ SHOWN = {
 """The resources to which the journal converts toys."""
 
 
-def enter(world: World) -> None:
+def install(world: World) -> None:
     """Let the managers of a world run the toy controllers too, and the journal convert toys to machines."""
     world.managers.extra_worlds.append(
         ApiWorld("toys", LISTED, _wire, (TOY, TOY_SET, TOY_DEPLOYMENT), definitions=definitions)

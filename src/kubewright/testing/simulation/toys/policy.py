@@ -1,4 +1,4 @@
-"""The policies of the toy API: what only Cluster API does, and the shipped policies do not.
+"""The policies of the toy API: what Cluster API does, and the policies of machines do not.
 
 Theory.      For each toy two objects are cloned before the toy itself is created, and deleted again when the
              toy is refused. A toy that is being deleted still is a replica. Toys are ranked by a number, as
