@@ -163,7 +163,7 @@ def _ends_early(seen: Seen, stage: _OfNode, timeout: timedelta | None, since: da
     if stage.annotation in seen.machine.metadata.annotations:
         return f"an annotation excludes it from {stage.excludes}"
     if seen.infrastructure.gone or seen.infrastructure.deleting:
-        return "its infrastructure is going already"
+        return "its infrastructure is being deleted already"
     if timeout is not None and since is not None and seen.now - since >= timeout:
         return f"{stage.late} took longer than {format_duration(timeout)}"
     return ""

@@ -66,7 +66,7 @@ def belongs_on_nodes(label: str) -> bool:
 
 
 def sync(seen: Seen, node: ClusterNode) -> dict[str, Any]:
-    """The merge patch that brings a Node in line with its machine; empty when it is."""
+    """The merge patch that a Node lacks of labels, annotations and taints; empty if it lacks none."""
     machine, annotations = seen.machine, node.metadata.annotations
     labels = {key: value for key, value in machine.metadata.labels.items() if belongs_on_nodes(key)}
     before = names.names_in(annotations.get(names.LABELS_FROM_MACHINE_ANNOTATION, ""))

@@ -36,7 +36,7 @@ CREATOR_LABELS = (names.SET_NAME_LABEL, names.POOL_NAME_LABEL, names.CONTROL_PLA
 
 
 def machine_patch(seen: Seen) -> dict[str, Any]:
-    """The patch that brings metadata and spec in order; empty when they are."""
+    """The merge patch that the metadata and spec of the Machine lack; empty if they lack nothing."""
     machine = seen.machine
     return merge_patch(machine, replace(machine, metadata=_metadata(seen), spec=_spec(seen)))
 
