@@ -21,7 +21,7 @@ from kubewright.api.core import CRD, NODE, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
 from kubewright.clusters.sessions.kubeconfigs import Kubeconfig, Kubeconfigs, read
-from kubewright.clusters.sessions.node import BY_MACHINE, BY_PROVIDER_ID, CLUSTER_NODE, INDEXES
+from kubewright.clusters.sessions.node import BY_PROVIDER_ID, CLUSTER_NODE, INDEXES
 from kubewright.clusters.sessions.workload import WorkloadClusters, reason_to_wait
 from kubewright.kube import header as headers
 from kubewright.kube.client import Client
@@ -249,15 +249,14 @@ async def test_a_provided_control_plane_is_reached_once_it_is_initialized_and_fr
         assert world.lookup.get(DEMO) is session
 
 
-async def test_nodes_are_kept_pruned_and_found_by_provider_id_and_machine(world):
+async def test_nodes_are_kept_pruned_and_found_by_provider_id(world):
     async with world.running():
         await world.cluster()
         workload = Client(InProcess(world.workloads["https://demo:6443"].handle), world.clock)
-        annotations = {"cluster.x-k8s.io/cluster-namespace": "ns", "cluster.x-k8s.io/machine": "m"}
         images = [{"names": [f"registry.example.com/image-{n}:v1"], "sizeBytes": 1} for n in range(50)]
         await workload.create(
             dynamic(NODE.resource),
-            {"metadata": {"name": "n", "annotations": annotations}, "spec": {"providerID": "foo:///1"}},
+            {"metadata": {"name": "n"}, "spec": {"providerID": "foo:///1"}},
         )
         status = {
             "images": images,
@@ -269,7 +268,6 @@ async def test_nodes_are_kept_pruned_and_found_by_provider_id_and_machine(world)
         await asyncio.sleep(2)
         nodes = world.lookup.get(DEMO).informer(CLUSTER_NODE)
         (node,) = nodes.by(BY_PROVIDER_ID, "foo:///1")
-        assert nodes.by(BY_MACHINE, "ns/m") == [node]
         assert node.status.node_info.kubelet_version == "v1.30.0"
         assert [each.name for each in node.status.volumes_attached] == ["vol-1"]
         assert nodes.statistics().bytes < 800

@@ -2,9 +2,8 @@
 
 Theory.      There may be thousands of clusters, and a Node is mostly a list of images, capacities and
              heartbeats. The kind is pruned: its caches keep the fields below, a tenth of a Node.
-Invariants.  A Node with a providerID is in ``BY_PROVIDER_ID``; one that names its machine is in
-             ``BY_MACHINE``, as ``namespace/name``.
-Source       capi.md §6.5 (which fields), §5.1 (from a Node to its machine), §5.5 (its annotations).
+Invariants.  A Node with a providerID is in ``BY_PROVIDER_ID``.
+Source       capi.md §6.5 (which fields), §5.1 (from a Node to its machine).
 Called by    ``clusters.world``; the machine and health check controllers.
 """
 
@@ -13,14 +12,12 @@ from typing import Annotated
 
 from msgspec import field
 
-from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import NodeSystemInfo
-from kubewright.api.core import NODE, NodeAddress, NodeCondition, NodeSpec
+from kubewright.api.core import NODE, NodeCondition, NodeSpec
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, Value, doc
 
 BY_PROVIDER_ID = "provider-id"
-BY_MACHINE = "machine"
 
 
 class AttachedVolume(Value, frozen=True, kw_only=True):
@@ -33,7 +30,6 @@ class ClusterNodeStatus(Value, frozen=True, kw_only=True):
     """What a Node is."""
 
     conditions: tuple[NodeCondition, ...] = ()
-    addresses: tuple[NodeAddress, ...] = ()
     node_info: NodeSystemInfo = field(default_factory=NodeSystemInfo)
     volumes_attached: tuple[AttachedVolume, ...] = ()
 
@@ -54,14 +50,5 @@ def provider_ids(node: ClusterNode) -> Iterator[str]:
         yield node.spec.provider_id
 
 
-def machines(node: ClusterNode) -> Iterator[str]:
-    """The value in ``BY_MACHINE``."""
-    annotations = node.metadata.annotations
-    namespace = annotations.get(names.NODE_CLUSTER_NAMESPACE_ANNOTATION, "")
-    name = annotations.get(names.NODE_MACHINE_ANNOTATION, "")
-    if namespace and name:
-        yield f"{namespace}/{name}"
-
-
-INDEXES = {BY_PROVIDER_ID: provider_ids, BY_MACHINE: machines}
+INDEXES = {BY_PROVIDER_ID: provider_ids}
 """What Nodes are found by."""
