@@ -12,7 +12,8 @@ from kubewright.api.cluster.names import CLUSTER_FINALIZER
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.testing.simulation.clusterapi.provider import DEPLOYMENT, FOO_CLUSTER, FOO_PLANE
 from kubewright.testing.simulation.invariants import Past
-from kubewright.testing.simulation.journal import ApiStep, Step
+from kubewright.testing.simulation.invariants.facts import both, controller_of, deleting
+from kubewright.testing.simulation.journal import Step
 
 CLUSTERS = str(CLUSTER.resource)
 INFRA, PLANE, DEPLOYMENTS = (str(kind.resource) for kind in (FOO_CLUSTER, FOO_PLANE, DEPLOYMENT))
@@ -22,7 +23,7 @@ ORDER = (DEPLOYMENTS, PLANE, INFRA, CLUSTERS)
 
 def a_paused_cluster_is_never_written(step: Step, _past: Past) -> str:
     """It stays, with its status and finalizers as they are, until a user ends the pause."""
-    old, new = _both(step, CLUSTERS)
+    old, new = both(step, CLUSTERS)
     if not old or not old["spec"].get("paused") or (new and not new["spec"].get("paused")):
         return ""
     if not new:
@@ -34,8 +35,8 @@ def a_paused_cluster_is_never_written(step: Step, _past: Past) -> str:
 def a_part_gets_its_owner_after_the_finalizer(step: Step, past: Past) -> str:
     """A part gets its controller when the Cluster has our finalizer, so that it will be deleted in order."""
     for resource in (INFRA, PLANE):
-        old, new = _both(step, resource)
-        if new and _owners(new) and not (old and _owners(old)):
+        old, new = both(step, resource)
+        if new and controller_of(new)["uid"] and not (old and controller_of(old)["uid"]):
             clusters = past.journal.objects[CLUSTERS].values()
             if not all(CLUSTER_FINALIZER in _finalizers(each) for each in clusters):
                 return f"{resource} is claimed by a cluster without a finalizer"
@@ -45,8 +46,8 @@ def a_part_gets_its_owner_after_the_finalizer(step: Step, past: Past) -> str:
 def parts_are_deleted_in_order(step: Step, past: Past) -> str:
     """Nothing is deleted while something is left that needs it, and the Cluster is the last to go."""
     for place, resource in enumerate(ORDER):
-        old, new = _both(step, resource)
-        began = old and new and not _deleting(old) and _deleting(new) and resource != CLUSTERS
+        old, new = both(step, resource)
+        began = old and new and not deleting(old) and deleting(new) and resource != CLUSTERS
         over = old and not new and resource == CLUSTERS
         left = [each for each in ORDER[:place] if past.journal.objects[each]]
         if (began or over) and left:
@@ -56,14 +57,14 @@ def parts_are_deleted_in_order(step: Step, past: Past) -> str:
 
 def an_endpoint_stays(step: Step, _past: Past) -> str:
     """Clients of a cluster know its address, so it never changes."""
-    old, new = _both(step, CLUSTERS)
+    old, new = both(step, CLUSTERS)
     before, after = (each["spec"].get("controlPlaneEndpoint") if each else None for each in (old, new))
     return f"the endpoint {before} becomes {after}" if old and new and before not in (None, after) else ""
 
 
 def a_control_plane_stays_initialized(step: Step, _past: Past) -> str:
     """A control plane that was initialized once never goes back."""
-    old, new = _both(step, CLUSTERS)
+    old, new = both(step, CLUSTERS)
     return (
         "the control plane is initialized no more"
         if new and _initialized(old) and not _initialized(new)
@@ -73,7 +74,7 @@ def a_control_plane_stays_initialized(step: Step, _past: Past) -> str:
 
 def infrastructure_ready_is_copied(step: Step, past: Past) -> str:
     """A Cluster says that its infrastructure is ready only if that has said so."""
-    old, new = _both(step, CLUSTERS)
+    old, new = both(step, CLUSTERS)
     says = [bool((each or {}).get("status", {}).get("infrastructureReady")) for each in (old, new)]
     ready = any(each.get("status", {}).get("ready") for each in past.journal.objects[INFRA].values())
     return "infrastructureReady, and nothing is" if says == [False, True] and not ready else ""
@@ -91,21 +92,8 @@ RULES = (
 Object = Mapping[str, Any]
 
 
-def _both(step: Step, resource: str) -> tuple[Object | None, Object | None]:
-    """Before and after, of a step of this resource."""
-    return (step.old, step.new) if isinstance(step, ApiStep) and step.resource == resource else (None, None)
-
-
 def _finalizers(found: Object) -> list[str]:
     return list(found["metadata"].get("finalizers", ()))
-
-
-def _owners(found: Object) -> bool:
-    return any(each.get("controller") for each in found["metadata"].get("ownerReferences", ()))
-
-
-def _deleting(found: Object) -> bool:
-    return "deletionTimestamp" in found["metadata"]
 
 
 def _initialized(found: Object | None) -> bool:

@@ -10,14 +10,19 @@ from typing import Any
 from kubewright.api.machine import names
 from kubewright.base.clock import parse_rfc3339
 from kubewright.testing.clocks import BEGIN
-from kubewright.testing.simulation.journal import ApiStep, Object, VmStep
+from kubewright.testing.simulation.journal import ApiStep, Object, Step, VmStep
 
 NO_OWNER: Mapping[str, Any] = {"uid": "", "name": ""}
 
 
-def deleting(found: Object) -> bool:
+def both(step: Step, resource: str) -> tuple[Object | None, Object | None]:
+    """Before and after, of a step of this resource."""
+    return (step.old, step.new) if isinstance(step, ApiStep) and step.resource == resource else (None, None)
+
+
+def deleting(found: Object | None) -> bool:
     """Whether it was deleted and finalizers hold it."""
-    return "deletionTimestamp" in found["metadata"]
+    return found is not None and "deletionTimestamp" in found["metadata"]
 
 
 def has_finalizer(found: Object | None) -> bool:

@@ -18,6 +18,7 @@ from kubewright.providers.sim import manifests
 from kubewright.providers.sim.boot.planes import ControlPlane
 from kubewright.testing.simulation.acts import Part
 from kubewright.testing.simulation.clusterapi.whole import resources
+from kubewright.testing.simulation.clusterapi.whole.facts import name_of, runs
 from kubewright.testing.simulation.ends import End
 from kubewright.testing.simulation.journal import Object
 from kubewright.testing.simulation.person import NAMESPACE_NAME, PACE, Person
@@ -148,16 +149,6 @@ def choose_victim(person: Person) -> str:
     """Let the story be about the first worker; its name."""
     person.victim = name_of(workers(person)[0])
     return person.victim
-
-
-def name_of(found: Object) -> str:
-    """The name of an object."""
-    return str(found["metadata"]["name"])
-
-
-def runs(found: Object) -> bool:
-    """A machine is Running."""
-    return bool(found.get("status", {}).get("phase") == "Running")
 
 
 def plane(person: Person) -> ControlPlane:

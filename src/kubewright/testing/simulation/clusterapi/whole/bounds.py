@@ -10,15 +10,9 @@ Called by    ``rules``.
 from kubewright.api.cluster.names import DEPLOYMENT_NAME_LABEL
 from kubewright.rollout.bounds import resolve
 from kubewright.testing.simulation.clusterapi.whole import resources
-from kubewright.testing.simulation.clusterapi.whole.facts import (
-    both,
-    cluster_is_deleted,
-    deleting,
-    find,
-    name_of,
-    runs,
-)
+from kubewright.testing.simulation.clusterapi.whole.facts import cluster_is_deleted, find, name_of, runs
 from kubewright.testing.simulation.invariants import Invariant, Past
+from kubewright.testing.simulation.invariants.facts import both, deleting
 from kubewright.testing.simulation.journal import Object, Step
 
 WINDOW_SECONDS = 120.0

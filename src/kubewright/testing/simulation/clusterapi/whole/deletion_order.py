@@ -7,15 +7,14 @@ Called by    ``rules``.
 from kubewright.api.cluster import names
 from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.clusterapi.whole.facts import (
-    both,
     cluster_is_deleted,
-    deleting,
     find,
     name_of,
     uid_of,
     vms_of_clusters,
 )
 from kubewright.testing.simulation.invariants import Invariant, Past
+from kubewright.testing.simulation.invariants.facts import both, deleting
 from kubewright.testing.simulation.journal import WORKLOAD, Object, Step, Written
 
 NODES = "/api/v1/nodes/"

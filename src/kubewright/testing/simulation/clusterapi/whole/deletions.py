@@ -19,11 +19,11 @@ from kubewright.testing.simulation.clusterapi.whole import acts, setup
 from kubewright.testing.simulation.clusterapi.whole.acts import (
     cluster,
     expect,
-    name_of,
     nothing_left,
     replaced,
     running,
 )
+from kubewright.testing.simulation.clusterapi.whole.facts import name_of
 from kubewright.testing.simulation.clusterapi.whole.origins import managed_elsewhere
 from kubewright.testing.simulation.ends import End
 from kubewright.testing.simulation.person import Person

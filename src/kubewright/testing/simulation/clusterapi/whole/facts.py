@@ -1,18 +1,14 @@
-"""What the rules of whole clusters read from a step, or from one object.
+"""What the rules and stories of whole clusters read from one object, or from the world.
 
-Called by    the rules beside this module.
+Called by    the rules and stories beside this module; ``invariants.facts`` has what every rule reads.
 """
 
 from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.invariants import Past
-from kubewright.testing.simulation.journal import ApiStep, Object, Step
+from kubewright.testing.simulation.invariants.facts import deleting
+from kubewright.testing.simulation.journal import Object
 from kubewright.testing.simulation.person import NAMESPACE_NAME
-
-
-def both(step: Step, resource: str) -> tuple[Object | None, Object | None]:
-    """Before and after, of a step of this resource."""
-    return (step.old, step.new) if isinstance(step, ApiStep) and step.resource == resource else (None, None)
 
 
 def find(past: Past, resource: str, name: str) -> Object | None:
@@ -38,11 +34,6 @@ def owners_of(found: Object) -> list[Object]:
 def controllers_of(found: Object) -> list[Object]:
     """Those that control it."""
     return [each for each in owners_of(found) if each.get("controller")]
-
-
-def deleting(found: Object | None) -> bool:
-    """Whether it was deleted and finalizers hold it."""
-    return found is not None and "deletionTimestamp" in found["metadata"]
 
 
 def runs(machine: Object | None) -> bool:

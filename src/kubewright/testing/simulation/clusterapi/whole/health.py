@@ -19,11 +19,11 @@ from kubewright.testing.simulation.clusterapi.whole import acts, resources
 from kubewright.testing.simulation.clusterapi.whole.acts import (
     choose_victim,
     cluster,
-    name_of,
     replaced,
     running,
     workers,
 )
+from kubewright.testing.simulation.clusterapi.whole.facts import name_of
 from kubewright.testing.simulation.ends import End
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.stories import Story

@@ -18,6 +18,7 @@ from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE,
 from kubewright.api.kinds import Kind
 from kubewright.testing.simulation.clusterapi.whole import acts, setup
 from kubewright.testing.simulation.clusterapi.whole.acts import cluster, running
+from kubewright.testing.simulation.clusterapi.whole.facts import name_of
 from kubewright.testing.simulation.clusterapi.whole.health import check
 from kubewright.testing.simulation.journal import Object
 from kubewright.testing.simulation.person import NAMESPACE_NAME, Person
@@ -56,7 +57,7 @@ async def pause_and_delete(person: Person) -> None:
     """Machines and the Cluster itself are deleted while it is paused: all of it waits."""
     await acts.pause(person, paused=True)
     await person.wait(5)
-    await acts.delete_machine(person, acts.name_of(acts.workers(person)[0]))
+    await acts.delete_machine(person, name_of(acts.workers(person)[0]))
     await person.remove(CLUSTER, "demo")
     await person.wait(60)
     acts.expect(person, len(person.world.journal.vms) == 3, "a paused cluster keeps its VMs")
@@ -88,7 +89,7 @@ async def move_and_delete(person: Person) -> None:
     """What was moved can be deleted: the VMs are found under their new owners."""
     await move(person)
     await person.until(lambda: running(3)(person), "three workers", seconds=acts.PATIENCE)
-    await acts.delete_machine(person, acts.name_of(acts.workers(person)[0]))
+    await acts.delete_machine(person, name_of(acts.workers(person)[0]))
     await person.wait(5)
     await person.remove(CLUSTER, "demo")
 
@@ -106,7 +107,7 @@ def _moves(found: Object) -> bool:
 
 async def _leave(person: Person, kind: Kind[Any], found: Object) -> None:
     """The object goes, whatever holds it."""
-    name = acts.name_of(found)
+    name = name_of(found)
     person.deleted.add(str(found["metadata"]["uid"]))
     await person.patch(kind, name, {"metadata": {"finalizers": None}})
     await person.remove(kind, name)
@@ -118,8 +119,8 @@ async def _arrive(person: Person, kind: Kind[Any], found: Object, uids: dict[str
     owners = meta.pop("ownerReferences", ())
     meta["ownerReferences"] = [{**each, "uid": uids[each["uid"]]} for each in owners]
     body = {key: value for key, value in found.items() if key not in ("apiVersion", "kind", "status")}
-    await person.make(kind, acts.name_of(found), **{**body, "metadata": meta})
-    arrived = person.world.journal.objects[str(kind.resource)][f"{NAMESPACE_NAME}/{acts.name_of(found)}"]
+    await person.make(kind, name_of(found), **{**body, "metadata": meta})
+    arrived = person.world.journal.objects[str(kind.resource)][f"{NAMESPACE_NAME}/{name_of(found)}"]
     uids[str(found["metadata"]["uid"])] = str(arrived["metadata"]["uid"])
 
 

@@ -28,6 +28,7 @@ from kubewright.runtime.credentials.contents import read_authority
 from kubewright.testing.simulation.clusterapi.provider import FOO_PLANE
 from kubewright.testing.simulation.clusterapi.whole import acts, resources
 from kubewright.testing.simulation.clusterapi.whole.acts import OLD, PLANE_LABELS, VM, cluster, ref, running
+from kubewright.testing.simulation.clusterapi.whole.facts import name_of
 from kubewright.testing.simulation.person import NAMESPACE_NAME, Person
 from kubewright.testing.simulation.stories import Story
 
@@ -161,7 +162,7 @@ async def grow_both(person: Person) -> None:
     await person.change("pool", replicas=3)
     await acts.scale(person, 3)
     await person.wait(2.0)
-    await acts.delete_machine(person, acts.name_of(acts.workers(person)[0]))
+    await acts.delete_machine(person, name_of(acts.workers(person)[0]))
     await person.delete_machine(str(person.machines[0]["metadata"]["name"]))
     await person.wait(200.0)  # longer than it takes until an orphan is found and confirmed
 

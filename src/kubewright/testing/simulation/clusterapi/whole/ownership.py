@@ -11,7 +11,6 @@ from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.clusterapi.whole.facts import (
-    both,
     controllers_of,
     find,
     name_of,
@@ -20,6 +19,7 @@ from kubewright.testing.simulation.clusterapi.whole.facts import (
     uid_of,
 )
 from kubewright.testing.simulation.invariants import Invariant, Past
+from kubewright.testing.simulation.invariants.facts import both
 from kubewright.testing.simulation.journal import ApiStep, Object, Step, Written
 from kubewright.testing.simulation.person import NAMESPACE_NAME
 

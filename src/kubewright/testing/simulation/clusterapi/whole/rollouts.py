@@ -7,7 +7,8 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import MACHINE_DEPLOYMENT
 from kubewright.testing.simulation.acts import Part
 from kubewright.testing.simulation.clusterapi.whole import acts
-from kubewright.testing.simulation.clusterapi.whole.acts import NEW, OLD, cluster, name_of, running, workers
+from kubewright.testing.simulation.clusterapi.whole.acts import NEW, OLD, cluster, running, workers
+from kubewright.testing.simulation.clusterapi.whole.facts import name_of, runs
 from kubewright.testing.simulation.ends import End
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.stories import Story
@@ -61,7 +62,7 @@ def versions(*wanted: str) -> End:
     def end(person: Person) -> bool:
         found = sorted(str(each["spec"]["version"]) for each in workers(person))
         there = len(person.world.journal.vms) == len(wanted) + 1
-        return found == sorted(wanted) and there and all(map(acts.runs, acts.machines(person)))
+        return found == sorted(wanted) and there and all(map(runs, acts.machines(person)))
 
     return lambda person: end(person) and not person.broken
 

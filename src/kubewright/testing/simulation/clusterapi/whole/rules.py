@@ -16,10 +16,11 @@ from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.clusterapi.whole.bounds import Bounds
 from kubewright.testing.simulation.clusterapi.whole.deletion_order import DeletionOrder
-from kubewright.testing.simulation.clusterapi.whole.facts import both, vms_of_clusters
+from kubewright.testing.simulation.clusterapi.whole.facts import vms_of_clusters
 from kubewright.testing.simulation.clusterapi.whole.ownership import Ownership
 from kubewright.testing.simulation.clusterapi.whole.secrecy import Secrecy
 from kubewright.testing.simulation.invariants import Invariant, Past
+from kubewright.testing.simulation.invariants.facts import both
 from kubewright.testing.simulation.journal import CONTROL, Step, VmStep, Written
 
 PAUSE_SECONDS = 1.0

@@ -14,8 +14,9 @@ from typing import Any
 import orjson
 
 from kubewright.testing.simulation.clusterapi.whole import resources
-from kubewright.testing.simulation.clusterapi.whole.facts import both, controllers_of, name_of, uid_of
+from kubewright.testing.simulation.clusterapi.whole.facts import controllers_of, name_of, uid_of
 from kubewright.testing.simulation.invariants import Invariant, Past
+from kubewright.testing.simulation.invariants.facts import both
 from kubewright.testing.simulation.journal import (
     EVENTS,
     WORKLOAD,
