@@ -35,6 +35,10 @@ UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap):
 HANDLED = 'ConfigMap in version "v1" cannot be handled as a ConfigMap: '
 
 
+NESTED = b'{"kind":"ConfigMap","apiVersion":"v1","a":' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001
+"""Deeper than any server reads."""
+
+
 def cm(**members: Any) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, **members}
 
@@ -79,7 +83,10 @@ BODIES = [
     Case("a string", 400, "BadRequest", f"~{re.escape(UNRECOGNIZED)}couldn't get version/kind; json parse error: json: cannot unmarshal string .*", b'"x"'),
     Case("null", 422, "Invalid", 'ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required', b"null"),
     Case("not UTF-8", 400, "BadRequest", "~.*", b'{"metadata":{"name":"\xff\xfe"}'),
-    Case("nested too deep", 400, "BadRequest", "~.*", b'{"a":' * 100_000),
+    Case("nested too deep", 400, "BadRequest", f"{UNRECOGNIZED}couldn't get version/kind; json parse error: invalid character '{{' exceeded max depth ({NESTED[:30].decode()} ...)", NESTED),
+    Case("nested too deep and cut off", 400, "BadRequest", "~.*invalid character '{' exceeded max depth .*", b'{"a":' * 100_000),
+    Case("lists nested too deep", 400, "BadRequest", "~.*invalid character '\\[' exceeded max depth .*", b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    Case("nested too deep in YAML", 400, "BadRequest", f"~{re.escape(UNRECOGNIZED)}yaml: exceeded max depth of \\d+ .*", NESTED, content_type="application/yaml"),
     Case("broken YAML", 400, "BadRequest", f"~{re.escape(UNRECOGNIZED)}yaml: line \\d+: .*", b"apiVersion: v1\nkind: [ConfigMap\n", content_type="application/yaml"),
     Case("badly indented YAML", 400, "BadRequest", f"~{re.escape(UNRECOGNIZED)}yaml: line 2: mapping values are not allowed in this context.*", b"a: b\n c: d\n- e", content_type="application/yaml"),
     Case("YAML sent as JSON", 400, "BadRequest", f"~{re.escape(UNRECOGNIZED)}couldn't get version/kind; json parse error: .*", b"kind: ConfigMap\n"),

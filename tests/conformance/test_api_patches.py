@@ -10,6 +10,10 @@ from kubewright.wire.http import JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 REJECTED = "the server rejected our request due to an error in our request"
 
 
+DEEP = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
+"""Deeper than any server reads."""
+
+
 @pytest.fixture
 async def path(api: Api) -> str:
     """A ConfigMap with two keys and a label."""
@@ -187,6 +191,16 @@ async def test_a_strategic_patch_deletes_an_item_by_its_key(api: Api) -> None:
             "BadRequest",
             "unexpected end of JSON input",
             id="a cut off strategic patch",
+        ),
+        *(
+            pytest.param(
+                body, media, 400, "BadRequest", f"{said}exceeded max depth", id=f"{media}, nested too deep"
+            )
+            for media, body, said in (
+                (MERGE_PATCH, DEEP, "error decoding patch: invalid character '{' "),
+                (JSON_PATCH, b"[" * 20_000 + b"]" * 20_000, "error decoding patch: invalid character '[' "),
+                (STRATEGIC_PATCH, DEEP, "invalid character '{' "),
+            )
         ),
         pytest.param(
             b"{}", JSON, 415, "UnsupportedMediaType", "415: Unsupported Media Type", id="no kind of patch"

@@ -1,14 +1,29 @@
 """JSON, with the error messages of Go's decoder: users and clients of Kubernetes search for them."""
 
+import re
 from typing import Any
 
 import orjson
+
+MOST_DEPTH = 240
+"""Levels of nesting that a document may have. Go's decoder takes 10,000; ``orjson`` writes 254, and what the
+server puts around an object, such as a list or the fields of its managers, takes a few of these."""
+
+_SPARE = 254 - MOST_DEPTH
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{\]}]', re.DOTALL)
 
 _NAMES = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
 
 
 class Unreadable(ValueError):
     """The bytes are not JSON; the message says why."""
+
+
+class TooDeep(Unreadable):
+    """They are nested too deep; ``bracket`` opens one level too many."""
+
+    def __init__(self, bracket: str = "{") -> None:
+        super().__init__(f"invalid character '{bracket}' exceeded max depth")
 
 
 def loads(data: bytes) -> Any:
@@ -18,10 +33,41 @@ def loads(data: bytes) -> Any:
         Unreadable
     """
     try:
-        return orjson.loads(data)
+        value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
+        if bracket := _too_many(data):
+            raise TooDeep(bracket) from None
         short = not data.strip() or str(error).startswith("unexpected end of data")
         raise Unreadable("unexpected end of JSON input" if short else str(error)) from None
+    if _may_be_deep(data) and not writable(value):
+        raise TooDeep(_too_many(data))
+    return value
+
+
+def writable(value: Any) -> bool:
+    """Whether a value has no more levels of nesting than ``MOST_DEPTH``."""
+    for _ in range(_SPARE):
+        value = [value]
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return False
+    return True
+
+
+def _may_be_deep(data: bytes) -> bool:
+    return data.count(b"{") + data.count(b"[") > MOST_DEPTH
+
+
+def _too_many(data: bytes) -> str:
+    """The bracket that opens one level too many; empty if none does."""
+    depth = 0
+    for token in _TOKENS.finditer(data) if _may_be_deep(data) else ():
+        found = token.group()
+        depth += (found in b"[{") - (found in b"]}")
+        if depth > MOST_DEPTH:
+            return found.decode()
+    return ""
 
 
 def cannot_unmarshal(value: Any, wanted: str) -> str:

@@ -7,7 +7,7 @@ Theory.      orjson silently keeps the last of two equal keys. Finding duplicate
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -24,6 +24,7 @@ Object = dict[str, Any]
 YAML = "application/yaml"
 YAMLS = (YAML, "text/yaml", "application/x-yaml")
 _ACCEPTED = f"{JSON}, {YAML}, {protobuf.MEDIA_TYPE}"
+_TOO_DEEP = f"yaml: exceeded max depth of {gojson.MOST_DEPTH}"
 _SHOWN = 30
 """Bytes of a body that a refusal shows."""
 
@@ -86,8 +87,11 @@ def read_applied(body: bytes) -> Any:
     """
     bounded(len(body))
     try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError:
+        return gojson.loads(body)
+    except gojson.TooDeep:
+        said = f"error decoding YAML: error converting YAML to JSON: {_TOO_DEEP}"
+        raise BadRequest(said) from None
+    except gojson.Unreadable:
         try:
             return _yaml(body)
         except _Unreadable as error:
@@ -160,8 +164,7 @@ def _json(body: bytes) -> Any:
 
 def _yaml(body: bytes) -> Any:
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=yaml.CSafeLoader)):
-            raise _Unreadable("yaml: aliases are not accepted")  # a few of them can expand to gigabytes
+        _check_events(yaml.parse(body, Loader=yaml.CSafeLoader))
         value = yaml.load(body, Loader=_Loader)
         return orjson.loads(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
     except yaml.MarkedYAMLError as error:
@@ -169,6 +172,17 @@ def _yaml(body: bytes) -> Any:
         raise _Unreadable(f"yaml: line {line}: {error.problem}") from None
     except (yaml.YAMLError, RecursionError, TypeError, UnicodeError) as error:
         raise _Unreadable(f"yaml: {str(error).splitlines()[0]}") from None
+
+
+def _check_events(events: Iterable[yaml.Event]) -> None:
+    """Refuse aliases, of which a few can expand to gigabytes, and too many levels of nesting."""
+    depth = 0
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            raise _Unreadable("yaml: aliases are not accepted")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > gojson.MOST_DEPTH:
+            raise _Unreadable(_TOO_DEEP)
 
 
 def _protobuf(body: bytes) -> Object:

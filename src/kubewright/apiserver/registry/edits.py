@@ -26,7 +26,7 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
         BadRequest: the patch is malformed.
     """
     if media == JSON_PATCH:
-        return lambda obj: apply_json(obj, patch)
+        return lambda obj: _bounded(apply_json(obj, patch))
     if media == APPLY_PATCH:
         raise UnsupportedMedia(_NO_APPLY)  # on objects and their status it is a verb of ``writing``
     if media not in (MERGE_PATCH, STRATEGIC_PATCH) or (media == STRATEGIC_PATCH and not kind.strategic):
@@ -41,6 +41,13 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
     if media == STRATEGIC_PATCH:
         return lambda obj: apply_strategic(obj, patch, kind.schema.merge_keys)
     return lambda obj: apply_merge(obj, patch)
+
+
+def _bounded(obj: Object) -> Object:
+    """The object, unless operations that copy and move have nested it too deep."""
+    if not gojson.writable(obj):
+        raise BadRequest(str(gojson.TooDeep()))
+    return obj
 
 
 def limited_to_subresource(kind: ServedKind, new: Object, old: Object, subresource: str) -> Object:

@@ -16,11 +16,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-import orjson
-
 from kubewright.apiserver.registry.kind import Object
 from kubewright.apiserver.schema.builtin import GROUPS, table
 from kubewright.base.clock import rfc3339, rfc3339_micro
+from kubewright.wire import gojson
 from kubewright.wire.gvk import split_api_version
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
@@ -56,6 +55,8 @@ def decode(body: bytes) -> Object:
         found = _message(_definition(api_version, kind), envelope.get(2, b""))
     except _BROKEN as error:
         raise Undecodable(f"cannot read protobuf: {error}") from None
+    if not gojson.writable(found):
+        raise Undecodable(f"cannot read protobuf: {gojson.TooDeep()}")
     return {"apiVersion": api_version, "kind": kind, **found}
 
 
@@ -139,7 +140,7 @@ def _int_or_string(value: bytes) -> int | str:
 
 def _json(value: bytes) -> Any:
     raw = _inside(value).get(1, b"")
-    return orjson.loads(raw) if raw else None
+    return gojson.loads(raw) if raw else None
 
 
 _SCHEMA = "apiextensions.v1.JSONSchemaProps"
