@@ -8,6 +8,7 @@ Invariants.  No PUT. A Secret with certificates is only ever created. What a ser
 Called by    ``reconciler``.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -21,6 +22,7 @@ from kubewright.api.core import CONFIG_MAP, SECRET, Secret
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base import delays
+from kubewright.base.errors import KubewrightError
 from kubewright.bootstrap import lock
 from kubewright.bootstrap.look import cluster_of
 from kubewright.bootstrap.seen import Seen
@@ -49,6 +51,10 @@ from kubewright.wire.gvk import Key
 log = structlog.get_logger(__name__)
 
 
+class _Taken(KubewrightError):
+    """The name of the data Secret is taken by one of another; the message says by whose."""
+
+
 class Actor:
     """Performs plans. ``writing`` are the keys whose status is being written just now."""
 
@@ -71,6 +77,9 @@ class Actor:
                 if not is_refusal(error) or isinstance(error, AlreadyExists):
                     raise
                 return await self._refused(seen, meta, step, error)
+            except _Taken as taken:
+                await self._report(seen, meta, Report((failed(str(taken)),)))
+                return Result.later(delays.UNHEARD)
         report = plan.report or (Report() if seen.config.status.ready else None)
         if report is not None:
             await self._report(seen, meta, report)
@@ -153,7 +162,11 @@ class Actor:
         log.info("made a certificate", cluster=cluster.name, purpose=purpose.value)
 
     async def _write_data(self, seen: Seen, step: WriteData) -> None:
-        """Create the Secret with the data, or put the data into the one that is there."""
+        """Create the Secret with the data, or put the data into the one that is there.
+
+        Raises:
+            _Taken: one that no cache shows, since it lacks the cluster's label, is there and is not ours.
+        """
         assert seen.cluster is not None
         meta = seen.config.metadata
         labels = {CLUSTER_NAME_LABEL: seen.cluster.metadata.name}
@@ -162,12 +175,17 @@ class Actor:
             name=meta.name, namespace=meta.namespace, labels=labels, owner_references=(owner(seen),)
         )
         secret = Secret(metadata=metadata, type=SECRET_TYPE, data=data)
-        if seen.secret is None:
-            await self._client.create(SECRET, secret)
-        else:
+        if (there := seen.secret) is None:
+            try:
+                await self._client.create(SECRET, secret)
+            except AlreadyExists:
+                there = await self._client.get(SECRET, config_key(seen))
+                if told := replace(seen, secret=there).not_ours:
+                    raise _Taken(told) from None
+        if there is not None:
             plain = SECRET.to_plain(secret)
             body = {"metadata": {"labels": labels}, "data": plain["data"]}
-            await self._client.patch(SECRET, config_key(seen), with_uid(body, seen.secret.metadata.uid))
+            await self._client.patch(SECRET, config_key(seen), with_uid(body, there.metadata.uid))
         log.info("made bootstrap data", config=str(config_key(seen)), role=seen.role.value)
 
     async def _report(self, seen: Seen, meta: ObjectMeta, report: Report) -> None:

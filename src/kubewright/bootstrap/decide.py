@@ -85,10 +85,10 @@ def leave_alone(seen: Seen) -> Plan | None:
 
 
 def own_data(seen: Seen) -> Plan | None:
-    """Own the data Secret that is there, so that it is deleted with this object."""
-    if seen.secret is None or seen.owns_data:
+    """Own the data Secret that is there, so that it is deleted with this object; never that of another."""
+    if seen.secret is None or seen.owns_data or seen.not_ours:
         return None
-    return Plan((OwnData(),), because="its data Secret has no owner, or another", last=False)
+    return Plan((OwnData(),), because="its data Secret has lost its owner", last=False)
 
 
 def wait_for_infrastructure(seen: Seen) -> Plan | None:
@@ -106,7 +106,8 @@ def repair_status(seen: Seen) -> Plan | None:
     name, status = seen.machine.spec.bootstrap.data_secret_name, seen.config.status
     if name is None or (status.ready and status.data_secret_name is not None):
         return None
-    return Plan(because="the machine has its data already", report=_data_ready(name))
+    certificates = (available(ConditionType.CERTIFICATES_AVAILABLE),) if seen.owns_data else ()
+    return Plan(because="the machine has its data already", report=_data_ready(name, *certificates))
 
 
 def release_lock(seen: Seen) -> Plan | None:
@@ -147,9 +148,14 @@ def reuse_data(seen: Seen) -> Plan | None:
     return None
 
 
+def spare_anothers(seen: Seen) -> Plan | None:
+    """The Secret with the name of the data is another's: say so, and write nothing into it."""
+    return _failure(seen, seen.not_ours) if seen.not_ours else None
+
+
 BEFORE_DATA: tuple[Decider, ...] = (
     without_machine, without_cluster, leave_alone, own_data, wait_for_infrastructure, repair_status,
-    release_lock, keep_ready, reuse_data,
+    release_lock, keep_ready, reuse_data, spare_anothers,
 )  # fmt: skip
 
 

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from kubewright.api.bootstrap.defaults import defaulted
-from kubewright.api.bootstrap.v1beta1 import KubeadmConfig, KubeadmConfigSpec
-from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KubeadmConfig, KubeadmConfigSpec
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, SECRET_TYPE
 from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.conditions import is_condition_true
@@ -115,6 +115,26 @@ class Seen:
         """Whether the Secret is there, and this very object controls it."""
         owner = self.secret.metadata.controller if self.secret is not None else None
         return owner is not None and owner.uid == self.config.metadata.uid
+
+    @property
+    def not_ours(self) -> str:
+        """Why the Secret is neither owned nor written, with its name; empty: it may be.
+
+        After a move, or from a backup, the reference of this object may have an old uid, or be lost.
+        """
+        secret, meta = self.secret, self.config.metadata
+        if secret is None or self.owns_data:
+            return ""
+        told = f"Secret {meta.name} is there and is not of this KubeadmConfig"
+        owner, cluster = secret.metadata.controller, self.cluster
+        if owner is not None and (owner.kind, owner.name) != (KUBEADM_CONFIG.resource.kind, meta.name):
+            return f"{told}: {owner.kind} {owner.name} controls it"
+        label = secret.metadata.labels.get(CLUSTER_NAME_LABEL, "")
+        if cluster is not None and label != cluster.metadata.name:
+            return f"{told}: its label {CLUSTER_NAME_LABEL} is {label!r}"
+        if owner is None and not self.config.status.ready and secret.type != SECRET_TYPE:
+            return f"{told}: it has no owner, and its type is not {SECRET_TYPE}"
+        return ""
 
     @property
     def holds_lock(self) -> bool:

@@ -16,7 +16,7 @@ from kubewright.runtime.credentials.values import Purpose
 
 @dataclass(frozen=True, slots=True)
 class OwnData:
-    """Make the KubeadmConfig the controller of its data Secret; another controller's reference is removed."""
+    """Make the KubeadmConfig the controller of its data Secret; its reference with an old uid is removed."""
 
 
 @dataclass(frozen=True, slots=True)

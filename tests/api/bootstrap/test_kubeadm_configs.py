@@ -287,11 +287,32 @@ async def test_a_status_that_was_lost_is_made_again_when_the_node_was_found_firs
 async def test_a_moved_secret_is_owned_by_the_moved_object(world: World) -> None:
     await initialized(world)
     await world.machine("w")
-    stranger = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x", "controller": True}
-    await world.user.patch(SECRET, key("w"), {"metadata": {"ownerReferences": [stranger]}})
+    before = {"apiVersion": KUBEADM_CONFIG.resource.api_version, "kind": "KubeadmConfig", "name": "w"}
+    old = {**before, "uid": "old", "controller": True}
+    await world.user.patch(SECRET, key("w"), {"metadata": {"ownerReferences": [old]}})
     await asyncio.sleep(1)
-    owners = (await world.secret("w")).metadata.owner_references
-    assert [(each.kind, each.controller) for each in owners] == [("KubeadmConfig", True)]
+    (owner,) = (await world.secret("w")).metadata.owner_references
+    assert (owner.uid, owner.controller) == ((await world.config("w")).metadata.uid, True)
+
+
+@pytest.mark.parametrize(
+    "labels", [{}, {"cluster.x-k8s.io/cluster-name": "c"}], ids=["no label", "the label"]
+)
+async def test_a_users_own_secret_of_the_name_of_the_data_stays_and_is_told_of(
+    world: World, labels: dict[str, str]
+) -> None:
+    await initialized(world)
+    mine = {"metadata": {"name": "w", "labels": labels}, "stringData": {"value": "mine"}}
+    await world.user.create(SECRET, mine, namespace=NS)
+    await world.machine("w")
+    _, reason, message = await world.said("w")
+    assert reason == "DataSecretGenerationFailed"
+    assert "Secret w is there and is not of this KubeadmConfig" in message
+    await asyncio.sleep(100)
+    assert (await world.secret("w")).data == {"value": b"mine"}
+    await world.user.delete(SECRET, key("w"))
+    await asyncio.sleep(31)
+    assert (await world.config("w")).status.ready
 
 
 async def test_data_is_not_made_twice_after_a_crash(world: World) -> None:

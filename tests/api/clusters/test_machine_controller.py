@@ -461,6 +461,41 @@ async def test_data_in_the_machine_moves_into_a_secret_of_its_own(world):
         assert secret.metadata.controller.uid == machine.metadata.uid
 
 
+MINE = {"metadata": {"name": "m-bootstrap-data"}, "stringData": {"value": "mine"}}
+ANOTHERS = {
+    "metadata": {
+        "name": "m-bootstrap-data",
+        "labels": {LABEL: "demo"},
+        "ownerReferences": [
+            {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "name": "m", "uid": "an-old-one"}
+            | {"controller": True}
+        ],
+    },
+    "stringData": {"value": "mine"},
+}
+
+
+@pytest.mark.parametrize(
+    ("there", "by"), [(MINE, "no object controls it"), (ANOTHERS, "Machine m controls it")]
+)
+async def test_a_secret_of_the_name_that_is_not_the_machines_stays_and_is_told_of(world, there, by):
+    async with world.running():
+        await world.cluster()
+        await world.user.create(SECRET, there, namespace=NS)
+        await world.make(bootstrap={"data": "#cloud-config\n"})
+        assert by in (await world.said("BootstrapReady"))[2]
+        assert (await world.machine()).spec.bootstrap.data_secret_name is None
+        began = world.clock.monotonic()
+        await asyncio.sleep(290)
+        assert len([at for at, each in world.line.asked if at > began and each.method == "POST"]) < 15
+        secret = Key(NS, "m-bootstrap-data")
+        assert (await world.user.get(SECRET, secret)).data == {"value": b"mine"}
+        await world.user.delete(SECRET, secret)
+        await asyncio.sleep(35)
+        assert (await world.user.get(SECRET, secret)).data["value"] == b"#cloud-config\n"
+        assert (await world.machine()).spec.bootstrap.data_secret_name == "m-bootstrap-data"
+
+
 async def test_what_is_missing_is_said_and_found_when_it_comes(world):
     async with world.running():
         await world.make()

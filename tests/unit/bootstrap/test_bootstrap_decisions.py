@@ -93,8 +93,20 @@ def remeta(seen: Seen, **meta) -> Seen:
     return replace(seen, config=structs.replace(seen.config, metadata=changed))
 
 
-STRANGER = OwnerReference(api_version="v1", kind="ConfigMap", name="x", uid="x", controller=True)
-FOREIGN = structs.replace(DATA, metadata=structs.replace(DATA.metadata, owner_references=(STRANGER,)))
+OF_CLUSTER = {"cluster.x-k8s.io/cluster-name": "c"}
+OURS = "cluster.x-k8s.io/secret"
+
+
+def data(*, by: tuple[str, str] | None = None, labels: dict = OF_CLUSTER, kind: str = OURS) -> Secret:
+    """A Secret with the name of the data; ``by``: kind and name of what controls it."""
+    owners = ()
+    if by is not None:
+        owners = (OwnerReference(api_version="v1", kind=by[0], name=by[1], uid="x", controller=True),)
+    meta = structs.replace(DATA.metadata, owner_references=owners, labels=labels)
+    return structs.replace(DATA, metadata=meta, type=kind)
+
+
+MOVED = data(by=("KubeadmConfig", "m"))
 PAUSED = structs.replace(cluster(), spec=structs.replace(cluster().spec, paused=True))
 
 
@@ -134,15 +146,45 @@ def test_a_lost_status_is_made_again_from_the_machine(name: str) -> None:
     assert plan.report.data_secret == name
 
 
+def test_after_a_move_the_status_says_of_certificates_what_it_said_before() -> None:
+    plan = decide(joining(machine=given_data("m"), secret=DATA, pairs={}))
+    assert (plan.steps, said(plan)) == ((), ["DataSecretAvailable True", "CertificatesAvailable True"])
+
+
 def test_data_that_was_written_before_a_crash_is_not_made_again() -> None:
     plan = decide(joining(secret=DATA, pairs={}))
     assert (plan.steps, said(plan)) == ((), ["DataSecretAvailable True", "CertificatesAvailable True"])
 
 
-def test_a_secret_of_another_owner_is_taken_over_and_written_anew() -> None:
-    plan = decide(joining(secret=FOREIGN))
+@pytest.mark.parametrize("secret", [MOVED, data()], ids=["an old uid", "no owner, as from a backup"])
+def test_data_that_has_lost_its_owner_is_taken_over_and_written_anew(secret: Secret) -> None:
+    plan = decide(joining(secret=secret))
     assert kinds(plan) == ["OwnData", "WriteData"]
     assert plan.steps[0] == OwnData()
+
+
+@pytest.mark.parametrize(
+    ("secret", "why"),
+    [
+        (data(by=("ConfigMap", "x")), "ConfigMap x controls it"),
+        (data(by=("KubeadmConfig", "other")), "KubeadmConfig other controls it"),
+        (
+            data(labels={"cluster.x-k8s.io/cluster-name": "d"}),
+            "its label cluster.x-k8s.io/cluster-name is 'd'",
+        ),
+        (data(kind="Opaque"), "it has no owner, and its type is not cluster.x-k8s.io/secret"),
+    ],
+    ids=["another's", "another machine's", "of another cluster", "a user's own"],
+)
+def test_a_secret_of_another_is_neither_owned_nor_written_and_told_of(secret: Secret, why: str) -> None:
+    plan = decide(joining(secret=secret))
+    assert (plan.steps, said(plan)) == ((), ["DataSecretAvailable False DataSecretGenerationFailed Warning"])
+    assert message(plan) == f"Secret m is there and is not of this KubeadmConfig: {why}"
+    assert not makes_data(joining(secret=secret))
+
+
+def test_a_machine_whose_data_is_there_loses_nothing_by_a_secret_of_another() -> None:
+    assert decide(ready(secret=data(by=("ConfigMap", "x")))).wake == FIVE_MINUTES
 
 
 def test_a_secret_without_a_value_is_written() -> None:
@@ -150,7 +192,7 @@ def test_a_secret_without_a_value_is_written() -> None:
 
 
 def test_a_moved_secret_is_owned_again_beside_the_rest() -> None:
-    plan = decide(ready(secret=FOREIGN))
+    plan = decide(ready(secret=MOVED))
     assert (kinds(plan), plan.wake) == (["OwnData"], FIVE_MINUTES)
 
 

@@ -18,7 +18,8 @@ from kubewright.api.cluster.v1beta1 import MACHINE
 from kubewright.api.core import NODE, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.api.meta import without_finalizer
-from kubewright.base.errors import KubewrightError
+from kubewright.base.delays import UNHEARD
+from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.base.plan import Plan
 from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
 from kubewright.clusters.machine.look import Looker
@@ -50,6 +51,12 @@ cluster is not reached."""
 
 FORMAT = b"cloud-config"
 """The format of data that stood in a Machine: v1alpha2 had no other."""
+
+
+class SecretTaken(KubewrightError):
+    """The name of the Secret for a Machine's data is taken; no event tells when it no longer is."""
+
+    retry: Retry = After(UNHEARD.total_seconds())
 
 
 @dataclass(slots=True)
@@ -133,7 +140,11 @@ class Actor:
                 await _gone(client.delete(NODE, Key("", name), uid=uid))
 
     async def _store(self, seen: Seen, step: StoreData) -> None:
-        """Create the Secret; one that is there was made by an earlier pass."""
+        """Create the Secret; one of this Machine that is there was made by an earlier pass.
+
+        Raises:
+            SecretTaken: one is there that is not of this Machine.
+        """
         meta = seen.machine.metadata
         owner = seen.owner
         body = {
@@ -159,7 +170,14 @@ class Actor:
         try:
             await self._client.create(dynamic(SECRET.resource), body, namespace=meta.namespace)
         except AlreadyExists:
-            return
+            found = await self._client.get(SECRET, Key(meta.namespace, step.secret))
+            controller = found.metadata.controller
+            if controller is None or controller.uid != meta.uid:
+                by = f"{controller.kind} {controller.name}" if controller is not None else "no object"
+                raise SecretTaken(
+                    f"it is there, and {by} controls it; delete or rename it, or name it in "
+                    "spec.bootstrap.dataSecretName"
+                ) from None
 
 
 async def _gone(call: Awaitable[None]) -> None:
@@ -171,7 +189,8 @@ async def _gone(call: Awaitable[None]) -> None:
 
 def _said(step: Step, error: KubewrightError) -> str:
     """What an error says; of a Secret no more than its kind, since a refusal may quote what is in it."""
-    return type(error).__name__ if isinstance(step, StoreData) else str(error)
+    quotes = isinstance(step, StoreData) and not isinstance(error, SecretTaken)
+    return type(error).__name__ if quotes else str(error)
 
 
 def _words(step: Step) -> tuple[str, str]:
