@@ -40,7 +40,13 @@ from kubewright.api.catalog import RULES, crds
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.infra.v1beta1 import GROUP as INFRASTRUCTURE
 from kubewright.base.clock import SystemClock
+from kubewright.bootstrap.seen import BootstrapSettings
+from kubewright.compose.embedded import Embedded
+from kubewright.compose.options import Options, ServerConfig
+from kubewright.compose.worlds import every_word
 from kubewright.driver.contract import Driver
+from kubewright.kube.inprocess import InProcess
+from kubewright.pki.keys import Algorithm
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.testing.api import Api
 from kubewright.testing.real_kubernetes import Options as ServerOptions
@@ -113,6 +119,35 @@ async def clusterctl(folder: Path, *words: str) -> str:
         said, complained = await program.communicate()
     assert program.returncode == 0, complained.decode()
     return said.decode()
+
+
+async def test_clusterctl_shows_a_cluster_of_up_and_saves_it(tmp_path: Path) -> None:
+    """``kubewright up`` has the kinds that clusterctl looks for."""
+    options = Options(controllers=every_word(Options()), bootstrap=BootstrapSettings(algorithm=Algorithm.EC))
+    stop, saved = asyncio.Event(), tmp_path / "saved"
+    saved.mkdir()
+    async with (
+        Embedded(ServerConfig(tmp_path / "data"), options, SystemClock()) as up,
+        asyncio.TaskGroup() as group,
+    ):
+        serving = group.create_task(up.serve(stop))
+        api = Api(InProcess(up.server.handle), SystemClock(), "embedded")
+        for body in example():
+            (await api.post(path_of(api, body), body)).ok()
+        await listed(
+            api, core(api, "machines"), lambda found: [running(each) for each in found].count(True) == 4
+        )
+        flag = f"--kubeconfig={up.kubeconfig}"
+        shown = await clusterctl(tmp_path, "describe", "cluster", "demo", flag)
+        assert "MachineDeployment/demo-workers" in shown
+        await clusterctl(tmp_path, "move", "--to-directory", str(saved), flag)
+        assert any(each.name.startswith("Cluster_") for each in saved.iterdir())
+        stop.set()
+        await serving
+
+
+def running(machine: Mapping[str, Any]) -> bool:
+    return machine.get("status", {}).get("phase") == "Running"
 
 
 async def test_clusterctl_shows_a_cluster_and_moves_it(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ class Rules(Generic[T]):
     ``prepare``   the same on plain JSON, before ``default``, for a field whose absence the type does not show
     ``check``     what is wrong with an object that has its defaults, and with the change from the old one
     ``warn``      what the user should know of an object in which nothing is wrong
+    ``by_name``   whether a default is made of the object's name
     """
 
     kind: Kind[T]
@@ -48,6 +49,7 @@ class Rules(Generic[T]):
     prepare: Callable[[Plain, Plain | None], Plain] = _as_sent
     check: Callable[[T, T | None], Iterable[FieldError]] = lambda _new, _old: ()
     warn: Callable[[T], Iterable[str]] = lambda _new: ()
+    by_name: bool = False
 
     @property
     def has_defaults(self) -> bool:

@@ -46,13 +46,16 @@ from kubewright.api.infra.v1beta1 import (
 )
 from kubewright.api.machine import crds as machine_crds
 
+CLUSTERCTL = "clusterctl"
+"""The name of the kinds that clusterctl looks for."""
+
 DEFINITIONS: Mapping[str, tuple[Definition, ...]] = {
     "machines": machine_crds.DEFINITIONS,
     "clusters": cluster_crds.DEFINITIONS,
     "bootstrap": bootstrap_crds.DEFINITIONS,
     "infrastructure": infra_crds.DEFINITIONS,
     "controlplanes": controlplane_crds.DEFINITIONS,
-    "clusterctl": for_clusterctl.DEFINITIONS,
+    CLUSTERCTL: for_clusterctl.DEFINITIONS,
 }
 """By the name of the API, as ``kubewright crds`` takes it, in the order in which to install them."""
 
@@ -86,12 +89,14 @@ RULES: tuple[Rules[Any], ...] = (
         MACHINE_SET,
         default=defaults.default_set,
         prepare=defaults.with_replicas,
+        by_name=True,
         check=validate.validate_set,
     ),
     Rules(
         MACHINE_DEPLOYMENT,
         default=defaults.default_deployment,
         prepare=defaults.with_replicas,
+        by_name=True,
         check=validate.validate_deployment,
     ),
     Rules(MACHINE_HEALTH_CHECK, default=defaults.default_health_check, check=validate.validate_health_check),
@@ -132,3 +137,6 @@ RULES: tuple[Rules[Any], ...] = (
     ),
 )
 """The admission of each kind that has one."""
+
+EMBEDDED_RULES = (*RULES, Rules(for_clusterctl.MACHINE_POOL, check=for_clusterctl.refuse_new_pool))
+"""The same for the embedded server, which does not evaluate the rules in CRDs (CEL)."""

@@ -59,19 +59,25 @@ def up(
     context: switches.Context = "kubewright",
     use_context: switches.UseContext = False,
     encryption_algorithm: switches.EncryptionAlgorithm = switches.ENCRYPTION_ALGORITHM,
+    strict_running: switches.StrictRunning = False,
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
     from kubewright.cli.up.command import up as command
     from kubewright.cli.up.merging import Merge
-    from kubewright.compose.options import ServerConfig
+    from kubewright.compose import worlds
+    from kubewright.compose.options import Options, ServerConfig
 
     _logging(log_level)
     if use_context and not merge_kubeconfig:
         raise InvalidInput("--use-context goes with --merge-kubeconfig")
     command(
         ServerConfig(data_dir, port, kubeconfig),
-        switches.bootstrap(encryption_algorithm),
+        Options(
+            controllers=worlds.every_word(Options()),
+            bootstrap=switches.bootstrap(encryption_algorithm),
+            strict_running=strict_running,
+        ),
         Merge(context, use_context) if merge_kubeconfig else None,
     )
 
@@ -126,7 +132,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     namespace: run_switches.Namespace = "",
     exclude_namespace: run_switches.ExcludedNamespace = "",
     watch_filter: run_switches.WatchFilter = "",
-    strict_running: run_switches.StrictRunning = False,
+    strict_running: switches.StrictRunning = False,
     controllers: run_switches.Controllers = "*",
     driver: run_switches.DriverName = "",
     driver_option: run_switches.DriverOption = None,

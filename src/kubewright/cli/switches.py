@@ -70,6 +70,13 @@ UseContext = Annotated[
     bool, typer.Option("--use-context", help="Make it the current one; else it is if there is none.")
 ]
 
+StrictRunning = Annotated[
+    bool,
+    typer.Option(
+        "--strict-running",
+        help="Machines of Cluster API are in the phase Running only while their Nodes are Ready.",
+    ),
+]
 EncryptionAlgorithm = Annotated[
     str,
     typer.Option(

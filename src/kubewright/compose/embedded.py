@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
-from kubewright.api.catalog import RULES
+from kubewright.api.catalog import CLUSTERCTL, EMBEDDED_RULES, crds
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.controlplane import rbac as controlplane_rbac
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
@@ -80,7 +80,7 @@ class Embedded:
         self.clock = clock
         self.config = config
         path = None if config is None else private_folder(config.data_dir) / SERVER_FOLDER
-        self.server = ApiServer(clock, path=path, admission=RULES)
+        self.server = ApiServer(clock, path=path, admission=EMBEDDED_RULES)
         self.metrics = Metrics()
         self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
@@ -211,8 +211,11 @@ class Embedded:
         return driver.hosting(self.planes) if isinstance(driver, SimDriver) else driver
 
     async def _create_objects(self, assembly: Assembly) -> None:
-        """Create the CRDs, their ClusterRoles and the first classes. Objects that exist stay as they are."""
-        for crd in assembly.definitions():
+        """Create the CRDs, also those that clusterctl looks for, their ClusterRoles and the first classes.
+
+        Objects that exist stay as they are.
+        """
+        for crd in (*assembly.definitions(), *crds(CLUSTERCTL)):
             await self._ensure(CRD, crd)
         for api in (machine_rbac, cluster_rbac, bootstrap_rbac, infra_rbac, controlplane_rbac):
             for role in api.roles_of_users():

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.catalog import RULES, crds
+from kubewright.api.catalog import CLUSTERCTL, EMBEDDED_RULES, crds
 from kubewright.api.machine import crds as machines
 from kubewright.apiserver.server import ApiServer
 from kubewright.kube.inprocess import InProcess
@@ -27,10 +27,10 @@ SPEC = {
 async def api() -> AsyncIterator[Api]:
     """A server with the kinds of Cluster API and of control planes."""
     clock = LoopClock()
-    server = ApiServer(clock, admission=RULES)
+    server = ApiServer(clock, admission=EMBEDDED_RULES)
     await server.start()
     found = Api(InProcess(server.handle), clock, "embedded")
-    for crd in crds("clusters", "controlplanes"):
+    for crd in crds("clusters", "controlplanes", CLUSTERCTL):
         (await found.post(CRDS, crd)).ok()
     yield found
     await server.close()
@@ -43,6 +43,15 @@ def made(kind: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
         "metadata": {"name": "o", **metadata},
         "spec": spec,
     }
+
+
+async def test_no_machine_pool_is_made(api: Api) -> None:
+    refused = await api.post(f"{HOME}/machinepools", made("MachinePool", {}))
+    assert (refused.code, refused.reason) == (422, "Invalid")
+    assert refused.message == (
+        'MachinePool.cluster.x-k8s.io "o" is invalid: <nil>: Forbidden: MachinePools are not supported '
+        "here: no controller works on them. Use a MachineDeployment."
+    )
 
 
 async def test_a_machine_is_stored_with_its_defaults(api: Api) -> None:

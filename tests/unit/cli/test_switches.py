@@ -307,3 +307,17 @@ def test_each_watch_filter_has_leases_of_its_own() -> None:
 def test_the_keys_of_clusters_are_of_the_algorithm_that_was_typed() -> None:
     assert bootstrap("ECDSA-P256").algorithm is Algorithm.EC
     assert bootstrap(ENCRYPTION_ALGORITHM).algorithm is Algorithm.RSA
+
+
+@pytest.mark.parametrize("words", [[], ["--strict-running"]], ids=["up", "up --strict-running"])
+def test_up_runs_all_controllers_as_its_switches_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    served: list[Options] = []
+    monkeypatch.setattr(
+        "kubewright.cli.up.command.up", lambda _config, options, _merging: served.append(options)
+    )
+    assert typed("up", "--data-dir", str(tmp_path), *words) == 0
+    (options,) = served
+    assert options.strict_running is bool(words)
+    assert set(options.controllers) >= {"*", "clusters", "bootstrap", "infra"}

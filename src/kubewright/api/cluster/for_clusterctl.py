@@ -19,6 +19,7 @@ from msgspec import field
 from kubewright.api.cluster.crds import AGE, OF_CLUSTER
 from kubewright.api.cluster.v1beta1 import CATEGORIES, resource
 from kubewright.api.crd import Column, Definition
+from kubewright.api.faults import Fault, FieldError
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import PRESERVE, Json, KubeObject, doc
 from kubewright.wire.gvk import Resource
@@ -47,12 +48,19 @@ class Provider(KubeObject, frozen=True, kw_only=True):
 MACHINE_POOL = Kind(resource("machinepools", "MachinePool", "mp"), MachinePool)
 PROVIDER = Kind(Resource("clusterctl.cluster.x-k8s.io", "v1alpha3", "providers", "Provider"), Provider)
 
+UNSUPPORTED = "MachinePools are not supported here: no controller works on them. Use a MachineDeployment."
 REFUSED = {
     "rule": "oldSelf.hasValue()",
     "optionalOldSelf": True,
     "reason": "FieldValueForbidden",
-    "message": "MachinePools are not supported here: no controller works on them. Use a MachineDeployment.",
+    "message": UNSUPPORTED,
 }
+
+
+def refuse_new_pool(_new: MachinePool, old: MachinePool | None) -> list[FieldError]:
+    """The rule ``REFUSED`` of the CRD, for a server that does not evaluate it."""
+    return [] if old is not None else [FieldError("<nil>", UNSUPPORTED, Fault.FORBIDDEN)]
+
 
 DEFINITIONS = (
     Definition(MACHINE_POOL, (OF_CLUSTER, AGE), categories=CATEGORIES, rules=(REFUSED,)),

@@ -69,13 +69,6 @@ WatchFilter = Annotated[
         metavar="VALUE",
     ),
 ]
-StrictRunning = Annotated[
-    bool,
-    typer.Option(
-        "--strict-running",
-        help="Machines of Cluster API are in the phase Running only while their Nodes are Ready.",
-    ),
-]
 Controllers = Annotated[
     str,
     typer.Option(

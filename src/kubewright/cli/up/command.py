@@ -8,17 +8,13 @@ from pathlib import Path
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.cli.signals import run_until_signal
 from kubewright.cli.up.merging import Merge, merge
-from kubewright.compose import worlds
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 
 
-def up(
-    config: ServerConfig, bootstrap: BootstrapSettings | None = None, merging: Merge | None = None
-) -> None:
+def up(config: ServerConfig, options: Options, merging: Merge | None = None) -> None:
     """Serve from ``config``; returns after SIGINT or SIGTERM. ``merging``: change the user's kubeconfig too.
 
     Raises:
@@ -29,9 +25,6 @@ def up(
     _check_folder_of(config.kubeconfig_path, config.data_dir)
 
     async def work(stop: asyncio.Event) -> None:
-        options = Options(
-            controllers=worlds.every_word(Options()), bootstrap=bootstrap or BootstrapSettings()
-        )
         async with Embedded(config, options, SystemClock()) as embedded:
             words = greeting(embedded.kubeconfig)
             if merging is not None:
