@@ -126,6 +126,17 @@ async def test_a_real_server_answers_as_the_embedded_one() -> None:
         warnings = [(await dry(each, WARNED)).headers["warning"] for each in (api, embedded)]
         assert warnings[0] == warnings[1]
         await changes_are_judged_alike(api, embedded)
+        await generated_names_are_in_selectors(api, embedded)
+
+
+async def generated_names_are_in_selectors(*servers: Api) -> None:
+    """A set whose name the server generates selects its own machines, not those of all such sets."""
+    for api in servers:
+        body = {**BARE["a MachineSet"], "metadata": {"generateName": "o-"}}
+        stored = (await api.post(path_of(body), body)).ok()
+        label = {"cluster.x-k8s.io/set-name": stored["metadata"]["name"]}
+        assert label.items() <= stored["spec"]["selector"]["matchLabels"].items()
+        assert len(stored["metadata"]["name"]) == len("o-xxxxx")
 
 
 async def changes_are_judged_alike(*servers: Api) -> None:

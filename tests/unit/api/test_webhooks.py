@@ -140,6 +140,28 @@ def test_a_change_is_judged_against_what_was():
     }
 
 
+@pytest.mark.parametrize("kind", ["MachineSet", "MachineDeployment"])
+def test_an_object_whose_name_is_generated_is_named_before_a_selector_is_made_of_the_name(kind):
+    body = in_a_namespace(made(CORE, kind, BARE[f"a {kind}"]["spec"]))
+    body["metadata"] = {"namespace": "default", "generateName": "o-"}
+    filled = apply_json(body, operations(answer("mutate", body)))
+    name = filled["metadata"]["name"]
+    assert (name[:2], len(name)) == ("o-", 7)
+    label = "set-name" if kind == "MachineSet" else "deployment-name"
+    for labels in (
+        filled["spec"]["selector"]["matchLabels"],
+        filled["spec"]["template"]["metadata"]["labels"],
+    ):
+        assert labels[f"cluster.x-k8s.io/{label}"] == name
+    assert answer("validate", filled)["allowed"]
+
+
+def test_names_that_no_default_is_made_of_are_left_to_the_server():
+    body = in_a_namespace(made(CORE, "Machine", MACHINE))
+    body["metadata"] = {"namespace": "default", "generateName": "o-"}
+    assert "name" not in apply_json(body, operations(answer("mutate", body)))["metadata"]
+
+
 def test_the_name_is_that_of_the_object_and_else_that_of_the_request():
     body = {**OLD, "metadata": {"namespace": "default", "generateName": "o-"}}
     message = answer("validate", body, name="asked-for")["status"]["message"]

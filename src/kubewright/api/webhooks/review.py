@@ -22,6 +22,7 @@ import msgspec
 from msgspec import Struct, field
 
 from kubewright.api.admission import Rules, defaulted, violations, warned
+from kubewright.base import names
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.wire.errors import BadRequest, Invalid, NotFound, invalid, to_status
 from kubewright.wire.patch import json_difference
@@ -29,6 +30,10 @@ from kubewright.wire.patch import json_difference
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 WRITES = ("CREATE", "UPDATE")
 """The operations that have defaults and rules; any other is allowed."""
+
+
+GENERATED_SUFFIX = 5
+"""Letters that a server appends to ``generateName``."""
 
 
 class Stage(StrEnum):
@@ -155,11 +160,29 @@ def _answer(webhook: Webhook, request: AdmissionRequest) -> dict[str, Any]:
     new, old = request.object or {}, request.old_object
     rules = webhook.rules
     if webhook.stage is Stage.MUTATING:
-        return _patched(json_difference(new, defaulted(rules, new, old)))
+        return _patched(json_difference(new, defaulted(rules, _named(rules, request), old)))
     if errors := violations(rules, new, old):
         return {"allowed": False, "status": _status(_refusal(rules, request, errors))}
     said = warned(rules, new, old)
     return {"allowed": True, **({"warnings": said} if said else {})}
+
+
+def _named(rules: Rules[Any], request: AdmissionRequest) -> Mapping[str, Any]:
+    """The object that is written; with a name, where a default is made of it and none is there yet.
+
+    A server generates names after the webhooks have answered. So the answer has the name, in the server's
+    form; its end follows from the uid of the request, which no other request has.
+    """
+    new = request.object or {}
+    metadata = new.get("metadata")
+    if not rules.by_name or request.operation != "CREATE" or not isinstance(metadata, Mapping):
+        return new
+    prefix = metadata.get("generateName")
+    if metadata.get("name") or not isinstance(prefix, str) or not prefix:
+        return new
+    tail = names.safe_encode(f"{names.fnv32a(request.uid.encode()):08x}")[:GENERATED_SUFFIX]
+    named = {**metadata, "name": prefix[: names.NAME_LIMIT - GENERATED_SUFFIX] + tail}
+    return {**new, "metadata": named}
 
 
 def _patched(operations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
