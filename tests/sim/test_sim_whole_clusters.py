@@ -1,16 +1,18 @@
 """Whole clusters on virtual time, by all their stories: calm, killed on the way, and in hostile worlds."""
 
 import os
+import shlex
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from kubewright.testing.simulation import crashes
+from kubewright.testing.simulation.__main__ import main
 from kubewright.testing.simulation.clusterapi.whole.stories import BY_NAME, STORIES, run
+from kubewright.testing.simulation.library import fit
 from kubewright.testing.simulation.run import Outcome
-from kubewright.testing.simulation.schedule import NODE_FAULTS, Schedule, parse
-from kubewright.testing.simulation.search import plot_of
+from kubewright.testing.simulation.schedule import parse
+from kubewright.testing.simulation.search import plot_of, replay
 from kubewright.testing.simulation.stories import Story
 from kubewright.testing.simulation.world import Plot
 
@@ -57,22 +59,38 @@ def disturbed(calm: Outcome) -> Iterator[Plot]:
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_a_story_of_a_whole_cluster_survives_crashes(story: Story) -> None:
     calm = run(story, Plot(seed=1), quiet=QUIET_SECONDS)
-    assert calm.good, calm.violations
+    assert calm.good, (calm.violations, replay(calm, quiet=QUIET_SECONDS))
     for plot in disturbed(calm):
         outcome = crashes.judged(run(story, plot), calm.picture)
-        assert outcome.good, (plot, outcome.violations)
+        assert outcome.good, (outcome.violations, replay(outcome))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_stories_of_whole_clusters_in_hostile_worlds(seed: int) -> None:
-    """Nodes are harmed only by the stories that are about that."""
     story, plot = plot_of(seed, STORIES)
-    calm = tuple(each for each in plot.schedule.faults if each.word not in NODE_FAULTS)
-    outcome = run(story, replace(plot, schedule=Schedule(calm)))
-    assert outcome.good, (seed, outcome.violations)
+    outcome = run(story, fit(story, plot))
+    assert outcome.good, (outcome.violations, replay(outcome))
 
 
 @pytest.mark.parametrize(("name", "plot"), FOUND.values(), ids=FOUND)
 def test_a_world_that_has_found_a_fault_is_good_now(name: str, plot: Plot) -> None:
     outcome = run(BY_NAME[name], plot)
-    assert outcome.good, outcome.violations
+    assert outcome.good, (outcome.violations, replay(outcome))
+
+
+def test_the_command_of_a_replay_shows_the_same_world(capsys: pytest.CaptureFixture[str]) -> None:
+    story, plot = plot_of(3, STORIES)
+    outcome = run(story, fit(story, plot))
+    command = replay(outcome)
+    assert command.startswith(f"python -m kubewright.testing.simulation --story {story.name} --seed 3")
+    assert main(shlex.split(command)[3:]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert f"{outcome.counts.writes} writes, {outcome.seconds:.1f} s" in shown[-2]
+    assert len(shown) == len(outcome.lines) + 2, (
+        "the trace, but for hashes of keys, which nothing draws by a seed"
+    )
+
+
+def test_crash_points_of_whole_clusters_are_not_the_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--clusters", "--crashes"]) == 2
+    assert "make sim" in capsys.readouterr().out

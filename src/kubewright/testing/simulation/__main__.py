@@ -5,6 +5,7 @@
 --scale 20000            so many machines made, rolled and deleted on virtual time
 --story roll --seed 7    one run with its trace; with the other options as a failure's replay says
 --story roll --seeds 300  only worlds of this story; as well with --crashes
+--clusters --seeds 100   worlds of whole clusters; --story has their stories too
 
 Exit status: 0 when nothing was violated, 1 when something was, 2 for wrong arguments, 130 for Ctrl-C.
 """
@@ -19,15 +20,15 @@ from pathlib import Path
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.testing.simulation.campaign import Campaign, crash_tries, seed_tries
-from kubewright.testing.simulation.crashes import judged, undisturbed
+from kubewright.testing.simulation.crashes import judged
 from kubewright.testing.simulation.farm import Farm, TooManyLost, cores
+from kubewright.testing.simulation.library import MACHINES, WHOLE_CLUSTERS, is_whole, run, story_named
 from kubewright.testing.simulation.progress import Progress
 from kubewright.testing.simulation.report import Effort
-from kubewright.testing.simulation.run import simulate
 from kubewright.testing.simulation.scale import run_scale
 from kubewright.testing.simulation.schedule import CALM, parse
 from kubewright.testing.simulation.search import FLAGS, flag
-from kubewright.testing.simulation.stories import BY_NAME, STORIES, Story
+from kubewright.testing.simulation.stories import Story
 from kubewright.testing.simulation.world import Plot
 
 INTERRUPTED = 130
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if asked.scale:
             return _scale(asked.scale, asked.seed)
-        stories = (_story(asked.story),) if asked.story else STORIES
+        stories = _stories(asked)
         if asked.crashes or asked.seeds > 0:
             return _many(asked, stories)
         if asked.story:
@@ -91,18 +92,21 @@ def _try_all(campaign: Campaign, asked: argparse.Namespace, stories: tuple[Story
     return ""
 
 
-def _story(name: str) -> Story:
-    if name not in BY_NAME:
-        raise InvalidInput(f"no story {name!r}; there are {', '.join(BY_NAME)}")
-    return BY_NAME[name]
+def _stories(asked: argparse.Namespace) -> tuple[Story, ...]:
+    stories = WHOLE_CLUSTERS if asked.clusters else MACHINES
+    if asked.story:
+        stories = (story_named(asked.story),)
+    if asked.crashes and any(map(is_whole, stories)):
+        raise InvalidInput("--crashes is for stories of machines; make sim tries those of whole clusters")
+    return stories
 
 
 def _one(asked: argparse.Namespace, story: Story) -> int:
     schedule = parse(asked.faults) if asked.faults else CALM
     plot = Plot(asked.seed, schedule, **{name: getattr(asked, name) for name in FLAGS})
-    outcome = simulate(story, plot, quiet=asked.quiet, plans=asked.plans)
+    outcome = run(story, plot, quiet=asked.quiet, plans=asked.plans)
     if plot.kill_after and not schedule.faults:
-        outcome = judged(outcome, undisturbed(story, asked.seed).picture)
+        outcome = judged(outcome, run(story, Plot(asked.seed)).picture)
     say("\n".join(outcome.lines))
     say(f"trace {outcome.digest}, {outcome.counts.writes} writes, {outcome.seconds:.1f} s")
     say("\n".join(outcome.violations) or "nothing was violated")
@@ -123,6 +127,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     many = parser.add_argument_group("many worlds")
     many.add_argument("--seeds", type=int, default=0, help="how many random worlds")
+    many.add_argument("--clusters", action="store_true", help="of the stories of whole clusters")
     many.add_argument("--crashes", action="store_true", help="disturb every story at every write")
     many.add_argument("--every", type=_positive, help="at each n-th point; 1: at every one (half an hour)")
     many.add_argument("--jobs", type=_positive, default=cores(), help="how many at a time (all cores)")

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 
 from kubewright.testing.simulation.crashes import ROUNDS, judged
 from kubewright.testing.simulation.farm import Farm, Lost
+from kubewright.testing.simulation.library import fit, run, story_named
 from kubewright.testing.simulation.progress import Progress
 from kubewright.testing.simulation.report import CALM, SEED, Table
-from kubewright.testing.simulation.run import Outcome, simulate
+from kubewright.testing.simulation.run import Outcome
 from kubewright.testing.simulation.search import plot_of, replay, shrink
-from kubewright.testing.simulation.stories import BY_NAME, STORIES, Story
+from kubewright.testing.simulation.stories import STORIES, Story
 from kubewright.testing.simulation.tally import Counts
 from kubewright.testing.simulation.world import Plot
 
@@ -45,7 +46,7 @@ class Job:
 
     def __call__(self) -> Outcome:
         """Run it."""
-        return replace(simulate(BY_NAME[self.story], self.plot, quiet=self.quiet), lines=[])
+        return replace(run(story_named(self.story), self.plot, quiet=self.quiet), lines=[])
 
     def lost(self, why: str) -> Outcome:
         """The outcome of a run that never came to an end."""
@@ -73,7 +74,7 @@ def seed_tries(seeds: Iterable[int], stories: tuple[Story, ...] = STORIES) -> It
     """A world for each seed. With fewer stories to choose from, a seed means another world."""
     for seed in seeds:
         story, plot = plot_of(seed, stories)
-        yield Try(SEED, Job(story.name, plot))
+        yield Try(SEED, Job(story.name, fit(story, plot)))
 
 
 class Campaign:

@@ -12,9 +12,11 @@ from dataclasses import replace
 
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.simulation.clock import number
-from kubewright.testing.simulation.run import Outcome, simulate
+from kubewright.testing.simulation.library import run as run_story
+from kubewright.testing.simulation.library import story_named
+from kubewright.testing.simulation.run import Outcome
 from kubewright.testing.simulation.schedule import LEASE_FAULTS, TARGET_FAULTS, Schedule, draw
-from kubewright.testing.simulation.stories import BY_NAME, STORIES, Story
+from kubewright.testing.simulation.stories import STORIES, Story
 from kubewright.testing.simulation.world import Plot
 
 ELECTIONS = 0.3
@@ -46,9 +48,9 @@ def plot_of(seed: int, stories: tuple[Story, ...] = STORIES) -> tuple[Story, Plo
     return story, Plot(seed=seed, schedule=schedule, elect=elect, apart=apart)
 
 
-def shrink(outcome: Outcome, run: Simulate = simulate) -> Outcome:
+def shrink(outcome: Outcome, run: Simulate = run_story) -> Outcome:
     """The failing run with the fewest faults that we can find. The seed, which gives the order, stays."""
-    story = BY_NAME[outcome.story]
+    story = story_named(outcome.story)
     smallest, tried = outcome, True
     while tried:
         tried = False

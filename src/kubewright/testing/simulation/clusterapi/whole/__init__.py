@@ -11,5 +11,5 @@ Map          setup.py      adds them to a simulated world, and lets managers rea
              deletions.py  one machine is deleted
              rules.py      what must be true at every step, with ownership.py, bounds.py, deletion_order.py
                            and secrecy.py; facts.py is what they read
-Called by    tests.
+Called by    ``simulation.library``, and tests.
 """

@@ -1,7 +1,7 @@
 """The table of stories of whole clusters.
 
 Theory.      Each subject has a module with its own table; those of a cluster that comes and goes are here.
-Called by    tests.
+Called by    ``library``, and tests.
 """
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
