@@ -6,8 +6,11 @@ Theory.      A worker that waits for a workload cluster is lost for all other ob
 Invariants.  At most one call for a key at a time, and each has a deadline. An error of ours is kept to be
              shown and counted, any other is logged with its traceback and kept as well. ``run`` owns the
              tasks.
-Called by    controllers that ask workload clusters. ``driver.life.calls`` is the same for clouds, whose
-             answers have a vocabulary of their own.
+Called by    controllers that ask workload clusters. Calls to clouds have owners of their own
+             (``driver.life.calls``, ``infra.cluster.endpoints``), which differ in what must not be mixed up:
+             they go by uid, since what a cloud has belongs to one object and not to the next of its name; a
+             failure is a code of the vocabulary of drivers, by which it is retried; the deadline is the
+             guard's; and of a creation without an answer a doubt stays. ``driver`` imports no ``runtime``.
 """
 
 import asyncio

@@ -3,6 +3,8 @@
 Theory.      As with VMs (``driver.life.calls``) a worker never waits for a cloud: a call is a task, and its
              end enqueues the cluster. A call is idempotent by name and owner, so a call without an answer is
              made again.
+             What is kept is what the last call came to, with its code (``seen.EndpointSeen``): neither the
+             doubts and verbs of ``VmCalls``, nor an answer that outlasts a failure, as in ``runtime.calls``.
 Invariants.  At most one call per cluster at a time. Nothing but cancellation is raised.
 Called by    ``reconciler``; the program owns ``run``.
 """
