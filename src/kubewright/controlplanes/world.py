@@ -9,7 +9,6 @@ Called by    ``compose.worlds``.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
@@ -25,7 +24,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.controlplanes.component import reconciler as component
 from kubewright.controlplanes.component.look import Keeper, Means
-from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
 from kubewright.controlplanes.templates import catalog
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -49,22 +48,25 @@ CONTROLLERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """``hosts``: where components run. ``keeper`` looks after certificates. ``channel``: the default one."""
-
-    hosts: Callable[[Environment], Hosts]
-    keeper: Callable[[Environment], Keeper]
-    channel: str = STABLE
+FindHosts = Callable[[Environment], Hosts]
+"""The hosts of one term."""
 
 
-def world(settings: Settings) -> World:
-    """This world."""
+def no_hosts(_environment: Environment) -> Hosts:
+    """For a program that runs no component itself, and says so."""
+    return Hosts()
+
+
+def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
+    """This world, whose components run where ``find`` says; ``keeper`` looks after their certificates.
+
+    Components that name neither version nor channel get our own API server where it can run.
+    """
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
-        means = Means(
-            settings.hosts(environment), templates(), settings.channel, settings.keeper(environment)
-        )
+        hosts = find(environment)
+        channel = STABLE if hosts.embedded is None else EMBEDDED
+        means = Means(hosts, templates(), channel, keeper(environment))
         return Runnables(component.wire(environment, means, chosen))
 
     return World(

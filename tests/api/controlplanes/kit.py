@@ -31,7 +31,7 @@ from kubewright.compose.planes import Planes
 from kubewright.controlplanes import world
 from kubewright.controlplanes.component.look import CertificateRequest
 from kubewright.controlplanes.component.seen import Certificates, Seen
-from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
+from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
@@ -150,9 +150,7 @@ async def stage(hosts: Hosts | None = None) -> AsyncIterator[Stage]:
     session = Session(client, informers)
     environment = Environment(session, Fixed(session), lambda: True, recorder, clock, metrics)
     keeper = Keeper(client)
-    ours = world.world(
-        world.Settings(lambda _environment: hosts or Hosts(host), lambda _environment: keeper, EMBEDDED)
-    )
+    ours = world.world(lambda _environment: hosts or Hosts(host), lambda _environment: keeper)
     runnables = ours.wire(environment, [each.name for each in world.CONTROLLERS])
     beside = builtin.controllers(informers)
     work = Work(

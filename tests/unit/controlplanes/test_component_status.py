@@ -18,7 +18,7 @@ from tests.unit.controlplanes.component_views import (
 )
 
 from kubewright.api.cluster.conditions import READY
-from kubewright.api.cluster.v1beta1 import Condition, ObjectReference
+from kubewright.api.cluster.v1beta1 import ApiEndpoint, Condition, ObjectReference
 from kubewright.api.conditions import condition_of
 from kubewright.api.controlplane.names import Phase
 from kubewright.api.controlplane.reasons import ComponentCondition
@@ -169,3 +169,9 @@ def test_an_api_server_names_the_service_by_which_it_is_reached() -> None:
     named = ObjectReference(api_version="v1", kind="Service", name="demo-apiserver", namespace="team")
     assert isinstance(found, NestedAPIServerStatus)
     assert found.apiserver_service == named
+
+
+def test_an_api_server_says_where_it_will_be_before_it_runs() -> None:
+    found = status_of(replace(WAITING, placement=Placement(endpoint=("127.0.0.1", 6443))))
+    assert isinstance(found, NestedAPIServerStatus)
+    assert found.endpoint == ApiEndpoint(host="127.0.0.1", port=6443)

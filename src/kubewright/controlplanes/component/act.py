@@ -31,7 +31,7 @@ from kubewright.controlplanes.component.decide import (
 )
 from kubewright.controlplanes.component.look import Means
 from kubewright.controlplanes.component.policies import Policy
-from kubewright.controlplanes.component.seen import Seen
+from kubewright.controlplanes.component.seen import Seen, counted
 from kubewright.controlplanes.component.status import status_of
 from kubewright.controlplanes.templates.choice import both
 from kubewright.kube.client import Client
@@ -147,7 +147,7 @@ class Actor:
                 assert host is not None, "what has no host is not applied"
                 log.info("apply", workload=workload.place.workload, version=workload.version)
                 await host.apply(workload)
-                told = f"{workload.replicas} instances of version {workload.version}"
+                told = f"{counted(workload.replicas)} of version {workload.version} should run"
                 self._recorder.event(seen.component, EventReason.APPLIED, told)
             case Replace(ordinal):
                 host, _ = hosts.holding(seen.place)
@@ -165,7 +165,7 @@ class Actor:
 def events_of(before: ComponentStatus, after: ComponentStatus) -> Iterator[Event]:
     """What has changed from one status to the next, for people."""
     if after.ready and not before.ready:
-        yield Event(EventReason.READY, f"all {after.replicas} instances of version {after.version} are ready")
+        yield Event(EventReason.READY, f"{counted(after.replicas)} of version {after.version} ready")
     if before.ready and not after.ready and after.phase not in (Phase.SLEEPING, Phase.UPGRADING):
         told = next((each.message for each in after.conditions if each.type == "Ready"), "")
         yield Event(EventReason.NOT_READY, told or "it is not ready any more", warning=True)

@@ -21,7 +21,7 @@ from kubewright.base import delays, plan
 from kubewright.base.plan import AT_ONCE, in_order
 from kubewright.controlplanes.component.obstacles import first_obstacle
 from kubewright.controlplanes.component.rollout import next_instance
-from kubewright.controlplanes.component.seen import Seen
+from kubewright.controlplanes.component.seen import Seen, counted
 from kubewright.controlplanes.hosting.contract import Workload
 
 
@@ -115,7 +115,7 @@ def _applied(seen: Seen) -> Plan | None:
         return Plan(because="it has no instance, as its spec says")
     if (running.applied, running.replicas) == (workload.fingerprint, workload.replicas):
         return None
-    told = f"{workload.replicas} instances of version {workload.version} should run"
+    told = f"{counted(workload.replicas)} of version {workload.version} should run"
     return Plan((Apply(workload),), AT_ONCE, told)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
-from kubewright.api.cluster.v1beta1 import ObjectReference
+from kubewright.api.cluster.v1beta1 import ApiEndpoint, ObjectReference
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import Address, NestedEtcd
 from kubewright.api.kinds import Kind
@@ -161,11 +161,16 @@ def _address(host: str) -> Address:
     return Address(ip=host, port=ETCD_PORT)
 
 
-def _service(place: Place, _placement: Placement, running: Running) -> Mapping[str, Any]:
-    if not running.service:
-        return {"apiserver_service": None}
-    named = ObjectReference(api_version="v1", kind="Service", name=running.service, namespace=place.namespace)
-    return {"apiserver_service": named}
+def _reached(place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
+    """Where clients reach an API server, known before it runs; and by which Service, if there is one."""
+    host, port = placement.endpoint or ("", 0)
+    service = ObjectReference(
+        api_version="v1", kind="Service", name=running.service, namespace=place.namespace
+    )
+    return {
+        "endpoint": ApiEndpoint(host=host, port=port) if host else None,
+        "apiserver_service": service if running.service else None,
+    }
 
 
 def _nothing_further(_place: Place, _placement: Placement, _running: Running) -> Mapping[str, Any]:
@@ -187,7 +192,7 @@ API_SERVER = Policy(
     needs=_needs_etcd,
     values=_of_api_server,
     variables=_no_variables,
-    further=_service,
+    further=_reached,
 )
 CONTROLLER_MANAGER = Policy(
     Component.CONTROLLER_MANAGER,

@@ -72,6 +72,11 @@ class Seen:
         return replicas_of(self.component, self.policy.component, self.family)
 
 
+def counted(replicas: int) -> str:
+    """How many instances, in words."""
+    return "1 instance" if replicas == 1 else f"{replicas} instances"
+
+
 def replicas_of(found: ComponentObject, component: Component, family: Family | None) -> int:
     """How many instances a component should have: its own number, else (API server) its plane's, else 1.
 

@@ -91,14 +91,14 @@ def _instances(seen: Seen) -> Obstacle | None:
     count, updated = len(running.instances), len(current(seen.workload, running))
     ready = [each for each in running.instances if each.ready and not each.ending]
     if count and updated < count:
-        told = f"{updated} of {wanted} instances are as the spec wants them"
+        told = f"instances that run with what the spec says: {updated} of {wanted}"
         return Obstacle(about, Reason.ROLLING_OUT, told)
     if seen.workload is not None and running.applied != seen.workload.fingerprint:
         return Obstacle(about, Reason.PROVISIONING, "what the spec asks for is not applied yet")
     if len(ready) == count == wanted == running.replicas:
         return None
     waits = "; ".join(f"{each.name}: {each.message}" for each in running.instances if each.message)
-    told = f"{len(ready)} of {wanted} instances are ready" + (f": {waits}" if waits else "")
+    told = f"ready instances: {len(ready)} of {wanted}" + (f": {waits}" if waits else "")
     has_run = seen.component.status.phase in _HAS_RUN
     return Obstacle(about, Reason.NOT_READY if has_run else Reason.PROVISIONING, told)
 

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from msgspec import field
 
+from kubewright.api.cluster.v1beta1.clusters import ApiEndpoint
 from kubewright.api.cluster.v1beta1.shared import ObjectReference, reference
 from kubewright.api.controlplane.v1alpha4.shared import (
     Address,
@@ -48,6 +49,10 @@ class NestedAPIServerStatus(ComponentStatus, frozen=True, kw_only=True):
 
     apiserver_service: Annotated[
         ObjectReference | None, reference("The Service by which the API server is reached, if there is one.")
+    ] = None
+    endpoint: Annotated[
+        ApiEndpoint | None,
+        doc("Where clients reach the API server; the control plane publishes it, unless it has one."),
     ] = None
 
 
