@@ -2,13 +2,16 @@
 
 Theory.      Conditions say where a component is held up: each step of its way has one, and Ready sums up.
 Source       nested.md A10.
-Called by    the controllers of components.
+Called by    the controllers of components and of control planes.
 """
 
 from enum import StrEnum
 
 COMPONENT_REPORTER = "nestedcomponent-controller"
 """The reporting component of events about components."""
+PLANE_REPORTER = "nestedcontrolplane-controller"
+CLUSTER_REPORTER = "nestedcluster-controller"
+"""Those of events about control planes, and about their infrastructure."""
 
 
 class ComponentCondition(StrEnum):
@@ -26,8 +29,29 @@ class ComponentCondition(StrEnum):
     """All its instances are as the spec wants them, and ready."""
 
 
+class PlaneCondition(StrEnum):
+    """Types of conditions of a control plane beside Ready; the last four are there only while they hold."""
+
+    AVAILABLE = "Available"
+    """Its API server can be used, wherever its etcd is."""
+    CERTIFICATES_AVAILABLE = "CertificatesAvailable"
+    ETCD_AVAILABLE = "EtcdAvailable"
+    API_SERVER_AVAILABLE = "APIServerAvailable"
+    CONTROLLER_MANAGER_AVAILABLE = "ControllerManagerAvailable"
+    ENDPOINT_AVAILABLE = "EndpointAvailable"
+    KUBECONFIG_AVAILABLE = "KubeconfigAvailable"
+    UP_TO_DATE = "UpToDate"
+    """All components run as their specs say."""
+
+    COMPONENT_CONFLICT = "ComponentConflict"
+    """It names a component that another object controls."""
+    ROLLING_OUT = "RollingOut"
+    SLEEPING = "Sleeping"
+    DELETING = "Deleting"
+
+
 class Reason(StrEnum):
-    """Why a condition of a component is not True."""
+    """Why a condition of a component or a control plane is not True."""
 
     WAITING_FOR_OWNER = "WaitingForOwner"
     WAITING_FOR_DEPENDENCY = "WaitingForDependency"
@@ -43,6 +67,13 @@ class Reason(StrEnum):
     NOT_READY = "NotReady"
     SLEEPING = "Sleeping"
     DELETING = "Deleting"
+    NO_COMPONENTS = "NoComponents"
+    MISSING = "ComponentMissing"
+    CONFLICT = "ComponentConflict"
+    WAITING_FOR_ENDPOINT = "WaitingForEndpoint"
+    WAITING_FOR_KUBECONFIG = "WaitingForKubeconfig"
+    NOT_UP_TO_DATE = "NotUpToDate"
+    WAITING_FOR_CONTROL_PLANE = "WaitingForControlPlane"
 
 
 class EventReason(StrEnum):

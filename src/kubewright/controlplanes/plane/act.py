@@ -1,0 +1,137 @@
+"""Perform a control plane's plan: its steps, then its status and the events that go with it.
+
+Theory.      Each write names the object, in the version that was read. What has changed since then, or is
+             gone, is a conflict, and the next pass looks again.
+Invariants.  No PUT. The status comes after the steps, onto the version that they left.
+Called by    ``reconciler``.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, assert_never
+
+import structlog
+from msgspec import to_builtins
+
+from kubewright.api.cluster.conditions import READY
+from kubewright.api.controlplane.names import FINALIZER
+from kubewright.api.controlplane.reasons import PLANE_REPORTER, PlaneCondition
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlaneStatus
+from kubewright.api.diff import merge_patch
+from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
+from kubewright.controlplanes.family import KINDS
+from kubewright.controlplanes.plane.decide import (
+    AddFinalizer,
+    Adopt,
+    DeleteComponent,
+    Plan,
+    PublishEndpoint,
+    RemoveFinalizer,
+    Step,
+)
+from kubewright.controlplanes.plane.seen import Seen
+from kubewright.controlplanes.plane.status import status_of
+from kubewright.kube.client import Client
+from kubewright.kube.patches import onto
+from kubewright.runtime.events import Recorder
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
+
+
+class Event(NamedTuple):
+    """An event about a control plane."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+class Actor:
+    """Performs plans. ``writing``: keys whose status is being written."""
+
+    def __init__(self, client: Client, recorder: Recorder) -> None:
+        self._client = client
+        self._recorder = recorder.of(PLANE_REPORTER)
+        self.writing: set[Key] = set()
+
+    async def perform(self, seen: Seen, plan: Plan) -> None:
+        """All steps, then the status.
+
+        Raises:
+            ApiError, TransportError: the API server refused a write, or could not be asked.
+        """
+        meta = seen.family.plane.metadata
+        for step in plan.steps:
+            meta = await self._step(seen, step, meta)
+        if not plan.silent and not plan.ends_the_pass:
+            await self._report(seen, meta)
+
+    async def _step(self, seen: Seen, step: Step, meta: ObjectMeta) -> ObjectMeta:
+        """One step; the metadata of the control plane after it."""
+        match step:
+            case AddFinalizer():
+                finalizers = with_finalizer(meta.finalizers, FINALIZER)
+                return await self._patch(meta, {"metadata": {"finalizers": finalizers}})
+            case PublishEndpoint(endpoint):
+                published = {"host": endpoint.host, "port": endpoint.port}
+                return await self._patch(meta, {"spec": {"controlPlaneEndpoint": published}})
+            case RemoveFinalizer():
+                left = without_finalizer(meta.finalizers, FINALIZER)
+                try:
+                    return await self._patch(meta, {"metadata": {"finalizers": left or None}})
+                except NotFound:
+                    return meta
+            case Adopt(component, found):
+                others = [each for each in found.metadata.owner_references if each.uid != seen.owner.uid]
+                owners = [*others, seen.owner]
+                body = onto({"metadata": {"ownerReferences": to_builtins(owners)}}, found.metadata)
+                await self._client.patch(KINDS[component], _key(found.metadata), body)
+                log.info("adopted", plane=str(_key(meta)), component=found.name)
+            case DeleteComponent(component, found):
+                try:
+                    await self._client.delete(KINDS[component], _key(found.metadata), uid=found.metadata.uid)
+                except NotFound:
+                    return meta
+                log.info("deleted", plane=str(_key(meta)), component=found.name)
+            case _:
+                assert_never(step)
+        return meta
+
+    async def _patch(self, meta: ObjectMeta, body: dict[str, object]) -> ObjectMeta:
+        return (await self._client.patch(NESTED_CONTROL_PLANE, _key(meta), onto(body, meta))).metadata
+
+    async def _report(self, seen: Seen, meta: ObjectMeta) -> None:
+        """Write the status, if it says something new, and tell what changed."""
+        plane = seen.family.plane
+        before, after = plane.status, status_of(seen)
+        if not (patch := merge_patch(before, after)):
+            return
+        key = _key(meta)
+        self.writing.add(key)
+        try:
+            body = onto({"status": patch}, meta)
+            await self._client.patch(NESTED_CONTROL_PLANE, key, body, subresource="status")
+        finally:
+            self.writing.discard(key)
+        for event in events_of(before, after):
+            self._recorder.event(plane, event.reason, event.message, warning=event.warning)
+
+
+def events_of(before: NestedControlPlaneStatus, after: NestedControlPlaneStatus) -> Iterator[Event]:
+    """What has changed from one status to the next, for people."""
+    if after.ready and not before.ready:
+        yield Event("Ready", "all components that it names are ready")
+    if before.ready and not after.ready:
+        yield Event("NotReady", _message(after, READY) or "it is not ready any more", warning=True)
+    told = _message(after, PlaneCondition.COMPONENT_CONFLICT)
+    if told and told != _message(before, PlaneCondition.COMPONENT_CONFLICT):
+        yield Event("ComponentConflict", told, warning=True)
+
+
+def _message(status: NestedControlPlaneStatus, about: str) -> str:
+    return next((each.message for each in status.conditions if each.type == about), "")
+
+
+def _key(meta: ObjectMeta) -> Key:
+    return Key(meta.namespace, meta.name)

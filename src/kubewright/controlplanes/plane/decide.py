@@ -1,0 +1,116 @@
+"""Decide what comes next for one control plane, from everything that is seen of it. Pure.
+
+Theory.      While it lives: our finalizer, then the components that it names become its own, then its
+             endpoint is published. On deletion its components are deleted in the reverse of the order in
+             which they start, each when the one that needs it is gone; then the finalizer goes.
+Invariants.  A control plane that is paused, or that another program manages, is not written at all. A
+             component that another object controls is never taken over, and never deleted. An endpoint that
+             is set is never changed: a user, or an earlier pass, chose it. A deletion needs no Cluster, no
+             Secret and no component that is there.
+Source       nested.md A4, A5, A7, A11; S3-13, S3-28.
+Called by    ``reconciler``.
+"""
+
+from dataclasses import dataclass
+
+from kubewright.api.cluster.v1beta1 import ApiEndpoint
+from kubewright.api.controlplane.names import FINALIZER, Component
+from kubewright.base import plan
+from kubewright.base.plan import AT_ONCE, in_order
+from kubewright.controlplanes.family import KINDS, ComponentObject
+from kubewright.controlplanes.plane.seen import Seen
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Put our finalizer on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Become the controlling owner of a component."""
+
+    component: Component
+    found: ComponentObject
+
+
+@dataclass(frozen=True, slots=True)
+class PublishEndpoint:
+    """Write where the API server is reached into the spec."""
+
+    endpoint: ApiEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteComponent:
+    """Delete a component that the control plane controls."""
+
+    component: Component
+    found: ComponentObject
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Nothing of it is left: let the object go."""
+
+
+Step = AddFinalizer | Adopt | PublishEndpoint | DeleteComponent | RemoveFinalizer
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(plan.Plan[Step]):
+    """What to do now with a control plane. ``silent``: its status is not written either."""
+
+    silent: bool = False
+
+
+def decide(seen: Seen) -> Plan:
+    """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
+    if seen.paused:
+        return Plan(because="it or its cluster is paused", silent=True)
+    if seen.family.plane.metadata.deleting:
+        return _deleted(seen)
+    if seen.managed_elsewhere:
+        return Plan(because="another program manages it", silent=True)
+    return in_order((_finalizer, _adopted, _published), seen, Plan())
+
+
+def _finalizer(seen: Seen) -> Plan | None:
+    if FINALIZER in seen.family.plane.metadata.finalizers:
+        return None
+    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours")
+
+
+def _adopted(seen: Seen) -> Plan | None:
+    if seen.problem:
+        return Plan(because=seen.problem)
+    steps = tuple(
+        Adopt(each.component, each.found)
+        for each in seen.named()
+        if each.found is not None and _is_free(each.found)
+    )
+    return Plan(steps, because="components that it names have no owner") if steps else None
+
+
+def _is_free(found: ComponentObject) -> bool:
+    return found.metadata.controller is None and not found.metadata.deleting
+
+
+def _published(seen: Seen) -> Plan | None:
+    known, told = seen.family.plane.spec.control_plane_endpoint, seen.reported_endpoint
+    if told is None or (known is not None and known.valid):
+        return None
+    return Plan((PublishEndpoint(told),), because=f"its API server is reached at {told}")
+
+
+def _deleted(seen: Seen) -> Plan:
+    if FINALIZER not in seen.family.plane.metadata.finalizers:
+        return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
+    for component in reversed(Component):
+        left = [found for kind, found in seen.owned if kind is component]
+        if not left:
+            continue
+        names = ", ".join(f"{KINDS[component].resource.kind} {each.name}" for each in left)
+        steps = tuple(DeleteComponent(component, each) for each in left if not each.metadata.deleting)
+        return Plan(steps, because=f"it is being deleted, and {names} is there")
+    return Plan((RemoveFinalizer(),), because="none of its components is left", silent=True)

@@ -1,0 +1,84 @@
+"""Everything that a decision about one control plane reads, as one frozen value. Pure.
+
+Called by    ``reconciler`` fills it; ``decide`` and ``status`` read it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
+from kubewright.api.cluster.v1beta1 import ApiEndpoint
+from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE, NestedAPIServer
+from kubewright.api.meta import OwnerReference, owner_of
+from kubewright.controlplanes.family import KINDS, ComponentObject, Family, references
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A component that the control plane names; ``found`` None: it is not there."""
+
+    component: Component
+    name: str
+    found: ComponentObject | None
+
+    def __str__(self) -> str:
+        return f"{KINDS[self.component].resource.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One control plane, and all around it.
+
+    ``family``      the control plane, its Cluster, and those of the named components that are there
+    ``paused``      it, or its Cluster, is paused
+    ``problem``     how its spec breaks the rules of its kind, a sentence
+    ``kubeconfig``  whether the Secret with the kubeconfig is there
+    ``owned``       the components that it controls, named or not
+    """
+
+    family: Family
+    now: datetime
+    paused: bool = False
+    problem: str = ""
+    kubeconfig: bool = False
+    owned: tuple[tuple[Component, ComponentObject], ...] = ()
+
+    @property
+    def owner(self) -> OwnerReference:
+        """The reference by which it controls its components."""
+        return owner_of(self.family.plane, API_VERSION, NESTED_CONTROL_PLANE.resource.kind)
+
+    @property
+    def managed_elsewhere(self) -> bool:
+        """Another program does the work of this controller for it."""
+        return MANAGED_BY_ANNOTATION in self.family.plane.metadata.annotations
+
+    def named(self) -> Iterator[Named]:
+        """The components that it names, in the order in which they start."""
+        asked = references(self.family.plane.spec)
+        for component in Component:
+            if component in asked:
+                yield Named(component, asked[component].name, self.family.components.get(component))
+
+    def controls(self, found: ComponentObject) -> bool:
+        """Whether it is the controlling owner of this component."""
+        owner = found.metadata.controller
+        return owner is not None and owner.uid == self.family.plane.metadata.uid
+
+    def conflict_of(self, found: ComponentObject) -> str:
+        """Which other object controls a component, a clause; empty: none does."""
+        owner = found.metadata.controller
+        return (
+            f"{owner.kind} {owner.name} controls it" if owner is not None and not self.controls(found) else ""
+        )
+
+    @property
+    def reported_endpoint(self) -> ApiEndpoint | None:
+        """Where the API server says that it is reached."""
+        found = self.family.components.get(Component.API_SERVER)
+        if not isinstance(found, NestedAPIServer) or not self.controls(found):
+            return None
+        told = found.status.endpoint
+        return told if told is not None and told.valid else None

@@ -1,0 +1,238 @@
+"""What the status of a control plane says: a function of what is seen. Pure.
+
+Theory.      It is ready when every component that it names is its own and ready, and it names one at least;
+             it is not ready any more as soon as one of them is not. It is initialized once its API server
+             was ready, for good: Cluster API begins to call it then. What it says of instances and of the
+             version is what its API server says.
+Invariants.  Equal views give equal statuses, so a pass that finds nothing new writes nothing. Addresses of an
+             etcd that no NestedEtcd stands for are another program's to write, and stay.
+Source       nested.md A9 (readiness), A10 (conditions, contract); S3-30.
+Called by    ``act``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    INFO,
+    READY,
+    TRUE,
+    false_condition,
+    true_condition,
+    with_conditions,
+)
+from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.reasons import ComponentCondition, PlaneCondition, Reason
+from kubewright.api.controlplane.v1alpha4 import (
+    ApiServerStatus,
+    EtcdStatus,
+    NestedControlPlaneStatus,
+    NestedEtcd,
+)
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.controlplanes.component.policies import service_cidr
+from kubewright.controlplanes.family import ComponentObject
+from kubewright.controlplanes.plane.seen import Named, Seen
+
+_OF_COMPONENT = {
+    Component.ETCD: PlaneCondition.ETCD_AVAILABLE,
+    Component.API_SERVER: PlaneCondition.API_SERVER_AVAILABLE,
+    Component.CONTROLLER_MANAGER: PlaneCondition.CONTROLLER_MANAGER_AVAILABLE,
+}
+_OF_ANY = (
+    (PlaneCondition.ROLLING_OUT, Reason.ROLLING_OUT),
+    (PlaneCondition.SLEEPING, Reason.SLEEPING),
+)
+"""What holds for the whole while it holds for one component."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why something is not as it should be."""
+
+    reason: str
+    message: str
+    severity: str = INFO
+
+    def condition(self, about: str) -> Condition:
+        """A condition that says so."""
+        return false_condition(about, self.reason, self.severity, self.message[:MESSAGE_CHARS])
+
+
+def status_of(seen: Seen) -> NestedControlPlaneStatus:
+    """The status, as it is to be written."""
+    before, server = seen.family.plane.status, _own(seen, Component.API_SERVER)
+    ready = _not_ready(seen) is None
+    answered = ready if not _names(seen, Component.API_SERVER) else server is not None and server.status.ready
+    status = structs.replace(
+        before,
+        ready=ready,
+        initialized=before.initialized or answered,
+        external_managed_control_plane=True,
+        apiserver=ApiServerStatus(service_cidr=service_cidr(seen.family)),
+        etcd=_etcd(seen),
+        conditions=_conditions(seen),
+        observed_generation=seen.family.plane.metadata.generation,
+    )
+    if server is None:
+        return structs.replace(
+            status, replicas=0, ready_replicas=0, updated_replicas=0, unavailable_replicas=0
+        )
+    told = server.status
+    return structs.replace(
+        status,
+        version=_with_v(told.version) or before.version,
+        replicas=told.replicas,
+        ready_replicas=told.ready_replicas,
+        updated_replicas=told.updated_replicas,
+        unavailable_replicas=max(told.replicas - told.ready_replicas, 0),
+        selector=told.selector,
+    )
+
+
+def why_not(seen: Seen, named: Named) -> Why | None:
+    """Why a component that is named is not ready; None: it is."""
+    found = named.found
+    if found is None:
+        return Why(Reason.MISSING, f"there is no {named}")
+    if told := seen.conflict_of(found):
+        return Why(Reason.CONFLICT, f"{named} cannot be part of it: {told}", ERROR)
+    if found.metadata.deleting:
+        return Why(Reason.DELETING, f"{named} is being deleted")
+    if not seen.controls(found):
+        return Why(Reason.WAITING_FOR_OWNER, f"{named} is not taken over yet")
+    if found.status.ready:
+        return None
+    told_by = _condition(found, READY)
+    if told_by is None or told_by.status == TRUE:
+        return Why(Reason.NOT_READY, f"{named} is not ready")
+    return Why(
+        told_by.reason or Reason.NOT_READY,
+        f"{named} is not ready: {told_by.message}" if told_by.message else f"{named} is not ready",
+        told_by.severity or INFO,
+    )
+
+
+def _not_ready(seen: Seen) -> Why | None:
+    """Why the control plane is not ready; None: it is."""
+    if seen.family.plane.metadata.deleting:
+        return Why(Reason.DELETING, "it is being deleted")
+    if seen.problem:
+        return Why(Reason.INVALID_CONFIGURATION, seen.problem, ERROR)
+    named = list(seen.named())
+    if not named:
+        return Why(Reason.NO_COMPONENTS, "it names no component", ERROR)
+    return next((why for each in named if (why := why_not(seen, each)) is not None), None)
+
+
+def _conditions(seen: Seen) -> tuple[Condition, ...]:
+    why = _not_ready(seen)
+    found = [_said(READY, why), *_of_parts(seen), *_whole(seen), *_while_they_hold(seen)]
+    types = {each.type for each in found}
+    ours = {str(each) for each in PlaneCondition}
+    kept = [
+        each for each in seen.family.plane.status.conditions if each.type in types or each.type not in ours
+    ]
+    return with_conditions(kept, found, seen.now)
+
+
+def _of_parts(seen: Seen) -> Iterator[Condition]:
+    """Each component; and the certificates of all."""
+    for each in seen.named():
+        yield _said(_OF_COMPONENT[each.component], why_not(seen, each))
+    told = [
+        said
+        for each in seen.named()
+        if each.found is not None
+        and (said := _condition(each.found, ComponentCondition.CERTIFICATES_READY)) is not None
+    ]
+    bad = next((each for each in told if each.status != TRUE), None)
+    about = PlaneCondition.CERTIFICATES_AVAILABLE
+    if bad is not None:
+        yield Why(bad.reason, bad.message, bad.severity or INFO).condition(about)
+    elif told:
+        yield true_condition(about)
+
+
+def _whole(seen: Seen) -> Iterator[Condition]:
+    endpoint = seen.family.plane.spec.control_plane_endpoint
+    reached = endpoint is not None and endpoint.valid
+    no_endpoint = None if reached else Why(Reason.WAITING_FOR_ENDPOINT, "its endpoint is not known yet")
+    yield _said(PlaneCondition.ENDPOINT_AVAILABLE, no_endpoint)
+    told = f"there is no Secret {seen.family.name}-kubeconfig yet"
+    without = None if seen.kubeconfig else Why(Reason.WAITING_FOR_KUBECONFIG, told)
+    yield _said(PlaneCondition.KUBECONFIG_AVAILABLE, without)
+    needed = [each for each in seen.named() if each.component is not Component.CONTROLLER_MANAGER]
+    held = next((why for each in needed if (why := why_not(seen, each)) is not None), None)
+    yield _said(PlaneCondition.AVAILABLE, held or no_endpoint)
+    late = [str(each) for each in seen.named() if each.found is not None and not _up_to_date(each.found)]
+    told = f"{', '.join(late)}: not all of it runs as the spec says"
+    yield _said(PlaneCondition.UP_TO_DATE, Why(Reason.NOT_UP_TO_DATE, told) if late else None)
+
+
+def _while_they_hold(seen: Seen) -> Iterator[Condition]:
+    """What is said only while it is so."""
+    conflicts = [
+        f"{each}: {told}"
+        for each in seen.named()
+        if each.found is not None and (told := seen.conflict_of(each.found))
+    ]
+    if conflicts:
+        yield _holds(PlaneCondition.COMPONENT_CONFLICT, Reason.CONFLICT, "; ".join(conflicts))
+    for about, reason in _OF_ANY:
+        there = [each for each in seen.named() if each.found is not None and _reason(each.found) == reason]
+        if there:
+            yield _holds(about, reason, ", ".join(map(str, there)))
+    if seen.family.plane.metadata.deleting:
+        left = ", ".join(found.name for _, found in seen.owned)
+        yield _holds(PlaneCondition.DELETING, Reason.DELETING, f"waits until {left} is gone" if left else "")
+
+
+def _said(about: str, why: Why | None) -> Condition:
+    return true_condition(about) if why is None else why.condition(about)
+
+
+def _holds(about: str, reason: str, message: str) -> Condition:
+    return structs.replace(true_condition(about), reason=reason, message=message[:MESSAGE_CHARS])
+
+
+def _etcd(seen: Seen) -> EtcdStatus | None:
+    if not _names(seen, Component.ETCD):
+        return seen.family.plane.status.etcd
+    found = _own(seen, Component.ETCD)
+    return EtcdStatus(addresses=found.status.addresses) if isinstance(found, NestedEtcd) else None
+
+
+def _names(seen: Seen, component: Component) -> bool:
+    return any(each.component is component for each in seen.named())
+
+
+def _own(seen: Seen, component: Component) -> ComponentObject | None:
+    """A component that is its own."""
+    found = seen.family.components.get(component)
+    return found if found is not None and seen.controls(found) else None
+
+
+def _up_to_date(found: ComponentObject) -> bool:
+    """A program that provisions a component need not write generations."""
+    told = found.status
+    current = told.observed_generation in (0, found.metadata.generation)
+    return told.ready and current and told.updated_replicas in (0, told.replicas)
+
+
+def _condition(found: ComponentObject, about: str) -> Condition | None:
+    return next((each for each in found.status.conditions if each.type == about), None)
+
+
+def _reason(found: ComponentObject) -> str:
+    said = _condition(found, READY)
+    return said.reason if said is not None else ""
+
+
+def _with_v(version: str) -> str:
+    """As Cluster API writes versions; a name that is no number stays."""
+    return f"v{version}" if version[:1].isdigit() else version

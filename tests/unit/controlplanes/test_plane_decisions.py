@@ -1,0 +1,412 @@
+"""What a control plane does with the components that it names, and what its status says of them."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.cluster.v1beta1 import ApiEndpoint, Cluster, Condition
+from kubewright.api.controlplane.names import FINALIZER, Component
+from kubewright.api.controlplane.v1alpha4 import (
+    API_VERSION,
+    NESTED_CONTROL_PLANE,
+    Address,
+    EtcdStatus,
+)
+from kubewright.api.meta import OwnerReference
+from kubewright.controlplanes.family import KINDS, Family
+from kubewright.controlplanes.plane.act import events_of
+from kubewright.controlplanes.plane.decide import (
+    AddFinalizer,
+    Adopt,
+    DeleteComponent,
+    PublishEndpoint,
+    RemoveFinalizer,
+    decide,
+)
+from kubewright.controlplanes.plane.seen import Seen
+from kubewright.controlplanes.plane.status import status_of
+from kubewright.testing.clocks import BEGIN as NOW
+
+FIELDS = {
+    Component.ETCD: "etcd",
+    Component.API_SERVER: "apiserver",
+    Component.CONTROLLER_MANAGER: "controllerManager",
+}
+ENDPOINT = {"host": "127.0.0.2", "port": 6443}
+
+
+def plane(*names, finalizer=True, deleting=False, spec=None, status=None, **meta):
+    metadata = {"name": "demo", "namespace": "ns", "uid": "p", "generation": 3, **meta}
+    if finalizer:
+        metadata["finalizers"] = [FINALIZER]
+    if deleting:
+        metadata["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    asked = {FIELDS[each]: {"name": f"my-{each}"} for each in names or Component}
+    return NESTED_CONTROL_PLANE.from_plain(
+        {"metadata": metadata, "spec": asked | (spec or {}), "status": status or {}}
+    )
+
+
+def owner(name="demo", uid="p", kind="NestedControlPlane"):
+    return {"apiVersion": API_VERSION, "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+def component(which, *, by="demo", ready=True, deleting=False, **status):
+    owners = [] if by is None else [owner(by, "p" if by == "demo" else f"uid-{by}")]
+    metadata = {
+        "name": f"my-{which}",
+        "namespace": "ns",
+        "uid": f"u-{which}",
+        "generation": 2,
+        "ownerReferences": owners,
+    }
+    if deleting:
+        metadata["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    told = {"ready": ready, "replicas": 1, "readyReplicas": 1, "updatedReplicas": 1, "observedGeneration": 2}
+    return KINDS[which].from_plain({"metadata": metadata, "status": told | status})
+
+
+def seen(of=None, *there, **more):
+    found = dict(there) if there else {each: component(each) for each in Component}
+    of = of or plane()
+    owned = tuple(
+        (which, each)
+        for which, each in found.items()
+        if each.metadata.controller is not None and each.metadata.controller.uid == of.metadata.uid
+    )
+    facts = {"kubeconfig": True, "owned": owned, **more}
+    cluster = facts.pop("cluster", None)
+    return Seen(Family(of, cluster, found), NOW, **facts)
+
+
+def three(**of_each):
+    return [(each, component(each, **of_each)) for each in Component]
+
+
+def said(view):
+    return {each.type: (each.status, each.reason, each.message) for each in status_of(view).conditions}
+
+
+ETCD, SERVER, MANAGER = Component
+
+
+@pytest.mark.parametrize(
+    ("view", "steps"),
+    [
+        pytest.param(seen(plane(finalizer=False)), (AddFinalizer(),), id="first the finalizer"),
+        pytest.param(
+            seen(plane(), *three(by=None)),
+            tuple(Adopt(each, component(each, by=None)) for each in Component),
+            id="components without an owner become its own",
+        ),
+        pytest.param(seen(plane(), (ETCD, component(ETCD))), (), id="one that is not there is waited for"),
+        pytest.param(
+            seen(plane(), (ETCD, component(ETCD, by="other"))), (), id="one of another control plane is left"
+        ),
+        pytest.param(
+            seen(plane(), (ETCD, component(ETCD, by=None, deleting=True))), (), id="one that is deleted is left"
+        ),
+        pytest.param(seen(), (), id="all are its own"),
+        pytest.param(
+            seen(plane(), *three(by=None), problem="spec.etcd.kind: Invalid value"), (), id="a spec that is broken"
+        ),
+        pytest.param(
+            seen(plane(), (SERVER, component(SERVER, endpoint=ENDPOINT))),
+            (PublishEndpoint(ApiEndpoint(**ENDPOINT)),),
+            id="the endpoint of the API server is published",
+        ),
+        pytest.param(
+            seen(plane(spec={"controlPlaneEndpoint": {"host": "x", "port": 1}}), (SERVER, component(SERVER, endpoint=ENDPOINT))),
+            (),
+            id="unless there is one",
+        ),
+        pytest.param(
+            seen(plane(), (SERVER, component(SERVER, by="other", endpoint=ENDPOINT))),
+            (),
+            id="that of another's API server is not",
+        ),
+        pytest.param(
+            seen(plane(), (SERVER, component(SERVER, endpoint={"host": "", "port": 0}))), (), id="nor half of one"
+        ),
+        pytest.param(seen(plane(finalizer=False), paused=True), (), id="paused: nothing"),
+        pytest.param(
+            seen(plane(finalizer=False, annotations={"cluster.x-k8s.io/managed-by": "me"})),
+            (),
+            id="another program manages it: nothing",
+        ),
+        pytest.param(seen(plane(deleting=True), paused=True), (), id="paused: it is not even let go"),
+        pytest.param(
+            seen(plane(deleting=True)),
+            (DeleteComponent(MANAGER, component(MANAGER)),),
+            id="deleted: first the controller manager",
+        ),
+        pytest.param(
+            seen(plane(deleting=True), *three()[:2], (MANAGER, component(MANAGER, deleting=True))),
+            (),
+            id="deleted: until it is gone",
+        ),
+        pytest.param(
+            seen(plane(deleting=True), *three()[:2]),
+            (DeleteComponent(SERVER, component(SERVER)),),
+            id="deleted: then the API server",
+        ),
+        pytest.param(
+            seen(plane(deleting=True), *three()[:1]),
+            (DeleteComponent(ETCD, component(ETCD)),),
+            id="deleted: then etcd",
+        ),
+        pytest.param(
+            seen(plane(SERVER, deleting=True), *three()[:1]),
+            (DeleteComponent(ETCD, component(ETCD)),),
+            id="deleted: one that it names no more goes too",
+        ),
+        pytest.param(
+            seen(plane(deleting=True), *three(by="other")),
+            (RemoveFinalizer(),),
+            id="deleted: components of another stay",
+        ),
+        pytest.param(
+            seen(plane(deleting=True), *three(by=None)), (RemoveFinalizer(),), id="deleted: so do those of no one"
+        ),
+        pytest.param(seen(plane(deleting=True, finalizer=False)), (), id="deleted: it is let go"),
+    ],
+)  # fmt: skip
+def test_what_comes_next(view, steps):
+    answer = decide(view)
+    assert answer.steps == steps
+    assert answer.because or not steps
+
+
+@pytest.mark.parametrize(
+    ("view", "ready"),
+    [
+        pytest.param(seen(), True, id="all are ready"),
+        pytest.param(seen(plane(ETCD, SERVER), *three()[:2]), True, id="two of two are ready"),
+        pytest.param(seen(plane(SERVER), three()[1]), True, id="one of one"),
+        pytest.param(seen(plane(), *three()[:2]), False, id="one is not there"),
+        pytest.param(seen(plane(), *three(by=None)), False, id="they are not its own yet"),
+        pytest.param(seen(plane(), *three(by="other")), False, id="they are another's"),
+        pytest.param(seen(plane(), *three()[:2], (MANAGER, component(MANAGER, ready=False))), False, id="one is not ready"),
+        pytest.param(seen(plane(), *three()[:2], (MANAGER, component(MANAGER, deleting=True))), False, id="one is deleted"),
+        pytest.param(seen(problem="broken"), False, id="its spec is broken"),
+        pytest.param(seen(plane(deleting=True)), False, id="it is deleted"),
+        pytest.param(
+            seen(structs.replace(plane(), spec=NESTED_CONTROL_PLANE.from_plain({}).spec)), False, id="it names none"
+        ),
+    ],
+)  # fmt: skip
+def test_ready_is_what_all_that_are_named_are_both_ways(view, ready):
+    for before in (False, True):
+        was = structs.replace(view.family.plane.status, ready=before)
+        of = structs.replace(view.family.plane, status=was)
+        status = status_of(structs_replaced(view, of))
+        assert status.ready is ready
+        assert said(view)["Ready"][0] == str(ready)
+
+
+def structs_replaced(view, of):
+    return Seen(
+        Family(of, view.family.cluster, view.family.components),
+        view.now,
+        paused=view.paused,
+        problem=view.problem,
+        kubeconfig=view.kubeconfig,
+        owned=view.owned,
+    )
+
+
+def test_initialized_stays_once_the_api_server_was_ready():
+    first = status_of(seen(plane(), *three(ready=False)))
+    assert first.initialized is False
+    then = status_of(seen(plane(), (SERVER, component(SERVER))))
+    assert (then.initialized, then.ready) == (True, False)
+    later = status_of(seen(plane(status={"initialized": True}), *three(ready=False)))
+    assert (later.initialized, later.ready) == (True, False)
+
+
+def test_instances_and_version_are_those_of_the_api_server():
+    told = {"version": "1.36.3", "replicas": 3, "readyReplicas": 2, "updatedReplicas": 1, "selector": "a=b"}
+    status = status_of(seen(plane(), (SERVER, component(SERVER, **told))))
+    assert (status.version, status.selector) == ("v1.36.3", "a=b")
+    counts = status.replicas, status.ready_replicas, status.updated_replicas, status.unavailable_replicas
+    assert counts == (3, 2, 1, 1)
+    assert (status.external_managed_control_plane, status.observed_generation) == (True, 3)
+    gone = status_of(
+        seen(plane(status={"version": "v1.36.3", "replicas": 3, "readyReplicas": 3}), three()[0])
+    )
+    assert (gone.version, gone.replicas, gone.ready_replicas) == ("v1.36.3", 0, 0)
+
+
+def test_addresses_of_etcd_are_its_own_or_another_programs():
+    addresses = [{"hostname": "e", "port": 2379}]
+    own = status_of(seen(plane(), (ETCD, component(ETCD, addresses=addresses))))
+    theirs = status_of(seen(plane(SERVER, status={"etcd": {"addresses": addresses}}), three()[1]))
+    for each in (own, theirs):
+        assert each.etcd == EtcdStatus(addresses=(Address(hostname="e", port=2379),))
+
+
+def test_the_range_of_services_is_that_of_the_cluster_and_stays():
+    network = {"clusterNetwork": {"services": {"cidrBlocks": ["10.32.0.0/16", "fd00::/108"]}}}
+    of_cluster = Cluster()
+    assert status_of(seen()).apiserver.service_cidr == "10.96.0.0/12"
+    from kubewright.api.cluster.v1beta1 import CLUSTER
+
+    of_cluster = CLUSTER.from_plain({"spec": network})
+    assert status_of(seen(cluster=of_cluster)).apiserver.service_cidr == "10.32.0.0/16,fd00::/108"
+    kept = plane(status={"apiserver": {"serviceCidr": "10.1.0.0/16"}})
+    assert status_of(seen(kept, cluster=of_cluster)).apiserver.service_cidr == "10.1.0.0/16"
+
+
+GOOD = ("True", "", "")
+ALL_GOOD = dict.fromkeys(
+    (
+        "Ready",
+        "Available",
+        "EtcdAvailable",
+        "APIServerAvailable",
+        "ControllerManagerAvailable",
+        "EndpointAvailable",
+        "KubeconfigAvailable",
+        "UpToDate",
+    ),
+    GOOD,
+)
+REACHED = {"controlPlaneEndpoint": ENDPOINT}
+
+
+def test_conditions_of_one_in_which_all_is_well():
+    assert said(seen(plane(spec=REACHED))) == ALL_GOOD
+
+
+def condition(about, status="False", reason="", message="", severity="Info"):
+    return {"type": about, "status": status, "reason": reason, "message": message, "severity": severity}
+
+
+NO_TEMPLATE = condition("Ready", reason="NoTemplates", message="there is no channel x", severity="Error")
+NO_CERTIFICATE = condition("CertificatesReady", reason="WaitingForCertificates", message="Secret c is bad")
+
+
+@pytest.mark.parametrize(
+    ("view", "different"),
+    [
+        pytest.param(
+            seen(plane(spec=REACHED), *three()[:2], (MANAGER, component(MANAGER, ready=False, conditions=[NO_TEMPLATE]))),
+            {
+                "Ready": ("False", "NoTemplates", "NestedControllerManager my-controller-manager is not ready: there is no channel x"),
+                "ControllerManagerAvailable": ("False", "NoTemplates", "NestedControllerManager my-controller-manager is not ready: there is no channel x"),
+                "UpToDate": ("False", "NotUpToDate", "NestedControllerManager my-controller-manager: not all of it runs as the spec says"),
+            },
+            id="without a controller manager it is available",
+        ),
+        pytest.param(
+            seen(plane(spec=REACHED), *three()[1:]),
+            {
+                "Ready": ("False", "ComponentMissing", "there is no NestedEtcd my-etcd"),
+                "Available": ("False", "ComponentMissing", "there is no NestedEtcd my-etcd"),
+                "EtcdAvailable": ("False", "ComponentMissing", "there is no NestedEtcd my-etcd"),
+            },
+            id="a component is not there",
+        ),
+        pytest.param(
+            seen(plane(spec=REACHED), *three()[1:], (ETCD, component(ETCD, by="other"))),
+            {
+                "Ready": ("False", "ComponentConflict", "NestedEtcd my-etcd cannot be part of it: NestedControlPlane other controls it"),
+                "Available": ("False", "ComponentConflict", "NestedEtcd my-etcd cannot be part of it: NestedControlPlane other controls it"),
+                "EtcdAvailable": ("False", "ComponentConflict", "NestedEtcd my-etcd cannot be part of it: NestedControlPlane other controls it"),
+                "ComponentConflict": ("True", "ComponentConflict", "NestedEtcd my-etcd: NestedControlPlane other controls it"),
+            },
+            id="a component is another's",
+        ),
+        pytest.param(
+            seen(plane(spec=REACHED), kubeconfig=False),
+            {"KubeconfigAvailable": ("False", "WaitingForKubeconfig", "there is no Secret demo-kubeconfig yet")},
+            id="there is no kubeconfig",
+        ),
+        pytest.param(
+            seen(plane()),
+            {
+                "EndpointAvailable": ("False", "WaitingForEndpoint", "its endpoint is not known yet"),
+                "Available": ("False", "WaitingForEndpoint", "its endpoint is not known yet"),
+            },
+            id="its endpoint is not known",
+        ),
+        pytest.param(
+            seen(plane(spec=REACHED), *three()[1:], (ETCD, component(ETCD, conditions=[NO_CERTIFICATE]))),
+            {"CertificatesAvailable": ("False", "WaitingForCertificates", "Secret c is bad")},
+            id="a certificate is bad",
+        ),
+        pytest.param(
+            seen(plane(spec=REACHED), *three()[1:], (ETCD, component(ETCD, conditions=[condition("CertificatesReady", "True")]))),
+            {"CertificatesAvailable": GOOD},
+            id="certificates are there",
+        ),
+        pytest.param(
+            seen(plane(spec=REACHED), *three()[1:], (ETCD, component(ETCD, observedGeneration=1))),
+            {"UpToDate": ("False", "NotUpToDate", "NestedEtcd my-etcd: not all of it runs as the spec says")},
+            id="a spec was not looked at yet",
+        ),
+        pytest.param(
+            seen(plane(spec=REACHED), *three()[1:], (ETCD, component(ETCD, observedGeneration=0, updatedReplicas=0))),
+            {},
+            id="another program provisions etcd and says little of it",
+        ),
+    ],
+)  # fmt: skip
+def test_conditions_say_what_is_not_so(view, different):
+    assert said(view) == ALL_GOOD | different
+
+
+@pytest.mark.parametrize(("reason", "about"), [("RollingOut", "RollingOut"), ("Sleeping", "Sleeping")])
+def test_what_holds_for_one_component_is_told_while_it_holds(reason, about):
+    asleep = component(ETCD, ready=False, conditions=[condition("Ready", reason=reason, message="m")])
+    view = seen(plane(spec=REACHED), *three()[1:], (ETCD, asleep))
+    assert said(view)[about] == ("True", reason, "NestedEtcd my-etcd")
+    before = status_of(view)
+    after = said(seen(structs.replace(plane(spec=REACHED), status=before)))
+    assert after == ALL_GOOD
+
+
+def test_conditions_of_others_stay():
+    theirs = [condition("Theirs", "True")]
+    assert said(seen(plane(spec=REACHED, status={"conditions": theirs})))["Theirs"] == GOOD
+
+
+def test_an_equal_view_writes_nothing_new_a_day_later():
+    view = seen(plane(spec=REACHED))
+    status = status_of(view)
+    again = Seen(
+        Family(structs.replace(view.family.plane, status=status), None, view.family.components),
+        NOW + timedelta(days=1),
+        kubeconfig=True,
+        owned=view.owned,
+    )
+    assert status_of(again) == status
+
+
+def test_events_tell_what_changed():
+    up, down = status_of(seen(plane(spec=REACHED))), status_of(seen(plane(), *three()[1:]))
+    conflict = status_of(seen(plane(), *three()[1:], (ETCD, component(ETCD, by="other"))))
+    assert [(each.reason, each.warning) for each in events_of(down, up)] == [("Ready", False)]
+    assert [(each.reason, each.message) for each in events_of(up, down)] == [
+        ("NotReady", "there is no NestedEtcd my-etcd")
+    ]
+    assert [each.reason for each in events_of(down, conflict)] == ["ComponentConflict"]
+    assert list(events_of(conflict, conflict)) == []
+
+
+def test_an_owner_is_the_very_object():
+    """One of the same name that is gone does not count: what it controlled is the garbage collector's."""
+    old = structs.replace(
+        component(ETCD),
+        metadata=structs.replace(
+            component(ETCD).metadata,
+            owner_references=(
+                OwnerReference(api_version=API_VERSION, kind="NestedControlPlane", name="demo", uid="old", controller=True),
+            ),
+        ),
+    )  # fmt: skip
+    view = seen(plane(), (ETCD, old))
+    assert decide(view).steps == ()
+    assert said(view)["EtcdAvailable"][1] == "ComponentConflict"
+    assert Condition(type="x").status == ""
