@@ -5,5 +5,9 @@ Map.         ``family``        which objects belong to one control plane (pure)
              ``rendering``     what is to run for it: manifests (pure)
              ``certificates``  which certificates and kubeconfigs there should be
              ``hosting``       where its programs run
+             ``component``     the controllers of the three components
+             ``plane``         the controller of control planes
+             ``nestedcluster`` the controller of the infrastructure of Clusters
+             ``world``         all of them, put together
 Floor        a context: it meets others only in API objects.
 """

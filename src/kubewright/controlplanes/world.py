@@ -14,6 +14,7 @@ from importlib.resources import files
 
 from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.controlplane.crds import crds
+from kubewright.api.controlplane.names import LEASE
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_API_SERVER,
     NESTED_CLUSTER,
@@ -25,14 +26,27 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.controlplanes.component import reconciler as component
 from kubewright.controlplanes.component.look import Keeper, Means
 from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
+from kubewright.controlplanes.nestedcluster import reconciler as nestedcluster
+from kubewright.controlplanes.plane import reconciler as plane
 from kubewright.controlplanes.templates import catalog
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
-LEASE = "controller-leader-election-capn"
 STABLE = "stable"
 """The channel of components that name neither version nor channel, as upstream meant it."""
 
 CONTROLLERS = (
+    ControllerInfo(
+        plane.CONTROLLER,
+        "NestedControlPlane",
+        LEASE,
+        "takes over the components of a nested control plane, and reports and deletes them as one",
+    ),
+    ControllerInfo(
+        nestedcluster.CONTROLLER,
+        "NestedCluster",
+        LEASE,
+        "lets machines of a Cluster begin when its nested control plane is ready",
+    ),
     ControllerInfo(
         "nestedetcd", "NestedEtcd", LEASE, "runs the etcd of a nested control plane, one member after another"
     ),
@@ -67,7 +81,12 @@ def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
         hosts = find(environment)
         channel = STABLE if hosts.embedded is None else EMBEDDED
         means = Means(hosts, templates(), channel, keeper(environment))
-        return Runnables(component.wire(environment, means, chosen))
+        made = component.wire(environment, means, chosen)
+        if plane.CONTROLLER in chosen:
+            made.append(plane.wire(environment))
+        if nestedcluster.CONTROLLER in chosen:
+            made.append(nestedcluster.wire(environment))
+        return Runnables(made)
 
     return World(
         "controlplanes",

@@ -1,41 +1,33 @@
-"""Components of control planes with the host of this process, on a server and a clock of their own.
-
-What is not a component's is a double here: the owner references that the controller of control planes writes,
-and certificates, of which a Secret exists as soon as a volume names it.
-"""
+"""Control planes with the host of this process, on a server and a clock of their own."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from kubewright import builtin
 from kubewright.api.cluster.crds import crds as cluster_crds
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.controlplane.crds import crds
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import (
-    API_VERSION,
     NESTED_API_SERVER,
     NESTED_CONTROL_PLANE,
     NESTED_CONTROLLER_MANAGER,
     NESTED_ETCD,
 )
-from kubewright.api.core import CRD, SECRET
+from kubewright.api.core import CRD
 from kubewright.api.kinds import Kind
 from kubewright.apiserver.server import ApiServer
 from kubewright.compose.nested import NestedPlanes
 from kubewright.compose.planes import Planes
 from kubewright.controlplanes import world
-from kubewright.controlplanes.component.look import CertificateRequest
-from kubewright.controlplanes.component.seen import Certificates, Seen
+from kubewright.controlplanes.certificates.keeper import SecretKeeper
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
-from kubewright.pki.certificates import Identity, new_authority, new_server
+from kubewright.pki.keys import Algorithm
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Group, Work
 from kubewright.runtime.manager import Manager
@@ -43,7 +35,7 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment
 from kubewright.testing.clocks import LoopClock
-from kubewright.wire.errors import AlreadyExists, NotFound
+from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 NAMESPACE = "default"
@@ -52,39 +44,11 @@ KINDS: Mapping[Component, Kind[Any]] = {
     Component.API_SERVER: NESTED_API_SERVER,
     Component.CONTROLLER_MANAGER: NESTED_CONTROLLER_MANAGER,
 }
-NAMES = {"etcd": NESTED_ETCD, "apiserver": NESTED_API_SERVER, "controllerManager": NESTED_CONTROLLER_MANAGER}
-
-
-class Keeper:
-    """Makes each Secret that a volume names, signed by one authority."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._authority = new_authority("kubernetes", client.clock.now(), timedelta(days=3650))
-
-    async def look(self, request: CertificateRequest) -> Certificates:
-        missing = []
-        for name in sorted(request.mounted):
-            try:
-                await self._client.get(SECRET, Key(NAMESPACE, name))
-            except NotFound:
-                missing.append(name)
-        waiting = f"Secret {missing[0]} is not there" if missing else ""
-        return Certificates(tuple(missing), waiting)
-
-    async def perform(self, seen: Seen) -> None:
-        assert seen.family is not None
-        now, authority = self._client.clock.now(), self._authority
-        leaf = new_server(authority, ("127.0.0.1",), now, timedelta(days=365))
-        for name in seen.certificates.steps:
-            pair: Identity = authority if name.endswith(("-ca", "-etcd", "-proxy")) else leaf
-            data = {"tls.crt": pair.certificate.decode(), "tls.key": pair.key.decode(), "value": "kubeconfig"}
-            labels = {CLUSTER_NAME_LABEL: seen.family.name}
-            meta = {"name": name, "namespace": NAMESPACE, "labels": labels}
-            try:
-                await self._client.create(SECRET, {"metadata": meta, "stringData": data})
-            except AlreadyExists:
-                continue
+NAMES: Mapping[str, Kind[Any]] = {
+    "etcd": NESTED_ETCD,
+    "apiserver": NESTED_API_SERVER,
+    "controllerManager": NESTED_CONTROLLER_MANAGER,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +113,7 @@ async def stage(hosts: Hosts | None = None) -> AsyncIterator[Stage]:
     recorder = Recorder(client, clock, "kubewright", kinds=list(KINDS.values()))
     session = Session(client, informers)
     environment = Environment(session, Fixed(session), lambda: True, recorder, clock, metrics)
-    keeper = Keeper(client)
+    keeper = SecretKeeper(informers, Algorithm.EC)
     ours = world.world(lambda _environment: hosts or Hosts(host), lambda _environment: keeper)
     runnables = ours.wire(environment, [each.name for each in world.CONTROLLERS])
     beside = builtin.controllers(informers)
@@ -162,40 +126,12 @@ async def stage(hosts: Hosts | None = None) -> AsyncIterator[Stage]:
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         running = group.create_task(manager.run(stop))
-        adopting = group.create_task(_adopt(client, clock))
         await manager.settled()
         try:
             yield Stage(client, planes, host, clock)
         finally:
-            adopting.cancel()
             stop.set()
             await asyncio.wait([running])
             await host.close()
             await planes.close()
     await server.close()
-
-
-async def _adopt(client: Client, clock: LoopClock) -> None:
-    """What the controller of control planes does for components: it becomes their controlling owner."""
-    while True:
-        for plane in await client.list(NESTED_CONTROL_PLANE):
-            owner = {
-                "apiVersion": API_VERSION,
-                "kind": "NestedControlPlane",
-                "name": plane.name,
-                "uid": plane.metadata.uid,
-                "controller": True,
-            }
-            named = {"etcd": plane.spec.etcd, "apiserver": plane.spec.apiserver}
-            named["controllerManager"] = plane.spec.controller_manager
-            for name, reference in named.items():
-                if reference is None or plane.metadata.deleting:
-                    continue
-                try:
-                    found = await client.get(NAMES[name], Key(NAMESPACE, reference.name))
-                    if not found.metadata.owner_references and not found.metadata.deleting:
-                        body = {"metadata": {"ownerReferences": [owner]}}
-                        await client.patch(NAMES[name], Key(NAMESPACE, reference.name), body)
-                except NotFound:
-                    continue
-        await clock.sleep(0.1)

@@ -6,7 +6,7 @@ import pytest
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.certificates.sets import Around, wanted_by
+from kubewright.controlplanes.certificates.sets import Around, needed, wanted_by
 from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf
 from kubewright.controlplanes.hosting.contract import Placement
 from kubewright.wire.http import User
@@ -103,3 +103,32 @@ def test_no_kubeconfig_is_made_before_the_endpoint_is_known(component):
 def test_pods_reach_the_api_server_at_the_first_address_of_services(ranges, addresses):
     without = of(Component.API_SERVER, service_cidr="")["demo-apiserver"].names
     assert of(Component.API_SERVER, service_cidr=ranges)["demo-apiserver"].names - without == addresses
+
+
+@pytest.mark.parametrize(
+    ("component", "mounted", "made"),
+    [
+        pytest.param(Component.ETCD, set(), {"demo-etcd"}, id="no volume: the authority alone"),
+        pytest.param(
+            Component.ETCD,
+            {"demo-etcd", "demo-etcd-server", "demo-etcd-peer"},
+            {"demo-etcd", "demo-etcd-server", "demo-etcd-peer", "demo-etcd-health-client"},
+            id="an etcd with certificates: probes have one too",
+        ),
+        pytest.param(
+            Component.API_SERVER,
+            {"demo-apiserver", "mine"},
+            {"demo-ca", "demo-proxy", "demo-sa", "demo-kubeconfig", "demo-apiserver"},
+            id="an API server with its own certificate only",
+        ),
+        pytest.param(
+            Component.CONTROLLER_MANAGER,
+            set(),
+            {"demo-controller-manager-kubeconfig"},
+            id="a controller manager",
+        ),
+    ],
+)
+def test_certificates_are_made_where_volumes_name_them(component, mounted, made):
+    found = needed(component, wanted_by(component, AROUND), mounted)
+    assert {each.secret for each in found} == made

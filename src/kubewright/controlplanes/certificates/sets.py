@@ -10,7 +10,7 @@ Source       nested.md A6 (the recommended set), A7; S3-24, S3-25, S3-27 to S3-2
 Called by    the controllers of components.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_network
 
@@ -55,6 +55,18 @@ def wanted_by(component: Component, around: Around) -> tuple[Wanted, ...]:
             return tuple(_of_api_server(around))
         case Component.CONTROLLER_MANAGER:
             return tuple(_of_controller_manager(around))
+
+
+def needed(component: Component, wanted: Iterable[Wanted], mounted: Collection[str]) -> tuple[Wanted, ...]:
+    """Those of them that a workload needs whose volumes name these Secrets.
+
+    Probes and snapshots of an etcd are clients of its members, where these have certificates.
+    """
+    every = tuple(wanted)
+    leaves = {each.secret for each in every if isinstance(each, Leaf)}
+    some = leaves & set(mounted)
+    kept = leaves if some and component is Component.ETCD else some
+    return tuple(each for each in every if not isinstance(each, Leaf) or each.secret in kept)
 
 
 def _of_etcd(around: Around) -> Iterator[Wanted]:

@@ -1,0 +1,104 @@
+"""Decide what comes next for one NestedCluster, and what its status says. Pure.
+
+Invariants.  One that is paused, or that another program manages, is not written at all. An endpoint that is
+             set is never changed. ``ready`` follows what is, both ways. Equal views give equal statuses.
+Source       nested.md A5, A7, A10.
+Called by    ``reconciler``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec import structs
+
+from kubewright.api.cluster.conditions import (
+    INFO,
+    READY,
+    false_condition,
+    true_condition,
+    with_conditions,
+)
+from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
+from kubewright.api.cluster.v1beta1 import ApiEndpoint, Cluster
+from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.v1alpha4 import NestedCluster, NestedClusterStatus, NestedControlPlane
+from kubewright.base import plan
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One NestedCluster, and all around it.
+
+    ``owner``  its Cluster, if one owns it and is there
+    ``plane``  the NestedControlPlane that the Cluster names, if it is there
+    """
+
+    cluster: NestedCluster
+    now: datetime
+    owner: Cluster | None = None
+    plane: NestedControlPlane | None = None
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PublishEndpoint:
+    """Write where machines reach the API server into the spec."""
+
+    endpoint: ApiEndpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(plan.Plan[PublishEndpoint]):
+    """What to do now. ``silent``: the status is not written either."""
+
+    silent: bool = False
+
+
+def decide(seen: Seen) -> Plan:
+    """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
+    meta = seen.cluster.metadata
+    if seen.paused:
+        return Plan(because="it or its cluster is paused", silent=True)
+    if meta.deleting:
+        return Plan(because="it is being deleted, and nothing stands behind it", silent=True)
+    if MANAGED_BY_ANNOTATION in meta.annotations:
+        return Plan(because="another program manages it", silent=True)
+    known = _valid(seen.cluster.spec.control_plane_endpoint)
+    found = _valid(seen.plane.spec.control_plane_endpoint) if seen.plane is not None else None
+    if known is not None or found is None:
+        return Plan()
+    return Plan((PublishEndpoint(found),), because=f"its control plane is reached at {found}")
+
+
+def status_of(seen: Seen) -> NestedClusterStatus:
+    """The status, as it is to be written."""
+    before, held = seen.cluster.status, _held(seen)
+    said = true_condition(READY) if held is None else false_condition(READY, held[0], INFO, held[1])
+    return structs.replace(
+        before,
+        ready=held is None,
+        conditions=with_conditions(before.conditions, [said], seen.now),
+        observed_generation=seen.cluster.metadata.generation,
+    )
+
+
+def _held(seen: Seen) -> tuple[Reason, str] | None:
+    """Why machines cannot join yet; None: they can."""
+    if seen.owner is None:
+        return Reason.WAITING_FOR_OWNER, "no Cluster that is there owns it"
+    plane = seen.plane
+    if plane is None:
+        told = f"Cluster {seen.owner.name} names no NestedControlPlane that is there"
+        return Reason.WAITING_FOR_CONTROL_PLANE, told
+    if not (plane.status.ready and plane.status.initialized):
+        return Reason.WAITING_FOR_CONTROL_PLANE, f"NestedControlPlane {plane.name} is not ready"
+    if _valid(plane.spec.control_plane_endpoint) is None:
+        return (
+            Reason.WAITING_FOR_ENDPOINT,
+            f"NestedControlPlane {plane.name} has no endpoint yet",
+        )
+    return None
+
+
+def _valid(endpoint: ApiEndpoint | None) -> ApiEndpoint | None:
+    return endpoint if endpoint is not None and endpoint.valid else None

@@ -1,0 +1,212 @@
+"""Whole control planes inside this process: from four objects to a kubeconfig that works, and back to nothing."""
+
+import pytest
+from tests.api.controlplanes.kit import NAMES, Stage, stage
+
+from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.controlplane.v1alpha4 import (
+    API_VERSION,
+    INFRASTRUCTURE_GROUP,
+    NESTED_API_SERVER,
+    NESTED_CLUSTER,
+    NESTED_CONTROL_PLANE,
+    NESTED_ETCD,
+)
+from kubewright.api.core import SECRET
+from kubewright.kube.config import inline_access
+from kubewright.pki.facts import is_signed_by
+from kubewright.wire.gvk import Key
+
+COMPONENTS = ("etcd", "apiserver", "controllerManager")
+PAUSED = {"cluster.x-k8s.io/paused": ""}
+
+
+async def create(on: Stage, *components: str, plane: str = "demo") -> None:
+    await on.plane(*components, plane=plane)
+    for each in components:
+        await on.apply(NAMES[each], f"{plane}-{each.lower()}")
+
+
+async def whole(on: Stage, name: str = "demo", *, ready: bool = True) -> None:
+    """Wait until a control plane is ready, or is not."""
+
+    async def so() -> bool:
+        status = await on.status(NESTED_CONTROL_PLANE, name)
+        return status is not None and status.ready is ready
+
+    await on.until(so)
+
+
+async def said(on: Stage, name: str = "demo") -> dict[str, str]:
+    status = await on.status(NESTED_CONTROL_PLANE, name)
+    return {each.type: each.status for each in status.conditions}
+
+
+async def secrets(on: Stage) -> set[str]:
+    return {each.name for each in await on.client.list(SECRET, "default")}
+
+
+async def test_four_objects_become_a_control_plane_with_a_kubeconfig() -> None:
+    async with stage() as on:
+        await create(on, *COMPONENTS)
+        await whole(on)
+        found = await on.get(NESTED_CONTROL_PLANE, "demo")
+        server = await on.get(NESTED_API_SERVER, "demo-apiserver")
+        endpoint, status = found.spec.control_plane_endpoint, found.status
+        assert endpoint == server.status.endpoint
+        assert (status.initialized, status.external_managed_control_plane) == (True, True)
+        assert (status.replicas, status.ready_replicas) == (1, 1)
+        assert status.apiserver.service_cidr == "10.96.0.0/12"
+        assert status.etcd.addresses == (await on.status(NESTED_ETCD, "demo-etcd")).addresses
+        assert set((await said(on)).values()) == {"True"}
+        access = inline_access((await on.get(SECRET, "demo-kubeconfig")).data["value"])
+        authority = (await on.get(SECRET, "demo-ca")).data["tls.crt"]
+        assert (access.server, access.ca) == (f"https://{endpoint}", authority)
+        assert is_signed_by(access.certificate, authority)
+
+
+async def test_every_component_belongs_to_it_and_so_do_the_secrets() -> None:
+    async with stage() as on:
+        await create(on, *COMPONENTS)
+        await whole(on)
+        plane = await on.get(NESTED_CONTROL_PLANE, "demo")
+        owned = [await on.get(NAMES[each], f"demo-{each.lower()}") for each in COMPONENTS]
+        owned += await on.client.list(SECRET, "default")
+        assert {each.metadata.controller.uid for each in owned} == {plane.metadata.uid}
+        assert {each.name for each in owned[3:]} == {
+            *("demo-ca", "demo-etcd", "demo-proxy", "demo-sa", "demo-apiserver"),
+            *("demo-kubeconfig", "demo-controller-manager-kubeconfig"),
+        }
+
+
+async def test_it_is_not_ready_while_a_component_sleeps_and_ready_again_after() -> None:
+    async with stage() as on:
+        await create(on, *COMPONENTS)
+        await whole(on)
+        for replicas, ready in ((0, False), (1, True)):
+            body = {"spec": {"replicas": replicas}}
+            await on.client.patch(NESTED_ETCD, Key("default", "demo-etcd"), body)
+            await whole(on, ready=ready)
+            conditions = await said(on)
+            assert conditions["EtcdAvailable"] == str(ready)
+            assert ("Sleeping" in conditions) is not ready
+            assert (await on.status(NESTED_CONTROL_PLANE, "demo")).initialized
+
+
+async def test_a_deleted_control_plane_leaves_what_is_a_users() -> None:
+    async with stage() as on:
+        mine = {"metadata": {"name": "demo-mine", "namespace": "default"}, "stringData": {"a": "b"}}
+        await on.client.create(SECRET, mine)
+        await create(on, *COMPONENTS)
+        await whole(on)
+        await on.client.delete(NESTED_CONTROL_PLANE, Key("default", "demo"))
+        gone: list[str] = []
+
+        async def all_gone() -> bool:
+            for each in ("controllerManager", "apiserver", "etcd"):
+                if each not in gone and await on.get(NAMES[each], f"demo-{each.lower()}") is None:
+                    gone.append(each)
+            return await on.get(NESTED_CONTROL_PLANE, "demo") is None
+
+        await on.until(all_gone)
+        assert gone == ["controllerManager", "apiserver", "etcd"]
+
+        async def kept() -> bool:
+            return await secrets(on) == {"demo-mine"}
+
+        await on.until(kept)
+
+
+async def test_a_component_belongs_to_one_control_plane() -> None:
+    async with stage() as on:
+        await create(on, *COMPONENTS)
+        await whole(on)
+        await on.apply(NESTED_CONTROL_PLANE, "second", {"etcd": {"name": "demo-etcd"}})
+
+        async def told() -> bool:
+            status = await on.status(NESTED_CONTROL_PLANE, "second")
+            return any(each.type == "ComponentConflict" for each in status.conditions)
+
+        await on.until(told)
+        assert not (await on.status(NESTED_CONTROL_PLANE, "second")).ready
+        await on.client.delete(NESTED_CONTROL_PLANE, Key("default", "second"))
+
+        async def gone() -> bool:
+            return await on.get(NESTED_CONTROL_PLANE, "second") is None
+
+        await on.until(gone)
+        assert (await on.status(NESTED_CONTROL_PLANE, "demo")).ready
+
+
+async def test_one_without_a_controller_manager_becomes_ready() -> None:
+    """Acceptance test 15 of nested.md E."""
+    async with stage() as on:
+        await create(on, "etcd", "apiserver")
+        await whole(on)
+        assert "ControllerManagerAvailable" not in await said(on)
+
+
+async def test_while_it_is_paused_nothing_is_written() -> None:
+    """Acceptance test 14 of nested.md E."""
+    async with stage() as on:
+        names = {each: {"name": f"demo-{each.lower()}"} for each in COMPONENTS}
+        await on.apply(NESTED_CONTROL_PLANE, "demo", names, annotations=PAUSED)
+        for each in COMPONENTS:
+            await on.apply(NAMES[each], f"demo-{each.lower()}")
+        await on.clock.sleep(60)
+        found = await on.get(NESTED_CONTROL_PLANE, "demo")
+        assert (found.metadata.finalizers, found.status.conditions, await secrets(on)) == ((), (), set())
+        assert (await on.get(NESTED_ETCD, "demo-etcd")).metadata.owner_references == ()
+        on_again = {"metadata": {"annotations": None}}
+        await on.client.patch(NESTED_CONTROL_PLANE, Key("default", "demo"), on_again)
+        await whole(on)
+
+
+@pytest.mark.parametrize("name", ["demo-apiserver", "demo-kubeconfig"])
+async def test_a_secret_that_is_deleted_comes_back_alone(name: str) -> None:
+    """Acceptance test 6 of nested.md E, with what runs."""
+    async with stage() as on:
+        await create(on, *COMPONENTS)
+        await whole(on)
+        before = {each.name: each.metadata.uid for each in await on.client.list(SECRET, "default")}
+        await on.client.delete(SECRET, Key("default", name))
+
+        async def back() -> bool:
+            return await on.get(SECRET, name) is not None
+
+        await on.until(back)
+        await whole(on)
+        after = {each.name: each.metadata.uid for each in await on.client.list(SECRET, "default")}
+        assert {each for each in after if after[each] != before[each]} == {name}
+
+
+async def test_the_infrastructure_of_its_cluster_is_ready_when_it_is_both_ways() -> None:
+    async with stage() as on:
+        await on.apply(
+            CLUSTER,
+            "mine",
+            {"controlPlaneRef": {"apiVersion": API_VERSION, "kind": "NestedControlPlane", "name": "demo"}},
+        )
+        cluster = await on.get(CLUSTER, "mine")
+        owner = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "mine"}
+        owned = {"ownerReferences": [{**owner, "uid": cluster.metadata.uid, "controller": True}]}
+        await on.apply(NESTED_CLUSTER, "mine", **owned)
+        names = {each: {"name": f"demo-{each.lower()}"} for each in COMPONENTS}
+        await on.apply(NESTED_CONTROL_PLANE, "demo", names, **owned)
+        for each in COMPONENTS:
+            await on.apply(NAMES[each], f"demo-{each.lower()}")
+
+        async def infrastructure(*, ready: bool) -> None:
+            async def so() -> bool:
+                return (await on.status(NESTED_CLUSTER, "mine")).ready is ready
+
+            await on.until(so)
+
+        await infrastructure(ready=True)
+        found = await on.get(NESTED_CLUSTER, "mine")
+        plane = await on.get(NESTED_CONTROL_PLANE, "demo")
+        assert found.spec.control_plane_endpoint == plane.spec.control_plane_endpoint
+        assert "mine-kubeconfig" in await secrets(on)
+        await on.client.patch(NESTED_ETCD, Key("default", "demo-etcd"), {"spec": {"replicas": 0}})
+        await infrastructure(ready=False)
+        assert NESTED_CLUSTER.resource.group == INFRASTRUCTURE_GROUP
