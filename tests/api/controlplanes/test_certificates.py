@@ -1,5 +1,6 @@
 """The certificates of a control plane on a server: made, kept through a year, and never those of a user."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -14,18 +15,22 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.controlplanes.certificates.act import Home, Maker
 from kubewright.controlplanes.certificates.decide import Plan, decide, secrets_of
 from kubewright.controlplanes.certificates.found import Found
-from kubewright.controlplanes.certificates.look import read_secret
+from kubewright.controlplanes.certificates.look import Reader, read_secret
 from kubewright.controlplanes.certificates.sets import Around, wanted_by
 from kubewright.controlplanes.certificates.wanted import Wanted
 from kubewright.controlplanes.hosting.contract import Placement
 from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
+from kubewright.kube.transport import Transport
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import is_signed_by
 from kubewright.pki.keys import Algorithm
 from kubewright.testing.clocks import LoopClock
+from kubewright.testing.faults import Faulty
 from kubewright.wire.errors import Conflict
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request
 
 DAY = timedelta(days=1)
 OWNER = OwnerReference(
@@ -55,8 +60,9 @@ LEAVES = {
 class Plane:
     """What the controllers of all three components do about certificates, at a time that a test chooses."""
 
-    def __init__(self, client: Client, clock: LoopClock) -> None:
-        self.client = client
+    def __init__(self, transport: Transport, clock: LoopClock) -> None:
+        self.transport = transport
+        self.client = client = Client(transport, clock)
         self.now = clock.now()
         self.around = AROUND
         self.maker = Maker(client, Algorithm.EC)
@@ -89,7 +95,7 @@ async def plane() -> AsyncIterator[Plane]:
     clock = LoopClock()
     server = ApiServer(clock)
     await server.start()
-    yield Plane(Client(InProcess(server.handle), clock), clock)
+    yield Plane(InProcess(server.handle), clock)
     await server.close()
 
 
@@ -181,6 +187,45 @@ async def test_what_another_writer_makes_first_stays_and_nothing_is_signed_with_
     await plane.maker.perform(HOME, plan.steps, {}, plane.now)
     assert await plane.found(ROOTS | LEAVES | KUBECONFIGS) == before
     assert (await plane.keep())[0] == set()
+
+
+async def test_what_another_writers_authority_signs_is_not_signed_with_ours(plane: Plane) -> None:
+    plan = decide(plane.wanted, {}, OWNER, plane.now)
+    pair = new_cluster_authority(plane.now, Algorithm.EC)
+    theirs = Secret(
+        metadata=ObjectMeta(name="demo-ca", namespace="default"),
+        data={"tls.crt": pair.certificate, "tls.key": pair.key},
+    )
+    await plane.client.create(SECRET, theirs)
+    await plane.maker.perform(HOME, plan.steps, {}, plane.now)
+    of_it = {"demo-apiserver", "demo-kubelet-client", *KUBECONFIGS}
+    assert set(await plane.found(LEAVES | KUBECONFIGS)) == (LEAVES | KUBECONFIGS) - of_it
+    assert (await plane.keep())[0] == of_it
+
+
+async def test_each_version_of_a_secret_is_read_once(plane: Plane) -> None:
+    asked: list[str] = []
+    clock = LoopClock()
+
+    def count(request: Request) -> None:
+        if request.method == "GET" and "/secrets/" in request.path:
+            asked.append(request.path.rpartition("/")[2])
+
+    informers = Informers(Client(Faulty(plane.transport, clock, count), clock))
+    reader = Reader(informers)
+    await plane.keep()
+    running = asyncio.create_task(informers.run())
+    await asyncio.sleep(1)
+    first = await reader.read("default", ["demo-ca", "demo-none"])
+    assert await reader.read("default", ["demo-ca", "demo-none"]) == first
+    assert asked == ["demo-ca", "demo-none", "demo-none"]
+    body = {"metadata": {"labels": {"a": "b"}}}
+    await plane.client.patch(SECRET, Key("default", "demo-ca"), body)
+    await asyncio.sleep(1)
+    second = await reader.read("default", ["demo-ca"])
+    assert second["demo-ca"].metadata.labels["a"] == "b"
+    assert asked[3:] == ["demo-ca"]
+    running.cancel()
 
 
 async def test_a_secret_that_changed_since_it_was_read_is_not_written_over(plane: Plane) -> None:

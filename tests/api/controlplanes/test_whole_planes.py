@@ -162,6 +162,23 @@ async def test_while_it_is_paused_nothing_is_written() -> None:
         await whole(on)
 
 
+async def test_a_users_kubeconfig_without_a_label_counts() -> None:
+    async with stage() as on:
+        mine = {"metadata": {"name": "demo-kubeconfig", "namespace": "default"}, "stringData": {"value": "x"}}
+        await on.client.create(SECRET, mine)
+        await on.apply(NESTED_CONTROL_PLANE, "demo", {"etcd": {"name": "demo-etcd"}})
+        await on.until(lambda: _has_conditions(on))
+        assert (await said(on))["KubeconfigAvailable"] == "True"
+        await on.client.delete(SECRET, Key("default", "demo-kubeconfig"))
+        await on.apply(NESTED_ETCD, "demo-etcd")
+        await whole(on)
+        assert (await said(on))["KubeconfigAvailable"] == "False"
+
+
+async def _has_conditions(on: Stage) -> bool:
+    return bool((await on.status(NESTED_CONTROL_PLANE, "demo")).conditions)
+
+
 @pytest.mark.parametrize("name", ["demo-apiserver", "demo-kubeconfig"])
 async def test_a_secret_that_is_deleted_comes_back_alone(name: str) -> None:
     """Acceptance test 6 of nested.md E, with what runs."""
@@ -185,7 +202,10 @@ async def test_the_infrastructure_of_its_cluster_is_ready_when_it_is_both_ways()
         await on.apply(
             CLUSTER,
             "mine",
-            {"controlPlaneRef": {"apiVersion": API_VERSION, "kind": "NestedControlPlane", "name": "demo"}},
+            {
+                "paused": True,
+                "controlPlaneRef": {"apiVersion": API_VERSION, "kind": "NestedControlPlane", "name": "demo"},
+            },
         )
         cluster = await on.get(CLUSTER, "mine")
         owner = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "mine"}
@@ -202,6 +222,9 @@ async def test_the_infrastructure_of_its_cluster_is_ready_when_it_is_both_ways()
 
             await on.until(so)
 
+        await on.clock.sleep(10)
+        assert not (await on.status(NESTED_CLUSTER, "mine")).conditions, "its Cluster is paused"
+        await on.client.patch(CLUSTER, Key("default", "mine"), {"spec": {"paused": False}})
         await infrastructure(ready=True)
         found = await on.get(NESTED_CLUSTER, "mine")
         plane = await on.get(NESTED_CONTROL_PLANE, "demo")

@@ -11,8 +11,6 @@ Called by    ``component.look`` and ``component.act``, through their ``Keeper``.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kubewright.api.cluster.v1beta1 import ApiEndpoint
-from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE
 from kubewright.api.meta import owner_of
 from kubewright.controlplanes.certificates.act import Home, Maker
@@ -76,19 +74,14 @@ class SecretKeeper:
 
 
 def around(request: CertificateRequest) -> Around:
-    """What the certificates of a component name. A control plane's endpoint counts before its placement."""
-    family, placement = request.family, request.placement
+    """What the certificates of a component name; kubeconfigs lead to the endpoint of the control plane."""
+    family = request.family
     endpoint = family.plane.spec.control_plane_endpoint
-    if endpoint is not None and not endpoint.valid:
-        endpoint = None
-    if endpoint is None and placement.endpoint and request.policy.component is Component.API_SERVER:
-        host, port = placement.endpoint
-        endpoint = ApiEndpoint(host=host, port=port)
     return Around(
         family.name,
         family.plane.namespace,
-        placement,
+        request.placement,
         service_cidr(family),
         service_domain(family),
-        endpoint,
+        endpoint if endpoint is not None and endpoint.valid else None,
     )

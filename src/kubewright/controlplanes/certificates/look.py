@@ -3,7 +3,8 @@
 Theory.      The metadata of Secrets with a cluster's label is watched; what is in one is read from the server
              when the watch shows another version. A Secret without the label is in no cache: a user may have
              made it, so it is asked for at each look, as is one that is not there.
-Invariants.  What is known of a Secret is never older than what the watch shows. ``forget`` drops it.
+Invariants.  What is known of a Secret is never older than what the watch shows; it is dropped when the Secret
+             changes or is gone.
 Called by    the controllers of components.
 """
 
@@ -21,12 +22,13 @@ from kubewright.wire.gvk import Key
 
 
 class Reader:
-    """Reads Secrets. ``secrets`` is the watch of their metadata, for those who enqueue on changes."""
+    """Reads Secrets."""
 
     def __init__(self, informers: Informers) -> None:
-        self.secrets = informers.get(SECRET_METADATA, labels=CLUSTER_NAME_LABEL)
+        self._secrets = informers.get(SECRET_METADATA, labels=CLUSTER_NAME_LABEL)
         self._client = informers.client
         self._known: dict[Key, Found] = {}
+        self._secrets.subscribe(lambda change: self._drop(change.key))
 
     async def read(self, namespace: str, names: Iterable[str]) -> dict[str, Found]:
         """What is in those of the Secrets that are there, by name.
@@ -37,23 +39,22 @@ class Reader:
         found = {name: await self._one(Key(namespace, name)) for name in names}
         return {name: each for name, each in found.items() if each is not None}
 
-    def forget(self, namespace: str, names: Iterable[str]) -> None:
-        """No object needs these Secrets any more."""
-        for name in names:
-            self._known.pop(Key(namespace, name), None)
-
     async def _one(self, key: Key) -> Found | None:
-        header, known = self.secrets.header(key), self._known.get(key)
+        header, known = self._secrets.header(key), self._known.get(key)
         version = str(header.version) if header is not None else ""
         if known is not None and known.metadata.resource_version == version:
             return known
         try:
             found = read_secret(await self._client.get(SECRET, key))
         except NotFound:
-            self._known.pop(key, None)
+            self._drop(key)
             return None
-        self._known[key] = found
+        if header is not None:
+            self._known[key] = found
         return found
+
+    def _drop(self, key: Key) -> None:
+        self._known.pop(key, None)
 
 
 def read_secret(secret: Secret) -> Found:

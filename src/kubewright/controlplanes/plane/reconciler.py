@@ -19,7 +19,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.reasons import PLANE_REPORTER
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlane
 from kubewright.api.controlplane.validate import validate_control_plane
-from kubewright.api.core import SECRET_METADATA
+from kubewright.api.core import SECRET, SECRET_METADATA
 from kubewright.api.faults import summary
 from kubewright.controlplanes.family import (
     KINDS,
@@ -41,6 +41,7 @@ from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
+from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 CONTROLLER = "nestedcontrolplane"
@@ -105,7 +106,7 @@ class ControlPlanes:
         return await unless_refused(self._pass(plane), plane, self._recorder)
 
     async def _pass(self, plane: NestedControlPlane) -> Result:
-        seen = self.look(plane)
+        seen = await self.look(plane)
         plan = decide(seen)
         if RemoveFinalizer() in plan.steps:
             seen = replace(seen, owned=await self._left(plane))
@@ -114,8 +115,12 @@ class ControlPlanes:
         await self.actor.perform(seen, plan)
         return Result.later(plan.wake)
 
-    def look(self, plane: NestedControlPlane) -> Seen:
-        """What there is."""
+    async def look(self, plane: NestedControlPlane) -> Seen:
+        """What there is.
+
+        Raises:
+            ApiError, TransportError: the server could not be asked.
+        """
         family = self._caches.family_of(plane)
         secret = Key(plane.namespace, cluster_names.kubeconfig_secret(family.name))
         cluster = family.cluster
@@ -125,9 +130,19 @@ class ControlPlanes:
             self._client.clock.now(),
             paused=paused or (cluster is not None and cluster.spec.paused),
             problem=summary(validate_control_plane(plane)),
-            kubeconfig=self._caches.secrets.header(secret) is not None,
+            kubeconfig=await self._exists(secret),
             owned=tuple(self._caches.owned_by(plane)),
         )
+
+    async def _exists(self, secret: Key) -> bool:
+        """Whether a Secret is there; one without the label of its cluster is in no cache."""
+        if self._caches.secrets.header(secret) is not None:
+            return True
+        try:
+            await self._client.get(SECRET, secret)
+        except NotFound:
+            return False
+        return True
 
     async def _left(self, plane: NestedControlPlane) -> tuple[tuple[Component, ComponentObject], ...]:
         """The components that the server itself knows it to control."""
