@@ -1,21 +1,37 @@
 """Whole control planes inside this process: from four objects to a kubeconfig that works, and back to nothing."""
 
+import asyncio
+
 import pytest
 from tests.api.controlplanes.kit import NAMES, Stage, stage
 
+from kubewright.api.cluster.crds import crds as cluster_crds
 from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.controlplane.crds import crds
+from kubewright.api.controlplane.names import FINALIZER
 from kubewright.api.controlplane.v1alpha4 import (
     API_VERSION,
-    INFRASTRUCTURE_GROUP,
     NESTED_API_SERVER,
     NESTED_CLUSTER,
     NESTED_CONTROL_PLANE,
     NESTED_ETCD,
 )
-from kubewright.api.core import SECRET
+from kubewright.api.core import CRD, SECRET
+from kubewright.apiserver.server import ApiServer
+from kubewright.controlplanes.plane.reconciler import Caches, ControlPlanes
+from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
 from kubewright.pki.facts import is_signed_by
+from kubewright.runtime.events import Recorder
+from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.sessions.session import Fixed, Session
+from kubewright.runtime.world import Environment
+from kubewright.testing.clocks import LoopClock
+from kubewright.testing.faults import Faulty, Lose
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request
 
 COMPONENTS = ("etcd", "apiserver", "controllerManager")
 PAUSED = {"cluster.x-k8s.io/paused": ""}
@@ -232,4 +248,43 @@ async def test_the_infrastructure_of_its_cluster_is_ready_when_it_is_both_ways()
         assert "mine-kubeconfig" in await secrets(on)
         await on.client.patch(NESTED_ETCD, Key("default", "demo-etcd"), {"spec": {"replicas": 0}})
         await infrastructure(ready=False)
-        assert NESTED_CLUSTER.resource.group == INFRASTRUCTURE_GROUP
+
+
+async def test_a_component_that_no_cache_shows_is_deleted_before_the_control_plane_goes() -> None:
+    clock = LoopClock()
+    server = ApiServer(clock)
+    await server.start()
+    user = Client(InProcess(server.handle), clock)
+    for crd in (*cluster_crds(), *crds()):
+        await user.create(CRD, crd)
+    names = {"etcd": {"name": "demo-etcd"}}
+    plane = await user.create(
+        NESTED_CONTROL_PLANE,
+        {"metadata": {"name": "demo", "namespace": "default", "finalizers": [FINALIZER]}, "spec": names},
+    )
+    owner = {"apiVersion": API_VERSION, "kind": "NestedControlPlane", "name": "demo", "controller": True}
+    owned = {"ownerReferences": [{**owner, "uid": plane.metadata.uid}]}
+    await user.create(NESTED_ETCD, {"metadata": {"name": "demo-etcd", "namespace": "default", **owned}})
+    await user.delete(NESTED_CONTROL_PLANE, Key("default", "demo"))
+
+    def no_list(request: Request) -> Lose | None:
+        return Lose() if request.path == NESTED_ETCD.resource.path() else None
+
+    client = Client(Faulty(InProcess(server.handle), clock, no_list), clock)
+    informers = Informers(client)
+    recorder = Recorder(client, clock, "kubewright", kinds=[NESTED_CONTROL_PLANE])
+    session = Session(client, informers)
+    environment = Environment(session, Fixed(session), lambda: True, recorder, clock, Metrics())
+    planes = ControlPlanes(environment, Caches(informers))
+    running = asyncio.create_task(informers.run())
+    await clock.sleep(2)
+    left = []
+    for _ in range(2):
+        await planes.reconcile(Key("default", "demo"))
+        await clock.sleep(1)
+        left.append(
+            {each.name for kind in (NESTED_ETCD, NESTED_CONTROL_PLANE) for each in await user.list(kind)}
+        )
+    assert left == [{"demo"}, set()]
+    running.cancel()
+    await server.close()
