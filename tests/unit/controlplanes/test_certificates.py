@@ -268,6 +268,30 @@ def test_an_authority_that_is_there_is_never_written(there, told):
     assert (answer.steps, answer.problems) == ((), told)
 
 
+def test_a_public_key_is_no_authority():
+    answer = plan((AUTHORITY, CLIENT), found("demo-ca", SA.certificate, SA.key, owner=None))
+    told = "Secret demo-ca has no certificate in its tls.crt"
+    assert answer.steps == ()
+    assert answer.problems == (told, f"there is no Secret demo-kubelet-client, and {told}")
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [
+        pytest.param(found("demo-sa", SA.certificate, SA.key, owner=None), (), id="a public key and its key"),
+        pytest.param(
+            found("demo-sa", CA.certificate, CA.key, owner=None), (), id="a certificate and its key"
+        ),
+        pytest.param(
+            found("demo-sa", SA.certificate, owner=None), ("Secret demo-sa has no tls.key",), id="no key"
+        ),
+    ],
+)
+def test_a_users_keys_for_tokens_are_used(there, told):
+    answer = plan((KEYS,), there)
+    assert (answer.steps, answer.problems) == ((), told)
+
+
 def test_with_a_users_authority_ours_is_signed():
     assert made(plan((AUTHORITY, CLIENT), ca(ANOTHER, owner=None))) == [
         ("demo-kubelet-client", "there is no Secret demo-kubelet-client", False)

@@ -130,8 +130,11 @@ def _decide_pair(view: _View, wanted: Authority | KeyPair, signed: Iterable[Want
             f"delete {', '.join(left)} to have all made anew, which ends what any kubeconfig is good for"
         )
         return
-    needs_key = isinstance(wanted, KeyPair) or not wanted.external_without_key
-    if told := reasons.pair_is_unfit(found, view.now, needs_key=needs_key):
+    if isinstance(wanted, KeyPair):
+        told = reasons.keys_are_unfit(found)
+    else:
+        told = reasons.authority_is_unfit(found, view.now, signs=not wanted.external_without_key)
+    if told:
         view.problems.append(f"Secret {wanted.secret} {told}")
     if found.facts is not None:
         view.later(found.facts.not_after)
@@ -182,7 +185,7 @@ def _sign(view: _View, wanted: Leaf | Kubeconfig, because: str, found: Found | N
         else:
             view.waiting.append(f"waits for Secret {wanted.authority}")
         return
-    told = reasons.pair_is_unfit(authority, view.now, needs_key=True)
+    told = reasons.authority_is_unfit(authority, view.now, signs=True)
     if not told:
         view.steps.append(step)
     elif found is None and not authority.pair.key and not authority.problem:

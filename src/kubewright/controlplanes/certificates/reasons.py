@@ -67,11 +67,18 @@ def leaf_is_unfit(found: Found, wanted: Leaf, authority: Found | None, now: date
     return "is not good for a client" if wanted.client and not facts.client else ""
 
 
-def pair_is_unfit(found: Found, now: datetime, *, needs_key: bool) -> str:
-    """Why an authority or a key pair cannot be used; empty: it can."""
+def authority_is_unfit(found: Found, now: datetime, *, signs: bool) -> str:
+    """Why an authority cannot be used, or cannot sign where it has to; empty: it can."""
     if told := found.problem or _expired(found, now):
         return told
-    return "has no tls.key" if needs_key and not found.pair.key else ""
+    if found.facts is None:
+        return "has no certificate in its tls.crt"
+    return "has no tls.key" if signs and not found.pair.key else ""
+
+
+def keys_are_unfit(found: Found) -> str:
+    """Why a pair of keys cannot be used; empty: it can."""
+    return found.problem or ("" if found.pair.key else "has no tls.key")
 
 
 def kubeconfig_is_outdated(found: Found, wanted: Kubeconfig, authority: Found | None, now: datetime) -> str:
