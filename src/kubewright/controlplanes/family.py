@@ -4,7 +4,8 @@ Theory.      A NestedControlPlane names its components and becomes their control
              there is one, controls the NestedControlPlane. A component finds its control plane by its
              controlling owner, and the other components by the references of that control plane.
 Invariants.  Owners are compared by group and kind: they are the same in every version. Secrets and programs
-             are named after the Cluster, and after the control plane where no Cluster owns it.
+             are named after the Cluster: its owner, or its label; and after the control plane where it has
+             neither.
 Source       seed 003 (owner references, discovery of siblings); nested.md A4; S3-10 to S3-14.
 Called by    the controllers of components and of control planes.
 """
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster, ObjectReference
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import (
@@ -69,9 +71,13 @@ def owning_cluster(plane: NestedControlPlane) -> OwnerReference | None:
 
 
 def cluster_name(plane: NestedControlPlane) -> str:
-    """What names of Secrets and programs begin with: the Cluster's name, or the control plane's own."""
+    """What names of Secrets and programs begin with: the Cluster's name, or the control plane's own.
+
+    A user who writes the label of the Cluster onto the control plane gets the Cluster's name from the start,
+    before the controller of Clusters has become its owner.
+    """
     owner = owning_cluster(plane)
-    return owner.name if owner is not None else plane.name
+    return owner.name if owner is not None else plane.metadata.labels.get(CLUSTER_NAME_LABEL) or plane.name
 
 
 def references(spec: NestedControlPlaneSpec) -> dict[Component, ObjectReference]:

@@ -38,15 +38,32 @@ def test_a_component_finds_its_control_plane_by_its_controlling_owner(
     assert (found.name if found is not None else "") == name
 
 
-def test_names_begin_with_the_cluster_that_owns_the_control_plane_or_else_with_its_own_name() -> None:
-    alone = NestedControlPlane(metadata=ObjectMeta(name="demo-control-plane"))
-    owned = NestedControlPlane(
-        metadata=ObjectMeta(
-            name="demo-control-plane",
-            owner_references=(owner("cluster.x-k8s.io/v1beta2", "Cluster", "demo"),),
-        )
-    )
-    assert (cluster_name(alone), cluster_name(owned)) == ("demo-control-plane", "demo")
+OF_CLUSTER = (owner("cluster.x-k8s.io/v1beta2", "Cluster", "demo"),)
+
+
+@pytest.mark.parametrize(
+    ("meta", "name"),
+    [
+        pytest.param(ObjectMeta(name="my-plane"), "my-plane", id="its own"),
+        pytest.param(ObjectMeta(name="my-plane", owner_references=OF_CLUSTER), "demo", id="its Cluster's"),
+        pytest.param(
+            ObjectMeta(name="my-plane", labels={"cluster.x-k8s.io/cluster-name": "demo"}),
+            "demo",
+            id="that of its label, before its Cluster has become its owner",
+        ),
+        pytest.param(
+            ObjectMeta(
+                name="my-plane",
+                owner_references=OF_CLUSTER,
+                labels={"cluster.x-k8s.io/cluster-name": "another"},
+            ),
+            "demo",
+            id="its Cluster's, whatever the label says",
+        ),
+    ],
+)
+def test_names_of_secrets_and_programs_begin_with(meta: ObjectMeta, name: str) -> None:
+    assert cluster_name(NestedControlPlane(metadata=meta)) == name
 
 
 def test_components_are_in_the_namespace_of_their_control_plane_and_need_a_name() -> None:
