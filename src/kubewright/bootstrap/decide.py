@@ -3,7 +3,8 @@
 Theory.      The deciders of ``BEFORE_DATA`` come first. They find out why no data is to be made (no machine,
              no cluster, paused, too early, made already), and maintain the Secret, lock and token that are
              there. Then come those of ``INIT``, for the first machine of a control plane, or of ``JOIN``.
-             Whatever can fail comes before the first write, and the init lock is taken last.
+             Whatever can fail comes before the first write; the init lock is taken when nothing but the data
+             is to be written.
 Invariants.  Pure: an equal ``Seen`` gives an equal plan. Each plan says why. What is waited for makes an
              event, so it is not asked for again and again; only for what has no event (a Secret without the
              cluster's label) there is ``delays.UNHEARD``.
@@ -44,6 +45,7 @@ from kubewright.runtime.credentials.values import secret_name
 
 Decider = Callable[[Seen], Plan | None]
 
+TOKEN_RUNS = Plan(because="its bootstrap token is being looked at")
 NO_REFERENCE = "spec.infrastructureRef, and so no infrastructure"
 
 
@@ -54,8 +56,9 @@ def decide(seen: Seen) -> Plan:
 
 
 def makes_data(seen: Seen) -> bool:
-    """Whether nothing stands in the way of making data, as far as the caches tell."""
-    plan = in_order(BEFORE_DATA, seen, Plan())
+    """Whether nothing stands in the way of making data, as far as the caches tell: certificates, tokens and
+    sources are looked at only then."""
+    plan = in_order((*BEFORE_DATA, *(BEFORE_INIT if seen.role is Role.INIT else BEFORE_JOIN)), seen, Plan())
     return plan == Plan() or not plan.last
 
 
@@ -246,34 +249,30 @@ def wait_for_endpoint(seen: Seen) -> Plan | None:
 
 
 def make_data(seen: Seen) -> Plan | None:
-    """Fill in the spec and write the data, once the machine holds the lock, or the cluster has its token."""
+    """Fill in the spec and write the data, once the machine has the lock, or the cluster has its token."""
+    if seen.token.running:
+        return TOKEN_RUNS
     spec = generation.completed(seen)
     try:
         text = generation.user_data(seen, spec)
     except InvalidInput as error:
         return _failure(seen, str(error), again=True)
     steps = (PatchSpec(spec),) if spec != seen.config.spec else ()
-    if seen.role is Role.INIT and seen.lock is None:
-        return Plan((TakeLock(),), AT_ONCE, "it may be the first machine of its cluster")
     token = token_in(spec) if seen.role is not Role.INIT else None
-    if token is not None:
-        if steps:  # the token is written down here before it is made in its cluster
-            return Plan(steps, AT_ONCE, "how to join is filled in")
-        if (plan := keep_token(seen, token)) is not None:
-            return plan
+    if token is not None and (kept := keep_token(seen, token)) is not None:
+        return Plan(steps, because="how to join is filled in").then(kept) if steps else kept
+    lock = (TakeLock(),) if seen.role is Role.INIT and seen.lock is None else ()
     report = _data_ready(seen.config.metadata.name, available(ConditionType.CERTIFICATES_AVAILABLE))
-    written = (*steps, WriteData(seen.spec.format, text))
+    written = (*lock, *steps, WriteData(seen.spec.format, text))
     wake = _next_look(seen) if token is not None else None
     return Plan(written, wake, f"the data of a {seen.role} is made", report=report)
 
 
-INIT: tuple[Decider, ...] = (
-    wait_for_control_plane, refuse_invalid, wait_for_lock, make_certificates, refuse_bad_certificates,
-    make_data,
-)  # fmt: skip
+BEFORE_INIT: tuple[Decider, ...] = (wait_for_control_plane, refuse_invalid, wait_for_lock)
+BEFORE_JOIN: tuple[Decider, ...] = (refuse_invalid, refuse_invalid_join)
+INIT: tuple[Decider, ...] = (*BEFORE_INIT, make_certificates, refuse_bad_certificates, make_data)
 JOIN: tuple[Decider, ...] = (
-    refuse_invalid, refuse_invalid_join, require_certificates, refuse_bad_certificates, wait_for_endpoint,
-    make_data,
+    *BEFORE_JOIN, require_certificates, refuse_bad_certificates, wait_for_endpoint, make_data,
 )  # fmt: skip
 
 
@@ -288,7 +287,7 @@ def keep_token(seen: Seen, token: Token) -> Plan | None:
     """Have the token made or refreshed, or wait for that; None while it is good for long enough."""
     state = seen.token
     if state.running:
-        return Plan(because="its bootstrap token is being looked at")
+        return TOKEN_RUNS
     if state.next is None or state.next <= seen.now:
         return Plan((KeepToken(token),), because="its bootstrap token is to be looked at")
     if state.until is not None and state.until > seen.now:

@@ -117,8 +117,12 @@ class Looker:
         if not makes_data(seen):
             return seen
         pairs = await self._pairs(cluster, wanted_certificates(seen))
-        token = new_token(self._clock.random.choice) if self._needs_token(seen) else None
-        return replace(seen, pairs=pairs, sources=await self._sources(config), new_token=token)
+        seen = replace(seen, pairs=pairs, sources=await self._sources(config))
+        if not self._needs_token(seen):
+            return seen
+        token = new_token(self._clock.random.choice)
+        state = self._token_calls.seen(_key(config), cluster_of(machine), token)
+        return replace(seen, new_token=token, token=state)
 
     def forget_cluster(self, cluster: Key) -> None:
         """There is no such Cluster any more."""

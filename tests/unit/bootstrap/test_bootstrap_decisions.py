@@ -37,7 +37,6 @@ from kubewright.bootstrap.steps import (
     PatchSpec,
     Plan,
     ReleaseLock,
-    TakeLock,
     WriteData,
 )
 from kubewright.pki.keys import KeyPair
@@ -250,7 +249,7 @@ def test_bad_certificates_are_told_and_never_replaced() -> None:
 
 def test_the_lock_is_taken_when_the_data_could_be_written() -> None:
     plan = decide(first())
-    assert (plan.steps, plan.wake, plan.report) == ((TakeLock(),), AT_ONCE, None)
+    assert (kinds(plan), plan.wake) == (["TakeLock", "PatchSpec", "WriteData"], None)
 
 
 def written(plan: Plan) -> dict:
@@ -342,10 +341,18 @@ def test_a_control_plane_machine_joins_with_certificates_and_kubeadms_own_taint(
 
 def test_how_to_join_is_on_record_before_the_cluster_knows_the_token() -> None:
     plan = decide(respec(joining(token=TokenSeen()), join_configuration=None))
-    assert (kinds(plan), plan.wake) == (["PatchSpec"], AT_ONCE)
+    assert (kinds(plan), plan.wake) == (["PatchSpec", "KeepToken"], None)
+    assert plan.steps[1] == KeepToken(TOKEN)
     patch = plan.steps[0]
     assert isinstance(patch, PatchSpec)
     assert patch.spec.join_configuration == JOIN
+
+
+def test_how_to_join_is_on_record_while_the_cluster_is_not_reached() -> None:
+    apart = TokenSeen(next=NOW + FIVE_MINUTES, problem="cluster ns/c is not connected")
+    plan = decide(respec(joining(token=apart), join_configuration=None))
+    assert (kinds(plan), plan.wake) == (["PatchSpec"], FIVE_MINUTES)
+    assert message(plan) == "no bootstrap token yet: cluster ns/c is not connected"
 
 
 def test_a_control_plane_machine_is_marked_as_one() -> None:

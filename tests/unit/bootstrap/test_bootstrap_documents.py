@@ -254,6 +254,8 @@ def test_any_text_is_read_as_it_was_written(text: str) -> None:
 
 
 def test_jinja_stands_in_the_text_as_it_was_given() -> None:
-    marks = ["{{ ds.meta_data['x'] }}", '{{ ds["y"] }}', "a\n\t{{ v1.z['\"'] }} \n"]
-    text = dumped({"list": marks, "content": marks[2]})
-    assert all(line in text for mark in marks for line in mark.splitlines())
+    lines = ["\t{{ v1.z['\"'] }} ", "{{ x['\"'] }} ", "{{ y['\"'] }} é", "{{ z['\"'] }} \U0001f600"]
+    marks = ["{{ ds.meta_data['x'] }}", '{{ ds["y"] }}', *(f"a\n{line}\n" for line in lines), *lines[1:]]
+    for mark in marks:
+        text = dumped({"list": [mark], "content": mark})
+        assert all(line in text for line in mark.splitlines())
