@@ -8,9 +8,11 @@ Theory.      A machine of the simulated cloud that runs ``kubeadm init`` gets an
              Of what kube-controller-manager does, only the life cycle of nodes runs beside it: nothing else
              is needed to see a machine die. A control plane that objects describe brings its own certificate,
              and its controller manager is a component of its own (``nested``): only the API server runs here.
-Invariants.  Nothing listens beyond loopback. A control plane that pauses keeps its objects; one that ends is
-             gone with its folder. Its last writes survive ``kill -9`` but not the loss of power: a thousand
-             of them cannot wait for the disk at each write.
+Invariants.  Nothing listens beyond loopback. A reserved port is bound from then on: until its control plane
+             listens, and while that pauses, no other program gets it, and no connection leaves from it.
+             A control plane that pauses keeps its objects; one that ends is gone with its folder. Its last
+             writes survive ``kill -9`` but not the loss of power: a thousand of them cannot wait for the disk
+             at each write.
 Called by    the simulated cloud (``providers.sim.boot``), through its port ``ControlPlanes``; ``nested``.
 """
 
@@ -104,26 +106,35 @@ class Planes:
         self._nodes = nodes or NodeSettings()
         self._planes: dict[str, Plane] = {}
         self._reserved: dict[str, str] = {}
+        self._owners: dict[str, str] = {}
+        """The owners of addresses, by address."""
+        self._held: dict[str, socket.socket] = {}
         self._ports = FIRST_PORT
 
     def reserve(self, owner: str) -> str:
         """As ``ControlPlanes.reserve``."""
         if owner not in self._reserved:
-            self._reserved[owner] = f"{HOST}:{self._port()}"
+            address = self._reserved[owner] = self._free_address()
+            self._owners[address] = owner
         return self._reserved[owner]
 
     def restore(self, owner: str, address: str) -> None:
         """The owner has had this address since an earlier start."""
-        self._reserved[owner] = address
+        self.release(owner)
+        self._reserved[owner], self._owners[address] = address, owner
+        if self._listens:
+            self._hold(address, int(address.rpartition(":")[2]))
         self._ports = max(self._ports, int(address.rpartition(":")[2]) if not self._listens else 0)
 
     def release(self, owner: str) -> None:
         """As ``ControlPlanes.release``."""
-        self._reserved.pop(owner, None)
+        if (address := self._reserved.pop(owner, None)) is not None:
+            self._owners.pop(address, None)
+            self._let_go(address)
 
     def hosts(self, address: str) -> bool:
         """Whether this address is one of ours, whether or not an API server answers there now."""
-        return address in self._planes or address in self._reserved.values()
+        return address in self._planes or address in self._owners
 
     def has_data(self, address: str) -> bool:
         """Whether there is a folder with data of this address."""
@@ -178,6 +189,7 @@ class Planes:
             await asyncio.wait([task])
         if listener is not None:
             await listener.close()
+            self._hold(address, int(address.rpartition(":")[2]))
 
     async def rest(self, address: str) -> None:
         """Stop it, and let its memory go; what is in its folder stays. One that has no folder is paused."""
@@ -190,6 +202,8 @@ class Planes:
         await self.pause(address)
         if (plane := self._planes.pop(address, None)) is not None:
             await plane.server.close()
+        if address not in self._owners:
+            self._let_go(address)
         if (folder := self._path(address)) is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -198,6 +212,8 @@ class Planes:
         for address in list(self._planes):
             await self.pause(address)
             await self._planes.pop(address).server.close()
+        for address in list(self._held):
+            self._let_go(address)
 
     async def _made(self, address: str, authority: bytes, keys: Callable[[], Pki]) -> Plane:
         path = self._path(address)
@@ -241,7 +257,8 @@ class Planes:
     async def _listening(self, plane: Plane) -> Listener:
         port = plane.address.rpartition(":")[2]
         authenticator = Authenticator(self._clock, plane.server.user_of_token)
-        listener = Listener(plane.server.handle, authenticator, plane.keys(), port=int(port))
+        held = self._held.pop(plane.address, None)
+        listener = Listener(plane.server.handle, authenticator, plane.keys(), port=int(port), held=held)
         await listener.start()
         return listener
 
@@ -260,18 +277,34 @@ class Planes:
             with suppress(AlreadyExists):
                 await plane.client.create(SECRET, body)
 
-    def _port(self) -> int:
-        """A port that no cluster has: a free one of this host, or without sockets the next number."""
+    def _free_address(self) -> str:
+        """An address that no cluster has: at a free port here; without sockets, at the next number."""
         if not self._listens:
             self._ports += 1
-            return self._ports
+            return f"{HOST}:{self._ports}"
         for _ in range(TRIES):
-            with socket.socket() as probe:
-                probe.bind((HOST, 0))
-                port = int(probe.getsockname()[1])
-            if not self._taken(f"{HOST}:{port}"):
-                return port
+            address = self._hold()
+            if address and not self._taken(address):
+                return address
+            self._let_go(address)
         raise InvalidInput(f"no port of {HOST} is free for another cluster")
+
+    def _hold(self, address: str = "", port: int = 0) -> str:
+        """Bind the port of an address, or a free one; the address, empty if another program has its port."""
+        held = socket.socket()
+        try:
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind((HOST, port))
+        except OSError:
+            held.close()
+            return ""
+        address = address or f"{HOST}:{held.getsockname()[1]}"
+        self._held[address] = held
+        return address
+
+    def _let_go(self, address: str) -> None:
+        if (held := self._held.pop(address, None)) is not None:
+            held.close()
 
     def _taken(self, address: str) -> bool:
         """Whether a cluster has this address, even one whose machines have not booted since our start."""

@@ -166,16 +166,17 @@ async def test_another_certificate_is_taken_when_the_instance_is_replaced(tmp_pa
         assert (after.instances[0].fingerprint, after.instances[0].ready) == (wanted.fingerprint, True)
 
 
-async def test_a_port_that_another_program_has_taken_is_told(tmp_path):
+async def test_a_port_that_another_program_took_while_this_one_did_not_run_is_told(tmp_path):
     async with Process(tmp_path) as process:
         host, port = process.endpoint()
-        with socket.socket() as other:
-            other.bind((host, port))
-            other.listen()
+    with socket.socket() as other:
+        other.bind((host, port))
+        other.listen()
+        async with Process(tmp_path) as process:
             await process.start()
             (instance,) = process.running(API_SERVER).instances
-        assert not instance.ready
-        assert f"port {port} on {host} is taken" in instance.message
+    assert not instance.ready
+    assert f"port {port} on {host} is taken" in instance.message
 
 
 async def test_a_certificate_that_is_none_is_told(tmp_path):

@@ -1,9 +1,12 @@
 """Control planes of simulated clusters at real sockets: who gets in, and what outlives a process."""
 
+import socket
+
 import pytest
 
 from kubewright.api.core import NAMESPACE, NODE
 from kubewright.apiserver.http.kubeconfig import render
+from kubewright.apiserver.http.listener import HOST
 from kubewright.base.clock import SystemClock
 from kubewright.compose.planes import LIFETIME, Planes
 from kubewright.kube.client import Client
@@ -89,9 +92,35 @@ async def test_an_address_whose_machines_have_not_booted_yet_is_not_given_away(t
     later = Planes(CLOCK, folder=tmp_path, listens=True)
 
     assert address not in {later.reserve(str(number)) for number in range(20)}
+    await later.close()
 
 
 async def test_addresses_are_kept_for_their_owner():
     planes = Planes(CLOCK, listens=True)
 
     assert planes.reserve("a") == planes.reserve("a") != planes.reserve("b")
+    await planes.close()
+
+
+def is_free(address):
+    with socket.socket() as other:
+        try:
+            other.bind((HOST, int(address.rpartition(":")[2])))
+        except OSError:
+            return False
+        return True
+
+
+async def test_no_other_program_gets_a_port_before_its_control_plane_listens_and_while_that_pauses():
+    planes, ca = Planes(CLOCK, listens=True), authority()
+    waiting, address = planes.reserve("waiting"), planes.reserve("demo")
+    free = [is_free(waiting), is_free(address)]
+    await planes.begin(request(address, ca))
+    await planes.pause(address)
+    free.append(is_free(address))
+    assert free == [False, False, False]
+    planes.release("waiting")
+    await planes.end(address)
+    planes.release("demo")
+    assert [is_free(waiting), is_free(address)] == [True, True]
+    await planes.close()

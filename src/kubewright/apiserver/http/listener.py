@@ -10,6 +10,7 @@ Called by    the server at start-up. Continues in ``exchange``.
 
 import asyncio
 import errno
+import socket
 from typing import Any
 
 import structlog
@@ -57,12 +58,22 @@ class Listener:
         authenticator: finds the user of each request.
         pki: the server's certificate, and the authority of its clients.
         port: 0 takes a free one; ``port`` and ``url`` tell which.
+        held: a socket that is bound to the port already, which nothing else can have taken since.
     """
 
-    def __init__(self, handler: Handler, authenticator: Authenticator, pki: Pki, *, port: int = 0) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        authenticator: Authenticator,
+        pki: Pki,
+        *,
+        port: int = 0,
+        held: socket.socket | None = None,
+    ) -> None:
         if not 0 <= port <= 65535:
             raise InvalidInput(f"{port} is not a port; ports go from 0 (any free one) to 65535")
         self.port = port
+        self._held = held
         self._pki = pki
         self._exchange = Exchange(handler, authenticator)
         self._web: web.Server | None = None
@@ -92,10 +103,10 @@ class Listener:
             auto_decompress=False,  # kube-apiserver takes no compressed bodies, and bombs are compressed
         )
         try:
+            place = {"host": HOST, "port": self.port} if self._held is None else {"sock": self._held}
             self._socket = await asyncio.get_running_loop().create_server(
                 self._web,
-                HOST,
-                self.port,
+                **place,
                 ssl=self._pki.server_context(),
                 backlog=BACKLOG,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
