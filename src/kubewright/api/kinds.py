@@ -7,7 +7,7 @@ Theory.      Caches hold bytes; the code that looks at an object decodes it then
              that fails once more without the nulls, so that the common object pays nothing.
 Invariants.  ``decode`` raises ``Undecodable`` or returns a whole value, never a part of one.
              ``encode`` always writes ``apiVersion`` and ``kind``. Two kinds are equal when their
-             resource and type are.
+             resource and type are, and caches treat their objects alike.
 Called by    ``kube`` (client and caches) and all code that holds JSON of a known kind.
 """
 
@@ -43,11 +43,13 @@ class Kind(Generic[T]):
     """A resource and the type of its objects: a msgspec Struct, or ``dict`` when known only at run time.
 
     ``pruned``: of each object caches keep what the type has, and drop the rest of what the server sent.
+    ``shared``: readers of caches get one decoded object, and do not change it, though its type lets them.
     """
 
     resource: Resource
     type: type[T]
     pruned: bool = False
+    shared: bool = False
     _decoder: msgspec.json.Decoder[T] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -100,9 +102,9 @@ class Kind(Generic[T]):
         return str(self.resource)
 
 
-def dynamic(resource: Resource) -> Kind[dict[str, Any]]:
-    """A kind without a type of its own: its objects are plain dicts."""
-    return Kind(resource, dict[str, Any])
+def dynamic(resource: Resource, *, shared: bool = False) -> Kind[dict[str, Any]]:
+    """A kind without a type of its own: its objects are plain dicts; ``shared`` as in ``Kind``."""
+    return Kind(resource, dict[str, Any], shared=shared)
 
 
 @cache

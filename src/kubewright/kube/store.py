@@ -2,7 +2,9 @@
 
 Theory.      Objects are decoded when a caller looks; the last two thousand looked at stay decoded,
              because a set's machines are read far more often than they change. Structs are frozen,
-             so a reader cannot change them; plain dicts are not, and are decoded for each reader.
+             so a reader cannot change them; plain dicts are not, and are decoded for each reader, unless
+             the kind says that readers share them. The object that was replaced last stays decoded too:
+             every listener of the change may look at it.
              Declared indexes need the decoded object, so they remember its values; the built-in two,
              ``owner`` (uid of the controlling owner) and ``namespace``, live on the header alone.
 Invariants.  Every index agrees with the objects after each call. An object that its type cannot
@@ -40,7 +42,8 @@ class Store(Generic[T]):
         self._owners, self._namespaces = _Index(), _Index()
         self._declared: dict[str, _Declared] = {}
         self._decoded: OrderedDict[Key, tuple[Header, T]] = OrderedDict()
-        self._keeps = _frozen(kind)
+        self._replaced: tuple[Header, T | None] | None = None
+        self._keeps = kind.shared or _frozen(kind)
 
     def __len__(self) -> int:
         return len(self._headers)
@@ -57,6 +60,7 @@ class Store(Generic[T]):
         old = self._headers.get(header.key)
         if old is not None:
             self.bytes -= len(old.data)
+            self._replace(old)
         self._headers[header.key] = header
         self.bytes += len(header.data)
         self._move(header.key, old, header)
@@ -65,6 +69,7 @@ class Store(Generic[T]):
         """Hold it no longer."""
         del self._headers[header.key]
         self.bytes -= len(header.data)
+        self._replace(header)
         self._move(header.key, header, None)
         self._decoded.pop(header.key, None)
 
@@ -77,9 +82,14 @@ class Store(Generic[T]):
         kept = self._decoded.get(header.key)
         if kept is not None and kept[0] is header:
             return kept[1]
+        replaced = self._replaced
+        if replaced is not None and replaced[0] is header and replaced[1] is not None:
+            return replaced[1]
         obj = self.kind.decode(header.data)
         if self._keeps and self._headers.get(header.key) is header:
             self._keep(header, obj)
+        elif self._keeps and replaced is not None and replaced[0] is header:
+            self._replaced = (header, obj)
         return obj
 
     def select(self, namespace: str, selector: Selector = EVERYTHING) -> list[T]:
@@ -131,6 +141,10 @@ class Store(Generic[T]):
                 index.move(key, before, after)
         for declared in self._declared.values():
             declared.account(key, new)
+
+    def _replace(self, old: Header) -> None:
+        kept = self._decoded.get(old.key)
+        self._replaced = (old, kept[1] if kept is not None and kept[0] is old else None)
 
     def _keep(self, header: Header, obj: T) -> None:
         if len(self._decoded) >= DECODED and header.key not in self._decoded:

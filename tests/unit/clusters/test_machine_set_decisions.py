@@ -25,7 +25,13 @@ from kubewright.clusters import owned
 from kubewright.clusters.external.object import External
 from kubewright.clusters.machinedeployment.template import identity, name_and_hash, outdated
 from kubewright.clusters.machineset.around import Around, obstacle, replacement_obstacle
-from kubewright.clusters.machineset.member import MachineMember, priority, ranking, read
+from kubewright.clusters.machineset.member import (
+    MachineMember,
+    priority,
+    ranking,
+    read,
+    same_but_for_summary,
+)
 from kubewright.clusters.machineset.preflight import failed_checks
 from kubewright.clusters.machineset.propagation import marker, patch
 from kubewright.kube.header import Header
@@ -286,3 +292,16 @@ def test_a_cluster_of_another_uid_is_the_owner_again_after_a_move():
     after = owned.with_cluster_ownership(before, moved, "demo", owned=True)
     assert [each.uid for each in after.owner_references] == ["other"]
     assert owned.metadata_patch(after, after) == {}
+
+
+@pytest.mark.parametrize(
+    ("facts", "same"),
+    [
+        pytest.param({"summary": Condition(type="Ready", status="False")}, True, id="what it says of itself"),
+        pytest.param({"healthy": False}, False, id="its health"),
+        pytest.param({"deleting": True}, False, id="its deletion"),
+        pytest.param({"version": "2"}, True, id="its version alone"),
+    ],
+)
+def test_a_deployment_looks_again_when_of_a_machine_changes(facts: dict, same: bool) -> None:
+    assert same_but_for_summary(member(), member(**facts)) == same

@@ -80,3 +80,44 @@ def test_of_too_many_decoded_objects_the_one_decoded_first_is_dropped() -> None:
     assert again[0] is second
     assert again[-1] is last
     assert store.decode(next(iter(store))) is not first
+
+
+def _decoded(store: Store[Any], monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The objects that are decoded from now on."""
+    seen: list[bytes] = []
+    decode = type(store.kind).decode
+    monkeypatch.setattr(
+        type(store.kind), "decode", lambda kind, data: seen.append(data) or decode(kind, data)
+    )
+    return seen
+
+
+@pytest.mark.parametrize(
+    "looked_at_before",
+    [pytest.param(True, id="that was looked at"), pytest.param(False, id="that was not looked at")],
+)
+@pytest.mark.parametrize("gone", [pytest.param(True, id="gone"), pytest.param(False, id="replaced")])
+def test_what_was_replaced_is_decoded_once_for_all_listeners(
+    looked_at_before: bool, gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(dynamic(THING.resource, shared=True))
+    old, new = thing("a", 1, colour="red"), thing("a", 2, colour="blue")
+    seen = _decoded(store, monkeypatch)
+    store.put(old)
+    if looked_at_before:
+        store.decode(old)
+    if gone:
+        store.remove(old)
+    else:
+        store.put(new)
+        store.decode(new)
+    assert [store.decode(old)["colour"] for _ in range(3)] == ["red"] * 3
+    assert seen.count(old.data) == 1
+
+
+def test_plain_objects_are_shared_only_where_their_kind_says_so() -> None:
+    for shared in (True, False):
+        store = Store(dynamic(THING.resource, shared=shared))
+        store.put(thing("a", 1))
+        (one,), (two,) = store.select("n"), store.select("n")
+        assert (one is two) == shared

@@ -83,7 +83,7 @@ def seen(
 ) -> MachineSetSeen:
     of = machine_set(replicas, **(meta or {}))
     of = structs.replace(of, spec=structs.replace(of.spec, auto_preserve_failed_machine_max=keeps))
-    more = {"burst": AT_MOST, "blocked": MACHINE_SETS.blocked(of), **more}
+    more = {"burst": AT_MOST, "blocked": MACHINE_SETS.blocked(of, None), **more}
     return Seen(MACHINE_SETS, of, T0.timestamp(), T0, found, **more)
 
 

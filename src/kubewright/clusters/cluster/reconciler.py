@@ -24,6 +24,7 @@ from kubewright.base import delays
 from kubewright.clusters.cluster.act import Actor, Outcome
 from kubewright.clusters.cluster.decide import decide, kubeconfig_problem
 from kubewright.clusters.cluster.look import Looker
+from kubewright.clusters.cluster.seen import Seen
 from kubewright.clusters.cluster.status import events_of, status_of
 from kubewright.kube.informer import Change
 from kubewright.replicas.reports import Reports
@@ -72,17 +73,23 @@ class Clusters:
             return Result.done()
         if plan.ends_the_pass and not outcome.errors:
             return Result.later(plan.wake)
-        result = Result.later(plan.wake).sooner(await self._report(key, outcome))
+        unchanged = None if plan.steps else seen
+        result = Result.later(plan.wake).sooner(await self._report(key, unchanged, outcome))
         if outcome.errors:
             raise ExceptionGroup(f"Cluster {key}", outcome.errors)
         return result
 
-    async def _report(self, key: Key, outcome: Outcome) -> Result:
-        """Write the status, and send the events that go with it; returns when to look again."""
+    async def _report(self, key: Key, before: Seen | None, outcome: Outcome) -> Result:
+        """Write the status, and send the events that go with it; returns when to look again.
+
+        ``before`` is what was seen, if nothing was done since.
+        """
         cluster = self._looker.clusters.get(key)
         if cluster is None:
             return Result.done()
-        seen = replace(await self._looker.look(cluster), failed=outcome.failed)
+        seen = before
+        if seen is None or seen.cluster is not cluster:
+            seen = replace(await self._looker.look(cluster), failed=outcome.failed)
         if seen.incomplete:
             return Result.done()
         problem = kubeconfig_problem(seen)

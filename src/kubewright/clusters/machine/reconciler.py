@@ -6,7 +6,7 @@ Theory.      A Machine is looked at when it changes, when an object of a provide
              revision.
              Nothing else of sets and deployments wakes it: upstream's machines are woken by every status of
              theirs, and that is most of what a rollout costs there (capi.md appendix H).
-             The status is of a second look, after the steps: the caches show our own writes.
+             The status is of a second look, after the steps, if there are any: caches show our own writes.
 Invariants.  No pass waits for a pod, a provider or a cluster that does not answer. A state that only lasts
              until the next pass is not written.
 Source       capi.md §5.1, §5.2, appendix A.
@@ -23,12 +23,13 @@ from kubewright.api.cluster.names import MACHINE_FINALIZER
 from kubewright.api.cluster.reasons import MACHINE_COMPONENT, ConditionType, EventReason
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
 from kubewright.api.conditions import is_condition_true
+from kubewright.base.plan import Plan
 from kubewright.clusters.machine.act import Actor, Outcome
 from kubewright.clusters.machine.caches import BY_DEPLOYMENT, BY_SET, Caches, revision
 from kubewright.clusters.machine.calls import WorkloadCalls
 from kubewright.clusters.machine.decide import decide
 from kubewright.clusters.machine.look import Looker
-from kubewright.clusters.machine.seen import Seen
+from kubewright.clusters.machine.seen import Seen, Step
 from kubewright.clusters.machine.status import events_of, status_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
 from kubewright.kube.informer import Change
@@ -82,17 +83,19 @@ class Machines:
             return Result.done()
         if plan.ends_the_pass and not outcome.errors:
             return Result.later(plan.wake)
-        result = Result.later(plan.wake).sooner(await self._report(key, seen, outcome))
+        result = Result.later(plan.wake).sooner(await self._report(key, seen, plan, outcome))
         if outcome.errors:
             raise ExceptionGroup(f"Machine {key}", outcome.errors)
         return result
 
-    async def _report(self, key: Key, before: Seen, outcome: Outcome) -> Result:
+    async def _report(self, key: Key, before: Seen, plan: Plan[Step], outcome: Outcome) -> Result:
         """Write the status, and send the events that go with it; returns when to look again."""
         machine = self._machines.get(key)
         if machine is None or machine.metadata.uid != before.machine.metadata.uid:
             return Result.done()
-        seen = replace(self._looker.look_in_caches(machine, before), failed=outcome.failed)
+        seen = before
+        if plan.steps or machine is not before.machine:
+            seen = replace(self._looker.look_in_caches(machine, before), failed=outcome.failed)
         if seen.incomplete:
             return Result.done()
         status = status_of(seen)

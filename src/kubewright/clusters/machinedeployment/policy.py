@@ -29,7 +29,7 @@ from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.clusters import owned
 from kubewright.clusters.machinedeployment.status import DeploymentSeen, deployment_status
 from kubewright.clusters.machinedeployment.template import identity, name_and_hash, outdated, propagated
-from kubewright.clusters.machineset.member import MachineMember, ranking
+from kubewright.clusters.machineset.member import MachineMember, ranking, same_but_for_summary
 from kubewright.kube.informer import Informer
 from kubewright.replicas.deployment.policy import DeploymentPolicy, MetadataKeys, Reasons, Words
 from kubewright.replicas.deployment.steps import ChangeDeployment, Step
@@ -145,6 +145,7 @@ def policy(
         choice=largest,
         ranking=ranking,
         set_conditions=lambda machine_set: machine_set.status.conditions,
+        same_member=same_but_for_summary,
         deciders=(set_cluster_owner, await_rollout),
         status=deployment_status,
     )

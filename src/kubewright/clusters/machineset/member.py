@@ -10,7 +10,7 @@ Called by    ``replicas.members.MemberIndex``, which reads each version of a Mac
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
@@ -77,6 +77,11 @@ def read(header: Header, machine: Machine | None) -> MachineMember:
         annotations=meta.annotations,
         timeouts=timeouts(machine.spec),
     )
+
+
+def same_but_for_summary(before: MachineMember, after: MachineMember) -> bool:
+    """Whether a Machine has changed in no more than its condition Ready, which no deployment reads."""
+    return before == replace(after, summary=before.summary)
 
 
 def timeouts(spec: MachineSpec) -> Timeouts:

@@ -95,6 +95,12 @@ def adopts(machine_set: MachineSet, member: MachineMember) -> bool:
     return names.CONTROL_PLANE_LABEL not in member.labels or names.CONTROL_PLANE_LABEL in mine
 
 
+def blocked(machine_set: MachineSet, around: Around) -> Wait | None:
+    """Why no machine is made or deleted now; None if nothing is in the way."""
+    found = obstacle(machine_set, around)
+    return Wait(found.message, found.seconds) if found is not None else None
+
+
 def _around(seen: MachineSetSeen) -> Around:
     found: Around = seen.around
     return found
@@ -102,10 +108,6 @@ def _around(seen: MachineSetSeen) -> Around:
 
 def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
     """The policy, with what it looks at."""
-
-    def blocked(machine_set: MachineSet) -> Wait | None:
-        found = obstacle(machine_set, looker.look(machine_set))
-        return Wait(found.message, found.seconds) if found is not None else None
 
     async def create(client: Client, machine_set: MachineSet, name: str) -> None:
         await clones.create(client, machine_set, looker.look(machine_set), name)

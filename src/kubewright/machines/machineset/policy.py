@@ -35,7 +35,7 @@ def _problem(machine_set: MachineSet) -> str:
     return summary(validate_set(machine_set))
 
 
-def _blocked(machine_set: MachineSet) -> Wait | None:
+def _blocked(machine_set: MachineSet, _around: None) -> Wait | None:
     """Why no machine may be created (mcm.md §6.4)."""
     labels = machine_set.metadata.labels
     if names.frozen(labels):

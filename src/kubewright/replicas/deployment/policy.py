@@ -156,6 +156,9 @@ class DeploymentPolicy(Generic[D, S, M]):
     set_conditions: Callable[[S], tuple[Any, ...]]
     """What a set reports beside numbers: when that changes, its deployment is enqueued."""
 
+    same_member: Callable[[M, M], bool] = lambda _before, _after: False
+    """Whether a change of a member is of no concern to deployments, only to its set."""
+
     # What only this API does and says
     deciders: "tuple[Callable[[Seen[D, S, M]], Plan[Step]], ...]" = ()
     """What comes after adopting sets and before sizing them, in order."""

@@ -98,11 +98,11 @@ class Deployments(Generic[D, S, M]):
             outcome = await self._actor.perform(seen, plan)
         except KubewrightError as error:
             if not isinstance(error.retry, After):  # After: our caches are behind, and nothing has failed
-                await self._report(key, Outcome(failed=True))
+                await self._report(key, None, Outcome(failed=True))
             raise
         if any(isinstance(step, RemoveFinalizer) for step in plan.steps):
             return Result.done()
-        result = await self._report(key, outcome)
+        result = await self._report(key, None if plan.steps else seen, outcome)
         if any(seen.doubted.values()):
             result = result.sooner(Result.later(delays.POLL))
         if outcome.failed:
@@ -119,9 +119,12 @@ class Deployments(Generic[D, S, M]):
         wall, best = self._clock.now(), counts if mine else None
         return look(self.policy, deployment, self.sets, self.index, wall=wall, reported=reported, best=best)
 
-    async def _report(self, key: Key, outcome: Outcome) -> Result:
-        """Write the status, and send an event about a problem; return when to look again."""
-        seen = self._look(key)
+    async def _report(self, key: Key, seen: Seen[D, S, M] | None, outcome: Outcome) -> Result:
+        """Write the status, and send an event about a problem; return when to look again.
+
+        ``seen``: what there is; None: it has changed since this pass looked.
+        """
+        seen = self._look(key) if seen is None else seen
         if seen is None:
             return Result.done()
         self._report_problem(seen)
@@ -159,8 +162,10 @@ class Deployments(Generic[D, S, M]):
         return controller
 
     def _of_member(self, before: M | None, after: M | None) -> set[Key]:
-        """The deployments of the sets that a member belonged and belongs to."""
+        """The deployments of the sets that a member belonged and belongs to, if they see a difference."""
         found: set[Key] = set()
+        if before is not None and after is not None and self.policy.same_member(before, after):
+            return found
         for uid in owners_of(before, after):
             for key in self.sets.keys_by(BY_UID, uid):
                 header = self.sets.header(key)

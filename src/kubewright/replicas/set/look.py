@@ -64,7 +64,7 @@ class Looker(Generic[S, M]):
 
     def look(self, found: S, memory: Memory, pause: Wait | None = None) -> Seen[S, M]:
         """What is seen of one set."""
-        meta, index = found.metadata, self.index
+        meta, index, around = found.metadata, self.index, self.policy.look(found)
         selector, problem = read_selector(found.spec.selector)
         members: list[M] = []
         unselected: list[M] = []
@@ -86,9 +86,9 @@ class Looker(Generic[S, M]):
             doubts=index.doubted(meta.uid),
             taken=frozenset(memory.taken),
             pause=pause,
-            blocked=self.policy.blocked(found),
+            blocked=self.policy.blocked(found, around),
             number=self._number(meta.uid),
-            around=self.policy.look(found),
+            around=around,
         )
 
     def pause(self, found: S, memory: Memory) -> Wait | None:

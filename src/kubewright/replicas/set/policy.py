@@ -136,7 +136,7 @@ class SetPolicy(Generic[S, M, Obj]):
     """Whether a set takes a member that it selects and that has no controller."""
     counts_deleting: bool = False
     """Whether a member that is being deleted is still a replica, so that no other is created for it yet."""
-    blocked: Callable[[S], Wait | None] = lambda _set: None
+    blocked: Callable[[S, Any], Wait | None] = lambda _set, _around: None
     """Why a set may not grow, from its own object or a cache; None: it may."""
     owner: Kind[Any] | None = None
     """The kind that sizes sets: they follow its ``spec.replicas``."""

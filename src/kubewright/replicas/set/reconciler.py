@@ -24,6 +24,7 @@ from kubewright.replicas.set.act import Actor
 from kubewright.replicas.set.decide import decide
 from kubewright.replicas.set.look import Looker, Memory
 from kubewright.replicas.set.policy import Failure, SetPolicy
+from kubewright.replicas.set.seen import Seen
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
@@ -76,7 +77,8 @@ class Sets(Generic[S, M, Obj]):
         outcome = await self._actor.perform(seen, memory, plan)
         result = Result.later(plan.wake)
         if not outcome.gone:
-            result = result.sooner(await self._report(key, memory, outcome.failure))
+            unchanged = None if plan.steps else seen
+            result = result.sooner(await self._report(key, unchanged, memory, outcome.failure))
         if self.index.doubted(found.metadata.uid):
             result = result.sooner(Result.later(DOUBT_SECONDS))
         if outcome.errors:
@@ -104,12 +106,19 @@ class Sets(Generic[S, M, Obj]):
         self._reports.forget(key)
         self.policy.forget(key)
 
-    async def _report(self, key: Key, memory: Memory, failure: Failure | None) -> Result:
-        """Write the status, and send the events that go with it; return when to look again."""
-        found = self._read(key)
-        if found is None:
-            return Result.done()
-        seen = self._looker.look(found, memory)
+    async def _report(
+        self, key: Key, seen: Seen[S, M] | None, memory: Memory, failure: Failure | None
+    ) -> Result:
+        """Write the status, and send the events that go with it; return when to look again.
+
+        ``seen``: what there is; None: it has changed since this pass looked.
+        """
+        if seen is None:
+            now = self._read(key)
+            if now is None:
+                return Result.done()
+            seen = self._looker.look(now, memory)
+        found = seen.set
         self._reports.report_problem(found, INVALID, "" if seen.deleting else seen.problem)
         status = self.policy.status(seen, failure)
         written, again = await self._reports.write(found, found.status, status)

@@ -71,7 +71,7 @@ class ReferencedKind:
         if self.informer is not None and self.informer.kind.resource != resource:
             self.unwatch()
         if self.informer is None:
-            kind: Kind[dict[str, Any]] = dynamic(resource)
+            kind: Kind[dict[str, Any]] = dynamic(resource, shared=True)
             self.informer = self._informers.get(kind)
             self._unsubscribe = self.informer.subscribe(self._changed)
         return self.informer

@@ -188,7 +188,7 @@ def ranking(owner: ToySet, wall: float) -> Callable[[ToyMember], Rank]:
     return lambda member: (-priority(member, policy, wall), member.name)
 
 
-def blocked(owner: ToySet) -> Wait | None:
+def blocked(owner: ToySet, _around: object) -> Wait | None:
     """An old set of OnDelete does not create what users delete."""
     return Wait("its deployment holds it") if NO_CREATION in owner.metadata.annotations else None
 
