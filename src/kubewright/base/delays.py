@@ -56,6 +56,10 @@ GATHER_FOR_SET, GATHER_FOR_DEPLOYMENT, GATHER = 0.03, 0.05, 0.1
 """Seconds that a change waits for others, so that a burst is one look. A set looks before its deployment
 does, whose look may resize sets. For large sets both wait longer (``replicas.members``)."""
 
+WORDS_SECONDS = 3.0
+"""Least time between two writes of a status that differ in reasons and messages alone, in an API in which
+these repeat what other objects wait for."""
+
 
 def for_drain(age: timedelta) -> timedelta:
     """Between two looks at a machine whose pods leave: the longer, the older its deletion is."""

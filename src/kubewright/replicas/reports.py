@@ -2,7 +2,9 @@
 
 Theory.      A burst of changes becomes a few writes of a status: the first goes out at once, the next ones no
              sooner than an interval apart, and the reconciler comes back for one that is too early, so the
-             last state is always written. A problem is reported by one event, until it changes.
+             last state is always written. In Cluster API conditions repeat what an object waits for, in
+             every object that it belongs to: a status that only says the same in other words waits longer,
+             and what happens next mostly comes first. A problem is reported by one event, until it changes.
 Invariants.  A status is written onto exactly the version that it was computed from, and only if it says
              something new. The event of our own status write wakes no pass; what others write is corrected.
 Called by    the reconcilers of ``set`` and ``deployment``.
@@ -31,10 +33,13 @@ STATUS_SECONDS = 0.5
 class Reports:
     """The reports on all objects of one kind; a new process has written none."""
 
-    def __init__(self, client: Client, kind: Kind[Any], teller: EventRecorder) -> None:
+    def __init__(
+        self, client: Client, kind: Kind[Any], teller: EventRecorder, *, words_seconds: float = 0.0
+    ) -> None:
         self._client = client
         self._kind = kind
         self._teller = teller
+        self._words_seconds = words_seconds
         self._written: dict[Key, float] = {}
         """When the last status was sent, in monotonic seconds."""
         self._problems: dict[Key, tuple[str, str]] = {}
@@ -51,7 +56,9 @@ class Reports:
         patch = merge_patch(before, status)
         if not patch:
             return False, Result.done()
-        if (wait := self._written.get(key, float("-inf")) + STATUS_SECONDS - now) > 0:
+        rewords = patch.keys() == {"conditions"} and _states(before) == _states(status)
+        least = max(STATUS_SECONDS, self._words_seconds) if rewords else STATUS_SECONDS
+        if (wait := self._written.get(key, float("-inf")) + least - now) > 0:
             return False, Result.later(wait)
         self._writing.add(key)
         try:
@@ -79,3 +86,8 @@ class Reports:
     def matters(self, change: Change[Any]) -> Iterable[Key]:
         """The key of a change; none for the status that is being written just now."""
         return () if change.key in self._writing and status_alone(change) else (change.key,)
+
+
+def _states(status: Any) -> list[tuple[str, str, str]]:
+    """What conditions say but for reasons, messages and times; what is wrong now, and was not, is another."""
+    return [(each.type, each.status, getattr(each, "severity", "")) for each in status.conditions]

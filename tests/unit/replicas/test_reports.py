@@ -8,7 +8,10 @@ import msgspec
 import pytest
 from tests.unit.replicas.things import DEPLOYMENTS, T0, Condition, ThingDeployment, deployment
 
+from kubewright.api.cluster.v1beta1 import Condition as CapiCondition
+from kubewright.api.cluster.v1beta1 import MachineDeploymentStatus as ObservedStatus
 from kubewright.api.core import NODE
+from kubewright.base.delays import WORDS_SECONDS
 from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
@@ -69,6 +72,39 @@ async def test_the_first_write_goes_out_at_once_and_the_others_are_spaced() -> N
     assert await said.write(READ, NEW, NEWER) == (True, Result.done())
     said.forget(READ_KEY)
     assert await said.write(READ, NEWER, NEW) == (True, Result.done())
+
+
+WAITS = CapiCondition(type="Ready", status="False", severity="Info", reason="A")
+
+
+def rephrased(**changes: object) -> ObservedStatus:
+    return ObservedStatus(conditions=(msgspec.structs.replace(WAITS, **changes),))
+
+
+@pytest.mark.parametrize(
+    ("after", "wait"),
+    [
+        pytest.param(rephrased(reason="B", message="m"), WORDS_SECONDS, id="another reason can wait"),
+        pytest.param(rephrased(status="True"), STATUS_SECONDS, id="another status is news"),
+        pytest.param(rephrased(severity="Error"), STATUS_SECONDS, id="so is a failure"),
+        pytest.param(ObservedStatus(), STATUS_SECONDS, id="and a condition that is gone"),
+        pytest.param(
+            msgspec.structs.replace(rephrased(reason="B"), ready_replicas=1),
+            STATUS_SECONDS,
+            id="and a number",
+        ),
+    ],
+)
+async def test_where_conditions_repeat_what_others_wait_for_new_words_wait_longer(
+    after: ObservedStatus, wait: float
+) -> None:
+    client = Client(InProcess(Server().handle), LoopClock())
+    teller = Recorder(client, LoopClock(), "things", kinds=[NODE]).of("things")
+    said = Reports(client, DEPLOYMENTS, teller, words_seconds=WORDS_SECONDS)
+    await said.write(READ, ObservedStatus(), rephrased())
+    assert await said.write(READ, rephrased(), after) == (False, Result.later(wait))
+    await asyncio.sleep(wait)
+    assert await said.write(READ, rephrased(), after) == (True, Result.done())
 
 
 async def test_a_write_that_was_refused_does_not_count() -> None:

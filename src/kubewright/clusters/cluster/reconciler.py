@@ -49,7 +49,7 @@ class Clusters:
         self._looker = looker
         self._recorder = environment.recorder.of(CLUSTER_COMPONENT)
         self._actor = Actor(client)
-        self.reports = Reports(client, CLUSTER, self._recorder)
+        self.reports = Reports(client, CLUSTER, self._recorder, words_seconds=delays.WORDS_SECONDS)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.

@@ -23,6 +23,7 @@ from kubewright.api.cluster.names import MACHINE_FINALIZER
 from kubewright.api.cluster.reasons import MACHINE_COMPONENT, ConditionType, EventReason
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
 from kubewright.api.conditions import is_condition_true
+from kubewright.base import delays
 from kubewright.base.plan import Plan
 from kubewright.clusters.machine.act import Actor, Outcome
 from kubewright.clusters.machine.caches import BY_DEPLOYMENT, BY_SET, Caches, revision
@@ -58,7 +59,8 @@ class Machines:
         self._looker = looker
         self._actor = actor
         self._recorder = environment.recorder.of(MACHINE_COMPONENT)
-        self.reports = Reports(environment.control.client, MACHINE, self._recorder)
+        client = environment.control.client
+        self.reports = Reports(client, MACHINE, self._recorder, words_seconds=delays.WORDS_SECONDS)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.

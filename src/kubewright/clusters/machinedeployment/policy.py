@@ -25,6 +25,7 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.cluster.validate import validate_deployment
 from kubewright.api.faults import summary
+from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.clusters import owned
 from kubewright.clusters.machinedeployment.status import DeploymentSeen, deployment_status
@@ -146,6 +147,7 @@ def policy(
         ranking=ranking,
         set_conditions=lambda machine_set: machine_set.status.conditions,
         same_member=same_but_for_summary,
+        words_seconds=delays.WORDS_SECONDS,
         deciders=(set_cluster_owner, await_rollout),
         status=deployment_status,
     )

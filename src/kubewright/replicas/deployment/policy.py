@@ -156,6 +156,9 @@ class DeploymentPolicy(Generic[D, S, M]):
     set_conditions: Callable[[S], tuple[Any, ...]]
     """What a set reports beside numbers: when that changes, its deployment is enqueued."""
 
+    words_seconds: float = 0.0
+    """Least time between two writes of a status in which only the words of conditions differ, if it is longer
+    than that between any two."""
     same_member: Callable[[M, M], bool] = lambda _before, _after: False
     """Whether a change of a member is of no concern to deployments, only to its set."""
 

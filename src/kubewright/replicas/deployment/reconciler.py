@@ -70,7 +70,7 @@ class Deployments(Generic[D, S, M]):
         self._clock = client.clock
         self._doubts = Doubts(client, self.deployments, self.sets)
         self._actor = Actor(policy, client, teller, self._doubts)
-        self._reports = Reports(client, policy.kind, teller)
+        self._reports = Reports(client, policy.kind, teller, words_seconds=policy.words_seconds)
         self._best: dict[Key, tuple[str, int, Counts]] = {}
         """The best counts reported of a rollout, with the deployment's uid and generation; losing them costs
         writes, never safety."""

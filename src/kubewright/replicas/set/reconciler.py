@@ -58,7 +58,7 @@ class Sets(Generic[S, M, Obj]):
         self._recorder = recorder
         teller = recorder.of(policy.component)
         self._actor = Actor(policy, client, index, teller)
-        self._reports = Reports(client, policy.kind, teller)
+        self._reports = Reports(client, policy.kind, teller, words_seconds=policy.words_seconds)
         self._memories: dict[Key, tuple[str, Memory]] = {}
 
     async def reconcile(self, key: Key) -> Result:

@@ -1,13 +1,16 @@
 """Read and make what is in the Secrets of a cluster's authorities, keys and kubeconfig.
 
 Invariants.  What is wrong with one is a clause for users, with no part of a key in it. Only keys are drawn at
-             random. An RSA key is made in a thread, since it takes a tenth of a second.
+             random. An RSA key is made in a thread, since it takes a tenth of a second, and on no more than
+             half of the cores at one time.
 Called by    what looks and acts in ``bootstrap``, ``clusters`` and ``controlplanes``.
 """
 
 import asyncio
+import os
 from base64 import b64encode
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -30,6 +33,10 @@ from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.runtime.credentials.values import Authority, Kubeconfig, Purpose, pair_of
 
 T = TypeVar("T")
+
+_RSA = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2), "rsa-keys")
+"""On two busy cores six threads leave the event loop a tenth of the time, one a quarter. A hundred clusters
+that begin at once want four hundred keys, and Leases must be renewed meanwhile."""
 
 _ALWAYS = datetime.min.replace(tzinfo=UTC)
 """A moment at which nothing has expired."""
@@ -73,7 +80,9 @@ def new_pair(
 
 async def made(make: Callable[[], T], algorithm: Algorithm) -> T:
     """What ``make`` makes, with a new key of this algorithm."""
-    return await asyncio.to_thread(make) if algorithm is Algorithm.RSA else make()
+    if algorithm is not Algorithm.RSA:
+        return make()
+    return await asyncio.get_running_loop().run_in_executor(_RSA, make)
 
 
 def render(cluster: str, user: str, server: str, authority: bytes, identity: Identity) -> bytes:
