@@ -22,6 +22,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from kubewright.processes import record
 from kubewright.processes.program import Exit, Process, Program
 from kubewright.processes.record import Record
@@ -100,12 +102,12 @@ def start(program: Program, folder: Path, mark: str, now: float) -> Handle:
     record.make_folder(folder, record.OPEN if program.user else record.PRIVATE)
     record.sync_files(folder, program.files, program.user)
     record.make_data(folder, program.data, program.user)
-    started = Record(mark=mark, fingerprint=program.fingerprint, boot=boot_id())
+    started = Record(mark=mark, fingerprint=program.fingerprint, boot=boot_id(), grace=program.grace)
     record.write(folder, started)
     child = _child(program, folder, mark)
     descriptor = os.pidfd_open(child.pid)
     process = Process(child.pid, _ticks(child.pid), mark, program.fingerprint)
-    record.write(folder, _known(started, process, now))
+    record.write(folder, replace(started, pid=process.pid, ticks=process.ticks, since=now))
     if program.oom_score:
         with suppress(OSError):  # it has ended already, or this kernel does not let us: it runs all the same
             (PROC / str(child.pid) / "oom_score_adj").write_text(str(program.oom_score))
@@ -144,27 +146,16 @@ def _reached_by_all(path: Path) -> bool:
     return all(each.stat().st_mode & stat.S_IXOTH for each in path.resolve().parents)
 
 
-def find(folder: Path) -> tuple[Handle, float] | None:
-    """The process that the folder's record tells of, and since when it runs; None if it has ended."""
+def find(folder: Path) -> tuple[Handle, Record] | None:
+    """The process that the folder's record tells of, and the record; None if it has ended."""
     found = record.read(folder)
     if found is None or found.boot != boot_id():
         return None
     for pid in [found.pid] if found.pid else _all():
         with suppress(OSError):
             if (handle := _opened(pid, found)) is not None:
-                return handle, found.since
+                return handle, found
     return None
-
-
-def _known(started: Record, process: Process, now: float) -> Record:
-    return Record(
-        mark=started.mark,
-        fingerprint=started.fingerprint,
-        boot=started.boot,
-        pid=process.pid,
-        ticks=process.ticks,
-        since=now,
-    )
 
 
 def _opened(pid: int, found: Record) -> Handle | None:

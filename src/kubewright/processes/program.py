@@ -3,6 +3,7 @@
 Theory.      The words are the kubelet's: three probes, a termination grace period, a restart count, a
              container that waits, runs or has terminated. A fingerprint stands for all that a process was
              started with: when it differs from that of the program that is wanted, the process is replaced.
+             All of it can be written down as JSON, so that a caller can keep what it wanted.
 Invariants.  The content of files is in no ``repr``. Times are seconds of a monotonic clock, unless said.
 Called by    the other modules here, and what makes programs of manifests.
 """
@@ -13,27 +14,28 @@ from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
+
 GRACE = 30.0
 """Seconds between SIGTERM and SIGKILL, as a Pod has them."""
+FILES = "files"
+"""The folder of a program's files, in its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpGet:
+class HttpGet(msgspec.Struct, frozen=True, tag=True):
     """Good when the URL answers with a status from 200 to 399. Like a kubelet it checks no certificate."""
 
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class TcpConnect:
+class TcpConnect(msgspec.Struct, frozen=True, tag=True):
     """Good when the port accepts a connection."""
 
     host: str
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(msgspec.Struct, frozen=True, tag=True):
     """Good when the command, in the program's folder and environment, exits with 0."""
 
     argv: tuple[str, ...]

@@ -20,19 +20,24 @@ from pathlib import Path
 
 import msgspec
 
+from kubewright.processes.program import FILES, GRACE
+
 RECORD = "process.json"
 OUTPUT = "output.log"
-FILES = "files"
 PRIVATE, OPEN = 0o700, 0o711
 """Modes of folders: for their owner only; for others to pass through, but not to list."""
 LARGEST_OUTPUT = 8 * 1024 * 1024
 """Bytes of output before it is moved aside; one older file is kept."""
-LAST_LINES = 15
+LAST_LINES = 30
+"""More than etcd writes about its usage after a flag that it does not know."""
 LAST_BYTES = 8 * 1024
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of a process; ``pid`` and ``ticks`` are 0 until it is known to have started."""
+    """One start of a process; ``pid`` and ``ticks`` are 0 until it is known to have started.
+
+    ``grace``  seconds that it has to end, should nothing else tell
+    """
 
     mark: str
     fingerprint: str
@@ -40,6 +45,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     ticks: int = 0
     since: float = 0.0
+    grace: float = GRACE
 
 
 def read(folder: Path) -> Record | None:

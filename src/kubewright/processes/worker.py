@@ -68,6 +68,7 @@ class Worker:
         self._ended: asyncio.Task[Exit] | None = None
         self._running: Program | None = None
         self._since = 0.0
+        self._grace = GRACE
         self._began = 0.0
         self._asked: float | None = None
         self._failed = True
@@ -140,9 +141,10 @@ class Worker:
     # ------------------------------------------------------------------ look
     def _adopt(self) -> None:
         if (found := linux.find(self._folder)) is not None:
-            handle, since = found
+            handle, started = found
+            self._grace = started.grace
             log.info("found the process of a program", program=self._name, pid=handle.process.pid)
-            self._began_with(handle, since)
+            self._began_with(handle, started.since)
 
     def _ask_as_wanted(self) -> None:
         """Probes and grace of a process are those that are wanted now, if it may go on."""
@@ -159,7 +161,7 @@ class Worker:
             process=None if self._handle is None else self._handle.process,
             health=Health() if running is None else self._answers.health(running),
             asked=self._asked,
-            grace=GRACE if running is None else running.grace,
+            grace=self._grace if running is None else running.grace,
             failures=self._failures,
             memory=0 if self._handle is None else self._handle.usage().memory,
         )

@@ -5,6 +5,7 @@ from stat import S_IMODE
 import pytest
 
 from kubewright.processes import record
+from kubewright.processes.program import FILES
 from kubewright.processes.record import Record
 
 STARTED = Record(mark="m", fingerprint="f", boot="b")
@@ -32,7 +33,7 @@ def test_a_record_that_cannot_be_read_is_none(tmp_path, content):
 def test_the_files_are_those_that_are_named_and_no_others(tmp_path):
     record.sync_files(tmp_path, {"pki/ca.crt": b"old", "pki/ca.key": b"key"})
     record.sync_files(tmp_path, {"pki/ca.crt": b"new", "kubeconfig": b"k"})
-    root = tmp_path / record.FILES
+    root = tmp_path / FILES
     found = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
     assert {name: path.read_bytes() for name, path in found.items()} == {
         "pki/ca.crt": b"new",
@@ -74,4 +75,4 @@ def test_large_output_is_moved_aside_once(tmp_path):
 def test_the_last_lines_of_output(tmp_path):
     assert record.last_lines(tmp_path) == []
     (tmp_path / record.OUTPUT).write_text("\n".join(str(number) for number in range(100)))
-    assert record.last_lines(tmp_path) == [str(number) for number in range(85, 100)]
+    assert record.last_lines(tmp_path) == [str(number) for number in range(70, 100)]

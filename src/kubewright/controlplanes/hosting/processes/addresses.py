@@ -1,0 +1,127 @@
+"""The loopback address of each instance.
+
+Theory.      Linux answers on all of 127.0.0.0/8, so every instance gets an address of its own and programs
+             keep the ports that everyone knows, those that a user adds too. Which one follows from the
+             instance's name and from the folder's own salt, so two folders rarely want the same; what was
+             given is written down, and stays until the component is removed with its data.
+Invariants.  No address is given twice from one folder; 127.0.0.1 and its network, where other programs
+             listen, are in no range. The same place gets the same address after a restart.
+Source       nested.md D4 (ports, scheme b).
+Called by    ``host``.
+"""
+
+from collections.abc import Container
+from hashlib import sha256
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import msgspec
+
+from kubewright.api.controlplane.names import Component
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.processes.instances import instance_of, name_of, program_name
+from kubewright.processes.record import replace_file
+
+FILE = "addresses.json"
+LOOPBACK, USUAL = IPv4Network("127.0.0.0/8"), IPv4Network("127.0.0.0/16")
+RANGE = "127.64.0.0/10"
+"""Four million addresses, away from those that other programs use."""
+PORTS = {Component.ETCD: 2379, Component.API_SERVER: 6443, Component.CONTROLLER_MANAGER: 10257}
+"""Where clients of a component connect to."""
+
+
+class Book(msgspec.Struct, frozen=True):
+    """All that were given, by ``<namespace>/<cluster>/<component>-<ordinal>``."""
+
+    salt: str
+    given: dict[str, str] = {}
+
+
+def read_range(text: str) -> IPv4Network:
+    """The range that a user wants.
+
+    Raises:
+        InvalidInput: it is none, or not one of loopback addresses beside the usual ones.
+    """
+    try:
+        found = IPv4Network(text)
+    except ValueError as error:
+        raise InvalidInput(f"{text} is no range of addresses: {error}") from None
+    if not found.subnet_of(LOOPBACK) or found.overlaps(USUAL):
+        raise InvalidInput(f"addresses of control planes are in {LOOPBACK} and not in {USUAL}, so not {text}")
+    return found
+
+
+def choose(key: str, salt: str, taken: Container[str], network: IPv4Network) -> str:
+    """The address for a key: where its hash points to, or the next that is free.
+
+    Raises:
+        InvalidInput: all are taken.
+    """
+    size = network.num_addresses
+    start = int.from_bytes(sha256(f"{salt}/{key}".encode()).digest()[:8]) % size
+    for step in range(size):
+        number = int(network.network_address) + (start + step) % size
+        address = str(IPv4Address(number))
+        if number & 0xFF not in (0, 0xFF) and address not in taken:
+            return address
+    raise InvalidInput(f"there is no address left in {network} for {key}")
+
+
+class Addresses:
+    """The book in a folder, whose lock the caller holds. ``salt`` is that of a folder without a book."""
+
+    def __init__(self, folder: Path, network: IPv4Network, salt: str) -> None:
+        self._file = folder / FILE
+        self._network = network
+        self._book = _read(self._file) or Book(salt)
+
+    def get(self, place: Place, ordinal: int) -> str:
+        """The address of an instance, given now if it has none.
+
+        Raises:
+            InvalidInput: there is none left, or it cannot be written down.
+        """
+        key = _key(place, ordinal)
+        if key not in self._book.given:
+            taken = set(self._book.given.values())
+            address = choose(key, self._book.salt, taken, self._network)
+            self._write({**self._book.given, key: address})
+        return self._book.given[key]
+
+    def known(self, place: Place, ordinal: int) -> str:
+        """The address of an instance; empty if it has none."""
+        return self._book.given.get(_key(place, ordinal), "")
+
+    def free(self, place: Place) -> None:
+        """A component has gone, and others may have its addresses.
+
+        Raises:
+            InvalidInput: it cannot be written down.
+        """
+        name = name_of(place)
+        kept = {key: address for key, address in self._book.given.items() if instance_of(key)[0] != name}
+        if kept != self._book.given:
+            self._write(kept)
+
+    def _write(self, given: dict[str, str]) -> None:
+        book = Book(self._book.salt, given)
+        try:
+            replace_file(self._file, msgspec.json.encode(book))
+        except OSError as error:
+            raise InvalidInput(f"cannot write {self._file}: {error.strerror or error}") from None
+        self._book = book
+
+
+def _read(file: Path) -> Book | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Book)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise InvalidInput(f"cannot read {file}: {error}") from None
+
+
+def _key(place: Place, ordinal: int) -> str:
+    return program_name(name_of(place), ordinal)

@@ -1,0 +1,325 @@
+"""Runs components as processes of this machine.
+
+Theory.      What was applied is written to a file of its own for each workload, together with what each
+             instance is to run (``kept``), and then given to the supervisor. So after a restart of this
+             program everything goes on as it was, whether or not a controller is there yet: processes that
+             run are found and left alone. Folders are deleted when their processes have ended.
+Invariants.  One program has the folder (a lock). A file is written before anything is started or ended. One
+             change of a workload at a time. What is in Secrets is in files of mode 0600 only.
+Called by    ``compose``; the controllers of components, as ``Hosting``.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.base.locks import FileLock, Held
+from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
+from kubewright.controlplanes.hosting.processes import kept as changes
+from kubewright.controlplanes.hosting.processes.addresses import PORTS, RANGE, Addresses, read_range
+from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing, Places
+from kubewright.controlplanes.hosting.processes.fields import unsupported
+from kubewright.controlplanes.hosting.processes.instances import (
+    Name,
+    Site,
+    Started,
+    command_of,
+    instance_of,
+    name_of,
+    program_name,
+    program_of,
+)
+from kubewright.controlplanes.hosting.processes.kept import Kept
+from kubewright.controlplanes.hosting.processes.output import reason
+from kubewright.controlplanes.hosting.processes.store import PROGRAMS, NotWritten, Store
+from kubewright.controlplanes.hosting.processes.volumes import files
+from kubewright.processes import record
+from kubewright.processes.program import Phase, Status
+from kubewright.processes.supervisor import STARTS, Supervisor
+from kubewright.wire.gvk import Key
+
+LOCK = "lock"
+
+log = structlog.get_logger("kubewright.controlplanes")
+
+
+class StillRemoved(KubewrightError):
+    """A workload was applied while the one of the same name is being removed; later it can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``addresses``: the range of loopback addresses. ``user``: uid and gid that programs run as; None: ours.
+
+    ``starts``  how many programs may be starting at one time
+    """
+
+    folder: Path
+    where: Places
+    addresses: str = RANGE
+    user: tuple[int, int] | None = None
+    starts: int = STARTS
+
+
+class ProcessHosting:
+    """``async with ProcessHosting(settings, clock) as hosting``: afterwards processes go on.
+
+    Raises:
+        InvalidInput: another program has the folder, or a file in it is damaged.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._network = read_range(settings.addresses)
+        self._clock = clock
+        self._store = Store(settings.folder)
+        self._binaries = Binaries(settings.where)
+        self._supervisor = Supervisor(settings.folder / PROGRAMS, clock, starts=settings.starts)
+        self._supervisor.listen(self._told)
+        self._addresses: Addresses
+        self._kept: dict[Name, Kept] = {}
+        self._present: defaultdict[Name, set[int]] = defaultdict(set)
+        self._last: dict[str, Status] = {}
+        self._locks: defaultdict[Name, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._listeners: list[Callable[[Key], None]] = []
+        self._deletions: set[asyncio.Task[None]] = set()
+        self._open = False
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            stack.callback(_locked(self._settings.folder).close)
+            salt = f"{self._clock.random.getrandbits(64):016x}"
+            self._addresses = Addresses(self._settings.folder, self._network, salt)
+            self._recall()
+            stop = asyncio.Event()
+            task = asyncio.create_task(self._supervisor.run(stop), name="supervisor of control planes")
+            stack.push_async_callback(_finished, task, stop)
+            stack.push_async_callback(self._cancel_deletions)
+            self._open = True
+            self._stack = stack.pop_all()
+        for name in self._kept:
+            self._settle(name)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    # ------------------------------------------------------------------ look
+    def place(self, place: Place, replicas: int) -> Placement:
+        """See ``Hosting``."""
+        hosts = [self._addresses.get(place, ordinal) for ordinal in range(max(replicas, 1))]
+        return Placement(tuple(hosts[:replicas]), endpoint=(hosts[0], PORTS[place.component]))
+
+    def problem_of(self, workload: Workload) -> str:
+        """See ``Hosting``. Programs whose version is not known yet are no problem: ``apply`` asks them."""
+        if names := unsupported(workload.rendered.workload):
+            return f"a process of this machine cannot have {', '.join(names)}"
+        try:
+            files(workload.rendered.workload, workload.contents)
+        except InvalidInput as error:
+            return str(error)
+        found = self._binaries.known(command_of(workload), workload.version)
+        return found.message if isinstance(found, Missing) else ""
+
+    def status(self, place: Place) -> Running:
+        """See ``Hosting``."""
+        kept = self._kept.get(name_of(place))
+        if kept is None:
+            return Running()
+        ordinals = sorted({*kept.programs, *self._present[name_of(place)]})
+        instances = [found for each in ordinals if (found := self._instance(kept, each)) is not None]
+        return Running(tuple(instances), kept.fingerprint, len(kept.latest), exists=True)
+
+    def _instance(self, kept: Kept, ordinal: int) -> Instance | None:
+        name, wanted = program_name(name_of(kept.place), ordinal), kept.programs.get(ordinal)
+        status = self._supervisor.status(name)
+        if wanted is None and status is None:
+            return None
+        running = status is not None and status.pid != 0
+        settings = status.fingerprint if status is not None and running else wanted.settings if wanted else ""
+        started = Started.read(settings)
+        fits = wanted is not None and wanted.settings == settings
+        return Instance(
+            ordinal,
+            kept.place.instance(ordinal),
+            self._addresses.known(kept.place, ordinal),
+            fingerprint=started.fingerprint,
+            version=started.version,
+            ready=status is not None and status.ready and fits,
+            ending=running and not fits,
+            since=0.0 if status is None else status.since,
+            restarts=0 if status is None else status.restarts,
+            message="it is about to be started" if status is None else self._message(status),
+            memory=0 if status is None else status.memory,
+            cpu=0.0 if status is None else status.cpu,
+        )
+
+    def _message(self, status: Status) -> str:
+        """What is wrong, with what the program said when it ended."""
+        if status.phase is not Phase.BACK_OFF:
+            return status.message
+        said = reason(record.last_lines(self._supervisor.folder(status.name)))
+        return f"{status.message}; the last that it wrote: {said}" if said else status.message
+
+    # ------------------------------------------------------------------ act
+    async def apply(self, workload: Workload) -> None:
+        """See ``Hosting``."""
+        name, place = name_of(workload.place), workload.place
+        async with self._locks[name]:
+            kept = self._kept.get(name) or Kept(place=place)
+            if kept.removing:
+                raise StillRemoved(f"{place.workload} is still being removed")
+            found = await self._binaries.find(command_of(workload), workload.version)
+            if isinstance(found, Missing):
+                raise InvalidInput(found.message)
+            programs = str(self._settings.folder / PROGRAMS)
+            sites = [
+                Site(str(found), self._addresses.get(place, ordinal), programs, self._settings.user)
+                for ordinal in range(workload.replicas)
+            ]
+            latest = [program_of(workload, ordinal, site) for ordinal, site in enumerate(sites)]
+            await self._keep(changes.applied(kept, place, workload.fingerprint, latest))
+        self._settle(name)
+
+    async def replace(self, place: Place, ordinal: int) -> None:
+        """See ``Hosting``."""
+        name = name_of(place)
+        async with self._locks[name]:
+            if (kept := self._kept.get(name)) is not None:
+                await self._keep(changes.replaced(kept, ordinal))
+
+    async def remove(self, place: Place, *, keep_data: bool) -> None:
+        """See ``Hosting``."""
+        name = name_of(place)
+        async with self._locks[name]:
+            present = await asyncio.to_thread(self._store.ordinals, place)
+            if name not in self._kept and (keep_data or not present):
+                if not keep_data:
+                    self._addresses.free(place)
+                return
+            kept = self._kept.get(name) or Kept(place=place)
+            await self._keep(changes.removed(kept, present, keep_data=keep_data))
+        self._settle(name)
+
+    def listen(self, changed: Callable[[Key], None]) -> None:
+        """See ``Hosting``."""
+        self._listeners.append(changed)
+
+    async def _keep(self, kept: Kept) -> None:
+        """From now on this; the lock of the workload is held."""
+        name = name_of(kept.place)
+        before = self._kept.get(name)
+        if kept == before:
+            return
+        await asyncio.to_thread(self._store.write, kept)
+        self._kept[name] = kept
+        self._want(kept)
+        for ordinal in set() if before is None else before.programs.keys() - kept.programs.keys():
+            self._supervisor.drop(program_name(name, ordinal))
+        self._changed(kept.place)
+
+    def _want(self, kept: Kept) -> None:
+        for program in kept.programs.values():
+            self._supervisor.want(program)
+        for ordinal in kept.discarded:
+            self._supervisor.drop(program_name(name_of(kept.place), ordinal))
+
+    # ------------------------------------------------------------------ restart, deletion
+    def _recall(self) -> None:
+        """Go on with what is kept, and end what else was started from this folder."""
+        wanted = set()
+        for kept in self._store.all():
+            self._kept[name_of(kept.place)] = kept
+            self._want(kept)
+            wanted |= {program.name for program in kept.programs.values()}
+        for program in set(self._supervisor.recorded()) - wanted:
+            name, ordinal = instance_of(program)
+            self._present[name].add(ordinal)
+            self._supervisor.drop(program)
+
+    def _settle(self, name: Name) -> None:
+        """Delete what is due, beside the caller."""
+        kept = self._kept.get(name)
+        if self._open and kept is not None and (kept.discarded or kept.removing):
+            task = asyncio.create_task(self._delete_due(name), name=f"deletion of {'/'.join(name)}")
+            self._deletions.add(task)
+            task.add_done_callback(self._deletions.discard)
+
+    async def _delete_due(self, name: Name) -> None:
+        """Delete the folders of discarded instances that have ended, and forget a workload without any."""
+        async with self._locks[name]:
+            if (kept := self._kept.get(name)) is None:
+                return
+            ended = [
+                each for each in kept.discarded if self._supervisor.status(program_name(name, each)) is None
+            ]
+            try:
+                for each in ended:
+                    await asyncio.to_thread(self._store.delete, kept.place, each, keep_data=kept.keep_data)
+                left = changes.without(kept, ended)
+                if left.discarded or not left.removing:
+                    await self._keep(left)
+                else:
+                    await self._forget(left)
+            except (InvalidInput, NotWritten) as error:  # tried again at the next event, or by the controller
+                log.warning("could not delete what was left of a workload", workload=name, error=str(error))
+
+    async def _forget(self, kept: Kept) -> None:
+        await asyncio.to_thread(self._store.forget, kept.place)
+        if not kept.keep_data:
+            self._addresses.free(kept.place)
+        del self._kept[name_of(kept.place)]
+        self._changed(kept.place)
+
+    async def _cancel_deletions(self) -> None:
+        self._open = False
+        tasks = list(self._deletions)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ------------------------------------------------------------------ events
+    def _told(self, program: str) -> None:
+        """Something about a program may have changed: tell it if it did, beside what it uses."""
+        name, ordinal = instance_of(program)
+        before, status = self._last.get(program), self._supervisor.status(program)
+        if status is None:
+            self._present[name].discard(ordinal)
+            self._last.pop(program, None)
+            self._settle(name)
+        else:
+            self._present[name].add(ordinal)
+            status = self._last[program] = replace(status, memory=0, cpu=0.0)
+        if status != before and (kept := self._kept.get(name)) is not None:
+            self._changed(kept.place)
+
+    def _changed(self, place: Place) -> None:
+        for listener in self._listeners:
+            listener(place.key)
+
+
+def _locked(folder: Path) -> FileLock:
+    try:
+        record.make_folder(folder)
+        return FileLock(folder / LOCK)
+    except Held as error:
+        raise InvalidInput(f"{folder} is in use by process {error.pid}") from None
+    except OSError as error:
+        raise InvalidInput(f"cannot use {folder}: {error.strerror or error}") from None
+
+
+async def _finished(task: asyncio.Task[None], stop: asyncio.Event) -> None:
+    stop.set()
+    await task

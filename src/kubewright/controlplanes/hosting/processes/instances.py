@@ -1,0 +1,200 @@
+"""From a workload to the program of each instance. Pure.
+
+Theory.      What a kubelet does with the first container of a pod: arguments with their variables,
+             environment, files, probes, limits. A limit of memory becomes one for the Go runtime too, a tenth
+             lower, so that it collects garbage before it is killed; one of processors bounds its threads.
+Invariants.  What is in Secrets is in files only. The settings of a program are the fingerprint of the
+             workload, the number of replacements and the version: nothing else replaces a process, so a
+             variable of the environment that changes counts at the next start.
+Source       nested.md D6.
+Called by    ``host``.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.hosting.processes.volumes import WORKING, Fields, Folders, files, folders
+from kubewright.controlplanes.rendering.files import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
+from kubewright.controlplanes.rendering.variables import expand
+from kubewright.processes.program import GRACE, Command, HttpGet, Probe, Program, TcpConnect
+from kubewright.wire.quantity import parse
+
+FOR_GO = 0.9
+"""How much of the limit of memory the Go runtime may use before it collects more often."""
+OOM_SCORE = 300
+"""The kernel ends a component before this program, which would start it again."""
+SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where a command of a probe is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where an instance runs, and as whom.
+
+    ``binary``     the path of its program
+    ``address``    its own loopback address
+    ``programs``   the folder that has those of all instances
+    ``user``       uid and gid; None: as this program
+    """
+
+    binary: str
+    address: str
+    programs: str
+    user: tuple[int, int] | None = None
+
+
+class Started(NamedTuple):
+    """What the settings of a program say. ``number``: how often the instance was replaced."""
+
+    fingerprint: str = ""
+    number: int = 0
+    version: str = ""
+
+    @classmethod
+    def read(cls, settings: str) -> "Started":
+        """From the text that ``str`` gives; empty for a text of another form."""
+        fingerprint, _, rest = settings.partition(".")
+        number, _, version = rest.partition(".")
+        return cls(fingerprint, int(number), version) if number.isdigit() else cls()
+
+    def __str__(self) -> str:
+        return f"{self.fingerprint}.{self.number}.{self.version}"
+
+
+Name = tuple[str, str, str]
+"""What names a workload: namespace, cluster and component."""
+
+
+def name_of(place: Place) -> Name:
+    """What names the workload of a place."""
+    return place.namespace, place.cluster, place.component
+
+
+def program_name(name: Name, ordinal: int) -> str:
+    """The name of the program of an instance."""
+    return f"{'/'.join(name)}-{ordinal}"
+
+
+def instance_of(program: str) -> tuple[Name, int]:
+    """The workload and the ordinal of a program, by its name."""
+    workload, _, ordinal = program.rpartition("-")
+    namespace, _, rest = workload.partition("/")
+    cluster, _, component = rest.partition("/")
+    return (namespace, cluster, component), int(ordinal) if ordinal.isdigit() else 0
+
+
+def command_of(workload: Workload) -> str:
+    """What the manifest calls its program: a name, or a path that the user gave."""
+    found = _container(workload).get("command") or _container(workload).get("args") or [""]
+    return str(found[0])
+
+
+def program_of(workload: Workload, ordinal: int, site: Site, *, number: int = 0) -> Program:
+    """The program of an instance.
+
+    Raises:
+        InvalidInput: a Secret, a ConfigMap or a key that a volume names is not there.
+    """
+    place, manifest, container = workload.place, workload.rendered.workload, _container(workload)
+    name = program_name(name_of(place), ordinal)
+    where = folders(manifest, WORKING if site.user else f"{site.programs}/{name}")
+    variables = _variables(workload, ordinal, site, where)
+    environment = {**variables, **dict(_environment(container, variables, workload))}
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    arguments = [where.argument(expand(str(word), environment)) for word in words[1:]]
+    limits = (container.get("resources") or {}).get("limits") or {}
+    startup, readiness, liveness = (
+        _probe(container, kind, site.address, where, environment)
+        for kind in ("startupProbe", "readinessProbe", "livenessProbe")
+    )
+    return Program(
+        name=name,
+        argv=(site.binary, *arguments),
+        environment={"PATH": SEARCHED, **dict(_for_go(limits)), **environment},
+        files=files(manifest, workload.contents),
+        data=where.data,
+        startup=startup,
+        readiness=readiness,
+        liveness=liveness,
+        grace=float(manifest["spec"]["template"]["spec"].get("terminationGracePeriodSeconds", GRACE)),
+        user=site.user,
+        memory=int(parse(limits["memory"])) if "memory" in limits else 0,
+        oom_score=OOM_SCORE,
+        settings=str(Started(workload.fingerprint, number, workload.version)),
+    )
+
+
+def _container(workload: Workload) -> Fields:
+    found: Fields = workload.rendered.workload["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def _variables(workload: Workload, ordinal: int, site: Site, where: Folders) -> dict[str, str]:
+    """The variables that every instance has; nothing is announced, since no node is to find it by that."""
+    return {
+        "INSTANCE": workload.place.instance(ordinal),
+        "NAMESPACE": workload.place.namespace,
+        "HOST": site.address,
+        "ADDRESS": site.address,
+        "ADVERTISE_ADDRESS": site.address,
+        "ENDPOINT_RECONCILER": "none",
+        "PKI_DIR": where.of(PKI_FOLDER),
+        "FILES_DIR": where.of(FILES_FOLDER),
+        "DATA_DIR": where.of(DATA_FOLDER),
+        **workload.environment,
+    }
+
+
+def _environment(
+    container: Fields, variables: Mapping[str, str], workload: Workload
+) -> Iterator[tuple[str, str]]:
+    """The container's own variables, in order: one may refer to those before it."""
+    known = dict(variables)
+    fields = {
+        "metadata.name": variables["INSTANCE"],
+        "metadata.namespace": workload.place.namespace,
+        "status.podIP": variables["ADDRESS"],
+    }
+    for entry in container.get("env") or ():
+        if reference := (entry.get("valueFrom") or {}).get("fieldRef"):
+            known[entry["name"]] = fields.get(reference.get("fieldPath", ""), "")
+        else:
+            known[entry["name"]] = expand(str(entry.get("value", "")), known)
+        yield entry["name"], known[entry["name"]]
+
+
+def _for_go(limits: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the Go runtime reads of the limits."""
+    if "memory" in limits:
+        yield "GOMEMLIMIT", str(int(float(parse(limits["memory"])) * FOR_GO))
+    if "cpu" in limits:
+        yield "GOMAXPROCS", str(max(1, math.ceil(parse(limits["cpu"]))))
+
+
+def _probe(
+    container: Fields, kind: str, address: str, where: Folders, environment: Mapping[str, str]
+) -> Probe | None:
+    probe = container.get(kind)
+    if not probe:
+        return None
+    ports = {each["name"]: each["containerPort"] for each in container.get("ports") or () if "name" in each}
+    check: HttpGet | TcpConnect | Command
+    if asked := probe.get("httpGet"):
+        host, port = asked.get("host") or address, ports.get(asked["port"], asked["port"])
+        path = "/" + str(asked.get("path", "")).lstrip("/")
+        check = HttpGet(f"{str(asked.get('scheme', 'HTTP')).lower()}://{host}:{port}{path}")
+    elif asked := probe.get("tcpSocket"):
+        check = TcpConnect(asked.get("host") or address, int(ports.get(asked["port"], asked["port"])))
+    else:
+        words = (probe.get("exec") or {}).get("command") or ()
+        check = Command(tuple(where.argument(expand(str(word), environment)) for word in words))
+    return Probe(
+        check,
+        period=float(probe.get("periodSeconds") or 10),
+        timeout=float(probe.get("timeoutSeconds") or 1),
+        failures=int(probe.get("failureThreshold") or 3),
+        delay=float(probe.get("initialDelaySeconds") or 0),
+    )

@@ -1,0 +1,97 @@
+"""What the host keeps of each workload, and how it changes. Pure.
+
+Theory.      An instance goes on with the program that it was given until it is replaced, whatever was applied
+             since; so both are kept: what was applied last, for each instance, and what each is to run.
+             Replacing an instance gives it the first, under a new number. An instance that has to go is
+             discarded: once its process has ended its folder is deleted, and only then may another one have
+             its name.
+Invariants.  An ordinal that is discarded has no program. A workload that is being removed gets no programs.
+Called by    ``host``, which writes each value to a file before it acts on it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace as changed
+
+from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.processes.instances import Started
+from kubewright.processes.program import Program
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """What is kept of a workload.
+
+    ``latest``     the program of each instance, by ordinal, as it was applied last
+    ``programs``   what each instance is to run
+    ``discarded``  ordinals whose folders are deleted when their processes have ended
+    ``removing``   nothing of it may stay; with ``keep_data`` its data does
+    """
+
+    place: Place
+    fingerprint: str = ""
+    latest: tuple[Program, ...] = ()
+    programs: dict[int, Program] = {}
+    discarded: tuple[int, ...] = ()
+    removing: bool = False
+    keep_data: bool = False
+
+
+def applied(kept: Kept, place: Place, fingerprint: str, latest: Sequence[Program]) -> Kept:
+    """After a workload was applied. With none of its instances wanted, all data stays."""
+    gone = [ordinal for ordinal in kept.programs if ordinal >= len(latest)] if latest else []
+    asked = changed(
+        kept,
+        place=place,
+        fingerprint=fingerprint,
+        latest=tuple(latest),
+        discarded=tuple(sorted({*kept.discarded, *gone})),
+    )
+    return filled(asked)
+
+
+def filled(kept: Kept) -> Kept:
+    """With a program for each instance that there should be and that is not discarded."""
+    if kept.removing:
+        return changed(kept, programs={})
+    programs = {}
+    for ordinal, wanted in enumerate(kept.latest):
+        if ordinal in kept.discarded:
+            continue
+        present = kept.programs.get(ordinal)
+        programs[ordinal] = wanted if present is None else _settled(present, wanted)
+    return changed(kept, programs=programs)
+
+
+def replaced(kept: Kept, ordinal: int) -> Kept:
+    """With one instance to be started anew, as it was applied last."""
+    if ordinal not in kept.programs:
+        return kept
+    number = Started.read(kept.programs[ordinal].settings).number + 1
+    program = numbered(kept.latest[ordinal], number)
+    return changed(kept, programs={**kept.programs, ordinal: program})
+
+
+def removed(kept: Kept, present: Sequence[int], *, keep_data: bool) -> Kept:
+    """With everything to go: ``present`` are the ordinals that have a folder."""
+    gone = tuple(sorted({*kept.discarded, *kept.programs, *present}))
+    return changed(kept, programs={}, discarded=gone, removing=True, keep_data=keep_data)
+
+
+def without(kept: Kept, deleted: Sequence[int]) -> Kept:
+    """After the folders of these were deleted."""
+    left = tuple(each for each in kept.discarded if each not in deleted)
+    return filled(changed(kept, discarded=left))
+
+
+def numbered(program: Program, number: int) -> Program:
+    """The program with another number of replacements."""
+    return replace(program, settings=str(Started.read(program.settings)._replace(number=number)))
+
+
+def _settled(present: Program, wanted: Program) -> Program:
+    """What an instance is to run that was given another program before: its own, until it is replaced."""
+    before = Started.read(present.settings)
+    same = before.fingerprint == Started.read(wanted.settings).fingerprint
+    return numbered(wanted, before.number) if same else present

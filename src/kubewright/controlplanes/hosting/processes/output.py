@@ -1,0 +1,40 @@
+"""Why a program ended, from the end of what it wrote. Pure.
+
+Theory.      Programs of Kubernetes write lines of text, etcd writes JSON objects; both say the reason of
+             their end in the last line. A Go program that panics, or has a flag that it does not know, says
+             more after it. Users see the reason beside the exit code, which alone says nothing.
+Invariants.  At most ``LONGEST`` characters of one line.
+Source       nested.md D6 (last lines in the status).
+Called by    ``host``.
+"""
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+LONGEST = 300
+REASONS = ("panic:", "fatal error:", "flag provided but not defined:", "Error: ")
+"""How a line begins that says the reason, whatever comes after it: a stack, or how the program is used."""
+_HEADER = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ [\w.-]+:\d+\] ")
+"""What klog writes before a message: level, date, time, process, file and line."""
+
+
+def reason(lines: Sequence[str]) -> str:
+    """What the program said last, in one line; empty if it said nothing."""
+    told = [line.strip() for line in lines if line.strip()]
+    if not told:
+        return ""
+    line = next((each for each in reversed(told) if each.startswith(REASONS)), told[-1])
+    return _text(line)[:LONGEST]
+
+
+def _text(line: str) -> str:
+    """The message of a line, without what a log has before it."""
+    if line.startswith("{"):
+        try:
+            found = msgspec.json.decode(line, type=dict[str, object])
+        except msgspec.DecodeError:
+            return line
+        return ": ".join(str(found[name]) for name in ("msg", "error") if name in found) or line
+    return _HEADER.sub("", line, count=1)

@@ -1,0 +1,118 @@
+"""The files of what the host keeps: one for each workload, and the folders of its instances.
+
+Theory.      A file is written whole or not at all, before what it says is done. Names of namespaces and
+             clusters are names of folders, as Kubernetes allows them: no part begins with a dot or has a
+             slash.
+Invariants.  Files have mode 0600, folders 0700: the programs in them have the content of Secrets. A file that
+             cannot be read stops the start, because nothing says what belongs to it.
+Layout       ``workloads/<namespace>/<cluster>/<component>.json``
+             ``programs/<namespace>/<cluster>/<component>-<ordinal>/``
+Called by    ``host``.
+"""
+
+import re
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.processes.kept import Kept
+from kubewright.controlplanes.hosting.processes.volumes import VOLUMES
+from kubewright.processes import record
+from kubewright.processes.program import safe_name
+
+WORKLOADS, PROGRAMS = "workloads", "programs"
+
+
+class NotWritten(KubewrightError):
+    """A file could not be written or deleted; the message says which, and why."""
+
+
+class Store:
+    """The files below ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._workloads = folder / WORKLOADS
+        self._programs = folder / PROGRAMS
+
+    def all(self) -> list[Kept]:
+        """What is kept of all workloads.
+
+        Raises:
+            InvalidInput: a file is damaged or cannot be read; the message says which.
+        """
+        found = []
+        for path in sorted(self._workloads.glob("*/*/*.json")):
+            try:
+                found.append(msgspec.json.decode(path.read_bytes(), type=Kept))
+            except (OSError, msgspec.DecodeError) as error:
+                raise InvalidInput(f"cannot read {path}, which says what runs: {error}") from None
+        return found
+
+    def write(self, kept: Kept) -> None:
+        """Keep this from now on.
+
+        Raises:
+            NotWritten: the disk is full, or we have no right to.
+        """
+        path = self._file(kept.place)
+        try:
+            record.make_folder(path.parent)
+            record.replace_file(path, msgspec.json.encode(kept))
+        except OSError as error:
+            raise NotWritten(f"cannot write {path}: {error.strerror or error}") from None
+
+    def forget(self, place: Place) -> None:
+        """Nothing is kept of this workload any more.
+
+        Raises:
+            NotWritten: we have no right to.
+        """
+        path = self._file(place)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise NotWritten(f"cannot delete {path}: {error.strerror or error}") from None
+        _tidy(path.parent, self._workloads)
+
+    def ordinals(self, place: Place) -> list[int]:
+        """The instances of a workload that have a folder."""
+        named = re.compile(rf"{re.escape(place.component)}-(\d+)")
+        parent = self._programs / place.namespace / place.cluster
+        matches = [named.fullmatch(each.name) for each in parent.iterdir()] if parent.is_dir() else []
+        return sorted(int(match[1]) for match in matches if match)
+
+    def delete(self, place: Place, ordinal: int, *, keep_data: bool) -> None:
+        """Delete the folder of an instance, or all of it but its data.
+
+        Raises:
+            NotWritten: the disk or our rights do not let us.
+        """
+        folder = self._programs / place.namespace / place.cluster / f"{place.component}-{ordinal}"
+        try:
+            if not keep_data:
+                shutil.rmtree(folder)
+            else:
+                for path in [each for each in folder.iterdir() if each.name != VOLUMES]:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise NotWritten(f"cannot delete {folder}: {error.strerror or error}") from None
+        _tidy(folder.parent, self._programs)
+
+    def _file(self, place: Place) -> Path:
+        if not safe_name(f"{place.namespace}/{place.cluster}"):
+            raise InvalidInput(f"{place.namespace}/{place.cluster} cannot be the name of a folder")
+        return self._workloads / place.namespace / place.cluster / f"{place.component}.json"
+
+
+def _tidy(folder: Path, root: Path) -> None:
+    """Remove a folder and those above it, below the root, as long as they are empty."""
+    with suppress(OSError):  # it is not empty, or gone
+        while folder != root:
+            folder.rmdir()
+            folder = folder.parent

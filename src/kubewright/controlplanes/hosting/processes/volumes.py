@@ -1,0 +1,114 @@
+"""The volumes of a pod as folders of a process: files of Secrets and ConfigMaps, and data. Pure.
+
+Theory.      The folder of an instance takes the place of a container's file system. What a container would
+             find at ``/etc/kubernetes/pki/ca`` lies in ``files/etc/kubernetes/pki/ca``, and a volume that can
+             be written to in ``volumes/<name>``, which stays. A flag that names a path below a mount is
+             changed to the path that the process has, so one patch fits pods and processes.
+Invariants.  A path of the program is absolute. A process of another user, who has no way through the folders
+             above its own, gets it below ``/proc/self/cwd``: its folder is its working folder.
+Source       nested.md D5.
+Called by    ``programs``.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.hosting.contract import Contents
+from kubewright.controlplanes.rendering.files import DATA_FOLDER
+from kubewright.processes.program import FILES
+
+WORKING = "/proc/self/cwd"
+"""The working folder of the process that looks at it, whatever folders are above."""
+VOLUMES = "volumes"
+DATA = "data"
+"""The volume of ``$(DATA_DIR)`` where the manifest has none for it."""
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where the paths of a container are in the folder of an instance.
+
+    ``mounts``   the folder of each mounted path
+    ``data``     folders that the program may write to
+    ``root``     the instance's folder, as its program has to name it
+    """
+
+    mounts: Mapping[str, str]
+    data: tuple[str, ...]
+    root: str
+
+    def of(self, path: str) -> str:
+        """The path of a process for that of a container."""
+        return self._below_mount(path) or f"{self.root}/{FILES}{path}"
+
+    def argument(self, text: str) -> str:
+        """An argument of the program, ``--flag=/path`` or ``/path``, with the path that the process has."""
+        flag, equals, value = text.rpartition("=") if text.startswith("--") else ("", "", text)
+        return f"{flag}{equals}{self._below_mount(value) or value}"
+
+    def _below_mount(self, path: str) -> str:
+        fits = [mount for mount in self.mounts if path == mount or path.startswith(f"{mount}/")]
+        best = max(fits, key=len, default="")
+        return f"{self.root}/{self.mounts[best]}{path.removeprefix(best)}" if best else ""
+
+
+def folders(workload: Fields, root: str) -> Folders:
+    """The folders of an instance of this StatefulSet. ``root``: see ``Folders``."""
+    pod = workload["spec"]["template"]["spec"]
+    claimed = {each["metadata"]["name"] for each in workload["spec"].get("volumeClaimTemplates") or ()}
+    written = claimed | {each["name"] for each in pod.get("volumes") or () if "emptyDir" in each}
+    mounts = {}
+    for mount in pod["containers"][0].get("volumeMounts") or ():
+        name, path = mount["name"], "/" + mount["mountPath"].strip("/")
+        mounts[path] = f"{VOLUMES}/{name}" if name in written else f"{FILES}{path}"
+    data = {folder for folder in mounts.values() if folder.startswith(f"{VOLUMES}/")}
+    if not Folders(mounts, (), "").of(DATA_FOLDER).startswith(f"/{VOLUMES}/"):
+        mounts[DATA_FOLDER] = f"{VOLUMES}/{DATA}"
+        data.add(f"{VOLUMES}/{DATA}")
+    return Folders(mounts, tuple(sorted(data)), root)
+
+
+def files(workload: Fields, contents: Mapping[str, Contents]) -> dict[str, bytes]:
+    """The files of an instance by their paths below ``files/``.
+
+    Raises:
+        InvalidInput: a Secret, a ConfigMap or a key that a volume names is not there.
+    """
+    pod = workload["spec"]["template"]["spec"]
+    volumes = {each["name"]: each for each in pod.get("volumes") or ()}
+    found = {}
+    for mount in pod["containers"][0].get("volumeMounts") or ():
+        for path, content in _of_volume(volumes.get(mount["name"], {}), contents):
+            found[f"{mount['mountPath'].strip('/')}/{path}"] = content
+    return found
+
+
+def _of_volume(volume: Fields, contents: Mapping[str, Contents]) -> Iterator[tuple[str, bytes]]:
+    if secret := volume.get("secret"):
+        yield from _entries(secret["secretName"], secret, contents)
+    if config := volume.get("configMap"):
+        yield from _entries(config["name"], config, contents)
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        for one in source.values():
+            yield from _entries(one["name"], one, contents)
+
+
+def _entries(name: str, source: Fields, contents: Mapping[str, Contents]) -> Iterator[tuple[str, bytes]]:
+    """The paths and the content of one Secret or ConfigMap: the entries that are named, or all."""
+    if name not in contents:
+        if source.get("optional"):
+            return
+        raise InvalidInput(f"{name}, which a volume names, is not there")
+    entries = contents[name]
+    if not (items := source.get("items")):
+        yield from entries.items()
+        return
+    for item in items:
+        if item["key"] in entries:
+            yield item["path"], entries[item["key"]]
+        elif not source.get("optional"):
+            raise InvalidInput(f"{name}, which a volume names, has no key {item['key']}")

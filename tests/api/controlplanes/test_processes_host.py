@@ -1,0 +1,371 @@
+"""Components as processes: applied, replaced one by one, found after a restart, removed.
+
+The programs are small Python scripts, so nothing has to be installed. Waiting is for what the host says of
+them, with a deadline.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from kubewright.api.controlplane.names import Component
+from kubewright.api.meta import OwnerReference
+from kubewright.base.clock import SystemClock
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.hosting.contract import Place, Running, Workload
+from kubewright.controlplanes.hosting.processes.binaries import Places
+from kubewright.controlplanes.hosting.processes.host import ProcessHosting, Settings
+from kubewright.controlplanes.hosting.processes.store import NotWritten
+from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.processes import record
+from kubewright.wire.gvk import Key
+
+pytestmark = pytest.mark.looptime(False)
+
+SERVES = (
+    "import json, os, signal, socket, sys\n"
+    "found = {'args': sys.argv[1:], 'ca': open(os.environ['PKI_DIR'] + '/ca/tls.crt').read()}\n"
+    "os.makedirs(os.environ['DATA_DIR'], exist_ok=True)\n"
+    "starts = open(os.environ['DATA_DIR'] + '/starts', 'a'); print(json.dumps(found), file=starts, flush=True)\n"
+    "server = socket.create_server((os.environ['ADDRESS'], 6443)); signal.pause()"
+)
+DEAF = SERVES.replace(
+    "import json", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nimport json"
+).replace("signal.pause()", "\nwhile True: signal.pause()")
+"""Does not end when it is asked to."""
+OWNER = OwnerReference(api_version="controlplane.cluster.x-k8s.io/v1alpha4", kind="Toy", name="toy", uid="u")
+PLACE = Place("default", "demo", Component.API_SERVER, OWNER)
+PROBE = {"tcpSocket": {"port": "api"}, "periodSeconds": 0.1, "failureThreshold": 200}
+
+
+def manifest(*flags, script=SERVES, probe=PROBE, python=sys.executable):
+    container = {
+        "name": "toy",
+        "command": [python, "-c", script],
+        "args": ["--name=$(INSTANCE)", "--data=$(DATA_DIR)", *flags],
+        "ports": [{"name": "api", "containerPort": 6443}],
+        "startupProbe": probe,
+        "volumeMounts": [
+            {"name": "data", "mountPath": "/var/lib/etcd"},
+            {"name": "ca", "mountPath": "/etc/kubernetes/pki/ca", "readOnly": True},
+        ],
+    }
+    pod = {
+        "containers": [container],
+        "volumes": [
+            {
+                "name": "ca",
+                "secret": {"secretName": "demo-ca", "items": [{"key": "tls.crt", "path": "tls.crt"}]},
+            }
+        ],
+        "terminationGracePeriodSeconds": 1,
+    }
+    claims = [{"metadata": {"name": "data"}, "spec": {}}]
+    return {"kind": "StatefulSet", "spec": {"template": {"spec": pod}, "volumeClaimTemplates": claims}}
+
+
+def workload(*flags, replicas=1, certificate=b"authority", place=PLACE, **rest):
+    contents = {"demo-ca": {"tls.crt": certificate, "tls.key": b"not for everyone"}}
+    return Workload(place, "1.36.3", Rendered([manifest(*flags, **rest)]), replicas, contents)
+
+
+class Watched:
+    """A host and what it says."""
+
+    def __init__(self, hosting, folder):
+        self.hosting, self.folder = hosting, folder
+        self._told = asyncio.Event()
+        hosting.listen(lambda _key: self._told.set())
+
+    async def until(self, says, place=PLACE):
+        """The first status for which ``says`` is true."""
+        async with asyncio.timeout(20):
+            while not says(status := self.hosting.status(place)):
+                self._told.clear()
+                await self._told.wait()
+        return status
+
+    def instance(self, ordinal=0):
+        return self.folder / f"programs/default/demo/apiserver-{ordinal}"
+
+    def starts(self, ordinal=0):
+        lines = (self.instance(ordinal) / "volumes/data/data/starts").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def pid(self, ordinal=0):
+        return record.read(self.instance(ordinal)).pid
+
+
+@asynccontextmanager
+async def hosted(folder, **settings):
+    """A host that runs; after it, processes go on."""
+    async with ProcessHosting(Settings(folder, Places(), **settings), SystemClock()) as hosting:
+        yield Watched(hosting, folder)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of a host; whatever still runs from it at the end is killed."""
+    yield tmp_path
+    for name in record.recorded(tmp_path / "programs"):
+        found = record.read(tmp_path / "programs" / name)
+        if found is not None and found.pid and alive(found.pid):
+            with suppress(ProcessLookupError):
+                os.kill(found.pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(found.pid, 0)
+
+
+def alive(pid):
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] not in ("Z", "X")
+    return False
+
+
+def user_of(pid):
+    return Path(f"/proc/{pid}").stat().st_uid
+
+
+def ready(count, applied=None):
+    """Whether so many instances are ready, and are what was applied."""
+
+    def says(status):
+        fits = [each for each in status.instances if applied in (None, each.fingerprint) and not each.ending]
+        return [each.ready for each in fits] == [True] * count and len(status.instances) == count
+
+    return says
+
+
+def gone(status):
+    return status == Running()
+
+
+async def removed(watched, **options):
+    await watched.hosting.remove(PLACE, keep_data=options.get("keep_data", False))
+    await watched.until(gone)
+
+
+async def test_an_instance_runs_at_its_own_address_with_its_files_and_data(folder):
+    async with hosted(folder) as watched:
+        placement = watched.hosting.place(PLACE, 1)
+        assert placement.endpoint == (placement.hosts[0], 6443)
+        wanted = workload()
+        assert watched.hosting.problem_of(wanted) == ""
+        await watched.hosting.apply(wanted)
+        status = await watched.until(ready(1))
+        (instance,) = status.instances
+        assert (instance.name, instance.host, instance.version) == (
+            "demo-apiserver-0",
+            placement.hosts[0],
+            "1.36.3",
+        )
+        assert (instance.fingerprint, status.applied, status.replicas) == (wanted.fingerprint,) * 2 + (1,)
+        assert (instance.message, instance.restarts, instance.memory > 2**20) == ("", 0, True)
+        assert watched.starts() == [
+            {
+                "args": ["--name=demo-apiserver-0", f"--data={watched.instance()}/volumes/data/data"],
+                "ca": "authority",
+            }
+        ]
+        await removed(watched)
+        assert [path for path in folder.rglob("*") if path.name not in {"lock", "addresses.json"}] == [
+            folder / "programs",
+            folder / "workloads",
+        ]
+
+
+async def test_no_file_is_for_others_and_no_secret_is_where_it_is_not_mounted(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload())
+        await watched.until(ready(1))
+        assert {
+            path: oct(path.stat().st_mode) for path in folder.rglob("*") if path.stat().st_mode & 0o077
+        } == {}
+        below = [path for path in watched.instance().rglob("*") if path.is_file()]
+        assert not [path for path in below if b"not for everyone" in path.read_bytes()]
+        await removed(watched)
+
+
+async def test_other_settings_wait_until_each_instance_is_replaced(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(first := workload(replicas=2))
+        await watched.until(ready(2, first.fingerprint))
+        pids = [watched.pid(0), watched.pid(1)]
+        await watched.hosting.apply(second := workload("--v=2", replicas=2))
+        status = watched.hosting.status(PLACE)
+        assert (status.applied, [each.fingerprint for each in status.instances]) == (
+            second.fingerprint,
+            [first.fingerprint] * 2,
+        )
+        await watched.hosting.replace(PLACE, 1)
+        await watched.until(
+            lambda status: ready(2)(status) and status.instances[1].fingerprint == second.fingerprint
+        )
+        assert (watched.pid(0), alive(pids[1])) == (pids[0], False)
+        assert [start["args"][2:] for start in watched.starts(1)] == [[], ["--v=2"]]
+        await removed(watched)
+
+
+async def test_an_instance_as_it_should_be_is_restarted_once_when_it_is_replaced(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload())
+        await watched.until(ready(1))
+        await watched.hosting.replace(PLACE, 0)
+        await watched.hosting.replace(PLACE, 7)
+        await watched.hosting.apply(workload())
+        await watched.until(lambda status: ready(1)(status) and len(watched.starts()) == 2)
+        assert watched.hosting.status(PLACE).instances[0].restarts == 0
+        await removed(watched)
+
+
+async def test_a_restart_of_the_host_leaves_processes_and_what_they_wait_for_alone(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(first := workload())
+        await watched.until(ready(1))
+        address, pid = watched.hosting.place(PLACE, 1), watched.pid()
+        await watched.hosting.apply(second := workload(certificate=b"renewed"))
+    async with hosted(folder) as watched:
+        status = await watched.until(ready(1))
+        assert (watched.pid(), watched.hosting.place(PLACE, 1)) == (pid, address)
+        assert (status.instances[0].fingerprint, status.applied) == (first.fingerprint, second.fingerprint)
+        await watched.hosting.replace(PLACE, 0)
+        await watched.until(ready(1, second.fingerprint))
+        assert [start["ca"] for start in watched.starts()] == ["authority", "renewed"]
+        await removed(watched)
+
+
+async def test_an_instance_that_was_killed_comes_back_as_it_was(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload())
+        await watched.until(ready(1))
+        await watched.hosting.apply(workload("--v=2"))
+        os.kill(pid := watched.pid(), signal.SIGKILL)
+        status = await watched.until(lambda status: ready(1)(status) and status.instances[0].restarts == 1)
+        assert watched.pid() != pid
+        assert [start["args"][2:] for start in watched.starts()] == [[], []]
+        assert status.instances[0].fingerprint == workload().fingerprint
+        await removed(watched)
+
+
+async def test_a_smaller_number_deletes_the_data_of_the_others_and_none_keeps_all(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload(replicas=2))
+        await watched.until(ready(2))
+        await watched.hosting.apply(workload(replicas=1))
+        await watched.until(ready(1))
+        await watched.hosting.apply(workload(replicas=2))
+        await watched.until(ready(2))
+        assert [len(watched.starts(each)) for each in (0, 1)] == [1, 1]
+        await watched.hosting.apply(workload(replicas=0))
+        asleep = await watched.until(ready(0))
+        assert (asleep.replicas, asleep.exists) == (0, True)
+        await watched.hosting.apply(workload(replicas=2))
+        await watched.until(ready(2))
+        assert [len(watched.starts(each)) for each in (0, 1)] == [2, 2]
+        await removed(watched)
+
+
+async def test_data_that_is_kept_is_there_for_the_next_workload_of_the_name(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload())
+        await watched.until(ready(1))
+        await removed(watched, keep_data=True)
+        assert sorted(path.name for path in watched.instance().iterdir()) == ["volumes"]
+        await watched.hosting.apply(workload())
+        await watched.until(ready(1))
+        assert len(watched.starts()) == 2
+        await removed(watched)
+
+
+async def test_a_removal_that_was_begun_is_finished_after_a_restart(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload(script=DEAF))
+        await watched.until(ready(1))
+        pid = watched.pid()
+        await watched.hosting.remove(PLACE, keep_data=False)
+        with pytest.raises(Exception, match="demo-apiserver is still being removed"):
+            await watched.hosting.apply(workload())
+        assert alive(pid)
+    async with hosted(folder) as watched:
+        await watched.until(gone)
+        assert not alive(pid)
+        assert not watched.instance().exists()
+
+
+async def test_an_instance_that_is_put_to_sleep_is_seen_until_it_has_ended(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload(script=DEAF))
+        await watched.until(ready(1))
+        pid = watched.pid()
+        await watched.hosting.apply(workload(script=DEAF, replicas=0))
+        await watched.until(
+            lambda status: [(each.ready, each.ending) for each in status.instances] == [(False, True)]
+        )
+    async with hosted(folder) as watched:
+        status = watched.hosting.status(PLACE)
+        assert ([each.ordinal for each in status.instances], alive(pid)) == ([0], True)
+        await watched.until(ready(0))
+        assert (alive(pid), len(watched.starts())) == (False, 1)
+        await removed(watched)
+
+
+async def test_a_program_that_ends_says_why(folder):
+    script = "import sys; sys.exit('listen tcp 127.64.0.9:6443: bind: address already in use')"
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload(script=script))
+        status = await watched.until(lambda status: bool(status.instances and status.instances[0].restarts))
+        assert status.instances[0].message == (
+            "it ended with exit code 1; the next start is 1 s after that; the last that it wrote: "
+            "listen tcp 127.64.0.9:6443: bind: address already in use"
+        )
+        await removed(watched)
+
+
+async def test_a_disk_that_is_full_is_told_and_changes_nothing(folder):
+    async with hosted(folder) as watched:
+        (folder / "workloads").write_text("in the way")
+        with pytest.raises(NotWritten, match=r"cannot write .*apiserver\.json: Not a directory"):
+            await watched.hosting.apply(workload())
+        assert watched.hosting.status(PLACE) == Running()
+        (folder / "workloads").unlink()
+        (folder / "programs").write_text("in the way")
+        await watched.hosting.apply(workload())
+        status = await watched.until(lambda status: bool(status.instances and status.instances[0].restarts))
+        assert "it cannot be started: [Errno 20] Not a directory" in status.instances[0].message
+        (folder / "programs").unlink()
+        await watched.until(ready(1))
+        await removed(watched)
+
+
+async def test_one_host_has_the_folder(folder):
+    async with hosted(folder):
+        with pytest.raises(InvalidInput, match=f"{folder} is in use by process {os.getpid()}"):
+            async with hosted(folder):
+                pass
+
+
+async def test_changes_are_told_by_the_key_of_the_component(folder):
+    told = []
+    async with hosted(folder) as watched:
+        watched.hosting.listen(told.append)
+        await watched.hosting.apply(workload())
+        await watched.until(ready(1))
+        await removed(watched)
+    assert set(told) == {Key("default", "toy")}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may start processes of another user")
+async def test_programs_run_as_a_user_without_rights_and_keep_their_data(folder):
+    async with hosted(folder, user=(65534, 65534)) as watched:
+        await watched.hosting.apply(workload(python="/usr/bin/python3"))
+        await watched.until(ready(1))
+        assert user_of(watched.pid()) == 65534
+        await watched.hosting.replace(PLACE, 0)
+        await watched.until(lambda status: ready(1)(status) and len(watched.starts()) == 2)
+        await removed(watched)

@@ -1,0 +1,255 @@
+"""What a host of processes keeps: programs by ordinal, addresses, where programs are, files."""
+
+from ipaddress import IPv4Network
+
+import pytest
+
+from kubewright.api.controlplane.names import Component
+from kubewright.api.meta import OwnerReference
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.processes import kept as changes
+from kubewright.controlplanes.hosting.processes.addresses import RANGE, Addresses, choose, read_range
+from kubewright.controlplanes.hosting.processes.binaries import (
+    Binaries,
+    Missing,
+    Places,
+    missing,
+    places,
+    version_in,
+)
+from kubewright.controlplanes.hosting.processes.instances import Started
+from kubewright.controlplanes.hosting.processes.kept import Kept
+from kubewright.controlplanes.hosting.processes.store import NotWritten, Store
+from kubewright.processes.program import HttpGet, Probe, Program
+
+OWNER = OwnerReference(api_version="v1", kind="Toy", name="toy", uid="u")
+ETCD = Place("team", "demo", Component.ETCD, OWNER)
+SERVER = Place("team", "demo", Component.API_SERVER, OWNER)
+OTHER = Place("team", "other", Component.ETCD, OWNER)
+
+
+def programs(fingerprint, count, number=0):
+    settings = str(Started(fingerprint, number, "1"))
+    return tuple(Program(f"team/demo/etcd-{each}", ("/etcd",), settings=settings) for each in range(count))
+
+
+def applied(kept, fingerprint, count):
+    return changes.applied(kept, ETCD, fingerprint, programs(fingerprint, count))
+
+
+def told(kept):
+    """The fingerprint and the number of replacements of each instance."""
+    found = {each: Started.read(program.settings) for each, program in kept.programs.items()}
+    return {each: (started.fingerprint, started.number) for each, started in found.items()}
+
+
+EMPTY = Kept(place=ETCD)
+TWO = applied(EMPTY, "a", 2)
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected", "discarded"),
+    [
+        pytest.param(TWO, {0: ("a", 0), 1: ("a", 0)}, (), id="two were applied"),
+        pytest.param(applied(TWO, "b", 2), {0: ("a", 0), 1: ("a", 0)}, (), id="they wait to be replaced"),
+        pytest.param(
+            applied(TWO, "b", 3),
+            {0: ("a", 0), 1: ("a", 0), 2: ("b", 0)},
+            (),
+            id="a new one is as applied last",
+        ),
+        pytest.param(
+            changes.replaced(applied(TWO, "b", 2), 1), {0: ("a", 0), 1: ("b", 1)}, (), id="one was replaced"
+        ),
+        pytest.param(
+            applied(changes.replaced(TWO, 1), "a", 2),
+            {0: ("a", 0), 1: ("a", 1)},
+            (),
+            id="applied again, it is not replaced again",
+        ),
+        pytest.param(changes.replaced(TWO, 5), {0: ("a", 0), 1: ("a", 0)}, (), id="none of that number"),
+        pytest.param(applied(TWO, "a", 1), {0: ("a", 0)}, (1,), id="one fewer, and its data goes"),
+        pytest.param(applied(TWO, "a", 0), {}, (), id="none, and all data stays"),
+        pytest.param(
+            applied(applied(TWO, "a", 1), "a", 2), {0: ("a", 0)}, (1,), id="wanted again before its data went"
+        ),
+        pytest.param(
+            changes.without(applied(applied(TWO, "a", 1), "a", 2), [1]),
+            {0: ("a", 0), 1: ("a", 0)},
+            (),
+            id="wanted again, and its data went",
+        ),
+        pytest.param(
+            changes.removed(TWO, [0, 1, 7], keep_data=False), {}, (0, 1, 7), id="removed with an older folder"
+        ),
+        pytest.param(
+            changes.without(changes.removed(TWO, [], keep_data=False), [0]), {}, (1,), id="half removed"
+        ),
+    ],
+)
+def test_what_runs_follows_from_what_was_applied_and_replaced(kept, expected, discarded):
+    assert (told(kept), kept.discarded) == (expected, discarded)
+
+
+def test_another_environment_counts_at_the_next_start_of_the_same_settings():
+    later = [Program(each.name, ("/etcd",), {"A": "b"}, settings=each.settings) for each in programs("a", 2)]
+    found = changes.applied(changes.replaced(TWO, 0), ETCD, "a", later)
+    assert found.programs[0].environment == {"A": "b"}
+    assert told(found) == {0: ("a", 1), 1: ("a", 0)}
+
+
+def test_what_is_kept_is_read_as_it_was_written_and_is_for_its_owner_only(tmp_path):
+    store = Store(tmp_path)
+    secret = Program(
+        "team/demo/etcd-0", ("/etcd",), files={"a": b"\0\xff"}, readiness=Probe(HttpGet("http://a"))
+    )
+    found = Kept(place=ETCD, fingerprint="a", latest=(secret,), programs={0: secret}, discarded=(1,))
+    store.write(found)
+    assert store.all() == [found]
+    (file,) = tmp_path.glob("**/*.json")
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    store.forget(ETCD)
+    assert list((tmp_path / "workloads").iterdir()) == []
+
+
+def test_a_damaged_file_stops_the_start_and_names_itself(tmp_path):
+    store = Store(tmp_path)
+    store.write(EMPTY)
+    (file,) = tmp_path.glob("**/*.json")
+    file.write_text("{")
+    with pytest.raises(InvalidInput, match=r"cannot read .*etcd\.json, which says what runs"):
+        store.all()
+
+
+def test_folders_of_instances_are_found_and_deleted_with_or_without_their_data(tmp_path):
+    store, folder = Store(tmp_path), tmp_path / "programs/team/demo"
+    for name in ("etcd-0", "etcd-12", "etcd-old", "apiserver-0"):
+        (folder / name / "volumes").mkdir(parents=True)
+        (folder / name / "process.json").touch()
+    assert store.ordinals(ETCD) == [0, 12]
+    store.delete(ETCD, 12, keep_data=True)
+    assert [path.name for path in (folder / "etcd-12").iterdir()] == ["volumes"]
+    store.delete(ETCD, 12, keep_data=False)
+    store.delete(ETCD, 12, keep_data=False)
+    assert store.ordinals(ETCD) == [0]
+
+
+def test_a_disk_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / "workloads").touch()
+    with pytest.raises(NotWritten, match=r"cannot write .*workloads/team/demo/etcd\.json: Not a directory"):
+        Store(tmp_path).write(EMPTY)
+
+
+SMALL = IPv4Network("127.70.0.0/30")
+
+
+@pytest.mark.parametrize(
+    ("taken", "expected"),
+    [
+        (set(), {"127.70.0.1", "127.70.0.2", "127.70.0.3"}),
+        ({"127.70.0.1"}, {"127.70.0.2", "127.70.0.3"}),
+        ({"127.70.0.1", "127.70.0.3"}, {"127.70.0.2"}),
+    ],
+    ids=["all are free", "one is taken", "one is left"],
+)
+def test_an_address_is_one_of_the_free_ones(taken, expected):
+    assert {choose(f"key {each}", "salt", taken, SMALL) for each in range(50)} == expected
+
+
+def test_addresses_follow_from_the_key_and_the_salt_of_the_folder():
+    network = read_range(RANGE)
+    assert choose("a", "salt", (), network) == choose("a", "salt", (), network)
+    assert (
+        len({choose("a", "salt", (), network), choose("a", "x", (), network), choose("b", "x", (), network)})
+        == 3
+    )
+
+
+def test_no_address_is_left():
+    with pytest.raises(InvalidInput, match=r"there is no address left in 127\.70\.0\.0/30 for a"):
+        choose("a", "salt", {"127.70.0.1", "127.70.0.2", "127.70.0.3"}, SMALL)
+
+
+@pytest.mark.parametrize(
+    "text", ["10.0.0.0/8", "127.0.0.0/8", "127.0.0.0/24", "127.0.0.0/15", "x", "127.1.2.3/8"]
+)
+def test_ranges_that_are_not_loopback_or_hold_the_usual_addresses_are_refused(text):
+    with pytest.raises(InvalidInput):
+        read_range(text)
+
+
+def test_an_instance_keeps_its_address_until_its_component_has_gone(tmp_path):
+    book = Addresses(tmp_path, SMALL, "salt")
+    given = [book.get(ETCD, 0), book.get(ETCD, 1), book.get(SERVER, 0)]
+    assert len(set(given)) == 3
+    again = Addresses(tmp_path, SMALL, "another")
+    assert [again.get(ETCD, 0), again.get(ETCD, 1), again.get(SERVER, 0)] == given
+    assert (again.known(SERVER, 0), again.known(OTHER, 0)) == (given[2], "")
+    again.free(ETCD)
+    assert again.get(SERVER, 0) == given[2]
+    assert {again.get(OTHER, 0), again.get(OTHER, 1)} == set(given[:2])
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("etcd Version: 3.6.8\nGit SHA: x\nGo Version: go1.26.8", "3.6.8"),
+        ("Kubernetes v1.36.3", "1.36.3"),
+        ("Kubernetes v1.37.0-alpha.1+abc", "1.37.0-alpha.1+abc"),
+        ("usage: toy", ""),
+    ],
+)
+def test_the_version_in_what_a_program_says(said, version):
+    assert version_in(said) == version
+
+
+def executable(path, version, *, prefix="Kubernetes v"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n[ \"$1\" = --version ] && echo '{prefix}{version}'\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.looptime(False)
+async def test_a_program_is_found_by_its_version_in_several_places(tmp_path):
+    old = executable(tmp_path / "cache/v1.35.1/kube-apiserver", "1.35.1")
+    new = executable(tmp_path / "cache/v1.36.3/kube-apiserver", "1.36.3")
+    flat = executable(tmp_path / "bin/kube-apiserver", "1.34.0")
+    found = Binaries(Places((tmp_path / "cache",), (tmp_path / "bin",)))
+    assert found.known("kube-apiserver", "1.36.3") is None
+    assert await found.find("kube-apiserver", "1.36.3") == new
+    assert await found.find("kube-apiserver", "v1.35.1") == old
+    assert await found.find("kube-apiserver", "1.34.0") == flat
+    assert await found.find("kube-apiserver", "1.36.4") == found.known("kube-apiserver", "1.36.4")
+    executable(new, "1.36.10")  # another size: asked again
+    assert await found.find("kube-apiserver", "1.36.10") == new
+
+
+@pytest.mark.looptime(False)
+async def test_a_program_that_is_not_there_in_this_version_is_told_with_those_that_are(tmp_path):
+    path = executable(tmp_path / "etcd", "3.5.1", prefix="etcd Version: ")
+    assert await Binaries(Places((tmp_path,))).find("etcd", "3.6.8") == Missing(
+        f"there is no etcd of version 3.6.8 on this machine ({path} is 3.5.1): run `make kube`, put it into a "
+        "folder that KUBEWRIGHT_ASSETS names, or name it in spec.binary"
+    )
+    assert "(none was found)" in missing("etcd", "3.6.8", {}).message
+
+
+def test_a_program_that_the_user_names_is_taken_as_it_is(tmp_path):
+    path = executable(tmp_path / "mine", "0.0.0")
+    found = Binaries(Places())
+    assert found.known(str(path), "1.36.3") == path
+    assert found.known(f"{path}x", "1.36.3") == Missing(f"{path}x is no program that can be executed")
+
+
+def test_where_programs_are_looked_for():
+    found = places({"KUBEWRIGHT_ASSETS": "/a:/b", "HOME": "/home/ann", "PATH": "/usr/bin:"}, ["/option"])
+    assert [str(each) for each in found.versioned] == [
+        "/option",
+        "/a",
+        "/b",
+        "/home/ann/.cache/kubewright/kube",
+    ]
+    assert [str(each) for each in found.flat] == ["/usr/bin"]
+    assert str(places({"XDG_CACHE_HOME": "/x"}).versioned[-1]) == "/x/kubewright/kube"
