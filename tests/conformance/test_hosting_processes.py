@@ -97,6 +97,7 @@ class Plane:
             "cluster": "demo",
             "component": component,
             "repository": "none",
+            "secrets": "demo",
             "etcd_servers": f"https://{self.etcd}:2379",
             "service_domain": "cluster.local",
             "service_cidr": "10.96.0.0/12",

@@ -50,7 +50,7 @@ Verbosity = Annotated[
 
 
 @app.command()
-def up(
+def up(  # noqa: PLR0913 -- each is a switch of the command line
     *,
     data_dir: switches.DataDir = switches.DATA_DIR,
     port: switches.Port = None,
@@ -60,6 +60,9 @@ def up(
     use_context: switches.UseContext = False,
     encryption_algorithm: switches.EncryptionAlgorithm = switches.ENCRYPTION_ALGORITHM,
     strict_running: switches.StrictRunning = False,
+    component_programs: switches.ComponentPrograms = None,
+    component_user: switches.ComponentUser = "",
+    component_addresses: switches.ComponentAddresses = switches.COMPONENT_ADDRESSES,
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
@@ -67,6 +70,7 @@ def up(
     from kubewright.cli.up.merging import Merge
     from kubewright.compose import worlds
     from kubewright.compose.options import Options, ServerConfig
+    from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 
     _logging(log_level)
     if use_context and not merge_kubeconfig:
@@ -77,6 +81,7 @@ def up(
             controllers=worlds.every_word(Options()),
             bootstrap=switches.bootstrap(encryption_algorithm),
             strict_running=strict_running,
+            processes=ProcessOptions(tuple(component_programs or ()), component_user, component_addresses),
         ),
         Merge(context, use_context) if merge_kubeconfig else None,
     )

@@ -88,6 +88,26 @@ EncryptionAlgorithm = Annotated[
 ENCRYPTION_ALGORITHM = "RSA-2048"
 """As Cluster API's own bootstrap provider."""
 
+ComponentPrograms = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A folder with etcd, kube-apiserver and kube-controller-manager, or with a folder for each "
+        "version of them; may be repeated. Searched before $KUBEWRIGHT_ASSETS, the cache of `make kube` "
+        "and $PATH.",
+        metavar="DIR",
+    ),
+]
+ComponentUser = Annotated[
+    str,
+    typer.Option(
+        help="Who these programs run as; default: nobody where kubewright runs as root.", metavar="NAME"
+    ),
+]
+ComponentAddresses = Annotated[
+    str, typer.Option(help="The loopback addresses that they listen on.", metavar="RANGE")
+]
+COMPONENT_ADDRESSES = "127.64.0.0/10"
+
 ClusterName = Annotated[str, typer.Argument(help="Of the cluster.", metavar="NAME", show_default=False)]
 ClusterNamespace = Annotated[
     str, typer.Option("-n", "--namespace", help="Where the cluster is.", metavar="NS")

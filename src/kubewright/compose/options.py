@@ -8,6 +8,7 @@ from pathlib import Path
 from kubewright.api.webhooks.configurations import Address, FailurePolicy
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.seen import BootstrapSettings
+from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.namespaces import EVERYWHERE, Namespaces
@@ -45,6 +46,7 @@ class Options:
     ``machine``         time-outs of machines; ``orphans``: when to look for VMs without a machine
     ``bootstrap``       tokens and keys of machines that join clusters
     ``infra``           times of the infrastructure of clusters
+    ``processes``       how components of nested control planes run as processes of this machine
     ``strict_running``  whether a Machine of Cluster API runs only while its Node is Ready
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
     ``health_host``     where /healthz, /readyz and /metrics are served; empty means on all addresses
@@ -62,6 +64,7 @@ class Options:
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
     bootstrap: BootstrapSettings = field(default_factory=BootstrapSettings)
     infra: InfraSettings = field(default_factory=InfraSettings)
+    processes: ProcessOptions = field(default_factory=ProcessOptions)
     strict_running: bool = False
     grace: float = 40.0
     health_host: str = "127.0.0.1"

@@ -31,6 +31,8 @@ from kubewright.processes.record import Record
 MARK = "KUBEWRIGHT_PROCESS"
 """The variable in whose value a process carries its mark."""
 PROC = Path("/proc")
+SUPPORTED = hasattr(os, "pidfd_open")
+"""Whether this system has what all of this needs; only Linux does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ import yaml
 from kubewright import __version__
 from kubewright.cli import main
 from kubewright.cli.run.command import leases, listening_on, pairs
-from kubewright.cli.switches import ENCRYPTION_ALGORITHM, bootstrap
+from kubewright.cli.switches import COMPONENT_ADDRESSES, ENCRYPTION_ALGORITHM, bootstrap
 from kubewright.cli.up.command import greeting, standing_by
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import listed
+from kubewright.controlplanes.hosting.processes.addresses import RANGE
 from kubewright.machines.world import Half
 from kubewright.pki.keys import Algorithm
 
@@ -54,6 +55,12 @@ def typed(*words: str) -> int:
             1,
             "--encryption-algorithm 'DSA': there are RSA-2048, ECDSA-P256",
             id="an algorithm of keys that does not exist",
+        ),
+        pytest.param(
+            ["up", "--component-addresses", "10.0.0.0/8"],
+            1,
+            "addresses of control planes are in 127.0.0.0/8",
+            id="addresses that are not of loopback",
         ),
         pytest.param(["up", "--log-level", "loud"], 1, "'loud' is no log level", id="a log level"),
         pytest.param(
@@ -321,3 +328,7 @@ def test_up_runs_all_controllers_as_its_switches_say(
     (options,) = served
     assert options.strict_running is bool(words)
     assert set(options.controllers) >= {"*", "clusters", "bootstrap", "infra"}
+
+
+def test_components_listen_on_the_default_range_unless_another_is_named() -> None:
+    assert COMPONENT_ADDRESSES == RANGE

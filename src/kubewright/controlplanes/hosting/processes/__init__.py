@@ -12,4 +12,5 @@ Map.         ``fields``      what of a manifest a process cannot have (pure)
              ``binaries``    where the programs are, in which version
              ``output``      what a program said last (pure)
              ``host``        ``Hosting``, over a supervisor
+             ``options``     what a user may choose
 """

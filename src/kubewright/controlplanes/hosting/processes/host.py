@@ -43,6 +43,7 @@ from kubewright.controlplanes.hosting.processes.output import reason
 from kubewright.controlplanes.hosting.processes.store import PROGRAMS, NotWritten, Store
 from kubewright.controlplanes.hosting.processes.volumes import files
 from kubewright.processes import record
+from kubewright.processes.linux import SUPPORTED
 from kubewright.processes.program import Phase, Status
 from kubewright.processes.supervisor import STARTS, Supervisor
 from kubewright.wire.gvk import Key
@@ -124,6 +125,8 @@ class ProcessHosting:
 
     def problem_of(self, workload: Workload) -> str:
         """See ``Hosting``. Programs whose version is not known yet are no problem: ``apply`` asks them."""
+        if not SUPPORTED:
+            return "only Linux can run components as processes"
         if names := unsupported(workload.rendered.workload):
             return f"a process of this machine cannot have {', '.join(names)}"
         try:
