@@ -1,0 +1,120 @@
+"""A real etcd grows from one member to three and shrinks again while somebody writes; nothing is lost.
+
+The host runs the instances, the decision says which change is next, and this test plays the controller.
+"""
+
+import asyncio
+import base64
+import ssl
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+
+import aiohttp
+import pytest
+from tests.conformance.programs import ETCD, Plane, hosted, nothing_left, place
+
+from kubewright.base.clock import SystemClock
+from kubewright.controlplanes.members.client import Members, NoAnswer
+from kubewright.controlplanes.members.decide import beginning, decide, replicas
+
+pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(180)]
+
+SECONDS = 60.0
+SIZE = 3
+
+
+class Cluster:
+    """An etcd in a host, with the clients of a controller and of a user."""
+
+    def __init__(self, found, plane, tls, http):
+        self.hosting, self.plane, self.tls, self._http = found.hosting, plane, tls, http
+        self.hosts = found.hosting.place(place(ETCD), SIZE).hosts
+        self.urls = [f"https://{host}:2379" for host in self.hosts]
+        self.most_missing = 0
+
+    def wanted(self, size):
+        return {f"demo-etcd-{n}": f"https://{host}:2380" for n, host in enumerate(self.hosts[:size])}
+
+    async def run(self, count, variables):
+        workload = replace(self.plane.workload(ETCD), replicas=count, environment=variables)
+        await self.hosting.apply(workload)
+
+    async def become(self, size):
+        """Play the controller until the etcd has this size."""
+        changes = []
+        async with Members(self.urls, self.tls) as members, asyncio.timeout(SECONDS):
+            while True:
+                seen = await members.look(self.wanted(size))
+                plan = decide(seen)
+                if seen.members:
+                    await self.run(replicas(seen), beginning(seen))
+                    if not plan.steps and len(seen.voters) == size == len(seen.members):
+                        return changes
+                for step in plan.steps:
+                    with suppress(NoAnswer):  # a learner that lacks more than it seemed: asked again
+                        await members.perform(step)
+                        changes.append(type(step).__name__)
+                await SystemClock().sleep(0.1)
+
+    async def call(self, path, body):
+        """The first answer of any member."""
+        for url in self.urls:
+            with suppress(aiohttp.ClientError, TimeoutError, OSError):
+                async with self._http.post(f"{url}{path}", json=body, ssl=self.tls) as answer:
+                    if answer.status == 200:
+                        return await answer.json(content_type=None)
+        return None
+
+    async def write(self, stop):
+        """Write until told to stop; the keys that were acknowledged."""
+        done, number = [], 0
+        while not stop.is_set():
+            key = f"k{number:06}"
+            if await self.call("/v3/kv/put", {"key": encoded(key), "value": encoded("v")}):
+                done.append(key)
+            number += 1
+            await SystemClock().sleep(0.01)
+        return done
+
+    async def keys(self):
+        answer = await self.call(
+            "/v3/kv/range", {"key": encoded("k"), "range_end": encoded("l"), "keys_only": True}
+        )
+        return {base64.b64decode(each["key"]).decode() for each in answer["kvs"]}
+
+
+def encoded(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+@asynccontextmanager
+async def cluster(folder):
+    async with hosted(folder) as found, aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as http:
+        plane = Plane(found.hosting, SystemClock(), members=SIZE)
+        tls = ssl.create_default_context(cadata=plane.contents["demo-etcd"]["tls.crt"].decode())
+        plane.etcd_client.load_into(tls)
+        yield found, Cluster(found, plane, tls, http)
+        await found.hosting.remove(place(ETCD), keep_data=False)
+        await found.until(ETCD, lambda status: not status.exists)
+
+
+async def test_one_three_one_while_somebody_writes(tmp_path):
+    with nothing_left(tmp_path):
+        async with cluster(tmp_path) as (found, etcd):
+            alone = {
+                "INITIAL_CLUSTER": f"demo-etcd-0={etcd.wanted(1)['demo-etcd-0']}",
+                "INITIAL_CLUSTER_STATE": "new",
+            }
+            await etcd.run(1, alone)
+            await found.until(ETCD, lambda status: bool(status.instances and status.instances[0].ready))
+            stop = asyncio.Event()
+            writer = asyncio.create_task(etcd.write(stop))
+            assert await etcd.become(3) == ["AddLearner", "Promote"] * 2
+            assert await etcd.become(1) == ["Remove"] * 2
+            assert await etcd.become(3) == ["AddLearner", "Promote"] * 2
+            await etcd.become(1)
+            stop.set()
+            written = await writer
+            assert len(written) > 10
+            assert set(written) <= await etcd.keys()
+            await found.until(ETCD, lambda status: len(status.instances) == 1)
