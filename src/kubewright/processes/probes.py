@@ -21,6 +21,8 @@ from kubewright.processes.life import Health
 from kubewright.processes.program import Command, HttpGet, Probe, Program, TcpConnect
 
 GOOD = range(200, 400)
+KILLED_WITHIN = 1.0
+"""Seconds that a command has to be gone after it was killed."""
 UNPROBED = 10.0
 """Seconds between two looks at the output of a program that has no probe."""
 
@@ -123,8 +125,10 @@ async def _run(argv: tuple[str, ...], folder: Path, program: Program) -> str:
     try:
         code = await process.wait()
     except asyncio.CancelledError:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, TimeoutError):
             process.kill()
+            async with asyncio.timeout(KILLED_WITHIN):
+                await process.wait()  # else its transport stays open
         raise
     return "" if code == 0 else f"{argv[0]} exits with {code}"
 

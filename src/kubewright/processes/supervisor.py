@@ -59,6 +59,11 @@ class Supervisor:
         if name in self._workers or (folder_of(self._root, name) / record.RECORD).exists():
             self._worker(name).want(None)
 
+    def kill(self) -> None:
+        """End all programs at once: their folder is gone, and no other supervisor would find them."""
+        for worker in self._workers.values():
+            worker.kill()
+
     def status(self, name: str) -> Status | None:
         """What can be seen of a program; None if nothing of it runs and nothing is wanted."""
         worker = self._workers.get(name)

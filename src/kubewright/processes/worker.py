@@ -93,6 +93,12 @@ class Worker:
         self._wanted = program
         self._changed.set()
 
+    def kill(self) -> None:
+        """Nothing is to run any more, and what runs ends at once."""
+        self.want(None)
+        if self._handle is not None:
+            self._handle.signal(signal.SIGKILL)
+
     async def run(self) -> None:
         """Until nothing is wanted and nothing runs. Cancelled, it leaves the process alone."""
         try:

@@ -7,6 +7,7 @@ them, with a deadline.
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
 from contextlib import asynccontextmanager, suppress
@@ -341,6 +342,19 @@ async def test_a_disk_that_is_full_is_told_and_changes_nothing(folder):
         (folder / "programs").unlink()
         await watched.until(ready(1))
         await removed(watched)
+
+
+async def test_processes_whose_folder_is_gone_end_with_the_host(folder):
+    async with hosted(folder / "host") as watched:
+        await watched.hosting.apply(workload(script=DEAF))
+        await watched.until(ready(1))
+        pid = watched.pid()
+        shutil.rmtree(folder / "host")
+        assert alive(pid)
+    async with asyncio.timeout(5):
+        while alive(pid):
+            await SystemClock().sleep(0.01)
+    assert not (folder / "host").exists()
 
 
 async def test_one_host_has_the_folder(folder):

@@ -72,7 +72,9 @@ class Settings:
 
 
 class ProcessHosting:
-    """``async with ProcessHosting(settings, clock) as hosting``: afterwards processes go on.
+    """``async with ProcessHosting(settings, clock) as hosting``: processes go on after it.
+
+    Only if their folder is gone by then, they end with it.
 
     Raises:
         InvalidInput: another program has the folder, or a file in it is damaged.
@@ -105,6 +107,7 @@ class ProcessHosting:
             stop = asyncio.Event()
             task = asyncio.create_task(self._supervisor.run(stop), name="supervisor of control planes")
             stack.push_async_callback(_finished, task, stop)
+            stack.callback(self._end_what_would_be_lost)
             stack.push_async_callback(self._cancel_deletions)
             self._open = True
             self._stack = stack.pop_all()
@@ -285,6 +288,12 @@ class ProcessHosting:
             self._addresses.free(kept.place)
         del self._kept[name_of(kept.place)]
         self._changed(kept.place)
+
+    def _end_what_would_be_lost(self) -> None:
+        """Without its folder no later host finds a process again."""
+        if not self._settings.folder.exists():
+            log.warning("the folder of components is gone: ending them", folder=str(self._settings.folder))
+            self._supervisor.kill()
 
     async def _cancel_deletions(self) -> None:
         self._open = False
