@@ -54,10 +54,13 @@ class Supervisor:
         """
         self._worker(program.name).want(program)
 
-    def drop(self, name: str) -> None:
-        """End the program; its folder stays. Also what another supervisor has started under this name."""
+    def drop(self, name: str, *, grace: float | None = None) -> None:
+        """End the program; its folder stays. Also what another supervisor has started under this name.
+
+        ``grace``: the longest that its end may take, in seconds; None: as it was started with
+        """
         if name in self._workers or (folder_of(self._root, name) / record.RECORD).exists():
-            self._worker(name).want(None)
+            self._worker(name).want(None, grace=grace)
 
     def kill(self) -> None:
         """End all programs at once: their folder is gone, and no other supervisor would find them."""

@@ -69,6 +69,7 @@ class Worker:
         self._running: Program | None = None
         self._since = 0.0
         self._grace = GRACE
+        self._longest_grace: float | None = None
         self._began = 0.0
         self._asked: float | None = None
         self._failed = True
@@ -84,8 +85,11 @@ class Worker:
         """What is to run; None: nothing."""
         return self._wanted
 
-    def want(self, program: Program | None) -> None:
-        """From now on this is to run, or nothing."""
+    def want(self, program: Program | None, *, grace: float | None = None) -> None:
+        """From now on this is to run, or nothing. ``grace``: the longest that its end may take."""
+        if grace != self._longest_grace:
+            self._longest_grace = grace
+            self._changed.set()
         if program == self._wanted:
             return
         if self._wanted is None or program is None or program.fingerprint != self._wanted.fingerprint:
@@ -161,13 +165,14 @@ class Worker:
 
     def _seen(self) -> Seen:
         running = self._running or self._wanted
+        grace = self._grace if running is None else running.grace
         return Seen(
             now=self._clock.monotonic(),
             wanted=self._wanted,
             process=None if self._handle is None else self._handle.process,
             health=Health() if running is None else self._answers.health(running),
             asked=self._asked,
-            grace=self._grace if running is None else running.grace,
+            grace=grace if self._longest_grace is None else min(grace, self._longest_grace),
             failures=self._failures,
             memory=0 if self._handle is None else self._handle.usage().memory,
         )

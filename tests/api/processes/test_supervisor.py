@@ -164,6 +164,17 @@ async def test_a_program_that_does_not_end_is_killed_after_its_grace(root):
         assert mark_of(first.pid) == ""
 
 
+async def test_an_end_may_be_given_less_time_than_the_program_has(root):
+    async with supervising(root) as watched:
+        watched.supervisor.want(toy(DEAF, grace=60.0))
+        first = await watched.until(runs)
+        watched.supervisor.drop(NAME)
+        await watched.until(lambda status: status.phase is Phase.TERMINATING)
+        watched.supervisor.drop(NAME, grace=0.1)
+        await watched.until(gone)
+        assert mark_of(first.pid) == ""
+
+
 async def test_the_next_supervisor_finds_the_process(root):
     async with supervising(root) as watched:
         watched.supervisor.want(toy())

@@ -49,6 +49,9 @@ from kubewright.processes.supervisor import STARTS, Supervisor
 from kubewright.wire.gvk import Key
 
 LOCK = "lock"
+GRACE_WITHOUT_DATA = 10.0
+"""Seconds that a program has to end whose data is deleted then; an API server without etcd would take all of
+its own."""
 
 log = structlog.get_logger("kubewright.controlplanes")
 
@@ -232,15 +235,18 @@ class ProcessHosting:
         await asyncio.to_thread(self._store.write, kept)
         self._kept[name] = kept
         self._want(kept)
-        for ordinal in set() if before is None else before.programs.keys() - kept.programs.keys():
+        asleep = set() if before is None else before.programs.keys() - kept.programs.keys()
+        for ordinal in asleep - set(kept.discarded):
             self._supervisor.drop(program_name(name, ordinal))
         self._changed(kept.place)
 
     def _want(self, kept: Kept) -> None:
         for program in kept.programs.values():
             self._supervisor.want(program)
+        lost = kept.removing and not kept.keep_data
         for ordinal in kept.discarded:
-            self._supervisor.drop(program_name(name_of(kept.place), ordinal))
+            ending = program_name(name_of(kept.place), ordinal)
+            self._supervisor.drop(ending, grace=GRACE_WITHOUT_DATA if lost else None)
 
     # ------------------------------------------------------------------ restart, deletion
     def _recall(self) -> None:
@@ -253,7 +259,8 @@ class ProcessHosting:
         for program in set(self._supervisor.recorded()) - wanted:
             name, ordinal = instance_of(program)
             self._present[name].add(ordinal)
-            self._supervisor.drop(program)
+            if name not in self._kept or ordinal not in self._kept[name].discarded:
+                self._supervisor.drop(program)
 
     def _settle(self, name: Name) -> None:
         """Delete what is due, beside the caller."""
