@@ -298,7 +298,7 @@ class ProcessHosting:
 
     def _end_what_would_be_lost(self) -> None:
         """Without its folder no later host finds a process again."""
-        if not self._settings.folder.exists():
+        if any(self._present.values()) and not self._settings.folder.exists():
             log.warning("the folder of components is gone: ending them", folder=str(self._settings.folder))
             self._supervisor.kill()
 
