@@ -1,11 +1,14 @@
-"""The worlds that the machine suite runs in: embedded on virtual time, and a real Kubernetes."""
+"""The worlds that the machine suite runs in (embedded on virtual time, and a real Kubernetes), and both servers as a pair."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
 import pytest
+from tests.conformance.pairs import Pair
 
+from kubewright.testing.real_kubernetes import RealKubernetes
+from kubewright.testing.servers import embedded_api, real_api
 from kubewright.testing.workloads import Workloads, embedded_workloads, real_workloads
 from kubewright.testing.world import World, embedded_world, real_world
 
@@ -38,3 +41,10 @@ def new_workloads(request: pytest.FixtureRequest) -> NewWorkloads:
         return embedded_workloads
     real_kubernetes = request.getfixturevalue("real_kubernetes")
     return lambda: real_workloads(real_kubernetes)
+
+
+@pytest.fixture
+async def pair(real_kubernetes: RealKubernetes) -> AsyncIterator[Pair]:
+    """A new embedded server beside the session's real one."""
+    async with embedded_api() as embedded, real_api(real_kubernetes) as real:
+        yield Pair(embedded, real)

@@ -1,21 +1,18 @@
 """The same random applies and other writes to both servers: objects, managers and refusals must be the same.
 
-As in ``test_api_differential``, whose steps and comparison this uses; here every write names its field
-manager, and ``managedFields`` are compared but for their times. A story is named by its seed:
+As in ``test_api_differential``; here every write names its field manager, and ``managedFields`` are compared but
+for their times. A story is named by its seed:
 ``STORIES=1 SEED=17 make test-kube ARGS='-k apply_differential'``.
 """
 
 import random
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.conformance.test_api_differential import CRDS, FIRST, STORIES, Pair, Step, comparable, unlike
+from tests.conformance.pairs import FIRST, STORIES, Pair, Step, comparable, prepared, unlike
 
 from kubewright.apiserver.fields.paths import decoded, shown
 from kubewright.testing.api import Answer, Api, Object
-from kubewright.testing.real_kubernetes import RealKubernetes
-from kubewright.testing.servers import embedded_api, real_api
 from kubewright.wire.http import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False)]
@@ -239,25 +236,6 @@ def managers(answer: Answer) -> Any:
     }  # fmt: skip
 
 
-@pytest.fixture
-async def pair(real_kubernetes: RealKubernetes) -> AsyncIterator[Pair]:
-    async with embedded_api() as embedded, real_api(real_kubernetes) as real:
-        yield Pair(embedded, real)
-
-
-async def prepared(pair: Pair, namespace: str) -> None:
-    for api in pair.both:
-        api.namespace = namespace
-        (await api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})).ok()
-        made = await api.post(CRDS, DEFINITION)
-        assert made.code in (201, 409), made.message
-
-        async def served(api: Api = api) -> bool:
-            return (await api.get(api.at("widgets", group=GROUP))).code == 200
-
-        await api.eventually(served, "the definition is served")
-
-
 def same_for_all(answer: Answer, method: str) -> Any:
     """What must be the same; without warnings, and with one code for what is no object of its kind."""
     found = comparable(answer, method)
@@ -268,7 +246,7 @@ def same_for_all(answer: Answer, method: str) -> Any:
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
 async def test_both_servers_know_the_same_managers(pair: Pair, seed: int) -> None:
-    await prepared(pair, f"applies-{seed}")
+    await prepared(pair, f"applies-{seed}", DEFINITION)
     teller = Storyteller(seed)
     left = set()
     for number in range(STEPS):
@@ -325,7 +303,7 @@ EVERYWHERE = ("nodes", "namespaces", "storageclasses")
 
 
 async def test_new_objects_of_built_in_kinds_have_the_same_managers(pair: Pair) -> None:
-    await prepared(pair, "new-objects")
+    await prepared(pair, "new-objects", DEFINITION)
     for plural, version, kind, content in NEW:
         for name, apply in (("created", False), ("applied", True)):
             found = [await new(api, plural, version, kind, content, name, apply=apply) for api in pair.both]

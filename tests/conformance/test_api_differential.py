@@ -7,27 +7,20 @@ seed, so a difference can be told again: ``STORIES=1 SEED=17 make test-kube ARGS
 
 import asyncio
 import copy
-import os
 import random
-import re
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from tests.conformance.pairs import FIRST, STORIES, Pair, Step, comparable, plain, prepared, unlike
 
-from kubewright.testing.api import Answer, Api, Object
-from kubewright.testing.real_kubernetes import RealKubernetes
-from kubewright.testing.servers import embedded_api, real_api
+from kubewright.testing.api import Api, Object
 from kubewright.wire.http import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False)]
 
-STORIES = int(os.environ.get("STORIES", "6"))
-FIRST = int(os.environ.get("SEED", "1"))
 STEPS = 60
 NAMES = ("a", "b", "c")
 GROUP = "stories.example.io"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGET = {
     "type": "object",
     "properties": {
@@ -71,67 +64,6 @@ DEFINITION = {
 ROLES = "roles.rbac.authorization.k8s.io"
 LEASES = "leases.coordination.k8s.io"
 KINDS = ("configmaps", "secrets", "pods", f"widgets.{GROUP}", f"widgets.{GROUP}", LEASES, ROLES)
-CHANGING = {"continue", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "managedFields"}
-UNLIKE = {"serviceAccount", "serviceAccountName"}
-"""The real Kubernetes runs without the ServiceAccount plugin (``real_kubernetes.commands`` says why), we fill these in."""
-UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-
-
-class Pair:
-    """Both servers. Placeholders in a request stand for what each of them gave an object."""
-
-    def __init__(self, embedded: Api, real: Api) -> None:
-        self.both = (embedded, real)
-        self.seen: list[dict[str, Object]] = [{}, {}]
-
-    async def tell(self, step: "Step") -> list[Answer]:
-        answers = []
-        for api, seen in zip(self.both, self.seen, strict=True):
-            body = filled(copy.deepcopy(step.body), seen.get(step.key, {}))
-            path = f"{api.at(step.plural, step.name, group=step.group)}{step.part}"
-            answer = await api.call(step.method, path, body, query=step.query, content_type=step.content_type)
-            answers.append(answer)
-            if (
-                answer.code < 300
-                and isinstance(answer.body, dict)
-                and "uid" in answer.body.get("metadata", {})
-            ):
-                seen[step.key] = answer.body["metadata"]
-        return answers
-
-
-class Step:
-    """One request, the same for both."""
-
-    def __init__(self, method: str, kind: str, name: str = "", body: Any = None, **more: Any) -> None:
-        self.method = method
-        self.plural, _, self.group = kind.partition(".")
-        self.name = name
-        self.body = body
-        self.part: str = more.get("part", "")
-        self.query: dict[str, str] = more.get("query", {})
-        self.content_type: str = more.get("content_type", "application/json")
-        self.key = f"{kind}/{more.get('about', name)}"
-
-    def __str__(self) -> str:
-        return (
-            f"{self.method} {self.plural}/{self.name}{self.part} {self.query} {self.content_type} {self.body}"
-        )
-
-
-def filled(value: Any, seen: Object) -> Any:
-    """``<uid>``, ``<version>`` become what this server gave, or something wrong when there is nothing."""
-    if isinstance(value, dict):
-        return {key: filled(inner, seen) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [filled(inner, seen) for inner in value]
-    match value:
-        case "<uid>":
-            return seen.get("uid", "00000000-0000-4000-8000-000000000000")
-        case "<version>":
-            return seen.get("resourceVersion", "1")
-    return value
 
 
 class Storyteller:
@@ -314,76 +246,6 @@ class Storyteller:
         return copy.deepcopy(self.random.choice((*choices, {})))
 
 
-def comparable(answer: Answer, method: str) -> Any:
-    """What must be the same on both servers."""
-    body = answer.body
-    if not isinstance(body, dict):
-        return answer.code, body
-    if method == "DELETE" and answer.code == 200 and not body.get("metadata", {}).get("finalizers"):
-        return answer.code  # a real server shows the last of some kinds, and a Status for others
-    if body.get("kind") == "Status":
-        details = body.get("details") or {}
-        causes = sorted({(reason, field, said(message)) for reason, field, message in answer.causes})
-        about = {name: details.get(name) for name in ("name", "group", "kind")}
-        message = "" if len(causes) > 1 else said(answer.message)  # several come in no order
-        return answer.code, body.get("status"), answer.reason, message, about, causes
-    for item in body.get("items", ()):  # a real server leaves them out of what it has types for
-        item.pop("kind", None), item.pop("apiVersion", None)
-    return answer.code, plain(body), "warning" in answer.headers
-
-
-def said(message: str) -> str:
-    """A message without what must differ: quoted objects, versions, and what we do not offer."""
-    message = re.sub(r'Invalid value: "\{.*\}": ', "Invalid value: <object>: ", message, flags=re.DOTALL)
-    message = message.partition("\n@@")[0]  # the real one shows what changed in a Pod, in Go's words
-    return TIME.sub("<time>", UUID.sub("<uid>", re.sub(r"\((\d+)\)", "(<version>)", message)))
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [plain(inner) for inner in value]
-    if not isinstance(value, dict):
-        return value
-    found = {key: plain(inner) for key, inner in value.items() if key not in CHANGING | UNLIKE}
-    return {key: inner for key, inner in found.items() if inner not in ({}, [], None)}  # emptied, or left out
-
-
-def unlike(one: Any, other: Any, path: str = "") -> list[str]:
-    """Where two answers differ."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return [
-            line
-            for key in sorted(one.keys() | other.keys())
-            for line in unlike(one.get(key), other.get(key), f"{path}.{key}")
-        ]
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
-        return [
-            line
-            for n, pair in enumerate(zip(one, other, strict=True))
-            for line in unlike(*pair, f"{path}[{n}]")
-        ]
-    return [] if one == other else [f"{path}: embedded {one!r}, real {other!r}"]
-
-
-@pytest.fixture
-async def pair(real_kubernetes: RealKubernetes) -> AsyncIterator[Pair]:
-    async with embedded_api() as embedded, real_api(real_kubernetes) as real:
-        yield Pair(embedded, real)
-
-
-async def prepared(pair: Pair, namespace: str) -> None:
-    for api in pair.both:
-        api.namespace = namespace
-        (await api.post("/api/v1/namespaces", {"metadata": {"name": namespace}})).ok()
-        made = await api.post(CRDS, DEFINITION)
-        assert made.code in (201, 409), made.message
-
-        async def served(api: Api = api) -> bool:
-            return (await api.get(api.at("widgets", group=GROUP))).code == 200
-
-        await api.eventually(served, "the definition is served")
-
-
 async def sent(api: Api, kind: str, since: str) -> list[tuple[str, Any]]:
     """What a watch sends about a kind since the story began."""
     plural, _, group = kind.partition(".")
@@ -395,7 +257,7 @@ async def sent(api: Api, kind: str, since: str) -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
 async def test_both_servers_tell_the_same_story(pair: Pair, seed: int) -> None:
-    await prepared(pair, f"story-{seed}")
+    await prepared(pair, f"story-{seed}", DEFINITION)
     teller = Storyteller(seed)
     began = [(await api.get(api.at("secrets"))).ok()["metadata"]["resourceVersion"] for api in pair.both]
     for number in range(STEPS):
