@@ -60,7 +60,6 @@ gc.disable()  # while modules are imported and tests collected, nearly nothing b
 
 def pytest_collection_finish() -> None:
     """Keep the garbage collector off what lasts as long as the session: modules, and thousands of tests."""
-    gc.collect()
     gc.freeze()
     gc.enable()
 
