@@ -5,7 +5,6 @@ docstring (a sentence that begins with "Pure"), or its place says so: what decid
 """
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -122,11 +121,9 @@ def reasons(module: str) -> list[str]:
 PURE = sorted(module for module in MODULES if is_pure(module))
 
 
-def test_docstrings_are_read_as_python_reads_them() -> None:
-    unlike = [
-        module for module in MODULES if ast.get_docstring(tree(module)) != inspect.cleandoc(docstring(module))
-    ]
-    assert unlike == []
+def test_what_says_that_it_is_pure_is_found_without_parsing_it() -> None:
+    says = {module for module in MODULES if SAYS_PURE.search(ast.get_docstring(tree(module)) or "")}
+    assert says == {module for module in MODULES if SAYS_PURE.search(docstring(module))}
 
 
 @pytest.mark.parametrize("module", PURE)
