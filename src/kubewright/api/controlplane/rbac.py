@@ -38,8 +38,13 @@ PROVIDER = (
     Rule("", ("configmaps",), READ, "files of components"),
     Rule("", ("services",), (*READ, "create", "patch", "delete"), "by which components are reached"),
     Rule("apps", ("statefulsets",), (*READ, "create", "patch", "delete"), "components as pods"),
-    Rule("", ("pods",), (*READ, "delete"), "the instances of components, which are replaced one by one"),
-    Rule("", ("persistentvolumeclaims",), (*READ, "delete"), "data of components that are deleted"),
+    Rule(
+        "",
+        ("pods",),
+        ("list", "watch", "delete"),
+        "instances of components, replaced one by one",
+    ),
+    Rule("", ("persistentvolumeclaims",), ("list", "delete"), "data of components that are deleted"),
     Rule("", ("events",), ("create", "patch"), "what users should know"),
     Rule("coordination.k8s.io", ("leases",), ("get", "create", "update"), "which replica works"),
 )

@@ -1,0 +1,189 @@
+"""The verbs of the contract, for components in pods.
+
+Theory.      Every question is answered from informers, which hold only what has our labels. Every effect is
+             decided by ``differences`` and carried out by one request, whose answer the informers show at
+             once. Nothing is remembered here, so another process goes on where this one ended.
+Invariants.  Deletions name the uid of what was seen. The claims of a workload that is removed are asked to
+             go before its StatefulSet and once more after it: a process that ends in between finds the
+             StatefulSet, and begins again.
+Source       nested.md A9, A11, D6.
+Called by    ``compose``, the controllers of components.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from kubewright.api.controlplane.names import COMPONENT_LABEL
+from kubewright.api.kinds import Kind
+from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
+from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
+from kubewright.controlplanes.hosting.pods import objects, reading
+from kubewright.controlplanes.hosting.pods.differences import (
+    Change,
+    Create,
+    Leave,
+    Obstacle,
+    controller_of,
+    decide,
+)
+from kubewright.controlplanes.hosting.pods.kinds import (
+    CLAIM,
+    INSTANCE,
+    KINDS,
+    OURS,
+    SERVICE,
+    WORKLOAD,
+    ComponentPod,
+)
+from kubewright.controlplanes.templates.catalog import Manifest
+from kubewright.kube.informer import Change as Changed
+from kubewright.kube.informers import Informers
+from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
+from kubewright.wire.gvk import Key
+
+BY_WORKLOAD = "controlplanes.workload"
+
+
+class Obstructed(KubewrightError):
+    """An object of the same name is in the way, and may go."""
+
+
+class Unseen(KubewrightError):
+    """The controller of StatefulSets has yet to see what was written; ``listen`` tells when it has."""
+
+    retry: Retry = OnChange()
+
+
+class Pods:
+    """Components in pods of the cluster of these informers; ``domain``: that of the cluster's Services."""
+
+    def __init__(self, informers: Informers, *, domain: str = "cluster.local") -> None:
+        self._client = informers.client
+        self._domain = domain
+        self._sets = informers.get(WORKLOAD, labels=OURS)
+        self._services = informers.get(SERVICE, labels=OURS)
+        self._pods = informers.get(INSTANCE, labels=OURS)
+        self._pods.index(BY_WORKLOAD, _workload)
+
+    def place(self, place: Place, replicas: int) -> Placement:
+        """As ``Hosting.place``; the endpoint of a load balancer is not known before it has an address."""
+        service = self._services.get(Key(place.namespace, place.workload))
+        own = service if service is not None and controller_of(service) == place.object.uid else None
+        return reading.placement(place, replicas, own, self._domain)
+
+    def problem_of(self, workload: Workload) -> str:
+        """As ``Hosting.problem_of``."""
+        if problem := objects.unfit(workload):
+            return problem
+        for manifest in objects.wanted(workload):
+            seen = self._seen(KINDS[manifest["kind"]], workload.place.namespace, manifest["metadata"]["name"])
+            match decide(seen, manifest):
+                case Obstacle(why, passes=False):
+                    return why
+        return ""
+
+    def status(self, place: Place) -> Running:
+        """As ``Hosting.status``."""
+        services = self._services.by("owner", place.object.uid)
+        return reading.running(place, self._own(place), self._instances(place), services)
+
+    async def apply(self, workload: Workload) -> None:
+        """As ``Hosting.apply``.
+
+        Raises:
+            InvalidInput: what there is has to be changed by a user first; ``problem_of`` says the same.
+            Obstructed: an object of that name is another's, or is still being deleted.
+        """
+        if problem := objects.unfit(workload):
+            raise InvalidInput(problem)
+        for manifest in objects.wanted(workload):
+            kind, metadata = KINDS[manifest["kind"]], manifest["metadata"]
+            await self._write(kind, manifest, self._seen(kind, metadata["namespace"], metadata["name"]))
+
+    async def replace(self, place: Place, ordinal: int) -> None:
+        """As ``Hosting.replace``.
+
+        Raises:
+            Unseen: the pod would come back as it was.
+        """
+        found = self._own(place)
+        pod = next((each for each in self._instances(place) if reading.ordinal_of(each) == ordinal), None)
+        if found is None or pod is None or pod.metadata.deleting:
+            return
+        if not reading.observed(found):
+            raise Unseen(f"the controller of StatefulSets has not seen the change of {place.workload} yet")
+        await self._delete(INSTANCE, Key(place.namespace, pod.name), pod.metadata.uid)
+
+    async def remove(self, place: Place, *, keep_data: bool) -> None:
+        """As ``Hosting.remove``; pods end with the grace that their template gives them."""
+        if not keep_data:
+            await self._delete_claims(place)
+        if (found := self._own(place)) is not None and not found["metadata"].get("deletionTimestamp"):
+            key = Key(place.namespace, place.workload)
+            await self._delete(WORKLOAD, key, found["metadata"]["uid"], propagation="Foreground")
+        for service in self._services.by("owner", place.object.uid):
+            metadata = service["metadata"]
+            await self._delete(SERVICE, Key(place.namespace, metadata["name"]), metadata["uid"])
+        if not keep_data:
+            await self._delete_claims(place)
+
+    def listen(self, changed: Callable[[Key], None]) -> None:
+        """As ``Hosting.listen``."""
+
+        def tell(change: Changed[Any]) -> None:
+            header = change.new or change.old
+            if header is not None:
+                changed(Key(change.key.namespace, header.labels[COMPONENT_LABEL]))
+
+        for informer in (self._sets, self._services, self._pods):
+            informer.subscribe(tell)
+
+    # ------------------------------------------------------------------ look
+    def _own(self, place: Place) -> dict[str, Any] | None:
+        """The StatefulSet of a component, if the component's object controls it."""
+        found = self._sets.get(Key(place.namespace, place.workload))
+        return found if found is not None and controller_of(found) == place.object.uid else None
+
+    def _instances(self, place: Place) -> list[ComponentPod]:
+        return self._pods.by(BY_WORKLOAD, f"{place.namespace}/{place.workload}")
+
+    def _seen(self, kind: Kind[dict[str, Any]], namespace: str, name: str) -> dict[str, Any] | None:
+        informer = self._sets if kind is WORKLOAD else self._services
+        return informer.get(Key(namespace, name))
+
+    # ------------------------------------------------------------------ act
+    async def _write(
+        self, kind: Kind[dict[str, Any]], manifest: Manifest, seen: dict[str, Any] | None
+    ) -> None:
+        key = Key(manifest["metadata"]["namespace"], manifest["metadata"]["name"])
+        match decide(seen, manifest):
+            case Create():
+                try:
+                    await self._client.create(kind, manifest)
+                except AlreadyExists:  # ours, and our caches are behind or it lacks our labels; or another's
+                    found = await self._client.get(kind, key)
+                    await self._write(kind, manifest, found)
+            case Change(patch):
+                await self._client.patch(kind, key, patch)
+            case Obstacle(why, passes):
+                raise Obstructed(why) if passes else InvalidInput(why)
+            case Leave():
+                pass
+
+    async def _delete(self, kind: Kind[Any], key: Key, uid: str, *, propagation: str = "") -> None:
+        """Delete this very object; it may be gone already, and another may have its name."""
+        with suppress(NotFound, Conflict):
+            await self._client.delete(kind, key, uid=uid, propagation=propagation)
+
+    async def _delete_claims(self, place: Place) -> None:
+        selected = ",".join(f"{name}={value}" for name, value in objects.selector(place).items())
+        for claim in await self._client.list(CLAIM, place.namespace, labels=selected):
+            if not claim.metadata.deleting:
+                await self._delete(CLAIM, Key(claim.namespace, claim.name), claim.metadata.uid)
+
+
+def _workload(pod: ComponentPod) -> Iterable[str]:
+    """The StatefulSet of a pod that is an instance, as the index has it."""
+    name = reading.workload_of(pod)
+    return [f"{pod.namespace}/{name}"] if name and reading.ordinal_of(pod) is not None else []

@@ -1,0 +1,144 @@
+"""From the objects that there are to what the contract answers. Pure.
+
+Theory.      An instance is a pod that the StatefulSet of its component controls, or controlled: the reference
+             to its owner outlives the owner. Whether it is ready says its kubelet. What is wrong follows from
+             the states of its containers, in the order in which a user would ask: is it ending, is it
+             placed, can it be started, why did it end.
+Invariants.  The end of a container's log, which a kubelet may put into a status, is in no message.
+Source       nested.md A9, D6.
+Called by    ``host``.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kubewright.api.conditions import find_true_condition
+from kubewright.api.controlplane.names import FINGERPRINT_ANNOTATION, VERSION_ANNOTATION, Component
+from kubewright.base.clock import stamp
+from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running
+from kubewright.controlplanes.hosting.pods.kinds import FINISHED, WORKLOAD, ComponentPod, ContainerStatus
+
+PORTS = {Component.ETCD: 2379, Component.API_SERVER: 6443}
+"""Of the components that have clients."""
+LONGEST_MESSAGE = 300
+
+Seen = Mapping[str, Any]
+
+
+def placement(place: Place, replicas: int, service: Seen | None, domain: str) -> Placement:
+    """Where instances are reached, and their Service. ``domain``: that of the control cluster's Services."""
+    within = f"{place.namespace}.svc"
+    hosts = tuple(f"{place.instance(each)}.{place.workload}.{within}" for each in range(replicas))
+    if place.component not in PORTS:
+        return Placement(hosts)
+    names = [each.removesuffix(".svc") for each in hosts] + [f"{each}.{domain}" for each in hosts]
+    names += [place.workload, f"{place.workload}.{place.namespace}"]
+    names += [f"{place.workload}.{within}", f"{place.workload}.{within}.{domain}"]
+    return Placement(hosts, _endpoint(place, service), (*names, *_addresses(service)))
+
+
+def running(
+    place: Place, stateful_set: Seen | None, pods: Iterable[ComponentPod], services: Iterable[Seen]
+) -> Running:
+    """What there is of a workload. ``services``: those that the component's object controls."""
+    instances = tuple(sorted((_instance(place, each) for each in pods), key=lambda each: each.ordinal))
+    names = [each["metadata"]["name"] for each in services]
+    service = place.workload if place.workload in names else min(names, default="")
+    if stateful_set is None:
+        return Running(instances, exists=bool(instances or names), service=service)
+    spec = stateful_set["spec"]
+    annotations = spec["template"].get("metadata", {}).get("annotations", {})
+    ending = stateful_set["metadata"].get("deletionTimestamp")
+    applied = "" if ending else annotations.get(FINGERPRINT_ANNOTATION, "")
+    replicas = 0 if ending else spec.get("replicas", 1)
+    return Running(instances, applied, replicas, exists=True, service=service)
+
+
+def workload_of(pod: ComponentPod) -> str:
+    """The name of the StatefulSet that controls a pod, or controlled it; empty if none did."""
+    owner = pod.metadata.controller
+    return owner.name if owner is not None and owner.kind == WORKLOAD.resource.kind else ""
+
+
+def ordinal_of(pod: ComponentPod) -> int | None:
+    """Which instance a pod is; None if its name does not say so."""
+    last = pod.name.rpartition("-")[2]
+    return int(last) if last.isascii() and last.isdigit() else None
+
+
+def observed(stateful_set: Seen) -> bool:
+    """Whether the StatefulSet's controller has seen what was written last."""
+    wanted: int = stateful_set["metadata"].get("generation", 0)
+    seen: int = stateful_set.get("status", {}).get("observedGeneration", 0)
+    return seen >= wanted
+
+
+def _endpoint(place: Place, service: Seen | None) -> tuple[str, int] | None:
+    spec = {} if service is None else service.get("spec", {})
+    ports = spec.get("ports") or [{}]
+    port = ports[0].get("port", PORTS[place.component])
+    if spec.get("type") != "LoadBalancer":
+        return f"{place.workload}.{place.namespace}.svc", port
+    outside = _outside(service)
+    return (outside[0], port) if outside else None
+
+
+def _addresses(service: Seen | None) -> list[str]:
+    """The addresses of a Service: its own, and those of its load balancer."""
+    spec = {} if service is None else service.get("spec", {})
+    own = spec.get("clusterIPs") or [spec.get("clusterIP")]
+    found = [*own, *spec.get("externalIPs", ()), *_outside(service)]
+    return [each for each in found if each and each != "None"]
+
+
+def _outside(service: Seen | None) -> list[str]:
+    status = {} if service is None else service.get("status", {})
+    entries = status.get("loadBalancer", {}).get("ingress") or ()
+    return [found for each in entries if (found := each.get("hostname") or each.get("ip"))]
+
+
+def _instance(place: Place, pod: ComponentPod) -> Instance:
+    ordinal = ordinal_of(pod) or 0
+    meta, containers = pod.metadata, pod.status.container_statuses
+    is_ready = find_true_condition(pod.status.conditions, "Ready") is not None
+    started = [each.state.running.started_at for each in containers if each.state.running is not None]
+    return Instance(
+        ordinal,
+        pod.name,
+        f"{pod.name}.{place.workload}.{place.namespace}.svc",
+        fingerprint=meta.annotations.get(FINGERPRINT_ANNOTATION, ""),
+        version=meta.annotations.get(VERSION_ANNOTATION, ""),
+        ready=is_ready and not meta.deleting and pod.status.phase not in FINISHED,
+        ending=meta.deleting,
+        since=max((stamp(each) or 0.0 for each in started), default=0.0),
+        restarts=sum(each.restart_count for each in containers),
+        message=_message(pod, is_ready)[:LONGEST_MESSAGE],
+    )
+
+
+def _message(pod: ComponentPod, is_ready: bool) -> str:
+    status = pod.status
+    if pod.metadata.deleting:
+        return "it is ending"
+    if status.phase in FINISHED:
+        return f"it ended: {status.reason or status.phase}"
+    unplaced = next((each for each in status.conditions if each.type == "PodScheduled"), None)
+    if unplaced is not None and unplaced.status == "False":
+        return f"it has no node: {unplaced.message or unplaced.reason}"
+    for each in status.container_statuses:
+        if told := _of_container(each):
+            return told
+    if is_ready:
+        return ""
+    return "it runs and is not ready" if status.phase == "Running" else "it is being started"
+
+
+def _of_container(container: ContainerStatus) -> str:
+    waiting, ended = container.state.waiting, container.state.terminated or container.last_state.terminated
+    told = ""
+    if waiting is not None and waiting.reason not in ("", "ContainerCreating", "PodInitializing"):
+        told = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
+    if ended is not None and not container.ready:
+        how = f"it ended with exit code {ended.exit_code}" + (f" ({ended.reason})" if ended.reason else "")
+        told = f"{told}; {how}" if told else how
+    return told
