@@ -20,13 +20,14 @@ CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
     "node-lifecycle-controller",
+    "persistentvolumeclaim-protection-controller",
     "pod-garbage-collector-controller",
     "replicaset-controller",
     "serviceaccount-controller",
     "statefulset-controller",
     "taint-eviction-controller",
 )
-"""What a machine controller meets in a cluster; nothing that needs a cloud, a disk or a scheduler."""
+"""What our controllers meet in a cluster; nothing that needs a cloud, a disk or a scheduler."""
 
 Command = list[str | Path]
 

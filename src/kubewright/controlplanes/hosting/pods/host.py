@@ -146,6 +146,9 @@ class Pods:
         return found if found is not None and controller_of(found) == place.object.uid else None
 
     def _instances(self, place: Place) -> list[ComponentPod]:
+        """The pods of its StatefulSet, also after that is gone; none while another's has its name."""
+        if self._own(place) is None and self._sets.header(Key(place.namespace, place.workload)) is not None:
+            return []
         return self._pods.by(BY_WORKLOAD, f"{place.namespace}/{place.workload}")
 
     def _seen(self, kind: Kind[dict[str, Any]], namespace: str, name: str) -> dict[str, Any] | None:

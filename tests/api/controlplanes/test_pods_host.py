@@ -1,0 +1,213 @@
+"""Components in pods on a server: what is asked of it, and what is left alone. Nothing runs the pods here."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.controlplane import rbac
+from kubewright.api.controlplane.names import Component
+from kubewright.api.core import CONFIG_MAP, POD
+from kubewright.api.kinds import dynamic
+from kubewright.api.meta import OwnerReference
+from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.hosting.pods.host import Obstructed, Pods, Unseen
+from kubewright.controlplanes.hosting.pods.kinds import CLAIM, SERVICE, WORKLOAD
+from kubewright.controlplanes.hosting.pods.objects import labels
+from kubewright.controlplanes.rendering.render import Rendered
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.testing.kubelets.statefulsets import StatefulSets
+from kubewright.testing.permissions import PermissionLog, granted, missing, unused
+from kubewright.testing.servers import embedded_api
+from kubewright.testing.world import running
+from kubewright.wire.gvk import Key
+
+NAME = Key("default", "demo-etcd")
+POD_JSON = dynamic(POD.resource)
+RULED = ("statefulsets", "services", "pods", "persistentvolumeclaims")
+
+
+def manifests(storage="1Gi"):
+    selected = {"component-name": "mine"}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
+    container = {"name": "etcd", "image": "etcd:v3", "resources": {"limits": {"memory": "1024Mi"}}}
+    spec = {
+        "serviceName": "demo-etcd",
+        "selector": {"matchLabels": selected},
+        "template": {"metadata": {"labels": selected}, "spec": {"containers": [container]}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
+    }
+    metadata = {"name": "demo-etcd", "namespace": "default"}
+    service = {"clusterIP": "None", "selector": selected}
+    return [
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec},
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service},
+    ]
+
+
+class Stage:
+    """A host on a server, a client of a user, and a component whose object is a ConfigMap."""
+
+    def __init__(self, client, hosting, place, log):
+        self.client, self.hosting, self.place, self.log = client, hosting, place, log
+
+    def workload(self, replicas=1, storage="1Gi", **changes):
+        return replace(Workload(self.place, "3.6.8", Rendered(manifests(storage)), replicas), **changes)
+
+    async def pod(self, so):
+        """The first pod, once it is so."""
+        async with asyncio.timeout(20):
+            while True:
+                pods = await self.client.list(POD_JSON, "default")
+                if pods and so(pods[0]):
+                    return pods[0]
+                await self.client.clock.sleep(0.05)
+
+
+@asynccontextmanager
+async def stage(*, pods=False):
+    """``pods``: with a controller of StatefulSets, which makes them."""
+    async with embedded_api() as api:
+        client, log = Client(api.transport, api.clock), PermissionLog(api.transport)
+        owner = await client.create(CONFIG_MAP, {"metadata": {"name": "mine"}}, namespace="default")
+        reference = OwnerReference(api_version="v1", kind="ConfigMap", name="mine", uid=owner.metadata.uid)
+        place = Place("default", "demo", Component.ETCD, reference)
+        informers = Informers(Client(log, api.clock))
+        hosting = Pods(informers)
+        task = asyncio.create_task(informers.run())
+        try:
+            await informers.wait_synced(20)
+            found = Stage(client, hosting, place, log)
+            if not pods:
+                yield found
+            else:
+                async with running(StatefulSets(client).run):
+                    yield found
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def at_last(effect):
+    """Try again what did not work this time, as a controller does."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await effect()
+            except KubewrightError:
+                await asyncio.sleep(0.05)
+
+
+async def version(of):
+    return (await of.client.get(WORKLOAD, NAME))["metadata"]["resourceVersion"]
+
+
+async def test_applying_the_same_again_writes_nothing():
+    async with stage() as on:
+        await on.hosting.apply(on.workload())
+        before = await version(on)
+        asked = len(on.log.needs)
+        await on.hosting.apply(on.workload())
+        assert (await version(on), len(on.log.needs)) == (before, asked)
+
+
+async def test_what_another_program_wrote_beside_ours_stays():
+    async with stage() as on:
+        await on.hosting.apply(on.workload())
+        await on.client.patch(WORKLOAD, NAME, {"metadata": {"labels": {"team": "blue"}}})
+        await on.hosting.apply(on.workload(replicas=3))
+        found = await on.client.get(WORKLOAD, NAME)
+        assert found["metadata"]["labels"]["team"] == "blue"
+        assert found["spec"]["replicas"] == 3
+
+
+@pytest.mark.parametrize("kind", [WORKLOAD, SERVICE], ids=["StatefulSet", "Service"])
+@pytest.mark.parametrize("labelled", [True, False], ids=["with our labels", "without our labels"])
+async def test_an_object_that_is_not_ours_is_left_alone(kind, labelled):
+    async with stage() as on:
+        theirs = next(each for each in manifests() if each["kind"] == kind.resource.kind)
+        marks = {"labels": labels(on.place)} if labelled else {}
+        made = await on.client.create(kind, {**theirs, "metadata": {**theirs["metadata"], **marks}})
+        with pytest.raises(Obstructed, match="belongs to another"):
+            await on.hosting.apply(on.workload())
+        await on.hosting.remove(on.place, keep_data=False)
+        assert await on.client.get(kind, NAME) == made
+        assert on.hosting.status(on.place).applied == ""
+
+
+async def test_pods_of_another_owner_are_no_instances_of_ours():
+    async with stage(pods=True) as on:
+        await on.hosting.apply(on.workload())
+        await on.pod(lambda _pod: on.hosting.status(on.place).instances)
+        successor = replace(on.place, object=structs.replace(on.place.object, uid="another"))
+        assert not on.hosting.status(successor).exists
+        await on.hosting.replace(successor, 0)
+        await on.hosting.remove(successor, keep_data=True)
+        assert on.hosting.status(on.place).instances
+
+
+async def test_claims_of_another_size_are_a_problem_that_a_user_can_mend():
+    async with stage() as on:
+        await on.hosting.apply(on.workload())
+        larger = on.workload(storage="2Gi")
+        before = await version(on)
+        assert "--cascade=orphan" in on.hosting.problem_of(larger)
+        with pytest.raises(InvalidInput, match=r"spec\.volumeClaimTemplates"):
+            await on.hosting.apply(larger)
+        assert await version(on) == before
+
+        await on.client.delete(WORKLOAD, NAME, propagation="Orphan")
+        await at_last(lambda: on.hosting.apply(larger))
+        (claim,) = (await on.client.get(WORKLOAD, NAME))["spec"]["volumeClaimTemplates"]
+        assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
+
+
+async def test_no_pod_is_replaced_before_the_new_template_is_seen():
+    async with stage() as on:
+        await on.hosting.apply(on.workload())
+        owner = await on.client.get(WORKLOAD, NAME)
+        pod = {
+            "metadata": {
+                "name": "demo-etcd-0",
+                "labels": owner["spec"]["template"]["metadata"]["labels"],
+                "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "demo-etcd", "controller": True}
+                    | {"uid": owner["metadata"]["uid"]}
+                ],
+            },
+            "spec": {"containers": [{"name": "etcd", "image": "etcd:v3"}]},
+        }
+        await on.client.create(POD_JSON, pod, namespace="default")
+        async with asyncio.timeout(20):
+            while not on.hosting.status(on.place).instances:
+                await on.client.clock.sleep(0.05)
+        with pytest.raises(Unseen):
+            await on.hosting.replace(on.place, 0)
+        seen = {"status": {"observedGeneration": owner["metadata"]["generation"], "replicas": 1}}
+        await on.client.patch(WORKLOAD, NAME, seen, subresource="status")
+        await at_last(lambda: on.hosting.replace(on.place, 0))
+        assert await on.client.list(POD_JSON, "default") == []
+
+
+async def test_the_role_of_the_controllers_is_enough_and_grants_no_more():
+    async with stage(pods=True) as on:
+        await on.hosting.apply(on.workload())
+        stateful_set, service = manifests()
+        published = {**service, "spec": {**service["spec"], "publishNotReadyAddresses": True}}
+        await at_last(lambda: on.hosting.apply(on.workload(2, rendered=Rendered([stateful_set, published]))))
+        first = await on.pod(lambda _pod: on.hosting.status(on.place).instances)
+        await at_last(lambda: on.hosting.replace(on.place, 0))
+        await on.pod(lambda pod: pod["metadata"]["uid"] != first["metadata"]["uid"])
+        await on.hosting.remove(on.place, keep_data=False)
+        rules = [each for each in granted(rbac.manifest()) if each.resource in RULED]
+        assert missing(on.log.needs, rules) == []
+        assert not await on.client.list(CLAIM, "default")
+        assert [str(each) for each in unused(on.log.needs, rules)] == GETS
+
+
+GETS = ["get services", "get statefulsets.apps"]
+"""Needed only where an object of the same name is there and our caches do not show it."""

@@ -1,0 +1,106 @@
+"""A control plane of real programs from our own templates, for tests of hosts without a controller."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.v1alpha4 import NESTED_ETCD
+from kubewright.apiserver.http.kubeconfig import render as kubeconfig
+from kubewright.base.clock import Clock
+from kubewright.controlplanes.hosting.contract import Hosting, Place, Workload
+from kubewright.controlplanes.rendering.render import render
+from kubewright.controlplanes.templates import catalog
+from kubewright.controlplanes.templates.choice import Choice, choose
+from kubewright.kube.config import from_secret
+from kubewright.pki.certificates import Identity, new_authority, new_client, new_server
+from kubewright.pki.clusters import new_service_account_keys
+from kubewright.pki.keys import Algorithm
+from kubewright.testing.api import Api
+from kubewright.wire.http import User
+
+ETCD, SERVER, MANAGER = Component.ETCD, Component.API_SERVER, Component.CONTROLLER_MANAGER
+DAY = timedelta(days=1)
+SETS = catalog.read(files("kubewright.controlplanes.templates") / "sets")
+
+
+class Plane:
+    """The certificates of a control plane, and its workloads."""
+
+    def __init__(self, hosting: Hosting, clock: Clock, place: Callable[[Component], Place]) -> None:
+        self.clock, self.place = clock, place
+        placed = {each: hosting.place(place(each), 1) for each in (ETCD, SERVER)}
+        self.etcd, self.server = (placed[each].hosts[0] for each in (ETCD, SERVER))
+        now = clock.now()
+        self.authority, etcd, proxy = (
+            new_authority(name, now, DAY) for name in ("kubernetes", "etcd", "proxy")
+        )
+        also = [name for each in placed.values() for name in each.also]
+        names = [self.etcd, self.server, *also, "127.0.0.1", "localhost", "10.96.0.1"]
+        accounts = new_service_account_keys(Algorithm.EC)
+
+        def pair(identity: Any) -> dict[str, bytes]:
+            return {"tls.crt": identity.certificate, "tls.key": identity.key}
+
+        def client(authority: Any, name: str, *groups: str) -> Identity:
+            return new_client(authority, User(name, groups), now, DAY)
+
+        manager = client(self.authority, "system:kube-controller-manager")
+        self.admin = client(self.authority, "kubernetes-admin", "system:masters")
+        self.contents = {
+            "demo-ca": pair(self.authority),
+            "demo-etcd": pair(etcd),
+            "demo-proxy": pair(proxy),
+            "demo-sa": {"tls.crt": accounts.certificate, "tls.key": accounts.key},
+            "demo-apiserver": pair(new_server(self.authority, names, now, DAY)),
+            "demo-etcd-server": pair(new_server(etcd, names, now, DAY)),
+            "demo-etcd-peer": pair(new_server(etcd, names, now, DAY)),
+            "demo-apiserver-etcd-client": pair(client(etcd, "kube-apiserver-etcd-client")),
+            "demo-kubelet-client": pair(
+                client(self.authority, "kube-apiserver-kubelet-client", "system:masters")
+            ),
+            "demo-proxy-client": pair(client(proxy, "front-proxy-client")),
+            "demo-controller-manager-kubeconfig": {"value": self.kubeconfig(manager)},
+        }
+
+    def kubeconfig(self, identity: Identity) -> bytes:
+        return kubeconfig(f"https://{self.server}:6443", self.authority.certificate, identity)
+
+    def workload(self, component: Component, **spec: Any) -> Workload:
+        """The workload of a component whose spec has these fields."""
+        asked = NESTED_ETCD.from_plain({"spec": {"channel": "1.36", **spec}}).spec
+        choice, place = choose(component, asked, SETS, default="stable"), self.place(component)
+        assert isinstance(choice, Choice)
+        values = {
+            "cluster": "demo",
+            "secrets": "demo",
+            "component": place.object.name,
+            "repository": "none",
+            "etcd_servers": f"https://{self.etcd}:2379",
+            "service_domain": "cluster.local",
+            "service_cidr": "10.96.0.0/12",
+            "leader_elect": "false",
+        }
+        environment = {
+            "INITIAL_CLUSTER": f"demo-etcd-0=https://{self.etcd}:2380",
+            "INITIAL_CLUSTER_STATE": "new",
+        }
+        rendered = render(asked, choice, values, namespace=place.namespace, replicas=1)
+        return Workload(place, choice.version, rendered, 1, self.contents, environment)
+
+    @asynccontextmanager
+    async def api(self, address: str = "") -> AsyncIterator[Api]:
+        """The API server as its admin. ``address``: where it is, if its name cannot be resolved here."""
+        found = yaml.safe_load(self.kubeconfig(self.admin))
+        if address:
+            server = {"server": f"https://{address}:6443", "tls-server-name": self.server}
+            found["clusters"][0]["cluster"].update(server)
+        transport = from_secret(yaml.safe_dump(found).encode())
+        try:
+            yield Api(transport, self.clock, "real")
+        finally:
+            await transport.close()
