@@ -1,0 +1,57 @@
+"""The pages of statements have one row for each, and the tests that they name exist."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STATEMENTS = {
+    "capi-parity": {"S0": range(1, 56), "S1": range(1, 34), "S2": range(1, 22)},
+    "nested-parity": {"S3": range(1, 50)},
+}
+"""How many each document has, by the page and the document's number."""
+ROW = re.compile(r"^\| (S\d-\d\d) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+WITHOUT_TEST = ("not yet: ", "nothing to test: ")
+
+ROWS = {page: ROW.findall((ROOT / f"docs/reference/{page}.md").read_text()) for page in STATEMENTS}
+of_each_page = pytest.mark.parametrize("page", STATEMENTS)
+
+
+@cache
+def functions(path: str) -> frozenset[str]:
+    """The tests of a file; none if there is no such file."""
+    file = ROOT / path
+    body = ast.parse(file.read_text()).body if file.is_file() else []
+    found = (each.name for each in body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return frozenset(name for name in found if name.startswith("test_"))
+
+
+@of_each_page
+def test_each_statement_has_one_row_in_order(page: str) -> None:
+    documents = STATEMENTS[page].items()
+    wanted = [f"{document}-{number:02}" for document, numbers in documents for number in numbers]
+    assert [row[0] for row in ROWS[page]] == wanted
+
+
+@of_each_page
+def test_each_row_names_a_test_or_says_what_is_missing(page: str) -> None:
+    silent = [row[0] for row in ROWS[page] if not TEST.search(row[3]) and not row[3].startswith(WITHOUT_TEST)]
+    assert not silent, silent
+
+
+@of_each_page
+def test_what_is_read_differently_has_its_reason(page: str) -> None:
+    readings = {number: reading for number, _, reading, _ in ROWS[page]}
+    assert [
+        number for number, said in readings.items() if not said.startswith(("as it is", "differently: "))
+    ] == []
+
+
+@of_each_page
+def test_every_named_test_exists(page: str) -> None:
+    named = [(row[0], path, name) for row in ROWS[page] for path, name in TEST.findall(row[3])]
+    assert [each for each in named if each[2] not in functions(each[1])] == []
