@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,12 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.core import CONFIG_MAP, NAMESPACE, SECRET, Namespace, Secret
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.base.clock import SystemClock
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, Running, Workload
 from kubewright.controlplanes.hosting.pods.host import Pods
+from kubewright.controlplanes.hosting.processes.binaries import Places
+from kubewright.controlplanes.hosting.processes.host import ProcessHosting, Settings
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
@@ -304,4 +308,40 @@ async def pods(new_client: Callable[[], Client], folder: Path, *, manager: bool)
         stack.push_async_callback(site.end)
         if not manager:  # the server outlives this test
             stack.push_async_callback(site.empty)
+        yield site
+
+
+# ---------------------------------------------------------------- processes
+
+
+def with_another_container(workload: Workload) -> Workload:
+    """One whose pod has more than a process can stand for."""
+    stateful_set = deepcopy(workload.rendered.workload)
+    stateful_set["spec"]["template"]["spec"]["containers"].append({"name": "proxy", "image": "proxy:1"})
+    return replace(workload, rendered=Rendered([stateful_set]))
+
+
+@asynccontextmanager
+async def processes(folder: Path) -> AsyncIterator[Site]:
+    """Processes of this machine."""
+    journal = folder / "journal"
+    journal.mkdir()
+
+    async def put(_within: str, _name: str, _contents: Contents) -> None:
+        """A workload brings the contents of its Secrets along."""
+
+    def opened() -> ProcessHosting:
+        return ProcessHosting(Settings(folder / "host", Places()), SystemClock())
+
+    places = [
+        Place(
+            "hosts", "demo", component, OwnerReference(kind=owner.resource.kind, name="mine", uid=component)
+        )
+        for owner, component in OWNERS.items()
+    ]
+    site = Site(*places, journal, opened, put, with_another_container)
+    async with AsyncExitStack() as stack:
+        await site.begin()
+        stack.push_async_callback(site.end)
+        stack.push_async_callback(site.empty)
         yield site

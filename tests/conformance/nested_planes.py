@@ -17,7 +17,7 @@ from kubewright.controlplanes.rendering.render import render
 from kubewright.controlplanes.templates import catalog
 from kubewright.controlplanes.templates.choice import Choice, choose
 from kubewright.kube.config import from_secret
-from kubewright.pki.certificates import Identity, new_authority, new_client, new_server
+from kubewright.pki.certificates import Identity, new_authority, new_client, new_leaf, new_server
 from kubewright.pki.clusters import new_service_account_keys
 from kubewright.pki.keys import Algorithm
 from kubewright.testing.api import Api
@@ -29,18 +29,20 @@ SETS = catalog.read(files("kubewright.controlplanes.templates") / "sets")
 
 
 class Plane:
-    """The certificates of a control plane, and its workloads."""
+    """The certificates of a control plane, and its workloads. ``members``: of etcd, that it may have."""
 
-    def __init__(self, hosting: Hosting, clock: Clock, place: Callable[[Component], Place]) -> None:
+    def __init__(
+        self, hosting: Hosting, clock: Clock, place: Callable[[Component], Place], *, members: int = 1
+    ) -> None:
         self.clock, self.place = clock, place
-        placed = {each: hosting.place(place(each), 1) for each in (ETCD, SERVER)}
+        placed = {ETCD: hosting.place(place(ETCD), members), SERVER: hosting.place(place(SERVER), 1)}
         self.etcd, self.server = (placed[each].hosts[0] for each in (ETCD, SERVER))
         now = clock.now()
         self.authority, etcd, proxy = (
             new_authority(name, now, DAY) for name in ("kubernetes", "etcd", "proxy")
         )
         also = [name for each in placed.values() for name in each.also]
-        names = [self.etcd, self.server, *also, "127.0.0.1", "localhost", "10.96.0.1"]
+        names = [*placed[ETCD].hosts, self.server, *also, "127.0.0.1", "localhost", "10.96.0.1"]
         accounts = new_service_account_keys(Algorithm.EC)
 
         def pair(identity: Any) -> dict[str, bytes]:
@@ -51,15 +53,16 @@ class Plane:
 
         manager = client(self.authority, "system:kube-controller-manager")
         self.admin = client(self.authority, "kubernetes-admin", "system:masters")
+        self.etcd_client = client(etcd, "kube-apiserver-etcd-client")
         self.contents = {
             "demo-ca": pair(self.authority),
             "demo-etcd": pair(etcd),
             "demo-proxy": pair(proxy),
             "demo-sa": {"tls.crt": accounts.certificate, "tls.key": accounts.key},
             "demo-apiserver": pair(new_server(self.authority, names, now, DAY)),
-            "demo-etcd-server": pair(new_server(etcd, names, now, DAY)),
-            "demo-etcd-peer": pair(new_server(etcd, names, now, DAY)),
-            "demo-apiserver-etcd-client": pair(client(etcd, "kube-apiserver-etcd-client")),
+            "demo-etcd-server": pair(new_leaf(etcd, User("kube-etcd", ()), now, DAY, names=names)),
+            "demo-etcd-peer": pair(new_leaf(etcd, User("kube-etcd-peer", ()), now, DAY, names=names)),
+            "demo-apiserver-etcd-client": pair(self.etcd_client),
             "demo-kubelet-client": pair(
                 client(self.authority, "kube-apiserver-kubelet-client", "system:masters")
             ),

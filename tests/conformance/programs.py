@@ -7,34 +7,20 @@ import asyncio
 import os
 import signal
 from contextlib import asynccontextmanager, contextmanager, suppress
-from datetime import timedelta
-from importlib.resources import files
 from pathlib import Path
 
-from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.v1alpha4 import NESTED_ETCD
+from tests.conformance import nested_planes
+from tests.conformance.nested_planes import ETCD, MANAGER, SERVER
+
 from kubewright.api.meta import OwnerReference
-from kubewright.apiserver.http.kubeconfig import render as kubeconfig
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.hosting.contract import Place, Running, Workload
+from kubewright.controlplanes.hosting.contract import Place, Running
 from kubewright.controlplanes.hosting.processes.binaries import Places
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting, Settings
-from kubewright.controlplanes.rendering.render import render
-from kubewright.controlplanes.templates import catalog
-from kubewright.controlplanes.templates.choice import Choice, choose
-from kubewright.kube.config import from_secret
-from kubewright.pki.certificates import new_authority, new_client, new_leaf, new_server
-from kubewright.pki.clusters import new_service_account_keys
-from kubewright.pki.keys import Algorithm
 from kubewright.processes import record
-from kubewright.testing.api import Api
 from kubewright.testing.real_kubernetes.binaries import cache_folder
-from kubewright.wire.http import User
 
-ETCD, SERVER, MANAGER = Component.ETCD, Component.API_SERVER, Component.CONTROLLER_MANAGER
-DAY = timedelta(days=1)
 READY_SECONDS = 90.0
-SETS = catalog.read(files("kubewright.controlplanes.templates") / "sets")
 
 
 def place(component):
@@ -44,79 +30,11 @@ def place(component):
     return Place("default", "demo", component, owner)
 
 
-class Plane:
-    """The certificates of a control plane, and its workloads."""
+class Plane(nested_planes.Plane):
+    """A control plane in the namespace ``default``."""
 
     def __init__(self, hosting, clock, *, members=1):
-        etcds, (self.server,) = (
-            hosting.place(place(ETCD), members).hosts,
-            hosting.place(place(SERVER), 1).hosts,
-        )
-        self.etcd = etcds[0]
-        now = clock.now()
-        self.clock = clock
-        self.authority, etcd, proxy = (
-            new_authority(name, now, DAY) for name in ("kubernetes", "etcd", "proxy")
-        )
-        names = [*etcds, self.server, "127.0.0.1", "localhost", "10.96.0.1"]
-        accounts = new_service_account_keys(Algorithm.EC)
-
-        def pair(identity):
-            return {"tls.crt": identity.certificate, "tls.key": identity.key}
-
-        def client(authority, name, *groups):
-            return new_client(authority, User(name, groups), now, DAY)
-
-        manager = client(self.authority, "system:kube-controller-manager")
-        self.admin = client(self.authority, "kubernetes-admin", "system:masters")
-        self.etcd_client = client(etcd, "kube-apiserver-etcd-client")
-        self.contents = {
-            "demo-ca": pair(self.authority),
-            "demo-etcd": pair(etcd),
-            "demo-proxy": pair(proxy),
-            "demo-sa": {"tls.crt": accounts.certificate, "tls.key": accounts.key},
-            "demo-apiserver": pair(new_server(self.authority, names, now, DAY)),
-            "demo-etcd-server": pair(new_leaf(etcd, User("kube-etcd", ()), now, DAY, names=names)),
-            "demo-etcd-peer": pair(new_leaf(etcd, User("kube-etcd-peer", ()), now, DAY, names=names)),
-            "demo-apiserver-etcd-client": pair(self.etcd_client),
-            "demo-kubelet-client": pair(
-                client(self.authority, "kube-apiserver-kubelet-client", "system:masters")
-            ),
-            "demo-proxy-client": pair(client(proxy, "front-proxy-client")),
-            "demo-controller-manager-kubeconfig": {"value": self.kubeconfig(manager)},
-        }
-
-    def kubeconfig(self, identity):
-        return kubeconfig(f"https://{self.server}:6443", self.authority.certificate, identity)
-
-    def workload(self, component, **spec):
-        asked = NESTED_ETCD.from_plain({"spec": {"channel": "1.36", **spec}}).spec
-        choice = choose(component, asked, SETS, default="stable")
-        assert isinstance(choice, Choice)
-        values = {
-            "cluster": "demo",
-            "component": component,
-            "repository": "none",
-            "secrets": "demo",
-            "etcd_servers": f"https://{self.etcd}:2379",
-            "service_domain": "cluster.local",
-            "service_cidr": "10.96.0.0/12",
-            "leader_elect": "false",
-        }
-        environment = {
-            "INITIAL_CLUSTER": f"demo-etcd-0=https://{self.etcd}:2380",
-            "INITIAL_CLUSTER_STATE": "new",
-        }
-        rendered = render(asked, choice, values, namespace="default", replicas=1)
-        return Workload(place(component), choice.version, rendered, 1, self.contents, environment)
-
-    @asynccontextmanager
-    async def api(self):
-        transport = from_secret(self.kubeconfig(self.admin))
-        try:
-            yield Api(transport, self.clock, "real")
-        finally:
-            await transport.close()
+        super().__init__(hosting, clock, place, members=members)
 
 
 class Hosted:

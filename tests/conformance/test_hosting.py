@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import structlog
-from tests.conformance.hosts import CONTENTS, KEY, PKI, Site, alive, pods
+from tests.conformance.hosts import CONTENTS, KEY, PKI, Site, alive, pods, processes
 
 from kubewright.controlplanes.hosting.contract import Running
 from kubewright.kube.client import Client
@@ -16,6 +16,7 @@ from kubewright.testing.servers import embedded_api, real_api
 pytestmark = [pytest.mark.looptime(False), pytest.mark.timeout(90)]
 
 HOSTS = [
+    pytest.param("processes", id="processes"),
     pytest.param("pods", id="pods"),
     pytest.param("real pods", id="pods of a real Kubernetes", marks=pytest.mark.kube),
 ]
@@ -24,6 +25,10 @@ HOSTS = [
 @pytest.fixture(params=HOSTS)
 async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Site]:
     """A host with nothing on it."""
+    if request.param == "processes":
+        async with processes(tmp_path) as found:
+            yield found
+        return
     real = request.param == "real pods"
     server = real_api(request.getfixturevalue("real_kubernetes")) if real else embedded_api()
     async with (
