@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import socket
 import ssl
 import subprocess
 import sys
@@ -50,9 +51,9 @@ BARE_DEPLOYMENT = BARE["a MachineDeployment"]
 
 
 @asynccontextmanager
-async def a_server() -> AsyncIterator[tuple[RealKubernetes, Api]]:
+async def a_server(*flags: str) -> AsyncIterator[tuple[RealKubernetes, Api]]:
     """A real server with our CRDs."""
-    options = Options(fsync=False)
+    options = Options(fsync=False, apiserver_flags=flags)
     async with RealKubernetes(find(), SystemClock(), options) as real, real_api(real) as api:
         await install(api, list(crds(*GROUPS)))
         yield real, api
@@ -151,6 +152,42 @@ async def changes_are_judged_alike(*servers: Api) -> None:
     assert answers[0] == answers[1]
     assert answers[0][0][0] == 422
     assert answers[0][1] == {"cluster.x-k8s.io/cluster-name": "c"}
+
+
+def own_address() -> str:
+    """An address of this machine beyond loopback, which no EndpointSlice may have; empty: there is none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect(("192.0.2.1", 9))  # sends nothing; 192.0.2.0/24 is for documentation
+        except OSError:
+            return ""
+        return str(asking.getsockname()[0])
+
+
+async def test_a_server_asks_by_a_service() -> None:
+    """It finds the port behind the Service itself, as it does with --enable-aggregator-routing."""
+    if not (address := own_address()) or address.startswith("127."):
+        pytest.skip("this machine has no address that an EndpointSlice may have")
+    (port,) = free_ports(1)
+    service = Key("default", NAME)
+    async with a_server("--enable-aggregator-routing=true") as (real, api):
+        ports = [{"name": "https", "port": 443, "targetPort": port}]
+        made = {"metadata": {"name": NAME}, "spec": {"ports": ports}}
+        (await api.post("/api/v1/namespaces/default/services", made)).ok()
+        behind = {
+            "metadata": {"name": NAME, "labels": {"kubernetes.io/service-name": NAME}},
+            "addressType": "IPv4",
+            "ports": [{"name": "https", "port": port}],
+            "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        }
+        (await api.post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", behind)).ok()
+        async with ours(real, WebhookOptions(port, Address(service=service), host=address)):
+            await asked(api)
+            completed = (await dry(api, BARE_DEPLOYMENT)).ok()
+            assert completed["spec"]["selector"]["matchLabels"]
+            path = f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{NAME}"
+            hooks = (await api.get(path)).ok()["webhooks"]
+            assert {each["clientConfig"]["service"]["name"] for each in hooks} == {NAME}
 
 
 async def test_a_server_asks_about_our_namespaces() -> None:
