@@ -1,9 +1,11 @@
 """Defaults and rules of custom kinds, which the server calls in process (``api.admission``)."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kubewright.api.catalog import CLUSTERCTL, EMBEDDED_RULES, crds
 from kubewright.api.machine import crds as machines
@@ -21,6 +23,9 @@ SPEC = {
     "infrastructureRef": REF,
     "version": "1.30.0",
 }
+
+
+DRAIN_RULES = Path(__file__).parents[3] / "examples" / "drain-rules.yaml"
 
 
 @pytest.fixture
@@ -43,6 +48,13 @@ def made(kind: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
         "metadata": {"name": "o", **metadata},
         "spec": spec,
     }
+
+
+async def test_the_example_of_drain_rules_is_accepted_as_it_stands(api: Api) -> None:
+    bodies = list(yaml.safe_load_all(DRAIN_RULES.read_text()))
+    stored = [(await api.post(f"{HOME}/machinedrainrules", body)).ok() for body in bodies]
+    assert [each["spec"] for each in stored] == [body["spec"] for body in bodies]
+    assert {each["spec"]["drain"]["behavior"] for each in stored} == {"Drain", "Skip", "WaitCompleted"}
 
 
 async def test_no_machine_pool_is_made(api: Api) -> None:

@@ -2,8 +2,10 @@
 
 import dataclasses
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+import yaml
 from msgspec.structs import replace
 
 from kubewright.api.cluster.reasons import Reason
@@ -634,6 +636,28 @@ def test_what_drain_rules_say_of_a_pod(rules, found):
         one, replace(CLUSTER, metadata=replace(CLUSTER.metadata, labels={"stage": "x"})), rules
     )
     assert dataclasses.replace(read, namespaces={"ns": {"team": "a"}}).behavior_of(WEB) == found
+
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "drain-rules.yaml"
+
+
+@pytest.mark.parametrize(
+    ("labels", "namespace", "found"),
+    [
+        ({"batch.kubernetes.io/job-name": "j", "app": "node-cache"}, "ns", ("WaitCompleted", 0)),
+        ({"app": "log-collector"}, "kube-system", ("Drain", 100)),
+        ({"app": "log-collector"}, "ns", ("Drain", 0)),
+        ({"app": "node-cache"}, "ns", ("Skip", 0)),
+    ],
+    ids=["the pod of a job", "what collects logs", "its namesake elsewhere", "a cache"],
+)
+def test_the_example_of_drain_rules_does_what_it_says(labels, namespace, found):
+    bodies = yaml.safe_load_all(EXAMPLE.read_text())
+    production = replace(CLUSTER, metadata=replace(CLUSTER.metadata, labels={"stage": "production"}))
+    read = drainrules.rules_for(machine(), production, map(MACHINE_DRAIN_RULE.from_plain, bodies))
+    named = {each: {"kubernetes.io/metadata.name": each} for each in ("kube-system", "ns")}
+    pod = Pod(metadata=replace(POD, labels=labels, namespace=namespace))
+    assert dataclasses.replace(read, namespaces=named).behavior_of(pod) == found
 
 
 def test_a_rule_that_cannot_be_read_says_which_it_is():
