@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from kubewright.api.admission import Rules, defaulted
-from kubewright.api.catalog import RULES
+from kubewright.api.catalog import DEFINITIONS, RULES
 from kubewright.base.clock import SystemClock
 from kubewright.bootstrap import world as bootstrap
 from kubewright.clusters import world as clusters
@@ -33,6 +33,10 @@ CORE = tuple(each.name for each in clusters.CONTROLLERS)
 BOOTSTRAP = tuple(each.name for each in bootstrap.CONTROLLERS)
 INFRA = tuple(each.name for each in infra.CONTROLLERS)
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster.yaml"
+APIS = ("clusters", "bootstrap", "infrastructure")
+"""The APIs of ours whose CRDs these suites install."""
+INSTALLED = [each for each in RULES if any(each.kind == it.kind for api in APIS for it in DEFINITIONS[api])]
+"""The rules of their kinds."""
 WAIT_SECONDS = 120.0
 """The Go programs wait for 30 s and for 60 s where no event wakes them (capi.md §9.1, §6.5)."""
 
@@ -135,7 +139,7 @@ async def it_is_deleted(api: Api) -> None:
     """Nothing of ours is left."""
     (await api.delete(core(api, "clusters", "demo"))).ok()
     await api.gone(core(api, "clusters", "demo"), seconds=90)
-    for each in RULES:
+    for each in INSTALLED:
         await listed(api, at(api, each.kind.resource), lambda items: not items)
 
 

@@ -20,6 +20,7 @@ from tests.conformance.clusters import (
     BOOTSTRAP,
     CORE,
     INFRA,
+    INSTALLED,
     at,
     core,
     example,
@@ -36,7 +37,7 @@ from tests.conformance.clusters import (
     workload,
 )
 
-from kubewright.api.catalog import RULES, crds
+from kubewright.api.catalog import crds
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.infra.v1beta1 import GROUP as INFRASTRUCTURE
 from kubewright.base.clock import SystemClock
@@ -258,7 +259,7 @@ async def no_pool_is_made(api: Api) -> None:
 async def cluster_api_reads_it(api: Api) -> None:
     """Its own types read what we have written, and know every field; all but our own kinds of infrastructure."""
     objects = []
-    for each in (*(rules.kind.resource for rules in RULES), SECRET.resource, CONFIG_MAP.resource):
+    for each in (*(rules.kind.resource for rules in INSTALLED), SECRET.resource, CONFIG_MAP.resource):
         if each.group != INFRASTRUCTURE:
             path = api.at(each.plural, group=each.group, version=each.version)
             named = {"apiVersion": each.api_version, "kind": each.kind}
@@ -295,7 +296,7 @@ async def settled(api: Api) -> Mapping[str, Any]:
 
 async def everything(api: Api) -> Mapping[str, Any]:
     """All objects of clusters by kind and name, with what users and controllers have written into them."""
-    paths = [at(api, each.kind.resource) for each in RULES] + [api.at("secrets"), api.at("configmaps")]
+    paths = [at(api, each.kind.resource) for each in INSTALLED] + [api.at("secrets"), api.at("configmaps")]
     found = {}
     for path in paths:
         for each in await listed(api, path, lambda _items: True):
