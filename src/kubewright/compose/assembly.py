@@ -21,6 +21,7 @@ from kubewright.api.core import LEASE
 from kubewright.clusters.sessions.workload import AGENT, Connect, WorkloadClusters, by_sockets
 from kubewright.compose.options import Election, Options
 from kubewright.compose.worlds import chosen, leases, running, worlds
+from kubewright.controlplanes.world import FindHosts, no_hosts
 from kubewright.driver.contract import Background, Closing, Driver
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.kube.client import Client
@@ -47,7 +48,8 @@ class Assembly:
     """The controllers that ``options`` asks for, all of ``beside``, and what they share.
 
     ``connect`` makes the transports to workload clusters. ``services`` run always, whether this process
-    leads or not; a driver's own loops are among them: simulated kubelets do not end with a term.
+    leads or not; a driver's own loops are among them: simulated kubelets do not end with a term. ``hosts``
+    say where components of nested control planes run.
 
     Raises:
         InvalidInput: ``options.controllers`` names a controller that does not exist, or leaves none to run.
@@ -63,6 +65,7 @@ class Assembly:
         *,
         beside: Sequence[World] = (),
         connect: Connect = by_sockets,
+        hosts: FindHosts = no_hosts,
     ) -> None:
         on_call = DriverMetrics(metrics.registry).of(options.driver)
         self.controllers: list[ControllerInfo] = [
@@ -72,7 +75,7 @@ class Assembly:
         self.clock = control.clock
         self._filter = options.watch_filter
         self.metrics = metrics
-        self._worlds = (*worlds(options, driver, on_call), *beside)
+        self._worlds = (*worlds(options, driver, on_call, hosts), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
         self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
         self.services: list[Task] = [self.recorder.run]

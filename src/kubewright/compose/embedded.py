@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kubewright import builtin
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.catalog import CLUSTERCTL, EMBEDDED_RULES, crds
 from kubewright.api.cluster import rbac as cluster_rbac
@@ -47,10 +48,12 @@ from kubewright.compose.folder import (
     remember,
 )
 from kubewright.compose.leases import Announced
+from kubewright.compose.nested import NestedPlanes
 from kubewright.compose.options import Election, Options, ServerConfig
 from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.planes import Planes
 from kubewright.compose.worlds import server_worlds
+from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
@@ -96,7 +99,14 @@ class Embedded:
             listens=config is not None,
             nodes=NodeSettings(grace=options.grace),
         )
-        """The control planes of simulated clusters: at sockets and in the data folder, or in memory."""
+        """The control planes of clusters in this process: at sockets and in the data folder, or in memory."""
+        self.nested = NestedPlanes(
+            self.planes,
+            clock,
+            None if config is None else config.data_dir,
+            builtin.Settings(nodes=NodeSettings(grace=options.grace), run_apps=True),
+        )
+        """Those of them that are objects."""
         self.driver: Driver
         self.manager: Manager
 
@@ -117,6 +127,7 @@ class Embedded:
             self._stack.push_async_callback(self.server.close)
             await self._start_listener()
             self._stack.push_async_callback(self.planes.close)
+            self._stack.push_async_callback(self.nested.close)
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
             beside = server_worlds(self._options)
@@ -128,6 +139,7 @@ class Embedded:
                 self.metrics,
                 beside=beside,
                 connect=PlaneTransports(self.planes),
+                hosts=lambda _environment: Hosts(embedded=self.nested),
             )
             await self._create_objects(assembly)
             self.manager = self._manager(assembly)

@@ -11,6 +11,7 @@ Called by    ``assembly``, ``cluster``, ``embedded`` and ``cli``.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kubewright import builtin
@@ -20,22 +21,36 @@ from kubewright.bootstrap import world as bootstrap
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.clusters import world as clusters
 from kubewright.compose.options import Options
+from kubewright.controlplanes import world as controlplanes
+from kubewright.controlplanes.certificates.keeper import SecretKeeper
+from kubewright.controlplanes.world import FindHosts, no_hosts
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import Listener
 from kubewright.infra import world as infra
 from kubewright.machines import world as machines
-from kubewright.runtime.world import ControllerInfo, World
+from kubewright.runtime.world import ControllerInfo, Environment, World
 
 
-def worlds(options: Options, driver: Driver | None, on_call: Listener) -> tuple[World, ...]:
-    """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver."""
+def worlds(
+    options: Options, driver: Driver | None, on_call: Listener, hosts: FindHosts = no_hosts
+) -> tuple[World, ...]:
+    """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver.
+
+    ``hosts`` say where components of nested control planes run.
+    """
     drivers = {} if driver is None else {options.driver: driver}
     return (
         machines.world(driver, on_call, options.machine, options.orphans),
         clusters.world(strict_running=options.strict_running),
         bootstrap.world(options.bootstrap),
         infra.world(drivers, options.driver, on_call, options.infra),
+        controlplanes.world(hosts, partial(_keeper, options)),
     )
+
+
+def _keeper(options: Options, environment: Environment) -> SecretKeeper:
+    """What looks after the certificates of nested control planes; keys are as those of other clusters."""
+    return SecretKeeper(environment.control.caches, options.bootstrap.algorithm)
 
 
 def server_worlds(options: Options) -> tuple[World, ...]:

@@ -81,12 +81,12 @@ def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
         hosts = find(environment)
         channel = STABLE if hosts.embedded is None else EMBEDDED
         means = Means(hosts, templates(), channel, keeper(environment))
-        made = component.wire(environment, means, chosen)
+        made = []
         if plane.CONTROLLER in chosen:
             made.append(plane.wire(environment))
         if nestedcluster.CONTROLLER in chosen:
             made.append(nestedcluster.wire(environment))
-        return Runnables(made)
+        return Runnables([*made, *component.wire(environment, means, chosen)])
 
     return World(
         "controlplanes",

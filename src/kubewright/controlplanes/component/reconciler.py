@@ -28,6 +28,7 @@ from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
+from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -55,7 +56,7 @@ class Components:
         if found is None:
             self.actor.forget(key)
             return Result.done()
-        return await unless_refused(self._pass(found), found, self._recorder)
+        return await unless_refused(self._pass(found), found, self._recorder, _refused)
 
     async def _pass(self, found: ComponentObject) -> Result:
         seen = await self.looker.look(found)
@@ -148,6 +149,11 @@ class Wakes:
     def _of(self, planes: Iterable[NestedControlPlane]) -> set[Key]:
         found = (keys_of(each).get(self._components.policy.component) for each in planes)
         return {key for key in found if key is not None}
+
+
+def _refused(error: ApiError) -> str:
+    """Not the server's words: they may quote what is in a Secret."""
+    return f"The API server refused a write: {error.code} {error.reason}"
 
 
 def _told(found: ComponentObject) -> tuple[object, ...]:
