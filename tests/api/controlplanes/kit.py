@@ -19,6 +19,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.core import CRD
 from kubewright.api.kinds import Kind
 from kubewright.apiserver.server import ApiServer
+from kubewright.clusters import world as cluster_world
 from kubewright.compose.nested import NestedPlanes
 from kubewright.compose.planes import Planes
 from kubewright.controlplanes import world
@@ -33,7 +34,7 @@ from kubewright.runtime.group import Group, Work
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
-from kubewright.runtime.world import Environment
+from kubewright.runtime.world import Environment, Runnables
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -99,8 +100,8 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(hosts: Hosts | None = None) -> AsyncIterator[Stage]:
-    """A stage; ``hosts`` stand in the place of the host of this process."""
+async def stage(hosts: Hosts | None = None, *, clusters: bool = False) -> AsyncIterator[Stage]:
+    """A stage; ``hosts`` stand in the place of the host of this process, ``clusters``: the core runs too."""
     clock = LoopClock()
     server = ApiServer(clock)
     await server.start()
@@ -116,11 +117,12 @@ async def stage(hosts: Hosts | None = None) -> AsyncIterator[Stage]:
     keeper = SecretKeeper(informers, Algorithm.EC)
     ours = world.world(lambda _environment: hosts or Hosts(host), lambda _environment: keeper)
     runnables = ours.wire(environment, [each.name for each in world.CONTROLLERS])
+    core = cluster_world.world().wire(environment, [cluster_world.CLUSTERS]) if clusters else Runnables(())
     beside = builtin.controllers(informers)
     work = Work(
-        [*runnables.controllers, *beside.controllers],
+        [*runnables.controllers, *core.controllers, *beside.controllers],
         [informers],
-        [*runnables.background, *beside.background],
+        [*runnables.background, *core.background, *beside.background],
     )
     manager = Manager([informers], [Group("controllers", clock, lambda: work)], services=[recorder.run])
     stop = asyncio.Event()

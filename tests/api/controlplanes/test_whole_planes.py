@@ -11,6 +11,7 @@ from kubewright.api.controlplane.crds import crds
 from kubewright.api.controlplane.names import FINALIZER
 from kubewright.api.controlplane.v1alpha4 import (
     API_VERSION,
+    INFRASTRUCTURE_GROUP,
     NESTED_API_SERVER,
     NESTED_CLUSTER,
     NESTED_CONTROL_PLANE,
@@ -211,6 +212,47 @@ async def test_a_secret_that_is_deleted_comes_back_alone(name: str) -> None:
         await whole(on)
         after = {each.name: each.metadata.uid for each in await on.client.list(SECRET, "default")}
         assert {each for each in after if after[each] != before[each]} == {name}
+
+
+CONTROL_PLANE = {"apiVersion": API_VERSION, "kind": "NestedControlPlane", "name": "demo"}
+INFRASTRUCTURE = {"apiVersion": f"{INFRASTRUCTURE_GROUP}/v1alpha4", "kind": "NestedCluster", "name": "mine"}
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["the Cluster first", "the Cluster when all runs"])
+async def test_a_cluster_takes_over_its_control_plane_and_infrastructure(*, first: bool) -> None:
+    """The core's controller of Clusters beside ours: endpoint, readiness and names; and back to nothing."""
+    refs = {"controlPlaneRef": CONTROL_PLANE, "infrastructureRef": INFRASTRUCTURE}
+    async with stage(clusters=True) as on:
+        if first:
+            await on.apply(CLUSTER, "mine", refs)
+        await on.apply(NESTED_CLUSTER, "mine")
+        await create(on, *COMPONENTS)
+        if not first:
+            await whole(on)
+            await on.apply(CLUSTER, "mine", refs)
+
+        async def provisioned() -> bool:
+            found = await on.get(CLUSTER, "mine")
+            ready = await on.status(NESTED_CONTROL_PLANE, "demo")
+            return found.status.control_plane_ready and found.status.infrastructure_ready and ready.ready
+
+        await on.until(provisioned)
+        await on.clock.sleep(20)
+        assert await provisioned()
+        cluster, plane = await on.get(CLUSTER, "mine"), await on.get(NESTED_CONTROL_PLANE, "demo")
+        assert cluster.spec.control_plane_endpoint == plane.spec.control_plane_endpoint
+        assert {"mine-ca", "mine-kubeconfig"} <= await secrets(on)
+        if not first:
+            for purpose in ("ca", "etcd", "proxy", "sa"):
+                old, new = await on.get(SECRET, f"demo-{purpose}"), await on.get(SECRET, f"mine-{purpose}")
+                assert old.data == new.data
+        await on.client.delete(CLUSTER, Key("default", "mine"))
+
+        async def gone() -> bool:
+            kinds = (CLUSTER, NESTED_CONTROL_PLANE, NESTED_CLUSTER, *NAMES.values())
+            return not [each for kind in kinds for each in await on.client.list(kind, "default")]
+
+        await on.until(gone)
 
 
 async def test_the_infrastructure_of_its_cluster_is_ready_when_it_is_both_ways() -> None:

@@ -84,6 +84,8 @@ class Maker:
         return await asyncio.gather(*making)
 
     def _data(self, step: Make, pairs: Mapping[str, keys.KeyPair], now: datetime) -> Data:
+        if step.copies:
+            return data_of(pairs[step.copies].certificate, pairs[step.copies].key)
         match step.wanted:
             case Authority(common_name=name):
                 pair = new_pair(Purpose.CA, now, self._algorithm, name)

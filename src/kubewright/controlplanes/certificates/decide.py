@@ -11,7 +11,7 @@ Called by    the controllers of components. ``act`` performs the steps.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kubewright.api.meta import ObjectMeta, OwnerReference
@@ -28,11 +28,13 @@ class Make:
 
     ``because``   a clause
     ``replaces``  the metadata of the Secret that is there; None: there is none
+    ``copies``    the Secret whose keys it has too, instead of new ones; empty: none
     """
 
     wanted: Wanted
     because: str
     replaces: ObjectMeta | None = None
+    copies: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,20 @@ def decide(
         waiting=tuple(dict.fromkeys(view.waiting)),
         problems=tuple(view.problems),
     )
+
+
+def renamed(plan: Plan, found: Mapping[str, Found], before: str, after: str) -> Plan:
+    """The plan, for a control plane whose Secrets began with another name before.
+
+    Its authorities and keys for tokens stay what they are, under both names: a Cluster that becomes the owner
+    of a control plane that runs ends no kubeconfig and no token.
+    """
+    steps = []
+    for each in plan.steps:
+        old = f"{before}{each.wanted.secret.removeprefix(after)}"
+        kept = isinstance(each.wanted, Authority | KeyPair) and old in found and found[old].pair.key
+        steps.append(replace(each, copies=old) if kept and not found[old].problem else each)
+    return replace(plan, steps=tuple(steps))
 
 
 @dataclass(slots=True)

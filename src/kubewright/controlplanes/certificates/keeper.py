@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE
 from kubewright.api.meta import owner_of
 from kubewright.controlplanes.certificates.act import Home, Maker
-from kubewright.controlplanes.certificates.decide import Make, decide, secrets_of
+from kubewright.controlplanes.certificates.decide import Make, decide, renamed, secrets_of
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.look import Reader
 from kubewright.controlplanes.certificates.sets import Around, needed, wanted_by
@@ -50,10 +50,15 @@ class SecretKeeper:
         """
         plane, component = request.family.plane, request.policy.component
         wanted = needed(component, wanted_by(component, around(request)), request.mounted)
-        found = await self._reader.read(plane.namespace, secrets_of(wanted))
+        name, before = request.family.name, request.place.cluster
+        names = secrets_of(wanted)
+        others = [f"{before}{each.removeprefix(name)}" for each in names] if before != name else []
+        found = await self._reader.read(plane.namespace, dict.fromkeys((*names, *others)))
         owner = owner_of(plane, API_VERSION, NESTED_CONTROL_PLANE.resource.kind)
         plan = decide(wanted, found, owner, self._clock.now())
-        home = Home(plane.namespace, request.family.name, owner)
+        if before != name:
+            plan = renamed(plan, found, before, name)
+        home = Home(plane.namespace, name, owner)
         return Certificates(
             (Work(home, plan.steps, found),) if plan.steps else (),
             waiting="; ".join(plan.waiting),
