@@ -11,6 +11,7 @@ Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in 
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -38,6 +39,7 @@ from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import (
     CLUSTERS_FOLDER,
+    COMPONENTS_FOLDER,
     PKI_FOLDER,
     SERVER_FOLDER,
     Address,
@@ -53,7 +55,10 @@ from kubewright.compose.options import Election, Options, ServerConfig
 from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.planes import Planes
 from kubewright.compose.worlds import server_worlds
+from kubewright.controlplanes.hosting.contract import Hosting
 from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.processes import options as processes
+from kubewright.controlplanes.hosting.processes.host import ProcessHosting
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
@@ -131,6 +136,7 @@ class Embedded:
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
             beside = server_worlds(self._options)
+            hosts = Hosts(self.nested, await self._processes())
             assembly = Assembly(
                 self.client,
                 self.client,
@@ -139,7 +145,7 @@ class Embedded:
                 self.metrics,
                 beside=beside,
                 connect=PlaneTransports(self.planes),
-                hosts=lambda _environment: Hosts(embedded=self.nested),
+                hosts=lambda _environment: hosts,
             )
             await self._create_objects(assembly)
             self.manager = self._manager(assembly)
@@ -215,6 +221,14 @@ class Embedded:
                 "that one, or let --port 0 pick another; copies of the kubeconfig will not have it"
             ) from None
         return listener
+
+    async def _processes(self) -> Hosting | None:
+        """The host of real programs; they go on when this process ends. None: there is no folder for them."""
+        if self.config is None:
+            return None
+        folder = private_folder(self.config.data_dir / COMPONENTS_FOLDER)
+        chosen = processes.settings(self._options.processes, folder, os.environ)
+        return await self._stack.enter_async_context(ProcessHosting(chosen, self.clock))
 
     def _load_driver(self) -> Driver:
         folder = None if self.config is None else self.config.data_dir

@@ -22,6 +22,7 @@ FILE = "up.json"
 SERVER_FOLDER = "server"
 PKI_FOLDER = "pki"
 CLUSTERS_FOLDER = "clusters"
+COMPONENTS_FOLDER = "components"
 """Where the API server keeps its files, and its keys, in the data folder."""
 
 LOOK_SECONDS = 1.0

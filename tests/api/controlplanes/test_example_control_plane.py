@@ -61,6 +61,9 @@ async def found(client, kind, name):
 
 
 async def ready(client):
+    """Whether all objects are, and the kubeconfig is there: it is made when the endpoint is published."""
+    if await found(client, SECRET, KUBECONFIG.name) is None:
+        return False
     there = [await found(client, KINDS[each["kind"]], each["metadata"]["name"]) for each in OBJECTS]
     return all(each is not None and each.status.ready for each in there)
 
