@@ -23,6 +23,8 @@ from kubewright.compose.options import Election, Options
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.webhooks import Webhooks, webhooks_of
 from kubewright.compose.worlds import chosen, kinds, leases, makes_vms
+from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.hosting.pods.host import Pods
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube import config
@@ -33,6 +35,7 @@ from kubewright.runtime.health import Check, HealthServer
 from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metered, Metrics
+from kubewright.runtime.world import Environment
 
 SIMULATED = "sim"
 """The driver of the simulated cloud."""
@@ -137,7 +140,7 @@ async def run_with(
     """
     try:
         settings = Settings(tune_gc=preflight is not None)
-        assembly = Assembly(control, target, driver, options, metrics or Metrics())
+        assembly = Assembly(control, target, driver, options, metrics or Metrics(), hosts=_in_pods)
         groups = assembly.groups(election, identity(socket.gethostname(), control.clock), settings)
         webhooks = webhooks_of(control, options, election.namespace, assembly.metrics)
         services = [*assembly.services, *([webhooks.run] if webhooks else ())]
@@ -148,6 +151,11 @@ async def run_with(
                 await manager.run(stop)
     finally:
         await close(driver)
+
+
+def _in_pods(environment: Environment) -> Hosts:
+    """Components of nested control planes run in pods of the control cluster."""
+    return Hosts(programs=Pods(environment.control.caches))
 
 
 def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metrics) -> Endpoint:
