@@ -42,11 +42,15 @@ WAIT_SECONDS = 120.0
 
 
 async def install(api: Api, definitions: Sequence[Mapping[str, Any]]) -> None:
-    """Create CRDs, and wait until discovery names their kinds: a Go manager asks it once, when it starts."""
+    """Create CRDs that are not there, and wait until discovery names their kinds.
+
+    A Go manager asks it once, when it starts.
+    """
     wanted = {each["metadata"]["name"] for each in definitions}
     served_as = {(each["spec"]["group"], each["spec"]["versions"][0]["name"]) for each in definitions}
     for each in definitions:
-        (await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", each)).ok()
+        made = await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", each)
+        assert made.code in (201, 409), made.message
 
     async def served() -> bool:
         found = set()

@@ -1,31 +1,91 @@
-"""A control plane of real programs from our own templates, for tests of hosts without a controller."""
+"""Control planes of real programs: from our own templates for tests of hosts, and from the example's objects."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import yaml
 
 from kubewright.api.controlplane.names import Component
-from kubewright.api.controlplane.v1alpha4 import NESTED_ETCD
+from kubewright.api.controlplane.v1alpha4 import (
+    NESTED_API_SERVER,
+    NESTED_CONTROL_PLANE,
+    NESTED_CONTROLLER_MANAGER,
+    NESTED_ETCD,
+)
 from kubewright.apiserver.http.kubeconfig import render as kubeconfig
 from kubewright.base.clock import Clock
 from kubewright.controlplanes.hosting.contract import Hosting, Place, Workload
 from kubewright.controlplanes.rendering.render import render
 from kubewright.controlplanes.templates import catalog
 from kubewright.controlplanes.templates.choice import Choice, choose
+from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.pki.certificates import Identity, new_authority, new_client, new_leaf, new_server
 from kubewright.pki.clusters import new_service_account_keys
 from kubewright.pki.keys import Algorithm
 from kubewright.testing.api import Api
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
 from kubewright.wire.http import User
 
 ETCD, SERVER, MANAGER = Component.ETCD, Component.API_SERVER, Component.CONTROLLER_MANAGER
 DAY = timedelta(days=1)
 SETS = catalog.read(files("kubewright.controlplanes.templates") / "sets")
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "control-plane.yaml"
+KINDS = {
+    each.resource.kind: each
+    for each in (NESTED_CONTROL_PLANE, NESTED_ETCD, NESTED_API_SERVER, NESTED_CONTROLLER_MANAGER)
+}
+READY_SECONDS = 120.0
+
+
+class FourObjects:
+    """The objects of the example, with this channel, in a namespace of a server."""
+
+    def __init__(self, client: Client, namespace: str, channel: str) -> None:
+        self._client, self._namespace = client, namespace
+        self._bodies = list(yaml.safe_load_all(EXAMPLE.read_text()))
+        for each in self._bodies[1:]:
+            each["spec"]["channel"] = channel
+
+    async def create(self) -> None:
+        for body in self._bodies:
+            await self._client.create(KINDS[body["kind"]], body, namespace=self._namespace)
+
+    async def delete(self) -> None:
+        for body in self._bodies:
+            await self._client.delete(KINDS[body["kind"]], self._key(body))
+
+    async def there(self) -> list[Any]:
+        found = []
+        for body in self._bodies:
+            try:
+                found.append(await self._client.get(KINDS[body["kind"]], self._key(body)))
+            except NotFound:
+                continue
+        return found
+
+    async def ready(self) -> bool:
+        found = await self.there()
+        return len(found) == len(self._bodies) and all(each.status.ready for each in found)
+
+    async def gone(self) -> bool:
+        return not await self.there()
+
+    def _key(self, body: Any) -> Key:
+        return Key(self._namespace, body["metadata"]["name"])
+
+
+async def until(true: Callable[[], Awaitable[bool]], clock: Clock) -> None:
+    async with asyncio.timeout(READY_SECONDS):
+        while not await true():
+            await clock.sleep(0.1)
 
 
 class Plane:

@@ -1,25 +1,37 @@
-"""Real programs in pods: a control plane from our own templates, in the host alone.
+"""Real programs in pods: a control plane from our own templates, by the host alone and by our controllers.
 
-No controller takes part: the test makes the certificates and applies the three workloads in order. The programs
-run as a kubelet's double starts them, and find each other by the names that pods and Services have.
+Without controllers the test makes the certificates and applies the three workloads in order. The programs run
+as a kubelet's double starts them, and find each other by the names that pods and Services have.
 """
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
+from tests.conformance.clusters import install
 from tests.conformance.hosts import Cluster, cluster
-from tests.conformance.nested_planes import ETCD, MANAGER, SERVER, Plane
+from tests.conformance.nested_planes import ETCD, MANAGER, SERVER, FourObjects, Plane, until
 
-from kubewright.api.core import CONFIG_MAP, POD
+from kubewright.api.cluster.crds import crds as cluster_crds
+from kubewright.api.controlplane.crds import crds
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
+from kubewright.api.core import CONFIG_MAP, POD, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import SystemClock
+from kubewright.compose.cluster import run_with
+from kubewright.compose.options import Election, Options
 from kubewright.controlplanes.hosting.contract import Running
 from kubewright.kube.client import Client
+from kubewright.kube.config import from_secret
+from kubewright.kube.namespaces import Namespaces
+from kubewright.testing.api import Api
 from kubewright.testing.kubelets.hosts import may_mount
-from kubewright.testing.real_kubernetes import find
-from kubewright.testing.servers import embedded_api
+from kubewright.testing.real_kubernetes import RealKubernetes, find
+from kubewright.testing.servers import embedded_api, real_api
+from kubewright.testing.world import running
 from kubewright.wire.gvk import Key
 
 pytestmark = [
@@ -61,7 +73,7 @@ async def test_a_control_plane_starts_in_order_works_and_stops_in_order(tmp_path
         for name, contents in plane.contents.items():
             await on.put(on.namespace, name, contents)
 
-        async def until(component, says):
+        async def status(component, says):
             async with asyncio.timeout(READY_SECONDS):
                 while not says(found := hosting.status(places[component])):
                     told.clear()
@@ -72,7 +84,7 @@ async def test_a_control_plane_starts_in_order_works_and_stops_in_order(tmp_path
             workload = plane.workload(component)
             assert hosting.problem_of(workload) == ""
             await hosting.apply(workload)
-            found = await until(component, lambda status: status.instances and status.instances[0].ready)
+            found = await status(component, lambda each: each.instances and each.instances[0].ready)
             assert found.instances[0].restarts == 0
 
         async with plane.api(await address_of(on, "demo-apiserver-0")) as inside:
@@ -85,4 +97,42 @@ async def test_a_control_plane_starts_in_order_works_and_stops_in_order(tmp_path
 
         for component in (MANAGER, SERVER, ETCD):
             await hosting.remove(places[component], keep_data=False)
-            await until(component, lambda status: status == Running())
+            await status(component, lambda each: each == Running())
+
+
+async def test_four_objects_become_a_control_plane_in_pods_and_go_with_it(
+    tmp_path: Path, real_kubernetes: RealKubernetes
+) -> None:
+    async with (
+        real_api(real_kubernetes) as api,
+        cluster(
+            partial(Client, api.transport, api.clock),
+            tmp_path,
+            manager=False,
+            names=True,
+            programs=programs(),
+        ) as on,
+    ):
+        await install(api, [*cluster_crds(), *crds()])
+        options = replace(
+            Options(), controllers=("controlplanes",), namespaces=Namespaces.parsed(on.namespace)
+        )
+
+        async def serve(stop: asyncio.Event) -> None:
+            await run_with(on.client, on.client, None, options, election=Election(enabled=False), stop=stop)
+
+        four = FourObjects(on.client, on.namespace, "1.36")
+        async with running(serve):
+            await four.create()
+            await until(four.ready, api.clock)
+            secret = await on.client.get(SECRET, Key(on.namespace, "demo-kubeconfig"))
+            found = yaml.safe_load(secret.data["value"])
+            server, name = found["clusters"][0]["cluster"], f"demo-apiserver.{on.namespace}.svc"
+            assert server["server"] == f"https://{name}:6443"
+            server["server"] = f"https://{await address_of(on, 'demo-apiserver-0')}:6443"
+            server["tls-server-name"] = name
+            transport = from_secret(yaml.safe_dump(found).encode())
+            (await Api(transport, api.clock, "real").get("/api/v1/namespaces/default")).ok()
+            await transport.close()
+            await on.client.delete(NESTED_CONTROL_PLANE, Key(on.namespace, "demo"))
+            await until(four.gone, api.clock)
