@@ -1,6 +1,7 @@
 """What comes next for a component: which steps, and what is said about it."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from tests.unit.controlplanes.component_views import (
@@ -18,14 +19,16 @@ from tests.unit.controlplanes.component_views import (
 )
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
-from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
     Address,
     EtcdStatus,
     NestedAPIServerSpec,
+    NestedControllerManager,
     NestedControlPlane,
     NestedControlPlaneStatus,
 )
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.delays import UNHEARD
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
@@ -39,12 +42,20 @@ from kubewright.controlplanes.component.decide import (
 )
 from kubewright.controlplanes.component.policies import ETCD
 from kubewright.controlplanes.component.seen import Certificates, Seen
+from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Running
 from kubewright.controlplanes.templates.choice import NoChoice
 
 NEWER = workload("1.37.0")
 SLOW_ETCD = family(etcd(ready=False))
 DELETED = with_meta(api_server(), deletion_timestamp=NOW)
+
+DELETED_MANAGER = NestedControllerManager(metadata=ObjectMeta(name="loops", deletion_timestamp=NOW))
+
+
+def beside(manager: NestedControllerManager) -> Family:
+    """A control plane with this controller manager."""
+    return Family(plane(), components={Component.CONTROLLER_MANAGER: manager})
 
 
 def outer_etcd() -> NestedControlPlane:
@@ -142,6 +153,18 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
         replace(RUNNING, component=DELETED, family=None),
         (Remove(keep_data=False),),
     ),
+    "where all are deleted at once, a component lets the one that needs it end first": (
+        replace(RUNNING, component=DELETED, family=beside(DELETED_MANAGER)),
+        (),
+    ),
+    "one that is deleted alone does not wait for the one that needs it": (
+        replace(RUNNING, component=DELETED, family=beside(NestedControllerManager())),
+        (Remove(keep_data=False),),
+    ),
+    "after two minutes it waits for it no longer": (
+        replace(RUNNING, component=DELETED, family=beside(DELETED_MANAGER), now=NOW + timedelta(minutes=2)),
+        (Remove(keep_data=False),),
+    ),
     "what we started is ended though another program manages it now": (
         replace(RUNNING, component=with_meta(DELETED, annotations={MANAGED_BY_ANNOTATION: "eco"})),
         (Remove(keep_data=False),),
@@ -173,6 +196,10 @@ SAID = {
     "that there is no such channel": (
         replace(WAITING, choice=NoChoice("there is no channel fast; there are: stable")),
         "there is no channel fast; there are: stable",
+    ),
+    "which component ends first": (
+        replace(RUNNING, component=DELETED, family=beside(DELETED_MANAGER)),
+        "it is being deleted, and NestedControllerManager loops ends before it",
     ),
     "that etcd needs an odd number": (
         replace(WAITING, policy=ETCD, component=api_server(spec=NestedAPIServerSpec(replicas=2))),

@@ -307,7 +307,10 @@ NO_CERTIFICATE = condition("CertificatesReady", reason="WaitingForCertificates",
         ),
         pytest.param(
             seen(plane(spec=REACHED), kubeconfig=False),
-            {"KubeconfigAvailable": ("False", "WaitingForKubeconfig", "there is no Secret demo-kubeconfig yet")},
+            dict.fromkeys(
+                ("Ready", "KubeconfigAvailable"),
+                ("False", "WaitingForKubeconfig", "there is no Secret demo-kubeconfig yet"),
+            ),
             id="there is no kubeconfig",
         ),
         pytest.param(

@@ -2,16 +2,19 @@
 
 Theory.      While it lives: our finalizer, then certificates, then what should run, then one instance after
              another. Certificates are made while a component still waits for another one, so that it starts
-             at once later. On deletion: what runs is ended, then the finalizer goes.
+             at once later. On deletion: what runs is ended, then the finalizer goes. Where all components are
+             deleted at once, each lets the one that needs it go first: an API server without its etcd does
+             not end before it is killed.
 Invariants.  An object that another program manages, or that is paused, is not written at all; of the first,
              only what we may have started is ended when it is deleted. A deletion needs no Cluster, no
-             control plane and no Secret.
+             control plane and no Secret, and waits for another one no longer than ``PATIENCE``.
 Source       nested.md A5, A9, A11, A15; S3-31 to S3-41.
 Called by    ``reconciler``.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
@@ -22,6 +25,7 @@ from kubewright.base.plan import AT_ONCE, in_order
 from kubewright.controlplanes.component.obstacles import first_obstacle
 from kubewright.controlplanes.component.rollout import next_instance
 from kubewright.controlplanes.component.seen import Seen, counted
+from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.hosting.contract import Workload
 
 
@@ -136,10 +140,26 @@ def _deleted(seen: Seen) -> Plan:
     if FINALIZER not in meta.finalizers:
         return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
     if seen.running.exists:
+        if told := _ends_first(seen):
+            return Plan(wake=delays.SOON, because=told)
         keep = KEEP_DATA_ANNOTATION in meta.annotations
         return Plan((Remove(keep),), _END, "it is being deleted, and something of it runs")
     return Plan((RemoveFinalizer(),), because="nothing of it is left", silent=True)
 
+
+def _ends_first(seen: Seen) -> str:
+    """Which component is being deleted too and ends before this one; empty: none, or not any more."""
+    meta, needed_by = seen.component.metadata, seen.policy.needed_by
+    if seen.family is None or needed_by is None or meta.deletion_timestamp is None:
+        return ""
+    found = seen.family.components.get(needed_by)
+    if found is None or not found.metadata.deleting or seen.now >= meta.deletion_timestamp + PATIENCE:
+        return ""
+    return f"it is being deleted, and {KINDS[needed_by].resource.kind} {found.name} ends before it"
+
+
+PATIENCE = timedelta(minutes=2)
+"""For a component that needs this one: longer than an API server takes at most to end."""
 
 _END = delays.SOON
 """A host tells when all has ended; this is for one that was restarted in between."""

@@ -37,6 +37,7 @@ class Policy:
     ``variables`` of the environment of its instances
     ``further``   further fields of its status
     ``members``   whether its instances are members that have to agree, so that their number is odd
+    ``needed_by`` the component that cannot end well without this one
     """
 
     component: Component
@@ -46,6 +47,7 @@ class Policy:
     variables: Callable[[Place, Placement], Mapping[str, str]]
     further: Callable[[Place, Placement, Running], Mapping[str, Any]]
     members: bool = False
+    needed_by: Component | None = None
 
 
 def common_values(family: Family, place: Place) -> dict[str, str]:
@@ -185,6 +187,7 @@ ETCD = Policy(
     variables=_first_members,
     further=_addresses,
     members=True,
+    needed_by=Component.API_SERVER,
 )
 API_SERVER = Policy(
     Component.API_SERVER,
@@ -193,6 +196,7 @@ API_SERVER = Policy(
     values=_of_api_server,
     variables=_no_variables,
     further=_reached,
+    needed_by=Component.CONTROLLER_MANAGER,
 )
 CONTROLLER_MANAGER = Policy(
     Component.CONTROLLER_MANAGER,

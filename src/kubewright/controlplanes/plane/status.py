@@ -1,9 +1,9 @@
 """What the status of a control plane says: a function of what is seen. Pure.
 
-Theory.      It is ready when every component that it names is its own and ready, and it names one at least;
-             it is not ready any more as soon as one of them is not. It is initialized once its API server
-             was ready, for good: Cluster API begins to call it then. What it says of instances and of the
-             version is what its API server says.
+Theory.      It is ready when every component that it names is its own and ready, it names one at least, and
+             the kubeconfig of its API server is there; it is not ready any more as soon as one of these is
+             not so. It is initialized once its API server was ready, for good: Cluster API begins to call
+             it then. What it says of instances and of the version is what its API server says.
 Invariants.  Equal views give equal statuses, so a pass that finds nothing new writes nothing. Addresses of an
              etcd that no NestedEtcd stands for are another program's to write, and stay.
 Source       nested.md A9 (readiness), A10 (conditions, contract); S3-30.
@@ -126,7 +126,14 @@ def _not_ready(seen: Seen) -> Why | None:
     named = list(seen.named())
     if not named:
         return Why(Reason.NO_COMPONENTS, "it names no component", ERROR)
-    return next((why for each in named if (why := why_not(seen, each)) is not None), None)
+    why = next((why for each in named if (why := why_not(seen, each)) is not None), None)
+    return why or (_no_kubeconfig(seen) if _names(seen, Component.API_SERVER) else None)
+
+
+def _no_kubeconfig(seen: Seen) -> Why | None:
+    """Why no client can get in; None: the kubeconfig is there."""
+    told = f"there is no Secret {seen.family.name}-kubeconfig yet"
+    return None if seen.kubeconfig else Why(Reason.WAITING_FOR_KUBECONFIG, told)
 
 
 def _conditions(seen: Seen) -> tuple[Condition, ...]:
@@ -163,9 +170,7 @@ def _whole(seen: Seen) -> Iterator[Condition]:
     reached = endpoint is not None and endpoint.valid
     no_endpoint = None if reached else Why(Reason.WAITING_FOR_ENDPOINT, "its endpoint is not known yet")
     yield _said(PlaneCondition.ENDPOINT_AVAILABLE, no_endpoint)
-    told = f"there is no Secret {seen.family.name}-kubeconfig yet"
-    without = None if seen.kubeconfig else Why(Reason.WAITING_FOR_KUBECONFIG, told)
-    yield _said(PlaneCondition.KUBECONFIG_AVAILABLE, without)
+    yield _said(PlaneCondition.KUBECONFIG_AVAILABLE, _no_kubeconfig(seen))
     needed = [each for each in seen.named() if each.component is not Component.CONTROLLER_MANAGER]
     held = next((why for each in needed if (why := why_not(seen, each)) is not None), None)
     yield _said(PlaneCondition.AVAILABLE, held or no_endpoint)
