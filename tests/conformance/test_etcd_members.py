@@ -1,4 +1,4 @@
-"""A real etcd grows from one member to three and shrinks again while somebody writes; nothing is lost.
+"""A real etcd grows from one member to three and shrinks again while a client writes; nothing is lost.
 
 The host runs the instances, the decision says which change is next, and this test plays the controller.
 """
@@ -98,7 +98,7 @@ async def cluster(folder):
         await found.until(ETCD, lambda status: not status.exists)
 
 
-async def test_one_three_one_while_somebody_writes(tmp_path):
+async def test_one_three_one_while_a_client_writes(tmp_path):
     with nothing_left(tmp_path):
         async with cluster(tmp_path) as (found, etcd):
             alone = {

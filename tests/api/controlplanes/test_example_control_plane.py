@@ -23,6 +23,7 @@ from kubewright.compose.options import Options, ServerConfig
 from kubewright.compose.worlds import every_word
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret, inline_access
+from kubewright.kube.errors import TransportError
 from kubewright.pki.keys import Algorithm
 from kubewright.testing.world import SHORT_TIMEOUTS, embedded_world
 from kubewright.wire.errors import NotFound
@@ -141,7 +142,7 @@ async def test_the_kubeconfig_works_before_and_after_a_restart_and_the_data_is_t
         async def answers(_client):
             try:
                 return bool(await nested.list(NAMESPACE))
-            except Exception:  # noqa: BLE001  nothing listens until the components were looked at
+            except TransportError:  # nothing listens until the components were looked at
                 return False
 
         await until(answers, client)
