@@ -91,7 +91,7 @@ def test_a_run_that_is_lost_names_its_seed() -> None:
         list(campaign.run([Try(SEED, broken)], 1))
     assert not campaign.table.good
     assert said[0].startswith(
-        "no such story, seed 17 (seeds):\n  lost: it raised KeyError: 'no such story', at "
+        "no such story, seed 17 (seeds):\n  lost: it raised InvalidInput: no story 'no such story'; there are create, "
     )
     assert said[0].endswith("--story no such story --seed 17")
 
