@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 from tests.unit.controlplanes.component_views import (
     NOW,
     RUNNING,
@@ -53,9 +54,12 @@ DELETED = with_meta(api_server(), deletion_timestamp=NOW)
 DELETED_MANAGER = NestedControllerManager(metadata=ObjectMeta(name="loops", deletion_timestamp=NOW))
 
 
-def beside(manager: NestedControllerManager) -> Family:
+def beside(manager: NestedControllerManager, *, deleting: bool = False) -> Family:
     """A control plane with this controller manager."""
-    return Family(plane(), components={Component.CONTROLLER_MANAGER: manager})
+    of = plane()
+    if deleting:
+        of = structs.replace(of, metadata=structs.replace(of.metadata, deletion_timestamp=NOW))
+    return Family(of, components={Component.CONTROLLER_MANAGER: manager})
 
 
 def outer_etcd() -> NestedControlPlane:
@@ -155,6 +159,10 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
     ),
     "where all are deleted at once, a component lets the one that needs it end first": (
         replace(RUNNING, component=DELETED, family=beside(DELETED_MANAGER)),
+        (),
+    ),
+    "it does so too where the control plane is deleted, which deletes that one soon": (
+        replace(RUNNING, component=DELETED, family=beside(NestedControllerManager(), deleting=True)),
         (),
     ),
     "one that is deleted alone does not wait for the one that needs it": (

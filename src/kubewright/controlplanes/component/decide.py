@@ -148,12 +148,13 @@ def _deleted(seen: Seen) -> Plan:
 
 
 def _ends_first(seen: Seen) -> str:
-    """Which component is being deleted too and ends before this one; empty: none, or not any more."""
+    """Which component goes too, and ends before this one; empty: none, or it was waited for long enough."""
     meta, needed_by = seen.component.metadata, seen.policy.needed_by
     if seen.family is None or needed_by is None or meta.deletion_timestamp is None:
         return ""
     found = seen.family.components.get(needed_by)
-    if found is None or not found.metadata.deleting or seen.now >= meta.deletion_timestamp + PATIENCE:
+    goes = found is not None and (found.metadata.deleting or seen.family.plane.metadata.deleting)
+    if found is None or not goes or seen.now >= meta.deletion_timestamp + PATIENCE:
         return ""
     return f"it is being deleted, and {KINDS[needed_by].resource.kind} {found.name} ends before it"
 
