@@ -9,7 +9,7 @@ import pytest
 
 from kubewright.testing.kubectl import Kubectl
 
-pytestmark = [pytest.mark.kubectl, pytest.mark.parametrize("kubectl", ["embedded"], indirect=True)]
+pytestmark = [pytest.mark.kubectl, pytest.mark.parametrize("new_kubectl", ["embedded"], indirect=True)]
 
 NOTHING_RUNS = "no containers run behind"
 POD = {
