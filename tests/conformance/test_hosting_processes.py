@@ -50,7 +50,9 @@ async def eventually(check, seconds=30.0):
     [
         pytest.param(None, id="as ourselves"),
         pytest.param(
-            (65534, 65534), id="as nobody", marks=pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+            (65534, 65534),
+            id="as an unprivileged user",
+            marks=pytest.mark.skipif(os.getuid() != 0, reason="needs root"),
         ),
     ],
 )

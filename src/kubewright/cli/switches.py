@@ -100,7 +100,8 @@ ComponentPrograms = Annotated[
 ComponentUser = Annotated[
     str,
     typer.Option(
-        help="Who these programs run as; default: nobody where kubewright runs as root.", metavar="NAME"
+        help="Who these programs run as; default: an unprivileged user where kubewright runs as root.",
+        metavar="NAME",
     ),
 ]
 ComponentAddresses = Annotated[

@@ -1,6 +1,7 @@
 """Control planes as objects: NestedControlPlane and its three components (nested.md, seed 003).
 
 Map.         ``family``        which objects belong to one control plane (pure)
+             ``caches``        what is watched of them
              ``templates``     which set of templates a component is made from
              ``rendering``     what is to run for it: manifests (pure)
              ``certificates``  which certificates and kubeconfigs there should be

@@ -15,6 +15,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     EtcdStatus,
 )
 from kubewright.api.meta import OwnerReference
+from kubewright.base.delays import UNHEARD
 from kubewright.controlplanes.family import KINDS, Family
 from kubewright.controlplanes.plane.act import events_of
 from kubewright.controlplanes.plane.decide import (
@@ -90,6 +91,26 @@ def said(view):
 
 
 ETCD, SERVER, MANAGER = Component
+
+
+@pytest.mark.parametrize(
+    ("view", "wake"),
+    [
+        pytest.param(
+            seen(plane(), kubeconfig=False),
+            UNHEARD,
+            id="a kubeconfig that is missing is looked for again: one without a label sends no event",
+        ),
+        pytest.param(
+            seen(plane(), (Component.API_SERVER, component(Component.API_SERVER, ready=False)), kubeconfig=False),
+            None,
+            id="not before the API server is ready: that is an event",
+        ),
+        pytest.param(seen(plane()), None, id="nothing is missing"),
+    ],
+)  # fmt: skip
+def test_when_to_look_again(view, wake):
+    assert decide(view).wake == wake
 
 
 @pytest.mark.parametrize(

@@ -147,10 +147,10 @@ def test_claims_and_empty_folders_are_data_that_stays():
                 {"name": "tmp", "mountPath": "/tmp"},
             ],
         ),
-        "/home",
+        "/state",
     )
     assert found.data == ("volumes/data", "volumes/tmp")
-    assert found.of("/var/lib/etcd/data") == "/home/volumes/data/data"
+    assert found.of("/var/lib/etcd/data") == "/state/volumes/data/data"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ OURS = pwd.getpwnam("nobody")
     ("name", "uid", "expected"),
     [
         pytest.param("", 1000, None, id="we are no root, and no user is named"),
-        pytest.param("", 0, (OURS.pw_uid, OURS.pw_gid), id="we are root: nobody"),
+        pytest.param("", 0, (OURS.pw_uid, OURS.pw_gid), id="we are root: an unprivileged user"),
         pytest.param("root", 0, None, id="we are root, and root is named"),
         pytest.param("nobody", OURS.pw_uid, None, id="the user that is named is who we are"),
         pytest.param(

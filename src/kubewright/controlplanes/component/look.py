@@ -11,26 +11,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kubewright.api.cluster import names as cluster_names
-from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.controlplane.names import FINALIZER
-from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE
+from kubewright.api.controlplane.v1alpha4 import API_VERSION
 from kubewright.api.controlplane.validate import validate_component
-from kubewright.api.core import CONFIG_MAP, SECRET, SECRET_METADATA
+from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.faults import summary
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta, owner_of
 from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Certificates, Seen
 from kubewright.controlplanes.component.workload import Source, missing_of, rendered_for, sources
 from kubewright.controlplanes.family import (
-    KINDS,
     ComponentObject,
     Family,
-    cluster_name,
-    keys_of,
-    owning_cluster,
-    owning_plane,
 )
 from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, Placement, Workload
 from kubewright.controlplanes.hosting.hosts import Hosts, absent, elsewhere
@@ -40,9 +35,6 @@ from kubewright.controlplanes.templates.choice import NoChoice, choose
 from kubewright.kube.informers import Informers
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
-
-BY_CLUSTER = "nested-control-planes-by-cluster"
-"""Control planes by ``namespace/name`` of what their Secrets are named after."""
 
 
 class Keeper(Protocol):
@@ -67,31 +59,6 @@ class CertificateRequest:
     place: Place
     placement: Placement
     mounted: frozenset[str] = field(default_factory=frozenset)
-
-
-class Caches:
-    """What is watched for components."""
-
-    def __init__(self, informers: Informers) -> None:
-        self.components = {component: informers.get(kind) for component, kind in KINDS.items()}
-        self.planes = informers.get(NESTED_CONTROL_PLANE)
-        self.clusters = informers.get(CLUSTER)
-        self.secrets = informers.get(SECRET_METADATA, labels=cluster_names.CLUSTER_NAME_LABEL)
-        self.planes.index(BY_CLUSTER, lambda each: (str(Key(each.namespace, cluster_name(each))),))
-
-    def family_of(self, meta: ObjectMeta) -> Family | None:
-        """The control plane of a component; None: none owns it, or it is not there."""
-        owner = owning_plane(meta)
-        plane = self.planes.get(Key(meta.namespace, owner.name)) if owner is not None else None
-        if owner is None or plane is None or plane.metadata.uid != owner.uid:
-            return None
-        cluster = owning_cluster(plane)
-        there = {name: self.components[name].get(key) for name, key in keys_of(plane).items()}
-        return Family(
-            plane,
-            self.clusters.get(Key(plane.namespace, cluster.name)) if cluster is not None else None,
-            {name: found for name, found in there.items() if found is not None},
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +87,7 @@ class Looker:
         Raises:
             ApiError, TransportError: the server could not be asked.
         """
-        meta, family = found.metadata, self._caches.family_of(found.metadata)
+        meta, family = found.metadata, self._caches.family_around(found.metadata)
         place = self._place(found, family)
         seen = Seen(
             self._policy,

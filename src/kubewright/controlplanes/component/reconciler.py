@@ -17,9 +17,10 @@ import structlog
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane, NestedEtcd
+from kubewright.controlplanes.caches import BY_CLUSTER, Caches
 from kubewright.controlplanes.component.act import Actor, HostFailed
 from kubewright.controlplanes.component.decide import decide
-from kubewright.controlplanes.component.look import BY_CLUSTER, Caches, Looker, Means
+from kubewright.controlplanes.component.look import Looker, Means
 from kubewright.controlplanes.component.policies import POLICIES, Policy
 from kubewright.controlplanes.family import ComponentObject, keys_of, owning_plane
 from kubewright.kube.informer import Change

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import FINALIZER, Component
 from kubewright.base import plan
+from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import AT_ONCE, in_order
 from kubewright.controlplanes.family import KINDS, ComponentObject
 from kubewright.controlplanes.plane.seen import Seen
@@ -72,7 +73,7 @@ def decide(seen: Seen) -> Plan:
         return _deleted(seen)
     if seen.managed_elsewhere:
         return Plan(because="another program manages it", silent=True)
-    return in_order((_finalizer, _adopted, _published), seen, Plan())
+    return in_order((_finalizer, _adopted, _published, _kubeconfig), seen, Plan())
 
 
 def _finalizer(seen: Seen) -> Plan | None:
@@ -101,6 +102,14 @@ def _published(seen: Seen) -> Plan | None:
     if told is None or (known is not None and known.valid):
         return None
     return Plan((PublishEndpoint(told),), because=f"its API server is reached at {told}")
+
+
+def _kubeconfig(seen: Seen) -> Plan | None:
+    """A Secret without the label of its cluster, such as a user's own, is in no cache and sends no event."""
+    server = seen.family.components.get(Component.API_SERVER)
+    if seen.kubeconfig or server is None or not server.status.ready:
+        return None
+    return Plan(wake=UNHEARD, because=f"there is no Secret {seen.family.name}-kubeconfig yet")
 
 
 def _deleted(seen: Seen) -> Plan:

@@ -7,34 +7,30 @@ Invariants.  Our own write of a status enqueues nothing. A change may enqueue to
 Called by    ``runtime.controller``; put together by ``world``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
 from kubewright.api.cluster import names as cluster_names
-from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
+from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.reasons import PLANE_REPORTER
-from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlane
+from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.api.controlplane.validate import validate_control_plane
-from kubewright.api.core import SECRET, SECRET_METADATA
+from kubewright.api.core import SECRET
 from kubewright.api.faults import summary
+from kubewright.controlplanes.caches import BY_CLUSTER, BY_COMPONENT, Caches
 from kubewright.controlplanes.family import (
     KINDS,
     ComponentObject,
-    Family,
-    cluster_name,
-    keys_of,
-    owning_cluster,
     owning_plane,
 )
 from kubewright.controlplanes.plane.act import Actor
 from kubewright.controlplanes.plane.decide import RemoveFinalizer, decide
 from kubewright.controlplanes.plane.seen import Seen
 from kubewright.kube.informer import Change
-from kubewright.kube.informers import Informers
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import status_alone
@@ -45,44 +41,8 @@ from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 CONTROLLER = "nestedcontrolplane"
-BY_COMPONENT = "nested-control-planes-by-component"
-"""Control planes by ``component/namespace/name`` of the components that they name."""
-BY_CLUSTER = "nested-control-planes-by-cluster-name"
-"""Control planes by ``namespace/name`` of what their Secrets are named after."""
-BY_OWNER = "components-by-control-plane"
-"""Components by the uid of the control plane that controls them."""
 
 log = structlog.get_logger(__name__)
-
-
-class Caches:
-    """What is watched for control planes."""
-
-    def __init__(self, informers: Informers) -> None:
-        self.planes = informers.get(NESTED_CONTROL_PLANE)
-        self.components = {component: informers.get(kind) for component, kind in KINDS.items()}
-        self.clusters = informers.get(CLUSTER)
-        self.secrets = informers.get(SECRET_METADATA, labels=cluster_names.CLUSTER_NAME_LABEL)
-        self.planes.index(BY_COMPONENT, _named_by)
-        self.planes.index(BY_CLUSTER, lambda each: (str(Key(each.namespace, cluster_name(each))),))
-        for informer in self.components.values():
-            informer.index(BY_OWNER, _owner_uid)
-
-    def family_of(self, plane: NestedControlPlane) -> Family:
-        """A control plane with all of its own that is there."""
-        cluster = owning_cluster(plane)
-        there = {name: self.components[name].get(key) for name, key in keys_of(plane).items()}
-        return Family(
-            plane,
-            self.clusters.get(Key(plane.namespace, cluster.name)) if cluster is not None else None,
-            {name: found for name, found in there.items() if found is not None},
-        )
-
-    def owned_by(self, plane: NestedControlPlane) -> Iterator[tuple[Component, ComponentObject]]:
-        """The components that a control plane controls."""
-        for component, informer in self.components.items():
-            for found in informer.by(BY_OWNER, plane.metadata.uid):
-                yield component, found
 
 
 class ControlPlanes:
@@ -197,12 +157,3 @@ def _of_component(caches: Caches, component: Component) -> Any:
         return {*named, *(Key(change.key.namespace, each.name) for each in owners if each is not None)}
 
     return keys
-
-
-def _named_by(plane: NestedControlPlane) -> Iterable[str]:
-    return [f"{component}/{key}" for component, key in keys_of(plane).items()]
-
-
-def _owner_uid(found: ComponentObject) -> Iterable[str]:
-    owner = owning_plane(found.metadata)
-    return (owner.uid,) if owner is not None else ()

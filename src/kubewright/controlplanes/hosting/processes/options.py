@@ -1,8 +1,8 @@
 """What a user may choose about components that run as processes of this machine.
 
 Theory.      Programs need no rights beyond reading their files and writing their data. So where we are root
-             they run as ``nobody`` unless another user is named; where we are not, they run as we do, because
-             only root may start processes of others.
+             they run as ``UNPRIVILEGED`` unless another user is named; where we are not, they run as we do,
+             because only root may start processes of others.
 Invariants.  The values check themselves: a name that is no user's, or a range that is none, is refused before
              anything is started.
 Called by    ``compose``.
@@ -27,7 +27,7 @@ ROOT = 0
 class ProcessOptions:
     """``programs``: folders with programs, looked into before any other. ``addresses``: a loopback range.
 
-    ``user``   who programs run as, by name; empty: nobody where we are root, else ourselves
+    ``user``   who programs run as, by name; empty: ``UNPRIVILEGED`` where we are root, else ourselves
     """
 
     programs: tuple[str, ...] = ()

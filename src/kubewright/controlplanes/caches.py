@@ -1,0 +1,80 @@
+"""What is watched of control planes, for the controllers of all their parts.
+
+Invariants.  Indexes are declared here once, so that what belongs together is found in the same way by the
+             controller of a control plane and by those of its components.
+Called by    ``plane`` and ``component``.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlane
+from kubewright.api.core import SECRET_METADATA
+from kubewright.api.meta import ObjectMeta
+from kubewright.controlplanes.family import (
+    KINDS,
+    ComponentObject,
+    Family,
+    cluster_name,
+    keys_of,
+    owning_cluster,
+    owning_plane,
+)
+from kubewright.kube.informers import Informers
+from kubewright.wire.gvk import Key
+
+BY_COMPONENT = "nested-control-planes-by-component"
+"""Control planes by ``component/namespace/name`` of the components that they name."""
+BY_CLUSTER = "nested-control-planes-by-cluster-name"
+"""Control planes by ``namespace/name`` of what their Secrets are named after."""
+BY_OWNER = "components-by-control-plane"
+"""Components by the uid of the control plane that controls them."""
+
+
+class Caches:
+    """Control planes, their components and Clusters, and the metadata of their Secrets."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.planes = informers.get(NESTED_CONTROL_PLANE)
+        self.components = {component: informers.get(kind) for component, kind in KINDS.items()}
+        self.clusters = informers.get(CLUSTER)
+        self.secrets = informers.get(SECRET_METADATA, labels=CLUSTER_NAME_LABEL)
+        self.planes.index(BY_COMPONENT, _named_by)
+        self.planes.index(BY_CLUSTER, lambda each: (str(Key(each.namespace, cluster_name(each))),))
+        for informer in self.components.values():
+            informer.index(BY_OWNER, _owner_uid)
+
+    def family_of(self, plane: NestedControlPlane) -> Family:
+        """A control plane with all of its own that is there."""
+        cluster = owning_cluster(plane)
+        there = {name: self.components[name].get(key) for name, key in keys_of(plane).items()}
+        return Family(
+            plane,
+            self.clusters.get(Key(plane.namespace, cluster.name)) if cluster is not None else None,
+            {name: found for name, found in there.items() if found is not None},
+        )
+
+    def family_around(self, meta: ObjectMeta) -> Family | None:
+        """The control plane of a component; None: none owns it, or it is not there."""
+        owner = owning_plane(meta)
+        plane = self.planes.get(Key(meta.namespace, owner.name)) if owner is not None else None
+        if owner is None or plane is None or plane.metadata.uid != owner.uid:
+            return None
+        return self.family_of(plane)
+
+    def owned_by(self, plane: NestedControlPlane) -> Iterator[tuple[Component, ComponentObject]]:
+        """The components that a control plane controls."""
+        for component, informer in self.components.items():
+            for found in informer.by(BY_OWNER, plane.metadata.uid):
+                yield component, found
+
+
+def _named_by(plane: NestedControlPlane) -> Iterable[str]:
+    return [f"{component}/{key}" for component, key in keys_of(plane).items()]
+
+
+def _owner_uid(found: ComponentObject) -> Iterable[str]:
+    owner = owning_plane(found.metadata)
+    return (owner.uid,) if owner is not None else ()
