@@ -1,4 +1,4 @@
-"""What a reconcile is about to do, as a value: steps, when to reconcile again, and why. Pure.
+"""What a reconcile is about to do, as a value: steps, when to reconcile again, why, what to tell. Pure.
 
 Theory.      A decision is a list of functions, its deciders. Each gets the same frozen state and returns a
              plan, or None when there is nothing to do. ``in_order`` joins the plans of the deciders, in
@@ -11,7 +11,7 @@ Called by    every ``decide``; each context has its own closed set of step types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 S = TypeVar("S")
 P = TypeVar("P", bound="Plan[Any]")
@@ -28,6 +28,14 @@ SOONEST = timedelta(microseconds=1)
 def in_seconds(seconds: float) -> timedelta:
     """A wake-up after some seconds, never at once: rounded to zero it would repeat the pass in a loop."""
     return max(timedelta(seconds=seconds), SOONEST)
+
+
+class Event(NamedTuple):
+    """What users are told of an object; ``warning``: of type Warning, else Normal."""
+
+    reason: str
+    message: str
+    warning: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from kubewright.api.cluster.v1beta1 import (
     ObjectReference,
 )
 from kubewright.api.core import SECRET, Secret
+from kubewright.base.plan import Event
 from kubewright.clusters.cluster.decide import decide, kubeconfig_problem
 from kubewright.clusters.cluster.kubeconfig import secret
 from kubewright.clusters.cluster.seen import (
@@ -31,7 +32,7 @@ from kubewright.clusters.cluster.seen import (
     SetEndpoint,
     WriteKubeconfig,
 )
-from kubewright.clusters.cluster.status import Event, events_of, status_of
+from kubewright.clusters.cluster.status import events_of, status_of
 from kubewright.clusters.external.object import External
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm

@@ -11,24 +11,16 @@ Called by    ``reconciler``. ``conditions`` has the conditions.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from kubewright.api.cluster.reasons import ClusterPhase, EventReason
 from kubewright.api.cluster.v1beta1 import ClusterStatus, FailureDomain
+from kubewright.base.plan import Event
 from kubewright.clusters.cluster.conditions import conditions
 from kubewright.clusters.cluster.provided import failure_domains_of, readable
 from kubewright.clusters.cluster.seen import Seen
 from kubewright.clusters.external.object import External
-
-
-class Event(NamedTuple):
-    """An event about the Cluster."""
-
-    reason: str
-    message: str
-    warning: bool = False
 
 
 def status_of(seen: Seen) -> ClusterStatus:

@@ -11,7 +11,6 @@ Called by    ``reconciler``. ``conditions`` has the conditions.
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,6 +20,7 @@ from kubewright.api.cluster.v1beta1 import Machine, MachineStatus, ObjectReferen
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import NODE_READY, NodeAddress
 from kubewright.base.clock import parse_rfc3339
+from kubewright.base.plan import Event
 from kubewright.clusters.external import fields
 from kubewright.clusters.external.object import mapping, text
 from kubewright.clusters.machine.conditions import conditions
@@ -45,14 +45,6 @@ PHASES: tuple[tuple[MachinePhase, Callable[[Machine, MachineStatus], bool]], ...
     (MachinePhase.DELETING, lambda machine, status: machine.metadata.deleting),
 )
 """The phases with what makes them so; of those that apply the last counts."""
-
-
-class Event(NamedTuple):
-    """An event about the Machine."""
-
-    reason: str
-    message: str
-    warning: bool = False
 
 
 def status_of(seen: Seen) -> MachineStatus:

@@ -8,7 +8,7 @@ Called by    ``reconciler``.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 import structlog
 
@@ -19,6 +19,7 @@ from kubewright.api.controlplane.v1alpha4 import ComponentStatus
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Event
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
     Apply,
@@ -41,14 +42,6 @@ from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
-
-
-class Event(NamedTuple):
-    """An event about a component."""
-
-    reason: EventReason
-    message: str
-    warning: bool = False
 
 
 class HostFailed(KubewrightError):

@@ -7,7 +7,7 @@ Called by    ``reconciler``.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 import structlog
 from msgspec import to_builtins
@@ -18,6 +18,7 @@ from kubewright.api.controlplane.reasons import PLANE_REPORTER, PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlaneStatus
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
+from kubewright.base.plan import Event
 from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.plane.decide import (
     AddFinalizer,
@@ -37,14 +38,6 @@ from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
-
-
-class Event(NamedTuple):
-    """An event about a control plane."""
-
-    reason: str
-    message: str
-    warning: bool = False
 
 
 class Actor:
