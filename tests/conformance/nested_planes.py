@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_API_SERVER,
@@ -46,13 +47,14 @@ READY_SECONDS = 120.0
 
 
 class FourObjects:
-    """The objects of the example, with this channel, in a namespace of a server."""
+    """The objects of an example, in a namespace of a server. ``channel``: of those that we manage."""
 
-    def __init__(self, client: Client, namespace: str, channel: str) -> None:
+    def __init__(self, client: Client, namespace: str, channel: str = "", example: Path = EXAMPLE) -> None:
         self._client, self._namespace = client, namespace
-        self._bodies = list(yaml.safe_load_all(EXAMPLE.read_text()))
-        for each in self._bodies[1:]:
-            each["spec"]["channel"] = channel
+        self._bodies = list(yaml.safe_load_all(example.read_text()))
+        for each in self._bodies[1:] if channel else ():
+            if MANAGED_BY_ANNOTATION not in each["metadata"].get("annotations", {}):
+                each["spec"]["channel"] = channel
 
     async def create(self) -> None:
         for body in self._bodies:
@@ -60,7 +62,8 @@ class FourObjects:
 
     async def delete(self) -> None:
         for body in self._bodies:
-            await self._client.delete(KINDS[body["kind"]], self._key(body))
+            with suppress(NotFound):  # the controller of the first deletes the others too
+                await self._client.delete(KINDS[body["kind"]], self._key(body))
 
     async def there(self) -> list[Any]:
         found = []
