@@ -1,7 +1,10 @@
 """Whole clusters on virtual time, by all their stories: calm, killed on the way, and in hostile worlds."""
 
 import os
+import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -97,3 +100,25 @@ def test_the_command_of_a_replay_shows_the_same_world(capsys: pytest.CaptureFixt
 def test_crash_points_of_whole_clusters_are_not_the_command_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--clusters", "--crashes"]) == 2
     assert "make sim" in capsys.readouterr().out
+
+
+WITHOUT_KEYS = re.compile(r"@.*")
+"""The version and the hash of an object, which holds keys that no seed draws."""
+
+
+def test_a_run_is_the_same_whatever_order_the_interpreter_gives_to_sets() -> None:
+    command = ["--story", "whole-cluster-rolled-back", "--seed", "1", "--kill-after", "40"]
+    traces = [
+        subprocess.run(
+            [sys.executable, "-m", "kubewright.testing.simulation", *command],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout.splitlines()[:-2]
+        for seed in ("1", "2")
+    ]
+    first, second = ([WITHOUT_KEYS.sub("", line) for line in trace] for trace in traces)
+    assert first == second
+    assert len(first) > 500

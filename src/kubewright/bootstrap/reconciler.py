@@ -28,7 +28,7 @@ from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.credentials.values import Purpose, secret_name
-from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.mapping import in_order, status_alone
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.listeners import Listener
@@ -181,7 +181,7 @@ def wire(
     controller.watches(caches.locks, wakes.by_lock)
 
     def woken(session: Session) -> None:
-        for key in wakes.of_cluster(session.cluster):
+        for key in in_order(wakes.of_cluster(session.cluster)):
             controller.enqueue(key, f"cluster {session.cluster} is connected")
 
     workloads.subscribe(Listener(woken, lambda _session, _because: None))

@@ -21,7 +21,7 @@ from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
 from kubewright.kube.informer import Change, Informer
-from kubewright.runtime.mapping import ToKeys, ToKeysIn, only, own_key
+from kubewright.runtime.mapping import ToKeys, ToKeysIn, in_order, only, own_key
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Wake
 from kubewright.runtime.result import Result
@@ -121,7 +121,7 @@ class Controller:
             woken(cluster, f"cluster {cluster} is connected")
 
         def woken(cluster: Key, why: str) -> None:
-            for key in of_cluster(cluster):
+            for key in in_order(of_cluster(cluster)):
                 self._queue.add(key, why, low_priority=True)
 
         def lost(session: Session, because: str) -> None:
@@ -190,7 +190,7 @@ class Controller:
         resource = kind.resource.kind
         verb = "added" if change.old is None else "gone" if change.new is None else "changed"
         try:
-            keys = tuple(to_keys(change))
+            keys = in_order(to_keys(change))
         except KubewrightError as error:  # the object has not the form of its kind
             log.warning("change not understood", controller=self.name, kind=resource, error=str(error))
             return

@@ -25,6 +25,14 @@ def own_key(change: Change[Any]) -> tuple[Key, ...]:
     return (change.key,)
 
 
+def in_order(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """The keys in the order in which a mapping yields them; those of a set by namespace and name.
+
+    The order of a set differs from process to process, and a run of the simulator must be the same in each.
+    """
+    return tuple(sorted(keys, key=str) if isinstance(keys, (set, frozenset)) else keys)
+
+
 def only(matters: Callable[[Change[Any]], bool], to_keys: ToKeys = own_key) -> ToKeys:
     """``to_keys`` for the changes that ``matters`` lets through, none for the others."""
 

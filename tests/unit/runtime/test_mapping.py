@@ -9,6 +9,7 @@ from kubewright.api.core import NODE, POD, Pod, PodStatus
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.runtime.mapping import (
     alike,
+    in_order,
     only,
     own_key,
     spec_or_existence,
@@ -116,3 +117,19 @@ def test_a_comparison_of_ones_own_sees_only_what_is_more_than_status():
 
 def test_kinds_used_here_are_what_they_seem():
     assert (NODE.resource.namespaced, POD.resource.namespaced) == (False, True)
+
+
+A, B, C = Key("a", "z"), Key("b", "a"), Key("b", "b")
+
+
+@pytest.mark.parametrize(
+    ("keys", "ordered"),
+    [
+        pytest.param({C, A, B}, (A, B, C), id="the keys of a set come by namespace and name"),
+        pytest.param(frozenset((C, B)), (B, C), id="those of a frozenset too"),
+        pytest.param((C, A, B), (C, A, B), id="the order of a tuple is the mapping's"),
+        pytest.param(iter((B, A)), (B, A), id="and so is that of an iterator"),
+    ],
+)
+def test_a_change_wakes_keys_in_the_same_order_in_each_process(keys, ordered):
+    assert in_order(keys) == ordered

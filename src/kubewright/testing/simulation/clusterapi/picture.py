@@ -47,6 +47,14 @@ def _machine(found: Object) -> Facts:
     return {**_common(found), "version": found["spec"].get("version"), "known": known}
 
 
+def _clone(found: Object) -> Facts:
+    """What only a MachineSet owns is left out: the manager was killed before it made the Machine, and the set
+    needed no machine afterwards. The set's next machine takes the clone over, or it goes with the set
+    (``clusters.machineset.clones``)."""
+    facts = _common(found)
+    return {} if facts["owners"] == [(MACHINE_SET.resource.kind, False)] else facts
+
+
 def _set(found: Object) -> Facts:
     """Old empty sets are left out: how many there are depends on what was seen between two rolls."""
     status = found.get("status", {})
@@ -77,9 +85,9 @@ SHAPES: Mapping[str, Callable[[Object], Facts]] = {
     str(MACHINE_SET.resource): _set,
     str(MACHINE_DEPLOYMENT.resource): _counted,
     str(MACHINE_HEALTH_CHECK.resource): _check,
-    str(KUBEADM_CONFIG.resource): _common,
+    str(KUBEADM_CONFIG.resource): _clone,
     str(KUBEWRIGHT_CLUSTER.resource): _common,
-    str(KUBEWRIGHT_MACHINE.resource): _common,
+    str(KUBEWRIGHT_MACHINE.resource): _clone,
     str(SECRET.resource): _secret,
 }
 """By resource; a world that has none of them has nothing of it in its picture."""
