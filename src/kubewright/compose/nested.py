@@ -231,7 +231,7 @@ class NestedPlanes:
         known = self._kept.get(str(_key(place)))
         if known is not None:
             return known.address
-        self._kept[str(_key(place))] = Kept(self._planes.reserve(_owner(str(_key(place)))))
+        self._kept[str(_key(place))] = Kept(self._planes.reserve(_owner(str(_key(place))), alone=True))
         self._write()
         return self._kept[str(_key(place))].address
 

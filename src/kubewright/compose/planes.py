@@ -10,6 +10,7 @@ Theory.      A machine of the simulated cloud that runs ``kubeadm init`` gets an
              and its controller manager is a component of its own (``nested``): only the API server runs here.
 Invariants.  Nothing listens beyond loopback. A reserved port is bound from then on: until its control plane
              listens, and while that pauses, no other program gets it, and no connection leaves from it.
+             The address of a control plane that objects describe is theirs: no machine begins one there.
              A control plane that pauses keeps its objects; one that ends is gone with its folder. Its last
              writes survive ``kill -9`` but not the loss of power: a thousand of them cannot wait for the disk
              at each write.
@@ -108,20 +109,26 @@ class Planes:
         self._reserved: dict[str, str] = {}
         self._owners: dict[str, str] = {}
         """The owners of addresses, by address."""
+        self._alone: set[str] = set()
+        """The addresses of those that belong to no machine."""
+        self._listeners: list[Callable[[str], None]] = []
         self._held: dict[str, socket.socket] = {}
         self._ports = FIRST_PORT
 
-    def reserve(self, owner: str) -> str:
-        """As ``ControlPlanes.reserve``."""
+    def reserve(self, owner: str, *, alone: bool = False) -> str:
+        """As ``ControlPlanes.reserve``. ``alone``: for one that belongs to no machine."""
         if owner not in self._reserved:
             address = self._reserved[owner] = self._free_address()
             self._owners[address] = owner
+            if alone:
+                self._alone.add(address)
         return self._reserved[owner]
 
     def restore(self, owner: str, address: str) -> None:
-        """The owner has had this address since an earlier start."""
+        """The owner of one that belongs to no machine has had this address since an earlier start."""
         self.release(owner)
         self._reserved[owner], self._owners[address] = address, owner
+        self._alone.add(address)
         if self._listens:
             self._hold(address, int(address.rpartition(":")[2]))
         self._ports = max(self._ports, int(address.rpartition(":")[2]) if not self._listens else 0)
@@ -130,7 +137,13 @@ class Planes:
         """As ``ControlPlanes.release``."""
         if (address := self._reserved.pop(owner, None)) is not None:
             self._owners.pop(address, None)
+            self._alone.discard(address)
             self._let_go(address)
+
+    def listen(self, changed: Callable[[str], None]) -> Callable[[], None]:
+        """As ``ControlPlanes.listen``."""
+        self._listeners.append(changed)
+        return lambda: self._listeners.remove(changed)
 
     def hosts(self, address: str) -> bool:
         """Whether this address is one of ours, whether or not an API server answers there now."""
@@ -150,8 +163,11 @@ class Planes:
         """As ``ControlPlanes.begin``.
 
         Raises:
-            InvalidInput: the authority is none, or the address cannot be listened at.
+            InvalidInput: the authority is none, the address cannot be listened at, or it is that of a control
+                plane that belongs to no machine.
         """
+        if request.address in self._alone:
+            raise InvalidInput(f"the control plane at {request.address} runs on no machine")
         plane = self._planes.get(request.address)
         if plane is None:
             identity = self._identity(request)
@@ -176,6 +192,7 @@ class Planes:
         if not plane.serves:
             plane.authority, plane.keys, plane.alone = keys.authority, lambda: keys, True
             await self._serve(plane)
+            self._tell(address)
         return plane
 
     async def pause(self, address: str) -> None:
@@ -190,6 +207,8 @@ class Planes:
         if listener is not None:
             await listener.close()
             self._hold(address, int(address.rpartition(":")[2]))
+        if plane.alone:
+            self._tell(address)
 
     async def rest(self, address: str) -> None:
         """Stop it, and let its memory go; what is in its folder stays. One that has no folder is paused."""
@@ -305,6 +324,10 @@ class Planes:
     def _let_go(self, address: str) -> None:
         if (held := self._held.pop(address, None)) is not None:
             held.close()
+
+    def _tell(self, address: str) -> None:
+        for changed in self._listeners:
+            changed(address)
 
     def _taken(self, address: str) -> bool:
         """Whether a cluster has this address, even one whose machines have not booted since our start."""

@@ -21,7 +21,7 @@ DEMO = Key("default", "demo")
 KINDS = {
     (each.kind.resource.api_version, each.kind.resource.kind): each.kind
     for api, definitions in catalog.DEFINITIONS.items()
-    if api not in ("clusterctl", "controlplanes")  # kinds that no world brings
+    if api != "clusterctl"  # kinds that no world brings
     for each in definitions
 }
 

@@ -8,6 +8,7 @@ from kubewright.api.core import NAMESPACE, NODE
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.apiserver.http.listener import HOST
 from kubewright.base.clock import SystemClock
+from kubewright.base.errors import InvalidInput
 from kubewright.compose.planes import LIFETIME, Planes
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
@@ -123,4 +124,15 @@ async def test_no_other_program_gets_a_port_before_its_control_plane_listens_and
     await planes.end(address)
     planes.release("demo")
     assert [is_free(waiting), is_free(address)] == [True, True]
+    await planes.close()
+
+
+async def test_no_machine_begins_a_control_plane_at_the_address_of_one_of_objects():
+    planes, ca = Planes(CLOCK), authority()
+    address = planes.reserve("of objects", alone=True)
+    with pytest.raises(InvalidInput, match="runs on no machine"):
+        await planes.begin(request(address, ca))
+    assert planes.find(address) is None
+    planes.release("of objects")
+    await planes.begin(request(address, ca))
     await planes.close()

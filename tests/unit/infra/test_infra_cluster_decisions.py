@@ -34,6 +34,12 @@ def failed(seconds):
     return EndpointSeen(error=BUSY, again=NOW + timedelta(seconds=seconds))
 
 
+REF = {"apiVersion": "controlplane.cluster.x-k8s.io/v1alpha4", "kind": "NestedControlPlane", "name": "plane"}
+NESTED = CLUSTER.from_plain({"metadata": {"name": "demo"}, "spec": {"controlPlaneRef": REF}})
+KUBEADM = CLUSTER.from_plain(
+    {"metadata": {"name": "demo"}, "spec": {"controlPlaneRef": {**REF, "kind": "KubeadmControlPlane"}}}
+)
+
 OWN = cluster(spec={"controlPlaneEndpoint": ENDPOINT})
 GOING = cluster(spec={"controlPlaneEndpoint": ENDPOINT}, **DELETED)
 
@@ -44,6 +50,18 @@ TABLE = [
     ("a user says where its API server is", seen(OWN), (), "True"),
     ("the Cluster says where its API server is", seen(owner=PLACED), (), "True"),
     ("neither says it, and the driver offers nothing", seen(), (), "WaitingForEndpoint/Info"),
+    (
+        "its control plane runs on no machine and says later where it is",
+        seen(owner=NESTED, offers_endpoints=True),
+        (),
+        "WaitingForEndpoint/Info",
+    ),
+    (
+        "its control plane runs on machines",
+        seen(owner=KUBEADM, offers_endpoints=True),
+        (Step.RESERVE,),
+        "",
+    ),
     ("the driver offers endpoints", seen(offers_endpoints=True), (Step.RESERVE,), ""),
     ("the user's endpoint goes before the driver's", seen(OWN, offers_endpoints=True), (), "True"),
     ("the driver is asked", seen(offers_endpoints=True, endpoint=EndpointSeen(running=True)), (), ""),

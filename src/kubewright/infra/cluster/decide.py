@@ -87,8 +87,10 @@ def _living(seen: Seen) -> Plan:
 
 
 def _without_endpoint(seen: Seen) -> Plan:
-    """No user has set an endpoint: ask the driver for one, if it offers them."""
+    """No user has set an endpoint: the control plane says it, or the driver is asked, if it offers them."""
     call = seen.endpoint
+    if seen.control_plane:
+        return _waiting(ConditionReason.WAITING_FOR_ENDPOINT, f"{seen.control_plane} has no endpoint yet")
     if not seen.offers_endpoints:
         missing = "spec.controlPlaneEndpoint is not set, and the driver offers no endpoints"
         return _waiting(ConditionReason.WAITING_FOR_ENDPOINT, missing)

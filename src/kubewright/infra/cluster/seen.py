@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, Cluster
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.infra.v1beta1 import KubewrightCluster
 from kubewright.driver.errors import DriverError
 
@@ -63,3 +64,11 @@ class Seen:
             return own
         theirs = self.owner.spec.control_plane_endpoint if self.owner is not None else None
         return theirs if theirs is not None and theirs.valid else None
+
+    @property
+    def control_plane(self) -> str:
+        """The control plane that runs on no machine, and so says itself where it is; empty: it has none."""
+        ref = self.owner.spec.control_plane_ref if self.owner is not None else None
+        kind = NESTED_CONTROL_PLANE.resource
+        ours = ref is not None and (ref.group, ref.kind) == (kind.group, kind.kind)
+        return f"{ref.kind} {ref.name}" if ref is not None and ours else ""

@@ -3,7 +3,8 @@
 Theory.      A task for each VM that boots, from the moment when it is up until its data has run; for one that
              has run before, the same task brings its control plane back. What came of it is a part of the VM
              (``vm.Bootstrap``), so it outlives the process. A control plane serves while one of its machines
-             runs, and ends with the last of them.
+             runs, and ends with the last of them. One that belongs to no machine comes and goes without us:
+             the kubelets of its nodes run while it serves and it has nodes.
              ``kubeadm join`` is let in if, and only if, there is a control plane at its address, the hash
              of its CA is one that the machine was given, and it knows the token; for what may come late it
              tries again, as kubeadm does, until its time is over.
@@ -60,12 +61,14 @@ class Boots:
 
     async def run(self) -> None:
         """Until cancelled."""
+        unlisten = self._planes.listen(self._plane_changed)
         async with asyncio.TaskGroup() as group:
             self._group = group
             self._membership.begin(self)
             try:
                 await asyncio.Event().wait()
             finally:
+                unlisten()
                 self._membership.end()
                 self._group = None
 
@@ -98,6 +101,8 @@ class Boots:
                 await self._first_boot(vm, vm.bootstrap)
             elif vm.bootstrap.control_plane:
                 await self._later_boot(vm, vm.bootstrap)
+            elif vm.bootstrap.cluster:
+                self._plane_changed(vm.bootstrap.cluster)
         except KubewrightError as error:
             log.warning("a simulated VM did not become a node", vm=vm.id, machine=vm.name, because=str(error))
             self._cloud.bootstrapped(vm.id, replace(vm.bootstrap, trouble=str(error)))
@@ -121,6 +126,8 @@ class Boots:
                 return _registered(found, action.address, action.node, control_plane=True)
             case Join():
                 plane = await self._discovered(action)
+                if action.control_plane and plane.alone:
+                    raise Unbootable(f"the control plane at {action.address} runs on no machine")
                 if action.control_plane:
                     self._running.setdefault(action.address, set()).add(vm.id)
                 self._run_kubelets(action.address, plane)
@@ -178,8 +185,20 @@ class Boots:
             kubelets = Kubelets(self._membership.of(address), plane.informers, self._settings)
             self._kubelets[address] = self._group.create_task(_quietly(kubelets), name=f"kubelets {address}")
 
+    def _plane_changed(self, address: str) -> None:
+        """Run the kubelets of a control plane that belongs to no machine, while it serves and has nodes."""
+        plane = self._planes.find(address)
+        if address in self._running or (plane is not None and not plane.alone):
+            return
+        if plane is not None and self._membership.members(address):
+            self._run_kubelets(address, plane)
+        elif (kubelets := self._kubelets.pop(address, None)) is not None:
+            kubelets.cancel()
+
     def _stopped(self, vm_id: str) -> None:
         """The VM stopped. Without running machines a control plane pauses, without any it ends."""
+        for address in list(self._kubelets.keys() - self._running.keys()):
+            self._plane_changed(address)
         for address, members in list(self._running.items()):
             if vm_id not in members:
                 continue

@@ -5,10 +5,12 @@ Theory.      A VM of this cloud runs nothing. Its control plane is an embedded A
              needs of it: to start one, to find the one at an address, to ask whether it knows a token, and
              a client for its kubelets.
 Invariants.  A control plane is known by its address (host:port), which is the one that kubeconfigs and
-             joining machines name. One that does not serve is not found.
+             joining machines name. One that does not serve is not found. One that objects describe belongs to
+             no machine: machines join it, and none starts, pauses or ends it.
 Called by    ``boots``; ``compose.planes`` implements it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -33,6 +35,11 @@ class PlaneRequest:
 
 class ControlPlane(Protocol):
     """One that runs."""
+
+    @property
+    def alone(self) -> bool:
+        """It belongs to no machine."""
+        ...
 
     @property
     def authority(self) -> bytes:
@@ -64,8 +71,14 @@ class ControlPlanes(Protocol):
         """Start one, or answer the one that is there, whether it serves or not; then it serves.
 
         Raises:
-            InvalidInput: the certificate is none, or the address cannot be listened at.
+            InvalidInput: the certificate is none, the address cannot be listened at, or what is to run there
+                belongs to no machine.
         """
+        ...
+
+    def listen(self, changed: Callable[[str], None]) -> Callable[[], None]:
+        """Call this with its address when a control plane that belongs to no machine begins to serve, or
+        serves no more; what is answered ends that."""
         ...
 
     def find(self, address: str) -> ControlPlane | None:
