@@ -7,6 +7,7 @@ import pytest
 
 from kubewright.api import catalog
 from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_ETCD
 from kubewright.api.core import CRD, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.errors import InvalidInput
@@ -60,7 +61,7 @@ def test_a_whole_cluster():
     infra, plane = thing("FooCluster", "demo", READY), thing("FooPlane", "plane", READY)
     cluster = thing("Cluster", "demo", READY, spec=BOTH, phase="Provisioned")
     assert shown(Read(cluster, infra, plane, others)) == [
-        "NAME                            PHASE         READY   SINCE   MACHINES",
+        "NAME                            PHASE         READY   SINCE   REPLICAS",
         "Cluster demo                    Provisioned   True    5m",
         "├─ FooCluster demo                            True    5m",
         "├─ FooPlane plane                             True    5m",
@@ -93,6 +94,47 @@ def test_what_is_missing_is_shown_as_missing():
     assert (plane.name, plane.waits_for) == ("plane", ("not installed",))
 
 
+ETCD, SERVER = {"kind": "NestedEtcd", "name": "e"}, {"kind": "NestedAPIServer", "name": "s"}
+MANAGER = {"kind": "NestedControllerManager", "name": "m"}
+NEEDS_ETCD = condition(
+    "DependenciesReady", "False", reason="WaitingForDependency", message="NestedEtcd e is not ready"
+)
+NOT_READY = condition("Ready", "False", reason="NotReady")
+COMPONENTS = [
+    (
+        "all are ready",
+        [(ETCD, thing(*ETCD.values(), READY, spec={"replicas": 3}, phase="Ready", replicas=3, readyReplicas=3)),
+         (SERVER, thing(*SERVER.values(), READY, spec={"replicas": 1}, phase="Ready", replicas=1, readyReplicas=1))],
+        ["NestedEtcd e Ready True 5m 3 of 3 ready",
+         "NestedAPIServer s Ready True 5m 1 of 1 ready"],
+    ),
+    (
+        "one waits for another",
+        [(ETCD, thing(*ETCD.values(), NOT_READY, phase="Provisioning")),
+         (SERVER, thing(*SERVER.values(), NOT_READY, NEEDS_ETCD, phase="WaitingForDependency"))],
+        ["NestedEtcd e Provisioning False 5m",
+         "Ready: NotReady",
+         "NestedAPIServer s WaitingForDependency False 5m",
+         "DependenciesReady: NestedEtcd e is not ready"],
+    ),
+    (
+        "one is not there",
+        [(MANAGER, "there is no NestedControllerManager m")],
+        ["NestedControllerManager m", "there is no NestedControllerManager m"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("components", "said"), [row[1:] for row in COMPONENTS], ids=[row[0] for row in COMPONENTS]
+)
+def test_the_components_of_a_control_plane_are_below_it(components, said):
+    plane = thing("NestedControlPlane", "plane", READY)
+    read = Read(thing("Cluster", "demo", READY, spec=BOTH), control_plane=plane, components=components)
+    _, _, rest = "\n".join(shown(read)).partition("NestedControlPlane plane")
+    assert [" ".join(line.strip("│├└─ ").split()) for line in rest.splitlines()[1:]] == said
+
+
 def test_machines_of_a_control_plane_without_a_provider_have_a_heading():
     found = tree(Read(thing("Cluster", "demo"), others=[thing("Machine", "c1", labels=MASTER)]))
     (heading,) = found.children
@@ -111,6 +153,9 @@ WAITS = [
     ("a deletion", [READY, condition("Deleting", message="waiting for Machine a to be deleted")],
      ("Deleting: waiting for Machine a to be deleted",)),
     ("what is not known", [condition("X", "Unknown")], ("X: Unknown",)),
+    ("a control plane that sleeps", [READY, condition("Sleeping", message="NestedAPIServer s")],
+     ("Sleeping: NestedAPIServer s",)),
+    ("a rollout that is over", [READY, condition("RollingOut", "False")], ()),
 ]  # fmt: skip
 
 
@@ -174,6 +219,18 @@ async def test_objects_are_read_by_the_cluster_that_they_name(client):
         "there is no KubewrightCluster demo",
         "the kind Foo.nowhere is not installed",
     )
+
+
+async def test_the_components_are_those_that_the_control_plane_names(client):
+    nested = "controlplane.cluster.x-k8s.io/v1alpha4"
+    await made(client, controlPlaneRef={"apiVersion": nested, "kind": "NestedControlPlane", "name": "plane"})
+    spec = {"etcd": {"name": "e"}, "controllerManager": {"name": "m"}}
+    await client.create(
+        NESTED_CONTROL_PLANE, {"metadata": {"name": "plane"}, "spec": spec}, namespace="default"
+    )
+    await client.create(NESTED_ETCD, {"metadata": {"name": "e"}}, namespace="default")
+    found = [found for _, found in (await reading.read(client, DEMO)).components]
+    assert (found[0]["kind"], found[1:]) == ("NestedEtcd", ["there is no NestedControllerManager m"])
 
 
 async def test_a_cluster_that_does_not_exist(client):

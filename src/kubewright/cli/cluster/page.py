@@ -13,7 +13,7 @@ from kubewright.api.cluster.conditions import ERROR, TRUE
 from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.cli.cluster.tree import Node
 
-HEAD = ("NAME", "PHASE", "READY", "SINCE", "MACHINES")
+HEAD = ("NAME", "PHASE", "READY", "SINCE", "REPLICAS")
 NAMES_SHOWN = 3
 """Names of one line; of the rest only the number is shown."""
 

@@ -5,7 +5,7 @@ Invariants.  Only reads. What must be there is missed with a sentence that says 
 Called by    ``command``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kubewright.api.cluster.names import SECRET_VALUE_KEY, kubeconfig_secret
@@ -18,6 +18,12 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_SET,
 )
 from kubewright.api.conditions import condition_of
+from kubewright.api.controlplane.v1alpha4 import (
+    NESTED_API_SERVER,
+    NESTED_CONTROL_PLANE,
+    NESTED_CONTROLLER_MANAGER,
+    NESTED_ETCD,
+)
 from kubewright.api.core import SECRET
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.base.errors import InvalidInput
@@ -28,6 +34,13 @@ from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key, split_api_version
 
 PARTS: tuple[Kind[Any], ...] = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE, MACHINE_HEALTH_CHECK)
+
+COMPONENTS: Mapping[str, Kind[Any]] = {
+    "etcd": NESTED_ETCD,
+    "apiserver": NESTED_API_SERVER,
+    "controllerManager": NESTED_CONTROLLER_MANAGER,
+}
+"""The kinds of the components of a NestedControlPlane, by the fields that name them."""
 
 
 async def read(client: Client, key: Key) -> Read:
@@ -44,11 +57,14 @@ async def read(client: Client, key: Key) -> Read:
             if _spec(each).get("clusterName") == key.name:
                 others.append({**each, "kind": kind.resource.kind})
     spec, served = _spec(cluster), (await discover(client)).served
+    plane = await _referred(client, key.namespace, spec.get("controlPlaneRef"), served)
+    components = [(ref, await _referred(client, key.namespace, ref, served)) for ref in _components(plane)]
     return Read(
         {**cluster, "kind": CLUSTER.resource.kind},
         await _referred(client, key.namespace, spec.get("infrastructureRef"), served),
-        await _referred(client, key.namespace, spec.get("controlPlaneRef"), served),
+        plane,
         others,
+        components,
     )
 
 
@@ -104,6 +120,17 @@ async def _referred(
     except ApiError as error:
         return f"cannot be read: {error.message}"
     return {**found, "kind": kind}
+
+
+def _components(plane: JsonObject | str) -> Iterator[JsonObject]:
+    """References to the components of a NestedControlPlane, in the order in which they start."""
+    if isinstance(plane, str) or plane.get("kind") != NESTED_CONTROL_PLANE.resource.kind:
+        return
+    for field, kind in COMPONENTS.items():
+        named = _spec(plane).get(field)
+        if isinstance(named, Mapping) and named.get("name"):
+            resource = kind.resource
+            yield {"apiVersion": resource.api_version, "kind": resource.kind, "name": named["name"]}
 
 
 def _spec(found: JsonObject) -> JsonObject:

@@ -1,8 +1,9 @@
 """A cluster as a tree: what belongs to what, how each part is, and what it waits for. Pure.
 
 Theory.      The tree has the shape that users of clusterctl know: infrastructure, control plane, workers;
-             below these, deployments, sets and machines, by the owner references of the objects. An object
-             says how it is by its conditions; what is not as it should be is what a user wants to see.
+             below these, deployments, sets and machines, by the owner references of the objects, and the
+             components that a nested control plane names. An object says how it is by its conditions; what is
+             not as it should be is what a user wants to see.
              Machines that say the same are one line.
 Invariants.  Whatever an object lacks is empty. Everything that was read is somewhere in the tree.
 Called by    ``command``; ``page`` prints it, and its JSON is what ``-o json`` shows.
@@ -19,9 +20,19 @@ from kubewright.api.cluster.conditions import READY, TRUE
 from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
 from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.api.controlplane.reasons import PlaneCondition
 from kubewright.api.meta import Json, Value
 
 JsonObject = Mapping[str, Json]
+BAD_WHILE_TRUE = frozenset(
+    {
+        ConditionType.DELETING,
+        PlaneCondition.ROLLING_OUT,
+        PlaneCondition.SLEEPING,
+        PlaneCondition.COMPONENT_CONFLICT,
+    }
+)
+"""The conditions that say that something is not as it should be while they are True."""
 
 
 class Node(Value, frozen=True, kw_only=True):
@@ -48,12 +59,14 @@ class Read:
 
     ``infrastructure``, ``control_plane``  what the Cluster refers to, or why it cannot be shown
     ``others``   deployments, sets, machines and health checks that belong to it
+    ``components``  what the control plane names as its parts: each reference, and what it refers to
     """
 
     cluster: JsonObject
     infrastructure: JsonObject | str = ""
     control_plane: JsonObject | str = ""
     others: Sequence[JsonObject] = ()
+    components: Sequence[tuple[JsonObject, JsonObject | str]] = ()
 
 
 def tree(read: Read) -> Node:
@@ -63,7 +76,9 @@ def tree(read: Read) -> Node:
     parts = [_referred(read.infrastructure, _struct(spec, "infrastructureRef"))]
     masters = family.left(lambda each: _kind(each) == "Machine" and CONTROL_PLANE_LABEL in _labels(each))
     if _struct(spec, "controlPlaneRef"):
-        parts.append(_referred(read.control_plane, _struct(spec, "controlPlaneRef"), masters))
+        components = [_referred(found, ref) for ref, found in read.components]
+        below = [*(each for each in components if each is not None), *masters]
+        parts.append(_referred(read.control_plane, _struct(spec, "controlPlaneRef"), below))
     elif masters:
         parts.append(Node(name="Control plane", children=tuple(grouped(masters))))
     checks = family.left(lambda each: _kind(each) == "MachineHealthCheck")
@@ -99,7 +114,7 @@ def waits_for(conditions: Sequence[Condition]) -> Iterator[str]:
 
 
 def _good(condition: Condition) -> bool:
-    return (condition.status == TRUE) != (condition.type == ConditionType.DELETING)
+    return (condition.status == TRUE) != (condition.type in BAD_WHILE_TRUE)
 
 
 def grouped(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -163,7 +178,7 @@ def _referred(found: JsonObject | str, ref: JsonObject, children: Iterable[Node]
 
 
 def _detail(found: JsonObject) -> str:
-    """How many machines there are of those that there should be."""
+    """How many machines, or instances, there are of those that there should be."""
     wanted, status = _struct(found, "spec").get("replicas"), _struct(found, "status")
     if not isinstance(wanted, int):
         return ""
