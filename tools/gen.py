@@ -16,6 +16,7 @@ import controllers_page
 import machine_phases
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.cluster import rbac as cluster_rbac
+from kubewright.api.controlplane import rbac as controlplane_rbac
 from kubewright.api.infra import rbac as infra_rbac
 from kubewright.api.machine import crds, rbac
 from kubewright.api.webhooks import rbac as webhooks_rbac
@@ -44,7 +45,7 @@ def _one_namespace() -> Texts:
     """The roles of all who work on clusters, for a program that works in one namespace."""
     return {
         name: text
-        for api in (cluster_rbac, bootstrap_rbac, infra_rbac)
+        for api in (cluster_rbac, bootstrap_rbac, infra_rbac, controlplane_rbac)
         for name, text in api.files_of_one_namespace().items()
     }
 
@@ -55,6 +56,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/clusters", cluster_rbac.files, shared=True),
     Generated("deploy/clusters", bootstrap_rbac.files, shared=True),
     Generated("deploy/clusters", infra_rbac.files, shared=True),
+    Generated("deploy/clusters", controlplane_rbac.files, shared=True),
     Generated("deploy/one-namespace", _one_namespace, shared=True),
     Generated("deploy/clusters", webhooks_rbac.files, shared=True),
     Generated("docs/reference", machine_phases.files, shared=True),

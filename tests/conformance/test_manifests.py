@@ -27,6 +27,7 @@ HOW_TO = ROOT / "docs" / "how-to" / "install-on-a-cluster.md"
 MACHINES = {"kubewright-control", "kubewright-target", "kubewright-bootstrap-tokens"}
 CLUSTERS = {
     "kubewright-infrastructure",
+    "kubewright-controlplanes",
     "kubewright-clusters",
     "kubewright-clusters-providers",
     "kubewright-bootstrap",

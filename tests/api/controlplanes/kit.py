@@ -36,6 +36,7 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment, Runnables
 from kubewright.testing.clocks import LoopClock
+from kubewright.testing.permissions import PermissionLog
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
@@ -54,9 +55,13 @@ NAMES: Mapping[str, Kind[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A server with the controllers of components, and where their control planes are."""
+    """A server with the controllers of components, and where their control planes are.
+
+    ``client``  a user's; ``log``: what the controllers ask for
+    """
 
     client: Client
+    log: PermissionLog
     planes: Planes
     host: NestedPlanes
     clock: LoopClock
@@ -110,27 +115,32 @@ async def stage(hosts: Hosts | None = None, *, clusters: bool = False) -> AsyncI
         await client.create(CRD, crd)
     planes = Planes(clock)
     host = NestedPlanes(planes, clock, None, builtin.Settings(run_apps=True))
-    informers, metrics = Informers(client), Metrics()
-    recorder = Recorder(client, clock, "kubewright", kinds=list(KINDS.values()))
-    session = Session(client, informers)
+    log = PermissionLog(InProcess(server.handle))
+    ours = Client(log, clock, name="ours")
+    informers, metrics = Informers(ours), Metrics()
+    recorder = Recorder(ours, clock, "kubewright", kinds=list(KINDS.values()))
+    session = Session(ours, informers)
     environment = Environment(session, Fixed(session), lambda: True, recorder, clock, metrics)
     keeper = SecretKeeper(informers, Algorithm.EC)
-    ours = world.world(lambda _environment: hosts or Hosts(host), lambda _environment: keeper)
-    runnables = ours.wire(environment, [each.name for each in world.CONTROLLERS])
+    planes_world = world.world(lambda _environment: hosts or Hosts(host), lambda _environment: keeper)
+    runnables = planes_world.wire(environment, [each.name for each in world.CONTROLLERS])
     core = cluster_world.world().wire(environment, [cluster_world.CLUSTERS]) if clusters else Runnables(())
-    beside = builtin.controllers(informers)
+    others = Informers(client)
+    beside = builtin.controllers(others)
     work = Work(
         [*runnables.controllers, *core.controllers, *beside.controllers],
-        [informers],
+        [informers, others],
         [*runnables.background, *core.background, *beside.background],
     )
-    manager = Manager([informers], [Group("controllers", clock, lambda: work)], services=[recorder.run])
+    manager = Manager(
+        [informers, others], [Group("controllers", clock, lambda: work)], services=[recorder.run]
+    )
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         running = group.create_task(manager.run(stop))
         await manager.settled()
         try:
-            yield Stage(client, planes, host, clock)
+            yield Stage(client, log, planes, host, clock)
         finally:
             stop.set()
             await asyncio.wait([running])

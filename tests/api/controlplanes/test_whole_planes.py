@@ -7,6 +7,7 @@ from tests.api.controlplanes.kit import NAMES, Stage, stage
 
 from kubewright.api.cluster.crds import crds as cluster_crds
 from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.controlplane import rbac
 from kubewright.api.controlplane.crds import crds
 from kubewright.api.controlplane.names import FINALIZER
 from kubewright.api.controlplane.v1alpha4 import (
@@ -32,6 +33,7 @@ from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Faulty, Lose
+from kubewright.testing.permissions import granted, missing, unused
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
 
@@ -331,3 +333,30 @@ async def test_a_component_that_no_cache_shows_is_deleted_before_the_control_pla
     assert left == [{"demo"}, set()]
     running.cancel()
     await server.close()
+
+
+NOT_ASKED_FOR = ("pods", "statefulsets", "services", "persistentvolumeclaims", "leases")
+"""What only a host in pods needs, whose own test is test_pods_host.py, and what a manager does."""
+IDLE = {"patch nestedclusters.infrastructure.cluster.x-k8s.io"}
+"""For what this life of a control plane does not have: a Cluster, whose infrastructure gets an endpoint."""
+
+
+async def test_the_role_of_the_controllers_allows_all_that_they_ask_for_and_little_else() -> None:
+    async with stage() as on:
+        await on.apply(NESTED_CLUSTER, "demo")
+        await create(on, *COMPONENTS)
+        await whole(on)
+        leaf = Key("default", "demo-controller-manager-kubeconfig")
+        await on.client.patch(SECRET, leaf, {"data": {"value": ""}})
+        await on.clock.sleep(1)
+        await on.client.delete(NESTED_CONTROL_PLANE, Key("default", "demo"))
+
+        async def gone() -> bool:
+            return await on.get(NESTED_CONTROL_PLANE, "demo") is None
+
+        await on.until(gone)
+        grants = [each for each in granted(rbac.manifest()) if each.resource not in NOT_ASKED_FOR]
+        assert missing(on.log.needs, grants) == []
+        writes = [each for each in grants if each.verb not in ("get", "list", "watch")]
+        idle = {str(each) for each in unused(on.log.needs, writes) if "/finalizers" not in each.resource}
+        assert idle == IDLE  # finalizers are asked of by admission, not by us

@@ -51,7 +51,8 @@ GRANTS = [
     ("they make none", NESTED, PLANE, "nestedetcds", "create", False),
     ("they delete no control plane", NESTED, PLANE, "nestedcontrolplanes", "delete", False),
     ("nor any other kind of the group", NESTED, PLANE, "fooplanes", "get", False),
-    ("they delete certificates that they made", NESTED, "", "secrets", "delete", True),
+    ("they make certificates", NESTED, "", "secrets", "create", True),
+    ("they delete none: the Secrets have owners", NESTED, "", "secrets", "delete", False),
     ("they write no Cluster", NESTED, GROUP, "clusters", "patch", False),
     ("the bootstrap provider has nothing in infrastructure", BOOTSTRAP, INFRA, "foomachines", "get", False),
 ]

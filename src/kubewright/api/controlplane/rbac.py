@@ -5,14 +5,16 @@ Theory.      The controllers write their own kinds, and what runs for components
              with control planes too: the spec of a component names Secrets and never holds one, and the
              credentials of a control plane are in Secrets, which users who may only view do not read.
 Source       nested.md A12, C8; S3-46.
-Called by    ``compose.embedded`` (the roles of users), and who installs the controllers on a cluster.
+Called by    ``make gen``, which writes ``deploy/clusters`` and ``deploy/one-namespace``; ``compose.embedded``
+             (the roles of users).
 """
 
 from typing import Any
 
 from kubewright.api.cluster.v1beta1 import GROUP as CORE
 from kubewright.api.controlplane.v1alpha4 import GROUP, INFRASTRUCTURE_GROUP
-from kubewright.api.rbac import READ, WRITE, Rule, granted, of_users
+from kubewright.api.machine.crds import HEADER, as_yaml
+from kubewright.api.rbac import ONE_NAMESPACE, READ, WRITE, Rule, granted, of_users, within
 
 PLANES = ("nestedcontrolplanes",)
 COMPONENTS = ("nestedetcds", "nestedapiservers", "nestedcontrollermanagers")
@@ -34,8 +36,8 @@ PROVIDER = (
     Rule(INFRASTRUCTURE_GROUP, CLUSTERS, (*READ, "patch"), "the infrastructure of clusters; endpoints"),
     Rule(INFRASTRUCTURE_GROUP, ("nestedclusters/status",), ("patch",), "whether machines can join"),
     Rule(CORE, ("clusters",), READ, "who owns a control plane, and whether it is paused"),
-    Rule("", ("secrets",), (*READ, "create", "patch", "delete"), "certificates and kubeconfigs"),
-    Rule("", ("configmaps",), READ, "files of components"),
+    Rule("", ("secrets",), (*READ, "create", "patch"), "certificates and kubeconfigs"),
+    Rule("", ("configmaps",), ("get",), "files of components"),
     Rule("", ("services",), (*READ, "create", "patch", "delete"), "by which components are reached"),
     Rule("apps", ("statefulsets",), (*READ, "create", "patch", "delete"), "components as pods"),
     Rule(
@@ -48,6 +50,17 @@ PROVIDER = (
     Rule("", ("events",), ("create", "patch"), "what users should know"),
     Rule("coordination.k8s.io", ("leases",), ("get", "create", "update"), "which replica works"),
 )
+
+
+def files() -> dict[str, str]:
+    """The manifests as files of ``deploy/clusters``: name to text."""
+    return {"controlplanes-rbac.yaml": HEADER + as_yaml(manifest())}
+
+
+def files_of_one_namespace() -> dict[str, str]:
+    """The same for a program that works in one namespace, as files of ``deploy/one-namespace``."""
+    found = within(ONE_NAMESPACE, "kubewright-controlplanes", PROVIDER)
+    return {"controlplanes-rbac.yaml": HEADER + as_yaml(found)}
 
 
 def manifest() -> list[dict[str, Any]]:
