@@ -130,6 +130,7 @@ class Plane:
                 client(self.authority, "kube-apiserver-kubelet-client", "system:masters")
             ),
             "demo-proxy-client": pair(client(proxy, "front-proxy-client")),
+            "demo-controller-manager-signer": pair(self.authority),
             "demo-controller-manager-kubeconfig": {"value": self.kubeconfig(manager)},
         }
 

@@ -8,13 +8,15 @@ import pytest
 from tests.conformance.nested_planes import FourObjects, until
 from tests.conformance.programs import nothing_left
 
-from kubewright.api.controlplane.v1alpha4 import NESTED_ETCD
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_ETCD
 from kubewright.api.core import SECRET
-from kubewright.base.clock import SystemClock
+from kubewright.base.clock import SystemClock, rfc3339
+from kubewright.base.errors import KubewrightError
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 from kubewright.compose.worlds import every_word
 from kubewright.kube.config import from_secret
+from kubewright.pki.keys import pems
 from kubewright.testing.api import Api
 from kubewright.wire.gvk import Key
 
@@ -54,6 +56,85 @@ async def test_four_objects_become_a_control_plane_that_outlives_us_and_goes_wit
             await four.delete()
             await until(four.gone, SystemClock())
             assert processes(tmp_path) == {}
+
+
+async def test_all_authorities_of_real_programs_are_replaced_and_no_credential_fails(
+    tmp_path, record_property
+):
+    """Who asks all the while is refused by a program that ends or starts, and never for a certificate."""
+    async with serving(tmp_path) as client:
+        four = FourObjects(client, "default", "1.36")
+        await four.create()
+        await until(four.ready, SystemClock())
+        before = await authorities(client)
+        visitor = Visitor(client)
+        visits = asyncio.create_task(visitor.run())
+        body = {"spec": {"certificateAuthorities": {"rotateAfter": rfc3339(SystemClock().now())}}}
+        await client.patch(NESTED_CONTROL_PLANE, Key("default", "demo"), body)
+
+        async def replaced():
+            now = await authorities(client)
+            return all(now[name] != before[name] and len(now[name]) == 1 for name in before)
+
+        await until(replaced, SystemClock())
+        await until(four.ready, SystemClock())
+        # Its tokens are signed and its certificates trusted by what runs now: the controller manager works.
+        await until(visitor.has_account, SystemClock())
+        visits.cancel()
+        assert (visitor.refused, visitor.answered > 0) == ([], True)
+        await four.delete()
+        await until(four.gone, SystemClock())
+
+
+async def authorities(client):
+    names = ("demo-ca", "demo-etcd", "demo-proxy")
+    found = [await client.get(SECRET, Key("default", name)) for name in names]
+    return {each.name: pems(each.data["tls.crt"]) for each in found}
+
+
+class Visitor:
+    """Asks the API server of the control plane ten times a second, each time over a new connection.
+
+    ``silent`` counts the seconds from an answer to the next one, where a question between them had none.
+    """
+
+    def __init__(self, client):
+        self._client = client
+        self.answered, self.silent, self.refused = 0, 0.0, []
+
+    async def run(self):
+        clock, lost = SystemClock(), False
+        last = clock.now()
+        while True:
+            try:
+                answer = await self._ask("/api/v1/namespaces/default")
+            except KubewrightError as error:
+                lost = True
+                if "certificate" in str(error):
+                    self.refused.append(str(error))
+            else:
+                if answer.code in (401, 403):
+                    self.refused.append(answer.code)
+                if answer.code == 200:
+                    self.answered += 1
+                    self.silent += (clock.now() - last).total_seconds() if lost else 0.0
+                    last = clock.now()
+                lost = answer.code != 200
+            await clock.sleep(0.1)
+
+    async def has_account(self):
+        try:
+            return (await self._ask("/api/v1/namespaces/default/serviceaccounts/default")).code == 200
+        except KubewrightError:
+            return False
+
+    async def _ask(self, path):
+        secret = await self._client.get(SECRET, Key("default", "demo-kubeconfig"))
+        transport = from_secret(secret.data["value"])
+        try:
+            return await Api(transport, SystemClock(), "real").get(path)
+        finally:
+            await transport.close()
 
 
 def processes(folder):

@@ -7,7 +7,7 @@ import pytest
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.certificates.sets import Around, needed, wanted_by
-from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf
+from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf, Signer
 from kubewright.controlplanes.hosting.contract import Placement
 from kubewright.wire.http import User
 
@@ -76,11 +76,14 @@ def test_the_api_server_has_two_authorities_keys_for_tokens_and_its_own_certific
     }
 
 
-def test_the_controller_manager_has_its_own_user():
+def test_the_controller_manager_has_its_own_user_and_the_one_certificate_that_signs():
     found = of(Component.CONTROLLER_MANAGER)
     name = "demo-controller-manager-kubeconfig"
     user = User(KCM, ())
-    assert found == {name: Kubeconfig(name, "demo-ca", "https://api.example:443", user, "demo", KCM)}
+    assert list(found.values()) == [
+        Signer("demo-controller-manager-signer", "demo-ca"),
+        Kubeconfig(name, "demo-ca", "https://api.example:443", user, "demo", KCM),
+    ]
 
 
 @pytest.mark.parametrize("component", [Component.API_SERVER, Component.CONTROLLER_MANAGER])

@@ -58,6 +58,16 @@ class Phase(StrEnum):
     DELETING = "Deleting"
 
 
+class StopBefore(StrEnum):
+    """Before which phase a rotation of authorities waits for a user."""
+
+    SIGNING = "Signing"
+    """Before anything is signed by the new one: clients that trust the old one alone are given both first."""
+    DROPPING = "Dropping"
+    """Before the old one is trusted no more: certificates that it signed for others end with that."""
+    NEVER = "Never"
+
+
 class Component(StrEnum):
     """The three components; the value is the name of the package of templates, and ends names."""
 

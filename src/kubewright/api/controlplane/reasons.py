@@ -27,10 +27,12 @@ class ComponentCondition(StrEnum):
     """Flags, patches and files of its spec could be applied."""
     WORKLOAD_AVAILABLE = "WorkloadAvailable"
     """All its instances are as the spec wants them, and ready."""
+    AUTHORITIES_ROTATED = "AuthoritiesRotated"
+    """No authority that it makes is being replaced, or should be. Only while one is, and from then on."""
 
 
 class PlaneCondition(StrEnum):
-    """Types of conditions of a control plane beside Ready; the last four are there only while they hold."""
+    """Types of conditions of a control plane beside Ready; the last five are there only while they hold."""
 
     AVAILABLE = "Available"
     """Its API server can be used, wherever its etcd is."""
@@ -46,6 +48,8 @@ class PlaneCondition(StrEnum):
     COMPONENT_CONFLICT = "ComponentConflict"
     """It names a component that another object controls."""
     ROLLING_OUT = "RollingOut"
+    ROTATING_CERTIFICATES = "RotatingCertificates"
+    """An authority is being replaced, or cannot be; the message says how far that is."""
     SLEEPING = "Sleeping"
     DELETING = "Deleting"
 
@@ -56,6 +60,12 @@ class Reason(StrEnum):
     WAITING_FOR_OWNER = "WaitingForOwner"
     WAITING_FOR_DEPENDENCY = "WaitingForDependency"
     WAITING_FOR_CERTIFICATES = "WaitingForCertificates"
+    TRUSTING_BOTH = "TrustingBoth"
+    """An old authority signs, and the components are given the new one beside it."""
+    SIGNING_WITH_NEW = "SigningWithNew"
+    """A new authority signs, and the old one is trusted until nothing is left of it."""
+    NOT_OURS = "NotOurs"
+    """An authority is a user's, and never written."""
     WAITING_FOR_FILES = "WaitingForFiles"
     INVALID_CONFIGURATION = "InvalidConfiguration"
     NO_TEMPLATES = "NoTemplates"

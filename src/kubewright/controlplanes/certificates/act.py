@@ -22,12 +22,20 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.reasons import canonical
-from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf
+from kubewright.controlplanes.certificates.rotation import Turn, written
+from kubewright.controlplanes.certificates.wanted import (
+    Authority,
+    KeyPair,
+    Kubeconfig,
+    Leaf,
+    Signed,
+    Signer,
+)
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.pki import keys
 from kubewright.pki.certificates import Identity, new_leaf
-from kubewright.pki.keys import Algorithm
+from kubewright.pki.keys import Algorithm, pems
 from kubewright.runtime.credentials.contents import made, new_pair, render
 from kubewright.runtime.credentials.values import CERTIFICATE_KEY, LIFETIME, PRIVATE_KEY, Purpose, data_of
 from kubewright.wire.errors import AlreadyExists
@@ -35,7 +43,8 @@ from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
 
-Data = dict[str, bytes]
+Data = Mapping[str, bytes | None]
+"""The entries of a Secret; None: one that goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +78,40 @@ class Maker:
         """
         pairs = {name: each.pair for name, each in found.items()}
         roots = [each for each in steps if isinstance(each.wanted, Authority | KeyPair)]
-        for step, data in zip(roots, await self._all(roots, pairs, now), strict=True):
+        for step, data in zip(roots, await self._all(roots, pairs, found, now), strict=True):
             if await self._write(home, step, data):
-                pairs[step.wanted.secret] = keys.KeyPair(data[CERTIFICATE_KEY], data[PRIVATE_KEY])
+                certificate, key = data[CERTIFICATE_KEY], data[PRIVATE_KEY]
+                assert certificate is not None, "no step takes it away"
+                assert key is not None, "no step takes it away"
+                pairs[step.wanted.secret] = keys.KeyPair(certificate, key)
         signed = [each for each in steps if _authority(each) in pairs]
-        for step, data in zip(signed, await self._all(signed, pairs, now), strict=True):
+        for step, data in zip(signed, await self._all(signed, pairs, found, now), strict=True):
             await self._write(home, step, data)
 
     async def _all(
-        self, steps: Sequence[Make], pairs: Mapping[str, keys.KeyPair], now: datetime
+        self,
+        steps: Sequence[Make],
+        pairs: Mapping[str, keys.KeyPair],
+        found: Mapping[str, Found],
+        now: datetime,
     ) -> list[Data]:
         """What the Secrets hold, with new keys."""
-        making = [made(partial(self._data, each, pairs, now), self._algorithm) for each in steps]
+        making = [
+            made(
+                partial(self._turned, each, each.turn, found[each.wanted.secret], now)
+                if each.turn is not None
+                else partial(self._data, each, pairs, now),
+                self._algorithm,
+            )
+            for each in steps
+        ]
         return await asyncio.gather(*making)
+
+    def _turned(self, step: Make, turn: Turn, authority: Found, now: datetime) -> Data:
+        assert isinstance(step.wanted, Authority), "only authorities are replaced"
+        begins, name = turn is Turn.BEGIN, step.wanted.common_name
+        new = new_pair(Purpose.CA, now, self._algorithm, name) if begins else authority.pair
+        return written(turn, authority, new)
 
     def _data(self, step: Make, pairs: Mapping[str, keys.KeyPair], now: datetime) -> Data:
         if step.copies:
@@ -90,6 +120,8 @@ class Maker:
             case Authority(common_name=name):
                 pair = new_pair(Purpose.CA, now, self._algorithm, name)
                 return data_of(pair.certificate, pair.key)
+            case Signer(authority=name):
+                return data_of(pems(pairs[name].certificate)[0], pairs[name].key)
             case KeyPair():
                 pair = new_pair(Purpose.SERVICE_ACCOUNT, now, self._algorithm)
                 return data_of(pair.certificate, pair.key)
@@ -123,10 +155,11 @@ class Maker:
                 owner_references=(home.owner,),
             ),
             type=SECRET_TYPE,
-            data=data,
+            data={name: entry for name, entry in data.items() if entry is not None},
         )
         if step.replaces is not None:
-            body = onto({"data": SECRET.to_plain(secret)["data"]}, step.replaces)
+            entries = {**dict.fromkeys(data), **SECRET.to_plain(secret)["data"]}
+            body = onto({"data": entries}, step.replaces)
             await self._client.patch(SECRET, Key(home.namespace, name), body)
         else:
             try:
@@ -143,4 +176,4 @@ def _identity(pair: keys.KeyPair) -> Identity:
 
 def _authority(step: Make) -> str:
     """The Secret of the authority that signs; empty for what signs itself."""
-    return step.wanted.authority if isinstance(step.wanted, Leaf | Kubeconfig) else ""
+    return step.wanted.authority if isinstance(step.wanted, Signed) else ""

@@ -3,9 +3,10 @@
 Theory.      What is wanted and not there is made, and so is what we made before and that is outdated. What a
              user made is used, or is a problem that the user has to mend. What another controller makes is
              waited for. One plan makes an authority and what it signs.
-Invariants.  No plan writes a Secret that the owner does not control. No plan replaces an authority: with a
-             new one no credential of the cluster would verify any more. So one that is gone, while what it
-             signed is there, is a problem for the user. An equal view gives an equal plan.
+Invariants.  No plan writes a Secret that the owner does not control. No plan here replaces an authority: with
+             a new one no credential of the cluster would verify any more. So one that is gone, while what it
+             signed is there, is a problem for the user. How one is replaced ``rotation`` decides. An equal
+             view gives an equal plan.
 Source       nested.md A6 (rules); S3-24, S3-25, S3-27 to S3-29.
 Called by    the controllers of components. ``act`` performs the steps.
 """
@@ -19,7 +20,16 @@ from kubewright.base import plan
 from kubewright.base.plan import in_seconds
 from kubewright.controlplanes.certificates import reasons
 from kubewright.controlplanes.certificates.found import Found
-from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf, Wanted
+from kubewright.controlplanes.certificates.rotation import Turn
+from kubewright.controlplanes.certificates.wanted import (
+    Authority,
+    KeyPair,
+    Kubeconfig,
+    Leaf,
+    Signed,
+    Signer,
+    Wanted,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +39,14 @@ class Make:
     ``because``   a clause
     ``replaces``  the metadata of the Secret that is there; None: there is none
     ``copies``    the Secret whose keys it has too, instead of new ones; empty: none
+    ``turn``      of an authority that is being replaced: what is written now
     """
 
     wanted: Wanted
     because: str
     replaces: ObjectMeta | None = None
     copies: str = ""
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +66,7 @@ def secrets_of(wanted: Iterable[Wanted]) -> tuple[str, ...]:
     """The names of the Secrets that a decision about these reads, each once."""
     names: dict[str, None] = {}
     for each in wanted:
-        if isinstance(each, Leaf | Kubeconfig):
+        if isinstance(each, Signed):
             names[each.authority] = None
         names[each.secret] = None
     return tuple(names)
@@ -77,6 +89,8 @@ def decide(
                 _decide_pair(view, each, [one for one in wanted if _signed_by(one, each)])
             case Leaf():
                 _decide_leaf(view, each)
+            case Signer():
+                _decide_signer(view, each)
             case Kubeconfig():
                 _decide_kubeconfig(view, each)
     because = "; ".join(each.because for each in view.steps)
@@ -131,7 +145,7 @@ class _View:
 
 
 def _signed_by(wanted: Wanted, authority: Authority | KeyPair) -> bool:
-    return isinstance(wanted, Leaf | Kubeconfig) and wanted.authority == authority.secret
+    return isinstance(wanted, Signed) and wanted.authority == authority.secret
 
 
 def _decide_pair(view: _View, wanted: Authority | KeyPair, signed: Iterable[Wanted]) -> None:
@@ -173,6 +187,17 @@ def _decide_leaf(view: _View, wanted: Leaf) -> None:
         view.later(reasons.renewed_at(found.facts, authority.facts if authority is not None else None))
 
 
+def _decide_signer(view: _View, wanted: Signer) -> None:
+    found = view.found.get(wanted.secret)
+    if found is None:
+        _sign(view, wanted, f"there is no Secret {wanted.secret}", None)
+    elif view.owns(wanted.secret):
+        if told := reasons.signer_is_outdated(found, wanted, view.found.get(wanted.authority)):
+            _sign(view, wanted, f"Secret {wanted.secret} {told}", found)
+    elif told := reasons.authority_is_unfit(found, view.now, signs=True):
+        view.problems.append(f"Secret {wanted.secret} {told}")
+
+
 def _decide_kubeconfig(view: _View, wanted: Kubeconfig) -> None:
     found, authority = view.found.get(wanted.secret), view.found.get(wanted.authority)
     if found is None:
@@ -191,7 +216,7 @@ def _decide_kubeconfig(view: _View, wanted: Kubeconfig) -> None:
         view.later(due)
 
 
-def _sign(view: _View, wanted: Leaf | Kubeconfig, because: str, found: Found | None) -> None:
+def _sign(view: _View, wanted: Signed, because: str, found: Found | None) -> None:
     """Make it, if the authority can sign; else wait for the authority, or say why it cannot."""
     step = Make(wanted, because, found.metadata if found is not None else None)
     authority = view.found.get(wanted.authority)

@@ -39,6 +39,11 @@ class Reader:
         found = {name: await self._one(Key(namespace, name)) for name in names}
         return {name: each for name, each in found.items() if each is not None}
 
+    def labelled(self, namespace: str, cluster: str) -> list[str]:
+        """The names of the Secrets with the label of a cluster."""
+        there = (each for each in self._secrets.headers() if each.key.namespace == namespace)
+        return [each.key.name for each in there if each.labels.get(CLUSTER_NAME_LABEL) == cluster]
+
     async def _one(self, key: Key) -> Found | None:
         header, known = self._secrets.header(key), self._known.get(key)
         version = str(header.version) if header is not None else ""

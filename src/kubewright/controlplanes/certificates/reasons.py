@@ -16,8 +16,9 @@ from ipaddress import ip_address
 
 from kubewright.base.clock import rfc3339
 from kubewright.controlplanes.certificates.found import Found
-from kubewright.controlplanes.certificates.wanted import Kubeconfig, Leaf
+from kubewright.controlplanes.certificates.wanted import Kubeconfig, Leaf, Signer
 from kubewright.pki.facts import Facts, facts_of, is_signed_by
+from kubewright.pki.keys import pems
 from kubewright.runtime.credentials.values import Kubeconfig as Held
 from kubewright.runtime.credentials.values import half_time, mismatch
 from kubewright.wire.http import User
@@ -58,13 +59,23 @@ def leaf_is_unfit(found: Found, wanted: Leaf, authority: Found | None, now: date
         return told
     facts = found.facts
     assert facts is not None, "what has no certificate is unusable"
-    if authority is not None and not _signed(found, authority):
+    if authority is not None and not _signed_by_any(found, authority):
         return f"was signed by another authority than Secret {wanted.authority}"
     if lacking := canonical(wanted.names) - facts.names:
         return f"is not good for {_listed(lacking)}"
     if wanted.names and not facts.server:
         return "is not good for a server"
     return "is not good for a client" if wanted.client and not facts.client else ""
+
+
+def signer_is_outdated(found: Found, wanted: Signer, authority: Found | None) -> str:
+    """Why the copy of what signs is made anew; empty: it is right. ``authority`` None: it is made too."""
+    if authority is None:
+        return f"is a copy of another authority than Secret {wanted.authority}"
+    same = found.pair.certificate == _signs(authority.pair.certificate)
+    if not same or found.pair.key != authority.pair.key:
+        return f"is not a copy of what signs in Secret {wanted.authority}"
+    return ""
 
 
 def authority_is_unfit(found: Found, now: datetime, *, signs: bool) -> str:
@@ -107,7 +118,8 @@ def kubeconfig_is_unfit(found: Found, wanted: Kubeconfig, authority: Found | Non
     held = found.kubeconfig
     if held is None:
         return f"Secret {wanted.secret} has no kubeconfig"
-    trusted = held.authority if authority is None else authority.pair.certificate
+    signs = _signs(authority.pair.certificate) if authority is not None else b""
+    trusted = held.authority if authority is None or _trusts(held, signs) else authority.pair.certificate
     if told := mismatch(held, wanted.server, trusted):
         return told
     if held.not_after is None or now < held.not_after:
@@ -156,6 +168,28 @@ def _expired(found: Found, now: datetime) -> str:
 
 def _signed(found: Found, authority: Found) -> bool:
     return authority.facts is not None and is_signed_by(found.pair.certificate, authority.pair.certificate)
+
+
+def _signed_by_any(found: Found, authority: Found) -> bool:
+    """Whether one of those signed it that are trusted: while an authority is replaced there are two."""
+    if authority.facts is None:
+        return False
+    return any(is_signed_by(found.pair.certificate, each) for each in pems(authority.pair.certificate))
+
+
+def _signs(bundle: bytes) -> bytes:
+    """The certificate of an authority that signs: the first one; empty if there is none."""
+    try:
+        return pems(bundle)[0]
+    except ValueError:
+        return b""
+
+
+def _trusts(held: Held, certificate: bytes) -> bool:
+    try:
+        return bool(certificate) and certificate in pems(held.authority)
+    except ValueError:
+        return False
 
 
 def _same_user(one: User, other: User) -> bool:

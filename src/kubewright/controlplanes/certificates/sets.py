@@ -18,7 +18,14 @@ from kubewright.api.cluster.names import kubeconfig_secret
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.certificates.reasons import canonical
-from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf, Wanted
+from kubewright.controlplanes.certificates.wanted import (
+    Authority,
+    KeyPair,
+    Kubeconfig,
+    Leaf,
+    Signer,
+    Wanted,
+)
 from kubewright.controlplanes.hosting.contract import Placement
 from kubewright.runtime.credentials.values import ADMIN, Purpose, secret_name, url
 from kubewright.wire.http import User
@@ -63,10 +70,10 @@ def needed(component: Component, wanted: Iterable[Wanted], mounted: Collection[s
     Probes and snapshots of an etcd are clients of its members, where these have certificates.
     """
     every = tuple(wanted)
-    leaves = {each.secret for each in every if isinstance(each, Leaf)}
+    leaves = {each.secret for each in every if isinstance(each, Leaf | Signer)}
     some = leaves & set(mounted)
     kept = leaves if some and component is Component.ETCD else some
-    return tuple(each for each in every if not isinstance(each, Leaf) or each.secret in kept)
+    return tuple(each for each in every if not isinstance(each, Leaf | Signer) or each.secret in kept)
 
 
 def _of_etcd(around: Around) -> Iterator[Wanted]:
@@ -99,10 +106,12 @@ def _of_api_server(around: Around) -> Iterator[Wanted]:
 
 
 def _of_controller_manager(around: Around) -> Iterator[Wanted]:
+    authority = secret_name(around.cluster, Purpose.CA)
+    yield Signer(f"{around.cluster}-{Component.CONTROLLER_MANAGER}-signer", authority)
     if around.endpoint is not None:
         yield Kubeconfig(
             kubeconfig_secret(f"{around.cluster}-{Component.CONTROLLER_MANAGER}"),
-            secret_name(around.cluster, Purpose.CA),
+            authority,
             url(around.endpoint),
             CONTROLLER_MANAGER,
             around.cluster,

@@ -33,6 +33,18 @@ class KeyPair:
 
 
 @dataclass(frozen=True, slots=True)
+class Signer:
+    """The one certificate of an authority that signs, and its key: a copy of both.
+
+    kube-controller-manager signs with a file that holds one certificate, and an authority that is being
+    replaced has two.
+    """
+
+    secret: str
+    authority: str
+
+
+@dataclass(frozen=True, slots=True)
 class Leaf:
     """A certificate that one of the authorities signs.
 
@@ -65,4 +77,6 @@ class Kubeconfig:
     entry: str
 
 
-Wanted = Authority | KeyPair | Leaf | Kubeconfig
+Signed = Leaf | Kubeconfig | Signer
+"""What is made with the key of an authority."""
+Wanted = Authority | KeyPair | Signed

@@ -113,9 +113,12 @@ class Wakes:
         self._caches = caches
 
     def of_itself(self, change: Change[Any]) -> Iterable[Key]:
-        """The object itself, unless it is our own write of its status."""
+        """The object itself, unless it is our own write of its status.
+
+        A rotation of what it makes waits for what is said there of the certificates that it runs with.
+        """
         own = change.key in self._components.actor.writing and status_alone(change)
-        return () if own else (change.key,)
+        return () if own and not _certificates_differ(change) else (change.key,)
 
     def of_sibling(self, change: Change[Any]) -> Iterable[Key]:
         """The component of the same control plane, where it may wait for what changed in another."""
@@ -161,7 +164,13 @@ def _told(found: ComponentObject) -> tuple[object, ...]:
     """What other components may wait for in one."""
     status = found.status
     addresses = found.status.addresses if isinstance(found, NestedEtcd) else ()
-    return found.metadata.deleting, found.metadata.owner_references, status.ready, status.version, addresses
+    meta = found.metadata
+    return meta.deleting, meta.owner_references, status.ready, status.version, status.certificates, addresses
+
+
+def _certificates_differ(change: Change[Any]) -> bool:
+    before, after = change.before(), change.after()
+    return before is None or after is None or before.status.certificates != after.status.certificates
 
 
 def _plane_differs(before: NestedControlPlane, after: NestedControlPlane) -> bool:

@@ -11,11 +11,20 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.reasons import Reason
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.family import ComponentObject, Family
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates.choice import Choice, NoChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Rotating:
+    """How far the rotation of an authority is, a sentence; or why there is none."""
+
+    stage: Reason
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +35,14 @@ class Certificates:
     ``waiting``  why they are not complete yet: the end of a sentence; empty if they are
     ``problem``  what a user has to mend, a sentence; empty if nothing
     ``wake``     when one of them is due
+    ``rotating`` of the authorities that it makes: those that are being replaced, or should be and cannot
     """
 
     steps: Sequence[Any] = field(default=(), repr=False)
     waiting: str = ""
     problem: str = ""
     wake: timedelta | None = None
+    rotating: tuple[Rotating, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

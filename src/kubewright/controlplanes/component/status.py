@@ -10,7 +10,7 @@ Source       nested.md A3 (phases), A9 (readiness), A10 (conditions); S3-19, S3-
 Called by    ``act``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
@@ -18,6 +18,7 @@ from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
     READY,
+    WARNING,
     false_condition,
     true_condition,
     with_conditions,
@@ -27,9 +28,12 @@ from kubewright.api.controlplane.names import COMPONENT_LABEL, Phase
 from kubewright.api.controlplane.reasons import ComponentCondition, Reason
 from kubewright.api.controlplane.v1alpha4 import ComponentStatus
 from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.controlplanes.certificates.rotation import digest_of
 from kubewright.controlplanes.component.obstacles import Obstacle, first_obstacle, obstacles
 from kubewright.controlplanes.component.rollout import current
 from kubewright.controlplanes.component.seen import Seen
+from kubewright.controlplanes.component.workload import sources
+from kubewright.controlplanes.hosting.contract import Workload
 from kubewright.controlplanes.templates.choice import Choice
 
 _HAS_RUN = (Phase.READY, Phase.UNREADY, Phase.UPGRADING, Phase.ROTATING_CERTIFICATES)
@@ -62,12 +66,36 @@ def status_of(seen: Seen) -> ComponentStatus:
         ready_replicas=sum(each.ready for each in running.instances),
         updated_replicas=len(current(seen.workload, running)),
         selector=f"{COMPONENT_LABEL}={seen.component.name}",
+        certificates=_certificates(seen),
         conditions=_conditions(seen, verdict),
         observed_generation=seen.component.metadata.generation,
     )
     if seen.place is None:
         return status
     return structs.replace(status, **seen.policy.further(seen.place, seen.placement, running))
+
+
+def _certificates(seen: Seen) -> Mapping[str, str]:
+    """With which certificates all instances run: while not all run with the same, as it was before."""
+    workload, running = seen.workload, seen.running
+    if not running.instances:
+        return {}
+    if workload is None or len(current(workload, running)) < len(running.instances):
+        return seen.component.status.certificates
+    return _digests(workload)
+
+
+def _renews_certificates(seen: Seen) -> bool:
+    """Whether instances are replaced by such with other certificates."""
+    before = seen.component.status.certificates
+    return bool(before) and seen.workload is not None and _digests(seen.workload) != before
+
+
+def _digests(workload: Workload) -> Mapping[str, str]:
+    """Of the certificates in the Secrets that the volumes name."""
+    secrets = {each.name for each in sources(workload.rendered) if each.kind == "Secret"}
+    said = {name: digest_of(workload.contents[name]) for name in sorted(secrets & workload.contents.keys())}
+    return {name: digest for name, digest in said.items() if digest}
 
 
 def _verdict(seen: Seen) -> Obstacle | None:
@@ -108,6 +136,8 @@ def _phase(seen: Seen, verdict: Obstacle | None) -> Phase:
         return Phase.READY
     if verdict.fault:
         return Phase.FAILED
+    if verdict.reason is Reason.ROLLING_OUT and _renews_certificates(seen):
+        return Phase.ROTATING_CERTIFICATES
     return _OF_PHASE.get(verdict.reason, Phase.UNREADY if seen.running.instances else Phase.PROVISIONING)
 
 
@@ -130,8 +160,20 @@ def _errors(seen: Seen) -> Iterator[str]:
 
 def _conditions(seen: Seen, verdict: Obstacle | None) -> tuple[Condition, ...]:
     found = [*_way(seen), _available(seen)]
+    found += _rotation(seen)
     found.append(true_condition(READY) if verdict is None else _false(READY, verdict))
     return with_conditions(seen.component.status.conditions, found, seen.now)
+
+
+def _rotation(seen: Seen) -> Iterator[Condition]:
+    """How far the authorities are that it makes; nothing before the first of them is replaced."""
+    about, rotating = ComponentCondition.AUTHORITIES_ROTATED, seen.certificates.rotating
+    if rotating:
+        severity = WARNING if any(each.stage is Reason.NOT_OURS for each in rotating) else INFO
+        told = "; ".join(each.message for each in rotating)
+        yield false_condition(about, rotating[0].stage, severity, told[:MESSAGE_CHARS])
+    elif any(each.type == about for each in seen.component.status.conditions) and seen.workload is not None:
+        yield true_condition(about)
 
 
 def _way(seen: Seen) -> Iterator[Condition]:

@@ -192,6 +192,16 @@ def _while_they_hold(seen: Seen) -> Iterator[Condition]:
         there = [each for each in seen.named() if each.found is not None and _reason(each.found) == reason]
         if there:
             yield _holds(about, reason, ", ".join(map(str, there)))
+    rotating = [
+        said
+        for each in seen.named()
+        if each.found is not None
+        and (said := _condition(each.found, ComponentCondition.AUTHORITIES_ROTATED)) is not None
+        and said.status != TRUE
+    ]
+    if rotating:
+        told = "; ".join(each.message for each in rotating)
+        yield _holds(PlaneCondition.ROTATING_CERTIFICATES, rotating[0].reason, told)
     if seen.family.plane.metadata.deleting:
         left = ", ".join(found.name for _, found in seen.owned)
         yield _holds(PlaneCondition.DELETING, Reason.DELETING, f"waits until {left} is gone" if left else "")

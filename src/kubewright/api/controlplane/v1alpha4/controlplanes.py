@@ -21,9 +21,29 @@ from kubewright.api.cluster.v1beta1.shared import (
     ObjectReference,
     reference,
 )
+from kubewright.api.controlplane.names import StopBefore
 from kubewright.api.controlplane.v1alpha4.shared import INFRASTRUCTURE_GROUP, Address, resource
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import ATOMIC, PRESERVE, Int32, Int64, KubeObject, ObjectMeta, Value, doc
+from kubewright.api.meta import ATOMIC, PRESERVE, Int32, Int64, KubeObject, ObjectMeta, Time, Value, doc
+
+
+class CertificateAuthorities(Value, frozen=True, kw_only=True):
+    """When the authorities that the controllers made are replaced, and where that waits for a user."""
+
+    rotate_after: Annotated[
+        Time | None,
+        doc("Authorities that were made before this moment are replaced by new ones, once it has come."),
+    ] = None
+    stop_before: Annotated[
+        str,
+        doc(
+            "Signing: both authorities are trusted, and the old one signs, until this changes. Dropping: the "
+            "new one signs, and the old one is still trusted, until this changes. Never: nothing waits. When "
+            "unset: Signing where a Cluster owns the control plane, since its machines trust the old one "
+            "alone; else Never.",
+            enum=list(StopBefore),
+        ),
+    ] = ""
 
 
 class NestedControlPlaneSpec(Value, frozen=True, kw_only=True):
@@ -45,6 +65,9 @@ class NestedControlPlaneSpec(Value, frozen=True, kw_only=True):
     ] = ""
     replicas: Annotated[
         Int32 | None, doc("How many instances of the API server there should be, where it does not say.")
+    ] = None
+    certificate_authorities: Annotated[
+        CertificateAuthorities | None, doc("When certificate authorities are replaced.")
     ] = None
 
 

@@ -108,6 +108,13 @@ class ComponentStatus(Value, frozen=True, kw_only=True):
     ready_replicas: Annotated[Int32, doc("How many instances are ready.")] = 0
     updated_replicas: Annotated[Int32, doc("How many instances are as the spec wants them.")] = 0
     selector: Annotated[str, doc("The label selector of the instances, for the scale subresource.")] = ""
+    certificates: Annotated[
+        Mapping[str, str],
+        doc(
+            "By names of Secrets: the first 16 digits of the SHA-256 of the tls.crt, or of the kubeconfig, "
+            "with which all instances run."
+        ),
+    ] = field(default_factory=dict)
     conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
 
 
