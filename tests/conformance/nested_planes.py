@@ -47,14 +47,27 @@ READY_SECONDS = 120.0
 
 
 class FourObjects:
-    """The objects of an example, in a namespace of a server. ``channel``: of those that we manage."""
+    """The objects of an example, in a namespace of a server. ``channel``: of those that we manage.
 
-    def __init__(self, client: Client, namespace: str, channel: str = "", example: Path = EXAMPLE) -> None:
+    ``members``  how many etcd has; 0: as the example says
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        channel: str = "",
+        example: Path = EXAMPLE,
+        *,
+        members: int = 0,
+    ) -> None:
         self._client, self._namespace = client, namespace
         self._bodies = list(yaml.safe_load_all(example.read_text()))
         for each in self._bodies[1:] if channel else ():
             if MANAGED_BY_ANNOTATION not in each["metadata"].get("annotations", {}):
                 each["spec"]["channel"] = channel
+            if members and each["kind"] == NESTED_ETCD.resource.kind:
+                each["spec"]["replicas"] = members
 
     async def create(self) -> None:
         for body in self._bodies:

@@ -4,18 +4,17 @@ The host runs the instances, the decision says which change is next, and this te
 """
 
 import asyncio
-import base64
 import ssl
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
-import aiohttp
 import pytest
+from tests.conformance.etcd_clients import etcd_client, writing
 from tests.conformance.programs import ETCD, Plane, hosted, nothing_left, place
 
 from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.members.client import Members, NoAnswer
-from kubewright.controlplanes.members.decide import beginning, decide, replicas
+from kubewright.controlplanes.members.decide import Access, Door, beginning, decide, replicas
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(180)]
 
@@ -24,13 +23,15 @@ SIZE = 3
 
 
 class Cluster:
-    """An etcd in a host, with the clients of a controller and of a user."""
+    """An etcd in a host, with the client of a controller."""
 
-    def __init__(self, found, plane, tls, http):
-        self.hosting, self.plane, self.tls, self._http = found.hosting, plane, tls, http
+    def __init__(self, found, plane, tls):
+        self.hosting, self.plane, self.tls = found.hosting, plane, tls
+        authority, own = plane.contents["demo-etcd"], plane.contents["demo-apiserver-etcd-client"]
+        certificates = authority["tls.crt"], own["tls.crt"], own["tls.key"]
         self.hosts = found.hosting.place(place(ETCD), SIZE).hosts
         self.urls = [f"https://{host}:2379" for host in self.hosts]
-        self.most_missing = 0
+        self.access = Access([Door(url) for url in self.urls], *certificates)
 
     def wanted(self, size):
         return {f"demo-etcd-{n}": f"https://{host}:2380" for n, host in enumerate(self.hosts[:size])}
@@ -42,7 +43,10 @@ class Cluster:
     async def become(self, size):
         """Play the controller until the etcd has this size."""
         changes = []
-        async with Members(self.urls, self.tls) as members, asyncio.timeout(SECONDS):
+        async with (
+            Members(self.access) as members,
+            asyncio.timeout(SECONDS),
+        ):
             while True:
                 seen = await members.look(self.wanted(size))
                 plan = decide(seen)
@@ -56,44 +60,14 @@ class Cluster:
                         changes.append(type(step).__name__)
                 await SystemClock().sleep(0.1)
 
-    async def call(self, path, body):
-        """The first answer of any member."""
-        for url in self.urls:
-            with suppress(aiohttp.ClientError, TimeoutError, OSError):
-                async with self._http.post(f"{url}{path}", json=body, ssl=self.tls) as answer:
-                    if answer.status == 200:
-                        return await answer.json(content_type=None)
-        return None
-
-    async def write(self, stop):
-        """Write until told to stop; the keys that were acknowledged."""
-        done, number = [], 0
-        while not stop.is_set():
-            key = f"k{number:06}"
-            if await self.call("/v3/kv/put", {"key": encoded(key), "value": encoded("v")}):
-                done.append(key)
-            number += 1
-            await SystemClock().sleep(0.01)
-        return done
-
-    async def keys(self):
-        answer = await self.call(
-            "/v3/kv/range", {"key": encoded("k"), "range_end": encoded("l"), "keys_only": True}
-        )
-        return {base64.b64decode(each["key"]).decode() for each in answer["kvs"]}
-
-
-def encoded(text):
-    return base64.b64encode(text.encode()).decode()
-
 
 @asynccontextmanager
 async def cluster(folder):
-    async with hosted(folder) as found, aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3)) as http:
+    async with hosted(folder) as found:
         plane = Plane(found.hosting, SystemClock(), members=SIZE)
         tls = ssl.create_default_context(cadata=plane.contents["demo-etcd"]["tls.crt"].decode())
         plane.etcd_client.load_into(tls)
-        yield found, Cluster(found, plane, tls, http)
+        yield found, Cluster(found, plane, tls)
         await found.hosting.remove(place(ETCD), keep_data=False)
         await found.until(ETCD, lambda status: not status.exists)
 
@@ -107,14 +81,9 @@ async def test_one_three_one_while_a_client_writes(tmp_path):
             }
             await etcd.run(1, alone)
             await found.until(ETCD, lambda status: bool(status.instances and status.instances[0].ready))
-            stop = asyncio.Event()
-            writer = asyncio.create_task(etcd.write(stop))
-            assert await etcd.become(3) == ["AddLearner", "Promote"] * 2
-            assert await etcd.become(1) == ["Remove"] * 2
-            assert await etcd.become(3) == ["AddLearner", "Promote"] * 2
-            await etcd.become(1)
-            stop.set()
-            written = await writer
-            assert len(written) > 10
-            assert set(written) <= await etcd.keys()
+            async with etcd_client(etcd.urls, etcd.tls) as client, writing(client):
+                assert await etcd.become(3) == ["AddLearner", "Promote"] * 2
+                assert await etcd.become(1) == ["Remove"] * 2
+                assert await etcd.become(3) == ["AddLearner", "Promote"] * 2
+                await etcd.become(1)
             await found.until(ETCD, lambda status: len(status.instances) == 1)

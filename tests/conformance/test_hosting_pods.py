@@ -5,6 +5,8 @@ as a kubelet's double starts them, and find each other by the names that pods an
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -57,6 +59,19 @@ def programs() -> dict[str, str]:
 async def address_of(on: Cluster, name: str) -> str:
     pod = await on.client.get(dynamic(POD.resource), Key(on.namespace, name))
     return str(pod["status"]["podIP"])
+
+
+@asynccontextmanager
+async def controllers(on: Cluster, api: Api) -> AsyncIterator[None]:
+    """Those of control planes, in the namespace of a double of a kubelet."""
+    await install(api, [*cluster_crds(), *crds()])
+    options = replace(Options(), controllers=("controlplanes",), namespaces=Namespaces.parsed(on.namespace))
+
+    async def serve(stop: asyncio.Event) -> None:
+        await run_with(on.client, on.client, None, options, election=Election(enabled=False), stop=stop)
+
+    async with running(serve):
+        yield
 
 
 async def test_a_control_plane_starts_in_order_works_and_stops_in_order(tmp_path: Path) -> None:
@@ -113,16 +128,8 @@ async def test_four_objects_become_a_control_plane_in_pods_and_go_with_it(
             programs=programs(),
         ) as on,
     ):
-        await install(api, [*cluster_crds(), *crds()])
-        options = replace(
-            Options(), controllers=("controlplanes",), namespaces=Namespaces.parsed(on.namespace)
-        )
-
-        async def serve(stop: asyncio.Event) -> None:
-            await run_with(on.client, on.client, None, options, election=Election(enabled=False), stop=stop)
-
         four = FourObjects(on.client, on.namespace, "1.36")
-        async with running(serve):
+        async with controllers(on, api):
             await four.create()
             await until(four.ready, api.clock)
             secret = await on.client.get(SECRET, Key(on.namespace, "demo-kubeconfig"))

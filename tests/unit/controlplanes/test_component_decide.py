@@ -211,7 +211,8 @@ SAID = {
     ),
     "that etcd needs an odd number": (
         replace(WAITING, policy=ETCD, component=api_server(spec=NestedAPIServerSpec(replicas=2))),
-        "spec.replicas is 2: etcd needs an odd number of members, to have a majority",
+        "spec.replicas is 2: etcd needs an odd number of members: with 2 it stands the loss of no more of them "
+        "than with 1",
     ),
 }
 

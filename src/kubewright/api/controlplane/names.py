@@ -52,6 +52,7 @@ class Phase(StrEnum):
     READY = "Ready"
     UNREADY = "Unready"
     UPGRADING = "Upgrading"
+    SCALING = "Scaling"
     ROTATING_CERTIFICATES = "RotatingCertificates"
     SLEEPING = "Sleeping"
     FAILED = "Failed"

@@ -53,6 +53,11 @@ class Around:
     endpoint: ApiEndpoint | None = None
 
 
+def etcd_health_client(cluster: str) -> str:
+    """The Secret with which our controllers are clients of an etcd."""
+    return f"{cluster}-etcd-health-client"
+
+
 def wanted_by(component: Component, around: Around) -> tuple[Wanted, ...]:
     """What the controller of a component makes."""
     match component:
@@ -84,7 +89,7 @@ def _of_etcd(around: Around) -> Iterator[Wanted]:
     yield Leaf(f"{cluster}-etcd-server", authority, User("kube-etcd", ()), names)
     yield Leaf(f"{cluster}-etcd-peer", authority, User("kube-etcd-peer", ()), names)
     health = User("kube-etcd-healthcheck-client", ())
-    yield Leaf(f"{cluster}-etcd-health-client", authority, health)
+    yield Leaf(etcd_health_client(cluster), authority, health)
 
 
 def _of_api_server(around: Around) -> Iterator[Wanted]:

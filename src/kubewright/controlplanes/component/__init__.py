@@ -7,6 +7,7 @@ Map.         ``policies``    what differs between the three (pure)
              ``seen``        everything that a decision reads, as one frozen value
              ``workload``    what should run, from a spec and what is known (pure)
              ``obstacles``   what a component waits for, and what a user has to mend (pure)
+             ``membership``  how many members of an etcd run now, and which change of them is next (pure)
              ``rollout``     which instance is replaced next (pure)
              ``decide``      what comes next (pure)
              ``status``      what the status says (pure)

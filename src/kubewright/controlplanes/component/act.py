@@ -23,6 +23,7 @@ from kubewright.base.plan import Event
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
     Apply,
+    ChangeMembers,
     KeepCertificates,
     Plan,
     Remove,
@@ -34,6 +35,8 @@ from kubewright.controlplanes.component.look import Means
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Seen, counted
 from kubewright.controlplanes.component.status import status_of
+from kubewright.controlplanes.members import decide as members
+from kubewright.controlplanes.members.client import Members, NoAnswer
 from kubewright.controlplanes.templates.choice import both
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
@@ -45,7 +48,7 @@ log = structlog.get_logger(__name__)
 
 
 class HostFailed(KubewrightError):
-    """A host could not do a step this time; its error says how it is to be retried."""
+    """A host, or an etcd, could not do a step this time; its error says how it is to be retried."""
 
     def __init__(self, error: KubewrightError) -> None:
         super().__init__(str(error))
@@ -123,6 +126,11 @@ class Actor:
                     return
             case KeepCertificates():
                 await self._means.keeper.perform(seen)
+            case ChangeMembers(change):
+                try:
+                    await self._change_members(seen, change)
+                except NoAnswer as error:
+                    raise HostFailed(error) from error
             case Apply() | Replace() | Remove():
                 try:
                     await self._ask_host(seen, step)
@@ -130,6 +138,13 @@ class Actor:
                     raise HostFailed(error) from error
             case _:
                 assert_never(step)
+
+    async def _change_members(self, seen: Seen, change: members.Step) -> None:
+        assert seen.access is not None, "who can be asked can be changed"
+        async with Members(seen.access) as etcd:
+            await etcd.perform(change)
+        log.info("members", component=seen.component.name, change=str(change))
+        self._recorder.event(seen.component, EventReason.MEMBERS, str(change))
 
     async def _ask_host(self, seen: Seen, step: Apply | Replace | Remove) -> None:
         assert seen.place is not None, "only what has a place is hosted"
@@ -155,11 +170,15 @@ class Actor:
                     await host.remove(seen.place, keep_data=keep_data)
 
 
+_MEANT = (Phase.SLEEPING, Phase.UPGRADING, Phase.SCALING)
+"""What a user asked for, so that it is no news that the component is not ready."""
+
+
 def events_of(before: ComponentStatus, after: ComponentStatus) -> Iterator[Event]:
     """What has changed from one status to the next, for people."""
     if after.ready and not before.ready:
         yield Event(EventReason.READY, f"{counted(after.replicas)} of version {after.version} ready")
-    if before.ready and not after.ready and after.phase not in (Phase.SLEEPING, Phase.UPGRADING):
+    if before.ready and not after.ready and after.phase not in _MEANT:
         told = next((each.message for each in after.conditions if each.type == "Ready"), "")
         yield Event(EventReason.NOT_READY, told or "it is not ready any more", warning=True)
     if after.phase == Phase.SLEEPING and before.phase != after.phase:

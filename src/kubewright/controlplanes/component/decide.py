@@ -1,10 +1,10 @@
 """Decide what comes next for one component, from everything that is seen of it. Pure.
 
 Theory.      While it lives: our finalizer, then certificates, then what should run, then one instance after
-             another. Certificates are made while a component still waits for another one, so that it starts
-             at once later. On deletion: what runs is ended, then the finalizer goes. Where all components are
-             deleted at once, each lets the one that needs it go first: an API server without its etcd does
-             not end before it is killed.
+             another, then one member of an etcd after another. Certificates are made while a component still
+             waits for another one, so that it starts at once later. On deletion: what runs is ended, then the
+             finalizer goes. Where all components are deleted at once, each lets the one that needs it go
+             first: an API server without its etcd does not end before it is killed.
 Invariants.  An object that another program manages, or that is paused, is not written at all; of the first,
              only what we may have started is ended when it is deleted. A deletion needs no Cluster, no
              control plane and no Secret, and waits for another one no longer than ``PATIENCE``.
@@ -27,6 +27,7 @@ from kubewright.controlplanes.component.rollout import next_instance
 from kubewright.controlplanes.component.seen import Seen, counted
 from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.hosting.contract import Workload
+from kubewright.controlplanes.members import decide as members
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,13 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeMembers:
+    """Make one change of an etcd's members."""
+
+    change: members.Step
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """End all instances."""
 
@@ -69,7 +77,7 @@ class RemoveFinalizer:
     """Nothing of it is left: let the object go."""
 
 
-Step = AddFinalizer | KeepCertificates | Apply | Replace | Remove | RemoveFinalizer
+Step = AddFinalizer | KeepCertificates | Apply | Replace | ChangeMembers | Remove | RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +140,19 @@ def _rolled_out(seen: Seen) -> Plan | None:
     return Plan((Replace(ordinal),), because=f"instance {ordinal} runs with something else")
 
 
-_DECIDERS = (_finalizer, _certificates, _applied, _rolled_out)
+def _resized(seen: Seen) -> Plan | None:
+    """The next change of members. While an instance has to be replaced there is none."""
+    found, workload = seen.membership, seen.workload
+    if found is None or found.settled or workload is None or first_obstacle(seen) is not None:
+        return None
+    if next_instance(workload, seen.running) is not None:
+        return None
+    if not found.plan.steps:
+        return Plan(wake=delays.SOON, because=found.plan.because)
+    return Plan(tuple(map(ChangeMembers, found.plan.steps)), AT_ONCE, found.plan.because)
+
+
+_DECIDERS = (_finalizer, _certificates, _applied, _rolled_out, _resized)
 
 
 def _deleted(seen: Seen) -> Plan:

@@ -3,16 +3,18 @@
 Theory.      Objects are in caches, what runs is told by hosts. Of Secrets caches have only the metadata, so
              what is in them is read from the server, once for each version that a watch shows. A Secret or
              ConfigMap without the label of its cluster is in no cache and is read in each pass.
+             The members of an etcd are asked themselves, where their number is not one.
 Invariants.  What is in a Secret is kept in memory only as long as its version is the newest one known.
 Called by    ``reconciler``.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kubewright.api.cluster import names as cluster_names
 from kubewright.api.controlplane.names import FINALIZER
-from kubewright.api.controlplane.v1alpha4 import API_VERSION
+from kubewright.api.controlplane.v1alpha4 import API_VERSION, NestedEtcd
 from kubewright.api.controlplane.validate import validate_component
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.faults import summary
@@ -20,6 +22,8 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta, owner_of
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.caches import Caches
+from kubewright.controlplanes.certificates.sets import etcd_health_client
+from kubewright.controlplanes.component.membership import MOST, doors, membership, must_be_asked, peers
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Certificates, Seen
 from kubewright.controlplanes.component.workload import Source, missing_of, rendered_for, sources
@@ -27,12 +31,15 @@ from kubewright.controlplanes.family import (
     ComponentObject,
     Family,
 )
-from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, Placement, Workload
+from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, Placement, Running, Workload
 from kubewright.controlplanes.hosting.hosts import Hosts, absent, elsewhere
+from kubewright.controlplanes.members import decide as members
+from kubewright.controlplanes.members.client import Members, NoAnswer
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates.catalog import Catalog
 from kubewright.controlplanes.templates.choice import NoChoice, choose
 from kubewright.kube.informers import Informers
+from kubewright.runtime.credentials.values import Purpose, secret_name
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
@@ -120,18 +127,20 @@ class Looker:
             told = absent(choice.version) if host is None else elsewhere(choice.version)
             return replace(seen, hosted=told)
         try:
-            placement = host.place(place, seen.replicas)
+            # Certificates of an etcd are good for all members that it may have: a new one needs no new ones.
+            placement = host.place(place, MOST if self._policy.members else seen.replicas)
         except InvalidInput as error:
             return replace(seen, hosted=str(error), running=host.status(place))
+        seen = replace(seen, placement=placement, running=host.status(place))
+        if self._policy.members:
+            seen = await self._with_members(seen, family, place, placement)
         rendered, unrendered = rendered_for(
-            self._policy, spec, choice, family, place=place, replicas=seen.replicas
+            self._policy, spec, choice, family, place=place, replicas=seen.size
         )
         seen = replace(
             seen,
-            placement=placement,
             rendered=rendered,
             unrendered=unrendered,
-            running=host.status(place),
             certificates=await self._certificates(seen, family, place, placement, rendered),
         )
         if rendered is None:
@@ -139,9 +148,31 @@ class Looker:
         contents, missing = await self._contents(place.namespace, rendered)
         if missing:
             return replace(seen, missing=tuple(missing))
-        variables = self._policy.variables(place, placement)
-        workload = Workload(place, choice.version, rendered, seen.replicas, contents, variables)
+        variables = seen.membership.variables if seen.membership is not None else {}
+        workload = Workload(place, choice.version, rendered, seen.size, contents, variables)
         return replace(seen, workload=workload, hosted=host.problem_of(workload))
+
+    async def _with_members(self, seen: Seen, family: Family, place: Place, placement: Placement) -> Seen:
+        """With what the members of an etcd say; they are asked only when it matters."""
+        asked, running, found = seen.replicas, seen.running, None
+        before = seen.component.status.addresses if isinstance(seen.component, NestedEtcd) else ()
+        access = None
+        if placement.hosts and must_be_asked(asked, running):
+            wanted = peers(place, placement, asked)
+            access = await self._access(family, running)
+            found = await _asked(access, wanted)
+        known = membership(asked, place, placement, running, before=len(before), found=found)
+        return replace(seen, membership=known, access=access)
+
+    async def _access(self, family: Family, running: Running) -> members.Access | None:
+        """How the members are called; None if the certificates for that are not there."""
+        names = secret_name(family.name, Purpose.ETCD), etcd_health_client(family.name)
+        authority, own = [await self._read(family.plane.namespace, Source("Secret", name)) for name in names]
+        try:
+            found = (authority or {})["tls.crt"], (own or {})["tls.crt"], (own or {})["tls.key"]
+        except KeyError:
+            return None
+        return members.Access(doors(running), *found)
 
     async def _certificates(
         self, seen: Seen, family: Family, place: Place, placement: Placement, rendered: Rendered | None
@@ -198,6 +229,17 @@ class Looker:
     def forget(self, secret: Key) -> None:
         """A Secret has another version, or is gone."""
         self._known.pop(Source("Secret", str(secret)), None)
+
+
+async def _asked(access: members.Access | None, wanted: Mapping[str, str]) -> members.Seen:
+    """What the members say; without members, and with the reason, if they cannot be asked."""
+    if access is None:
+        return members.Seen(wanted, unasked="the certificates of its clients are not there")
+    try:
+        async with Members(access) as etcd:
+            return await etcd.look(wanted)
+    except NoAnswer as error:
+        return members.Seen(wanted, unasked=str(error))
 
 
 def _in(found: Any) -> Contents:

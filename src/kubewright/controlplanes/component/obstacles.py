@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from kubewright.api.controlplane.reasons import ComponentCondition, Reason
+from kubewright.controlplanes.component.membership import problem_of
 from kubewright.controlplanes.component.rollout import outdated
 from kubewright.controlplanes.component.seen import Seen
 from kubewright.controlplanes.templates.choice import NoChoice
@@ -74,14 +75,7 @@ def _spec(seen: Seen) -> Obstacle | None:
 
 def _number(seen: Seen) -> str:
     """What is wrong with the number of members of an etcd; empty for others."""
-    if not seen.policy.members or not seen.replicas:
-        return ""
-    if seen.replicas % 2 == 0:
-        return f"spec.replicas is {seen.replicas}: etcd needs an odd number of members, to have a majority"
-    before = len(seen.running.instances)
-    if before and before != seen.replicas:
-        return f"spec.replicas is {seen.replicas}: the number of members cannot be changed from {before} yet"
-    return ""
+    return problem_of(seen.replicas) if seen.policy.members else ""
 
 
 def _templates(seen: Seen) -> Obstacle | None:

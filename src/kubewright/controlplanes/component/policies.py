@@ -17,10 +17,10 @@ from kubewright.api.cluster.v1beta1 import ApiEndpoint, ObjectReference
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import Address, NestedEtcd
 from kubewright.api.kinds import Kind
+from kubewright.controlplanes.component.membership import CLIENTS, bracketed
 from kubewright.controlplanes.family import KINDS, Family, references
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running
 
-ETCD_PORT, PEER_PORT = 2379, 2380
 SERVICE_CIDR = "10.96.0.0/12"
 SERVICE_DOMAIN = "cluster.local"
 """The defaults of kubeadm."""
@@ -34,7 +34,6 @@ class Policy:
 
     ``needs``     what has to be there before it starts: a clause that says what is missing, or empty
     ``values``    what its templates leave open, beside what all have; without those that are not known
-    ``variables`` of the environment of its instances
     ``further``   further fields of its status
     ``members``   whether its instances are members that have to agree, so that their number is odd
     ``needed_by`` the component that cannot end well without this one
@@ -44,7 +43,6 @@ class Policy:
     kind: Kind[Any]
     needs: Callable[[Family], str]
     values: Callable[[Family, int], Mapping[str, str]]
-    variables: Callable[[Place, Placement], Mapping[str, str]]
     further: Callable[[Place, Placement, Running], Mapping[str, Any]]
     members: bool = False
     needed_by: Component | None = None
@@ -121,22 +119,9 @@ def _no_values(_family: Family, _replicas: int) -> Mapping[str, str]:
     return {}
 
 
-def _no_variables(_place: Place, _placement: Placement) -> Mapping[str, str]:
-    return {}
-
-
-def _first_members(place: Place, placement: Placement) -> Mapping[str, str]:
-    """Which members an etcd begins with; one that has data does not read it."""
-    members = [
-        f"{place.instance(ordinal)}=https://{_bracketed(host)}:{PEER_PORT}"
-        for ordinal, host in enumerate(placement.hosts)
-    ]
-    return {"INITIAL_CLUSTER": ",".join(members), "INITIAL_CLUSTER_STATE": "new"}
-
-
 def _of_api_server(family: Family, _replicas: int) -> Mapping[str, str]:
     servers = [
-        f"https://{_bracketed(each.hostname or each.ip)}:{each.port or ETCD_PORT}"
+        f"https://{bracketed(each.hostname or each.ip)}:{each.port or CLIENTS}"
         for each in etcd_addresses(family)
     ]
     return {"etcd_servers": ",".join(servers)} if servers else {}
@@ -146,11 +131,10 @@ def _of_controller_manager(_family: Family, replicas: int) -> Mapping[str, str]:
     return {"leader_elect": "true" if replicas > 1 else "false"}
 
 
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
 def _addresses(_place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
+    """Those of its members; one that is asleep keeps those that it had, and wakes with them."""
+    if running.applied and not running.replicas:
+        return {}
     there = tuple(_address(host) for host in placement.hosts[: running.replicas])
     return {"addresses": there}
 
@@ -159,8 +143,8 @@ def _address(host: str) -> Address:
     try:
         ip_address(host)
     except ValueError:
-        return Address(hostname=host, port=ETCD_PORT)
-    return Address(ip=host, port=ETCD_PORT)
+        return Address(hostname=host, port=CLIENTS)
+    return Address(ip=host, port=CLIENTS)
 
 
 def _reached(place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
@@ -184,7 +168,6 @@ ETCD = Policy(
     KINDS[Component.ETCD],
     needs=_needs_nothing,
     values=_no_values,
-    variables=_first_members,
     further=_addresses,
     members=True,
     needed_by=Component.API_SERVER,
@@ -194,7 +177,6 @@ API_SERVER = Policy(
     KINDS[Component.API_SERVER],
     needs=_needs_etcd,
     values=_of_api_server,
-    variables=_no_variables,
     further=_reached,
     needed_by=Component.CONTROLLER_MANAGER,
 )
@@ -203,7 +185,6 @@ CONTROLLER_MANAGER = Policy(
     KINDS[Component.CONTROLLER_MANAGER],
     needs=_needs_api_server,
     values=_of_controller_manager,
-    variables=_no_variables,
     further=_nothing_further,
 )
 POLICIES = (ETCD, API_SERVER, CONTROLLER_MANAGER)

@@ -12,9 +12,11 @@ from typing import Any
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.reasons import Reason
+from kubewright.controlplanes.component.membership import Membership
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.family import ComponentObject, Family
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
+from kubewright.controlplanes.members.decide import Access
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates.choice import Choice, NoChoice
 
@@ -56,6 +58,8 @@ class Seen:
     ``unrendered`` why the templates could not be filled in, a sentence
     ``missing``    Secrets and ConfigMaps, or their entries, that volumes name and that are not there
     ``hosted``     why no host can run it, a sentence
+    ``membership`` of an etcd: who its members are; None for others, and while it is not known
+    ``access``     by which its members can be called
     ``failed``     why the last step of this pass failed, a sentence
     """
 
@@ -75,12 +79,19 @@ class Seen:
     workload: Workload | None = None
     hosted: str = ""
     running: Running = field(default_factory=Running)
+    membership: Membership | None = None
+    access: Access | None = None
     failed: str = ""
 
     @property
     def replicas(self) -> int:
         """How many instances there should be."""
         return replicas_of(self.component, self.policy.component, self.family)
+
+    @property
+    def size(self) -> int:
+        """How many there should be now: an etcd comes to its number by one member after another."""
+        return self.replicas if self.membership is None else self.membership.size
 
 
 def counted(replicas: int) -> str:

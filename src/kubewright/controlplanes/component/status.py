@@ -36,10 +36,17 @@ from kubewright.controlplanes.component.workload import sources
 from kubewright.controlplanes.hosting.contract import Workload
 from kubewright.controlplanes.templates.choice import Choice
 
-_HAS_RUN = (Phase.READY, Phase.UNREADY, Phase.UPGRADING, Phase.ROTATING_CERTIFICATES)
+_HAS_RUN = (
+    Phase.READY,
+    Phase.UNREADY,
+    Phase.UPGRADING,
+    Phase.SCALING,
+    Phase.ROTATING_CERTIFICATES,
+)
 _OF_PHASE = {
     Reason.PROVISIONING: Phase.PROVISIONING,
     Reason.ROLLING_OUT: Phase.UPGRADING,
+    Reason.SCALING: Phase.SCALING,
     Reason.NOT_READY: Phase.UNREADY,
     Reason.SLEEPING: Phase.SLEEPING,
     Reason.DELETING: Phase.DELETING,
@@ -123,6 +130,9 @@ def _instances(seen: Seen) -> Obstacle | None:
         return Obstacle(about, Reason.ROLLING_OUT, told)
     if seen.workload is not None and running.applied != seen.workload.fingerprint:
         return Obstacle(about, Reason.PROVISIONING, "what the spec asks for is not applied yet")
+    if count and seen.membership is not None and not seen.membership.settled:
+        told = f"its members become {wanted}: {seen.membership.plan.because}"
+        return Obstacle(about, Reason.SCALING, told)
     if len(ready) == count == wanted == running.replicas:
         return None
     waits = "; ".join(f"{each.name}: {each.message}" for each in running.instances if each.message)

@@ -113,6 +113,7 @@ class Instance:
     ``ready``        it runs, its probes are good, and it is not ending
     ``ending``       it was asked to end
     ``since``        when it was started, in seconds since the epoch; 0.0 if it was not
+    ``address``      to connect to, where ``host`` is a name that only the others can resolve; else empty
     ``message``      what is wrong or waited for: the end of a sentence, empty if nothing is
     ``memory``, ``cpu``  resident bytes, and seconds of processor time so far; 0 where they are not known
     """
@@ -120,6 +121,7 @@ class Instance:
     ordinal: int
     name: str
     host: str
+    address: str = ""
     fingerprint: str = ""
     version: str = ""
     ready: bool = False
@@ -139,6 +141,7 @@ class Running:
     ``replicas``  how many instances were applied last
     ``exists``    whether anything of it is there, so that ``remove`` has something to do
     ``service``   the name of the Service of Kubernetes by which clients reach it; empty if there is none
+    ``variables`` of the environment of the instances that were applied last, those of the workload among them
     """
 
     instances: tuple[Instance, ...] = ()
@@ -146,6 +149,7 @@ class Running:
     replicas: int = 0
     exists: bool = False
     service: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class Hosting(Protocol):

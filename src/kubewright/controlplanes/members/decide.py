@@ -13,7 +13,7 @@ Called by    the controller of NestedEtcd.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kubewright.base import plan
 
@@ -40,6 +40,9 @@ class AddLearner:
     name: str
     peer: str
 
+    def __str__(self) -> str:
+        return f"{self.name} became a member of etcd, without a vote until it has all data"
+
 
 @dataclass(frozen=True, slots=True)
 class Promote:
@@ -47,6 +50,9 @@ class Promote:
 
     id: int
     name: str
+
+    def __str__(self) -> str:
+        return f"{self.name} has all data, and a vote now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,32 @@ class Remove:
     id: int
     name: str
 
+    def __str__(self) -> str:
+        return f"{self.name or 'a member that was never started'} is no member of etcd any more"
+
 
 Step = AddLearner | Promote | Remove
+
+VARIABLES = ("INITIAL_CLUSTER", "INITIAL_CLUSTER_STATE")
+"""Those of ``beginning``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where one member is called. ``name``: what its certificate is for, where the URL has an address."""
+
+    url: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How members are called: where, and with which certificates, all as PEM. No key is in its text."""
+
+    doors: Sequence[Door]
+    authority: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +103,14 @@ class Seen:
     ``members``    all of them; empty: they could not be asked
     ``answering``  the ids of those that answer, themselves
     ``caught_up``  the ids of learners that have all data of the leader
+    ``unasked``    why there are no members here, a clause
     """
 
     wanted: Mapping[str, str]
     members: Sequence[Member] = ()
     answering: frozenset[int] = frozenset()
     caught_up: frozenset[int] = frozenset()
+    unasked: str = ""
 
     @property
     def voters(self) -> list[Member]:
@@ -101,7 +133,8 @@ class Seen:
 def decide(seen: Seen) -> Plan:
     """The change that is next."""
     if not seen.members:
-        return Plan(because="its members could not be asked")
+        told = f": {seen.unasked}" if seen.unasked else ""
+        return Plan(because=f"its members could not be asked{told}")
     there = len(_answering(seen, seen.voters))
     if there < _majority(len(seen.voters)):
         return Plan(because=f"{there} of {len(seen.voters)} members answer, which is no majority")

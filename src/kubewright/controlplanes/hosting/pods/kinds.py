@@ -67,6 +67,7 @@ class PodHealth(Value, frozen=True, kw_only=True):
 
     phase: str = ""
     reason: str = ""
+    pod_ip: str = field(default="", name="podIP")
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 

@@ -51,7 +51,15 @@ def running(
     ending = stateful_set["metadata"].get("deletionTimestamp")
     applied = "" if ending else annotations.get(FINGERPRINT_ANNOTATION, "")
     replicas = 0 if ending else spec.get("replicas", 1)
-    return Running(instances, applied, replicas, exists=True, service=service)
+    variables = _variables(spec["template"])
+    return Running(instances, applied, replicas, exists=True, service=service, variables=variables)
+
+
+def _variables(template: Seen) -> dict[str, str]:
+    """The variables that are known before a pod starts."""
+    containers = template.get("spec", {}).get("containers", ())
+    found = [entry for container in containers[:1] for entry in container.get("env", ())]
+    return {entry["name"]: entry["value"] for entry in found if "value" in entry}
 
 
 def workload_of(pod: ComponentPod) -> str:
@@ -106,6 +114,7 @@ def _instance(place: Place, pod: ComponentPod) -> Instance:
         ordinal,
         pod.name,
         f"{pod.name}.{place.workload}.{place.namespace}.svc",
+        pod.status.pod_ip,
         fingerprint=meta.annotations.get(FINGERPRINT_ANNOTATION, ""),
         version=meta.annotations.get(VERSION_ANNOTATION, ""),
         ready=is_ready and not meta.deleting and pod.status.phase not in FINISHED,

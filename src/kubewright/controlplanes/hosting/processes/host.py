@@ -149,7 +149,8 @@ class ProcessHosting:
             return Running()
         ordinals = sorted({*kept.programs, *self._present[name_of(place)]})
         instances = [found for each in ordinals if (found := self._instance(kept, each)) is not None]
-        return Running(tuple(instances), kept.fingerprint, len(kept.latest), exists=True)
+        variables = kept.latest[0].environment if kept.latest else {}
+        return Running(tuple(instances), kept.fingerprint, len(kept.latest), exists=True, variables=variables)
 
     def _instance(self, kept: Kept, ordinal: int) -> Instance | None:
         name, wanted = program_name(name_of(kept.place), ordinal), kept.programs.get(ordinal)
