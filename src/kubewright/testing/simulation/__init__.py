@@ -20,7 +20,7 @@ Where        ``loop``, ``clock``               time, order, chance; processes th
              ``campaign``, ``farm``            many worlds, on all cores
              ``report``, ``progress``          the table of outcomes; how far a campaign is
              ``goldens``, ``scale``            stories as text; many machines
-             ``toys``, ``apps``, ``clusterapi``   other APIs than that of machines
+             ``toys``, ``apps``, ``clusterapi``, ``controlplanes``   other APIs than that of machines
 
 ``python -m kubewright.testing.simulation --help`` runs all of it.
 """

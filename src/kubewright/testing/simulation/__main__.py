@@ -6,6 +6,7 @@
 --story roll --seed 7    one run with its trace; with the other options as a failure's replay says
 --story roll --seeds 300  only worlds of this story; as well with --crashes
 --clusters --seeds 100   worlds of whole clusters; --story has their stories too
+--planes --seeds 100     worlds of nested control planes; so too
 
 Exit status: 0 when nothing was violated, 1 when something was, 2 for wrong arguments, 130 for Ctrl-C.
 """
@@ -22,7 +23,14 @@ from kubewright.base.errors import InvalidInput
 from kubewright.testing.simulation.campaign import Campaign, crash_tries, seed_tries
 from kubewright.testing.simulation.crashes import judged
 from kubewright.testing.simulation.farm import Farm, TooManyLost, cores
-from kubewright.testing.simulation.library import MACHINES, WHOLE_CLUSTERS, is_whole, run, story_named
+from kubewright.testing.simulation.library import (
+    CONTROL_PLANES,
+    MACHINES,
+    WHOLE_CLUSTERS,
+    is_of_machines,
+    run,
+    story_named,
+)
 from kubewright.testing.simulation.progress import Progress
 from kubewright.testing.simulation.report import Effort
 from kubewright.testing.simulation.scale import run_scale
@@ -93,11 +101,11 @@ def _try_all(campaign: Campaign, asked: argparse.Namespace, stories: tuple[Story
 
 
 def _stories(asked: argparse.Namespace) -> tuple[Story, ...]:
-    stories = WHOLE_CLUSTERS if asked.clusters else MACHINES
+    stories = CONTROL_PLANES if asked.planes else WHOLE_CLUSTERS if asked.clusters else MACHINES
     if asked.story:
         stories = (story_named(asked.story),)
-    if asked.crashes and any(map(is_whole, stories)):
-        raise InvalidInput("--crashes is for stories of machines; make sim tries those of whole clusters")
+    if asked.crashes and not all(map(is_of_machines, stories)):
+        raise InvalidInput("--crashes is for stories of machines; make sim tries those of the others")
     return stories
 
 
@@ -128,6 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     many = parser.add_argument_group("many worlds")
     many.add_argument("--seeds", type=int, default=0, help="how many random worlds")
     many.add_argument("--clusters", action="store_true", help="of the stories of whole clusters")
+    many.add_argument("--planes", action="store_true", help="of the stories of nested control planes")
     many.add_argument("--crashes", action="store_true", help="disturb every story at every write")
     many.add_argument("--every", type=_positive, help="at each n-th point; 1: at every one (half an hour)")
     many.add_argument("--jobs", type=_positive, default=cores(), help="how many at a time (all cores)")

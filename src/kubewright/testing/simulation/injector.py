@@ -129,9 +129,9 @@ class Injector:
             self.late_creations[str(orjson.loads(request.body)["metadata"].get("name", ""))] = client
         return self._injected("api", word, API.get(word) or STEADY.get(word))
 
-    def of_call(self, client: str, verb: str, name: str) -> str:
-        """The fault of this driver call; empty for none."""
-        self._tally.acts(client, Half.MACHINES, f"asks the cloud to {verb} {name}")
+    def of_call(self, client: str, verb: str, name: str, half: Half = Half.MACHINES) -> str:
+        """The fault of this call of a driver, or of a host, by the leader of ``half``; empty for none."""
+        self._tally.acts(client, half, f"asks to {verb} {name}")
         if not self._begun:
             return ""
         counts = self._tally.counts

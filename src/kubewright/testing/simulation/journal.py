@@ -11,6 +11,7 @@ Called by    ``world``; read by ``invariants``, ``tally`` and ``staleness``.
 
 from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import blake2b
 from typing import Any
 
@@ -114,13 +115,53 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class HostCall:
+    """A host has carried out what a manager asked it for, and it changed something. Only of control planes.
+
+    ``verb``      ``apply``, ``replace`` or ``remove``
+    ``workload``  as ``hosting.contract.Place.workload``
+    ``replicas``  how many instances were applied
+    ``ordinal``   of the instance to replace
+    """
+
+    client: str
+    verb: str
+    namespace: str
+    workload: str
+    replicas: int = 0
+    ordinal: int = 0
+
+
+class Happening(StrEnum):
+    """What happens to a program, or to its data."""
+
+    STARTS = "starts"
+    STARTS_AGAIN = "starts again"
+    SERVES = "serves"
+    DIES = "dies"
+    ENDS = "is ending"
+    ENDED = "has ended"
+    DATA_GONE = "loses its data"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStep:
+    """Something has happened to an instance of a component. Only of control planes."""
+
+    namespace: str
+    workload: str
+    ordinal: int
+    happening: Happening
+
+
+@dataclass(frozen=True, slots=True)
 class Logged:
     """A manager has written a line into its log. Only of runs that record plans."""
 
     text: str
 
 
-Step = ApiStep | VmStep | Removal | Written | Logged
+Step = ApiStep | VmStep | Removal | Written | HostCall | ProgramStep | Logged
 Listener = Callable[[Step], None]
 
 
@@ -134,6 +175,8 @@ class Journal:
         self.vms: dict[str, Vm] = {}
         self.shown_as: dict[str, tuple[str, Callable[[Object], Object]]] = {}
         """Other resources that are converted to ones of ``WATCHED``: to which, and how."""
+        self.drawn: set[str] = set()
+        """Resources whose contents no seed draws, such as keys: the trace has no hash of them."""
         self.leaders = {half: Leader() for half in Half}
         """The leader of each half."""
         self._now = now
@@ -158,8 +201,9 @@ class Journal:
         for change in changes:
             new = change.new
             verb = "gone" if change.gone else "made" if change.old is None else "is"
-            seal = blake2b(new.data, digest_size=6).hexdigest()
-            self.say(cluster, f"{new.resource} {new.key} {verb} @{new.version} {seal}")
+            drawn = new.resource in self.drawn
+            seal = "" if drawn else f" {blake2b(new.data, digest_size=6).hexdigest()}"
+            self.say(cluster, f"{new.resource} {new.key} {verb} @{new.version}{seal}")
             if new.resource in WATCHED or new.resource in self.shown_as:
                 self._enter(cluster, change)
             elif new.resource == LEASES and (half := LEASE_HALVES.get(new.key)) is not None:
@@ -190,6 +234,16 @@ class Journal:
     def written(self, write: Written) -> None:
         """A write of a manager was carried out."""
         self._tell(write)
+
+    def hosted(self, step: HostCall | ProgramStep) -> None:
+        """A host has done something, or something has happened to what runs there."""
+        who, what = (
+            (step.client, f"{step.verb} {step.replicas or step.ordinal}")
+            if isinstance(step, HostCall)
+            else ("host", f"{step.ordinal} {step.happening}")
+        )
+        self.say(who, f"{step.namespace}/{step.workload} {what}")
+        self._tell(step)
 
     def logged(self, text: str) -> None:
         """A line of the product's log."""

@@ -1,11 +1,13 @@
 """All stories that the command line can run, and how each kind of them is run.
 
 Theory.      Most stories are about machines of ``machine.sapcloud.io``, and ``simulate`` runs them as they
-             are. Those of whole clusters need the other worlds, the control planes and rules of their own
-             (``clusterapi.whole``). A name says of which kind a story is, so a replay needs no more than it.
-Invariants.  No name is in both tables. A world of whole clusters goes the same way each time, but its traces
+             are. Those of whole clusters (``clusterapi.whole``) and of nested control planes
+             (``controlplanes``) need other worlds and rules of their own. A name says of which kind a story
+             is, so a replay needs no more than it.
+Invariants.  No name is in two tables. A world of whole clusters goes the same way each time, but its traces
              differ in the hashes of Secrets: keys are not drawn by the seed. A random world of whole
-             clusters has no faults of nodes, which are harmed only by the stories that are about that.
+             clusters has no faults of nodes, which are harmed only by the stories that are about that; one of
+             control planes has neither nodes nor a cluster for them.
 Called by    ``campaign``, ``search``, ``__main__`` and tests.
 """
 
@@ -14,13 +16,16 @@ from dataclasses import replace
 from kubewright.base.errors import InvalidInput
 from kubewright.testing.simulation import stories
 from kubewright.testing.simulation.clusterapi.whole import stories as whole
+from kubewright.testing.simulation.controlplanes import stories as planes
 from kubewright.testing.simulation.run import Outcome, simulate
-from kubewright.testing.simulation.schedule import NODE_FAULTS, Schedule
+from kubewright.testing.simulation.schedule import NODE_FAULTS, TARGET_FAULTS, Schedule
 from kubewright.testing.simulation.stories import Story
 from kubewright.testing.simulation.world import Plot
 
 MACHINES: tuple[Story, ...] = stories.STORIES
 WHOLE_CLUSTERS: tuple[Story, ...] = tuple(whole.STORIES)
+CONTROL_PLANES: tuple[Story, ...] = planes.STORIES
+_TABLES = (stories.BY_NAME, whole.BY_NAME, planes.BY_NAME)
 
 
 def story_named(name: str) -> Story:
@@ -29,30 +34,35 @@ def story_named(name: str) -> Story:
     Raises:
         InvalidInput: there is none; the message names all.
     """
-    found = stories.BY_NAME.get(name) or whole.BY_NAME.get(name)
+    found = next((table[name] for table in _TABLES if name in table), None)
     if found is None:
-        raise InvalidInput(f"no story {name!r}; there are {', '.join((*stories.BY_NAME, *whole.BY_NAME))}")
+        names = ", ".join(each for table in _TABLES for each in table)
+        raise InvalidInput(f"no story {name!r}; there are {names}")
     return found
 
 
-def is_whole(story: Story) -> bool:
-    """Whether a story is about whole clusters."""
-    return story.name in whole.BY_NAME
+def is_of_machines(story: Story) -> bool:
+    """Whether a story is about machines, and needs no other world."""
+    return story.name in stories.BY_NAME
 
 
 def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False) -> Outcome:
-    """Run a story of either kind; ``quiet`` and ``plans`` as for ``simulate``.
+    """Run a story of any kind; ``quiet`` and ``plans`` as for ``simulate``.
 
     The trace of whole clusters always has the plans, since a rule looks for secrets in them.
     """
-    if is_whole(story):
+    if story.name in whole.BY_NAME:
         return whole.run(story, plot, quiet=quiet)
+    if story.name in planes.BY_NAME:
+        return planes.run(story, plot, quiet=quiet, plans=plans)
     return simulate(story, plot, quiet=quiet, plans=plans)
 
 
 def fit(story: Story, plot: Plot) -> Plot:
     """A random plot without the faults that worlds of this story do not have."""
-    if not is_whole(story):
+    of_planes = story.name in planes.BY_NAME
+    if not of_planes and story.name not in whole.BY_NAME:
         return plot
-    left = tuple(each for each in plot.schedule.faults if each.word not in NODE_FAULTS)
-    return replace(plot, schedule=Schedule(left))
+    absent = NODE_FAULTS | TARGET_FAULTS if of_planes else NODE_FAULTS
+    left = tuple(each for each in plot.schedule.faults if each.word not in absent)
+    return replace(plot, schedule=Schedule(left), apart=plot.apart and not of_planes)

@@ -59,8 +59,8 @@ class Managers:
         self.living: list[Process] = []
         self.extra_worlds: list[ApiWorld] = []
         """Further APIs with their controllers (``runtime.world``) that every manager runs."""
-        self.own_worlds: Callable[[Driver], Sequence[ApiWorld]] = lambda _driver: ()
-        """The same for APIs that need the driver."""
+        self.own_worlds: Callable[[Process, Driver], Sequence[ApiWorld]] = lambda _process, _driver: ()
+        """The same for APIs that need the driver, or a host of the manager that runs them."""
         self.connect: Callable[[Process], Connect] = lambda _process: by_sockets
         """How a manager reaches workload clusters."""
         self.extra_resources: dict[str, str] = {}
@@ -174,7 +174,7 @@ class Managers:
             driver,
             options,
             Metrics(),
-            beside=[_loops(world.plot.options.grace), *self.extra_worlds, *self.own_worlds(driver)],
+            beside=[_loops(world.plot.options.grace), *self.extra_worlds, *self.own_worlds(process, driver)],
             connect=self.connect(process),
         )
         who = identity(process.name, clock) if world.plot.elect else ""

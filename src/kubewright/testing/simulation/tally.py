@@ -1,7 +1,8 @@
 """Counts what the managers do, and checks that only a leader writes.
 
 Theory.      Everything is counted where it takes effect: a request when the server gets it, a write
-             when the server has accepted it, a VM when the cloud has made it or begun to delete it. So
+             when the server has accepted it, a VM when the cloud has made it or begun to delete it, a call of
+             a host of control planes when it is done. So
              another run of the same seed can kill a manager right after the n-th write of this one.
 Called by    ``world``; read by ``run``, ``crashes`` and ``report``.
 """
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kubewright.machines.world import Half
 from kubewright.runtime.lease import Timings
-from kubewright.testing.simulation.journal import Journal, Step, VmStep
+from kubewright.testing.simulation.journal import HostCall, Journal, Step, VmStep
 from kubewright.testing.simulation.network import READS
 from kubewright.wire.http import Request, Response
 
@@ -103,6 +104,8 @@ class Tally:
             ended = step.old is not None and step.old.gone_at is None and step.new.gone_at is not None
             if made or ended:
                 self._wrote()
+        elif isinstance(step, HostCall):
+            self._wrote()
 
     def _wrote(self) -> None:
         self.counts.writes += 1

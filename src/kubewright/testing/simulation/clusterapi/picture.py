@@ -22,7 +22,7 @@ Facts = dict[str, Any]
 COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
 
 
-def _common(found: Object) -> Facts:
+def common(found: Object) -> Facts:
     """What matters of any object: who owns it, what holds it, and what its status says."""
     meta, status = found["metadata"], found.get("status", {})
     return {
@@ -39,19 +39,19 @@ def _common(found: Object) -> Facts:
 
 
 def _cluster(found: Object) -> Facts:
-    return {**_common(found), "paused": bool(found["spec"].get("paused"))}
+    return {**common(found), "paused": bool(found["spec"].get("paused"))}
 
 
 def _machine(found: Object) -> Facts:
     known = bool(found["spec"].get("providerID")), "nodeRef" in found.get("status", {})
-    return {**_common(found), "version": found["spec"].get("version"), "known": known}
+    return {**common(found), "version": found["spec"].get("version"), "known": known}
 
 
 def _clone(found: Object) -> Facts:
     """What only a MachineSet owns is left out: the manager was killed before it made the Machine, and the set
     needed no machine afterwards. The set's next machine takes the clone over, or it goes with the set
     (``clusters.machineset.clones``)."""
-    facts = _common(found)
+    facts = common(found)
     return {} if facts["owners"] == [(MACHINE_SET.resource.kind, False)] else facts
 
 
@@ -66,17 +66,17 @@ def _set(found: Object) -> Facts:
 def _counted(found: Object) -> Facts:
     status = found.get("status", {})
     counts = {name: status.get(name, 0) for name in COUNTS}
-    return {**_common(found), **counts, "wanted": found["spec"].get("replicas")}
+    return {**common(found), **counts, "wanted": found["spec"].get("replicas")}
 
 
 def _secret(found: Object) -> Facts:
-    return {**_common(found), "type": found.get("type"), "keys": sorted(found.get("data", {}))}
+    return {**common(found), "type": found.get("type"), "keys": sorted(found.get("data", {}))}
 
 
 def _check(found: Object) -> Facts:
     status = found.get("status", {})
     counts = [status.get(each) for each in ("expectedMachines", "currentHealthy", "remediationsAllowed")]
-    return {**_common(found), "counts": counts}
+    return {**common(found), "counts": counts}
 
 
 SHAPES: Mapping[str, Callable[[Object], Facts]] = {
@@ -86,7 +86,7 @@ SHAPES: Mapping[str, Callable[[Object], Facts]] = {
     str(MACHINE_DEPLOYMENT.resource): _counted,
     str(MACHINE_HEALTH_CHECK.resource): _check,
     str(KUBEADM_CONFIG.resource): _clone,
-    str(KUBEWRIGHT_CLUSTER.resource): _common,
+    str(KUBEWRIGHT_CLUSTER.resource): common,
     str(KUBEWRIGHT_MACHINE.resource): _clone,
     str(SECRET.resource): _secret,
 }

@@ -78,7 +78,7 @@ def install(world: World) -> None:
     for each in (*resources.OBJECTS, *resources.GARBAGE_COLLECTED, resources.REPAIRS, EVENTS):
         world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}
-    world.control.host.on_answered.append(partial(_record_write, world, CONTROL))
+    world.control.host.on_answered.append(partial(record_write, world, CONTROL))
     vms: set[str] = set()
     world.journal.listen(lambda _step: vms.update(world.journal.vms))
     world.other_requests = lambda: (
@@ -125,7 +125,7 @@ class Networks:
                 raise Disconnected(str(error)) from None
 
         host = Host(WORKLOAD, self._world.clock(f"workload network {next(self._numbers)}"))
-        host.on_answered += [self._world.tally.answered, partial(_record_write, self._world, WORKLOAD)]
+        host.on_answered += [self._world.tally.answered, partial(record_write, self._world, WORKLOAD)]
         host.up(self._servers, handle)
         self._hosts.append(host)
         if self._away:
@@ -133,7 +133,7 @@ class Networks:
         return Line(host, client)
 
 
-def _record_write(world: World, cluster: str, client: str, request: Request, response: Response) -> None:
+def record_write(world: World, cluster: str, client: str, request: Request, response: Response) -> None:
     """Put a write that a manager has made into the journal, for the rules."""
     if request.method not in READS and client.startswith(MANAGER) and response.status < 400:
         write = Written(client, cluster, request.method, request.path, request.body)
@@ -145,7 +145,7 @@ def _nowhere(client: Process) -> Connect:
     return lambda access, clock: Line(Host(access.server, clock), client)
 
 
-def _worlds(driver: Driver) -> Sequence[ApiWorld]:
+def _worlds(_process: Process, driver: Driver) -> Sequence[ApiWorld]:
     core, boot = clusters.world(), bootstrap.world(SETTINGS)
     vms = infra.world({DRIVER: driver}, DRIVER, _ignore, VM_SETTINGS)
     return [_under(core, Half.SETS), _under(boot, Half.SETS), _under(vms, Half.MACHINES)]

@@ -1,0 +1,210 @@
+"""What users do with control planes: make one, and change it; and how one must look in the end.
+
+Theory.      The stories have one control plane, ``demo``, and its components are named as what runs for them:
+             ``demo-etcd``, ``demo-apiserver``, ``demo-controller-manager``.
+Called by    ``stories``, and tests.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
+from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
+from kubewright.api.core import SECRET
+from kubewright.api.kinds import Kind
+from kubewright.controlplanes.family import KINDS
+from kubewright.testing.simulation.acts import Part
+from kubewright.testing.simulation.controlplanes import health
+from kubewright.testing.simulation.controlplanes.machine import Machine
+from kubewright.testing.simulation.controlplanes.setup import COMPONENTS, PLANES, SECRETS
+from kubewright.testing.simulation.ends import End
+from kubewright.testing.simulation.journal import Journal, Object
+from kubewright.testing.simulation.person import NAMESPACE_NAME, Person
+
+PLANE = "plane"
+ETCD, SERVER, MANAGER = Component
+ORDER = (PLANE, *Component)
+"""The four objects, as stories name them."""
+FIELDS = {ETCD: "etcd", SERVER: "apiserver", MANAGER: "controllerManager"}
+PATIENCE = 900.0
+"""Seconds in which what a story waits for on its way must come: a fault may last for minutes."""
+CLUSTER = "demo"
+
+
+def name_of(which: str) -> str:
+    """The name of one of the four objects."""
+    return CLUSTER if which == PLANE else f"{CLUSTER}-{which}"
+
+
+def kind_of(which: str) -> Kind[Any]:
+    """The kind of one of the four objects."""
+    return NESTED_CONTROL_PLANE if which == PLANE else KINDS[Component(which)]
+
+
+# ---------------------------------------------------------------- making
+
+
+async def make(
+    person: Person, which: str, parts: Sequence[Component] = tuple(Component), **spec: Any
+) -> None:
+    """Make one of the four; ``parts`` are those that the control plane names."""
+    if which == PLANE:
+        spec = {**{FIELDS[each]: {"name": name_of(each)} for each in parts}, **spec}
+    await person.make(kind_of(which), name_of(which), spec=spec)
+
+
+async def create(person: Person, order: Sequence[str] = ORDER, pause: float = 0.0, **etcd: Any) -> None:
+    """All four, in this order."""
+    for which in order:
+        await make(person, which, **(etcd if which == ETCD else {}))
+        await person.wait(pause)
+
+
+def plane(*more: Part, **etcd: Any) -> Part:
+    """What a story begins with: a control plane that is ready, and then ``more``."""
+
+    async def before(person: Person) -> None:
+        await create(person, **etcd)
+        members = etcd.get("replicas", 1)
+        await person.until(lambda: serving(members)(person), "a control plane", seconds=PATIENCE)
+        for each in more:
+            await each(person)
+
+    return before
+
+
+# ---------------------------------------------------------------- changing
+
+
+async def change(person: Person, which: str, **spec: Any) -> None:
+    """Change the spec of one of the four."""
+    await person.patch(kind_of(which), name_of(which), {"spec": spec})
+
+
+async def annotate(person: Person, which: str, annotation: str, value: str | None = "") -> None:
+    """Annotate one of the four; None takes the annotation off."""
+    await person.patch(kind_of(which), name_of(which), {"metadata": {"annotations": {annotation: value}}})
+
+
+async def hand_over(person: Person, which: str, to: str | None = "someone-else") -> None:
+    """Another program manages it from now on; None: ours does again."""
+    await annotate(person, which, MANAGED_BY_ANNOTATION, to)
+
+
+async def delete(person: Person, order: Sequence[str], pause: float = 0.0) -> None:
+    """Delete some of the four, in this order."""
+    for which in order:
+        await person.remove(kind_of(which), name_of(which))
+        await person.wait(pause)
+
+
+async def make_secret(person: Person, name: str, data: Mapping[str, bytes]) -> None:
+    """Make a Secret of one's own."""
+    text = {key: value.decode() for key, value in data.items()}
+    await person.make(SECRET, name, stringData=text)
+
+
+async def delete_secret(person: Person, name: str) -> None:
+    """Delete a Secret; it counts as deleted by a user."""
+    person.deleted.add(secret(name))
+    await person.remove(SECRET, name)
+
+
+def secret(name: str) -> str:
+    """What stands for a Secret in ``Person.deleted``."""
+    return f"secrets/{name}"
+
+
+def kill(person: Person, component: Component, ordinal: int = 0) -> None:
+    """A program dies."""
+    person.world.journal.say("person", f"kills {component} {ordinal}")
+    person.world.part(Machine).kill(NAMESPACE_NAME, name_of(component), ordinal)
+
+
+# ---------------------------------------------------------------- seeing
+
+
+def find(journal: Journal, which: str) -> Object | None:
+    """One of the four objects, as it is now."""
+    resource = PLANES if which == PLANE else COMPONENTS[Component(which)]
+    return journal.objects[resource].get(f"{NAMESPACE_NAME}/{name_of(which)}")
+
+
+def ready(found: Object | None) -> bool:
+    """Whether one of the four says that it is ready."""
+    return found is not None and bool(found.get("status", {}).get("ready"))
+
+
+def says(person: Person, which: str) -> str:
+    """The reason of the condition Ready; empty while it is true or unknown."""
+    found = find(person.world.journal, which) or {}
+    conditions = found.get("status", {}).get("conditions", ())
+    return next((each.get("reason", "") for each in conditions if each["type"] == "Ready"), "")
+
+
+def clients_get_in(journal: Journal, machine: Machine) -> bool:
+    """Whether who has the kubeconfig reaches the API server by what it says."""
+    held = journal.objects[SECRETS].get(f"{NAMESPACE_NAME}/{CLUSTER}-kubeconfig")
+    found = find(journal, PLANE) or {}
+    endpoint = found.get("spec", {}).get("controlPlaneEndpoint") or {}
+    if held is None:
+        return False
+    text = health.value_of(held)
+    access = health.access(text)
+    servers = machine.instances(NAMESPACE_NAME, name_of(SERVER))
+    right = access is not None and access.server == "https://{host}:{port}".format(**endpoint)
+    serving = [each.workload for each in servers if machine.serves(each)]
+    return right and any(health.gets_in(text, each, machine.now()) for each in serving)
+
+
+# ---------------------------------------------------------------- ends
+
+
+def serving(members: int = 1, parts: Sequence[Component] = tuple(Component), **versions: str) -> End:
+    """All that the control plane names is ready and answers, with so many members of etcd, and no more.
+
+    ``versions``  of programs, by component
+    """
+
+    def end(person: Person) -> bool:
+        journal, machine = person.world.journal, person.world.part(Machine)
+        programs = {each: machine.instances(NAMESPACE_NAME, name_of(each)) for each in parts}
+        right = all(
+            one.workload.version == versions.get(each, one.workload.version)
+            for each, found in programs.items()
+            for one in found
+        )
+        well = all(machine.serves(one) for found in programs.values() for one in found)
+        numbers = [len(found) for found in programs.values()]
+        return (
+            not person.broken
+            and all(ready(find(journal, each)) for each in (PLANE, *parts))
+            and numbers == [members if each is ETCD else 1 for each in parts]
+            and right
+            and well
+            and len(machine.kept) == len(parts)
+            and clients_get_in(journal, machine)
+        )
+
+    return end
+
+
+def nothing_left(person: Person) -> bool:
+    """Neither objects nor Secrets of ours, nor programs, nor data."""
+    journal, machine = person.world.journal, person.world.part(Machine)
+    objects = any(find(journal, each) is not None for each in ORDER)
+    return not (objects or secrets_of_ours(journal) or machine.kept or machine.left or person.broken)
+
+
+def secrets_of_ours(journal: Journal) -> list[str]:
+    """The Secrets that controllers made."""
+    found = journal.objects[SECRETS]
+    return [key for key, each in sorted(found.items()) if each["metadata"].get("ownerReferences")]
+
+
+def expect(person: Person, met: bool, what: str) -> None:
+    """If something that must be so is not, the story fails."""
+    if not met and not person.broken:
+        person.broken = f"it is not so that {what}"
+        person.world.journal.say("person", person.broken)

@@ -1,0 +1,134 @@
+"""The machine as one manager's controllers see it: a host (``hosting.contract``) whose calls may fail.
+
+Theory.      Looks are answered at once, from what is there. A call takes a moment; the schedule's faults of
+             calls (``call:4:fail-after``) hit these, by what a host can do: fail before or after its work, or
+             take long. What the machine has to tell reaches the controllers in the manager's own tasks, so
+             that a manager that is killed hears nothing.
+Called by    the controllers of components; ``setup`` makes one for each term of a manager.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from kubewright.base.errors import KubewrightError
+from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
+from kubewright.machines.world import Half
+from kubewright.testing.simulation.clock import SimClock
+from kubewright.testing.simulation.cloud import HANG_SECONDS, LATE_SECONDS, LEG_SECONDS
+from kubewright.testing.simulation.controlplanes.machine import Machine, name_of
+from kubewright.testing.simulation.controlplanes.machine import Running as Program
+from kubewright.testing.simulation.journal import HostCall
+from kubewright.testing.simulation.world import World
+from kubewright.wire.gvk import Key
+
+PORT = 6443
+BEFORE = {"fail": "the host cannot be reached (injected)", "quota": "the host has no room (injected)"}
+AFTER = {"fail-after": "the host's answer got lost (injected)", "lost": "the host went silent (injected)"}
+SLOW = {"hang": HANG_SECONDS, "late": LATE_SECONDS, "very-late": LATE_SECONDS}
+
+Answer = asyncio.Future[KubewrightError | None]
+
+
+class HostBusy(KubewrightError):
+    """The host could not do it this time."""
+
+
+class SimHost:
+    """For the controllers of one term of the manager ``client``."""
+
+    def __init__(self, world: World, machine: Machine, client: str, clock: SimClock) -> None:
+        self._machine = machine
+        self._journal, self._injector = world.journal, world.injector
+        self._client = client
+        self._clock = clock
+        self._told: asyncio.Queue[Key] = asyncio.Queue()
+        self._listeners: list[Callable[[Key], None]] = []
+        machine.listeners.append(self._told.put_nowait)
+
+    def place(self, place: Place, replicas: int) -> Placement:
+        """As ``Hosting.place``."""
+        hosts = [self._machine.address(place, ordinal) for ordinal in range(max(replicas, 1))]
+        return Placement(tuple(hosts[:replicas]), endpoint=(hosts[0], PORT))
+
+    def problem_of(self, workload: Workload) -> str:
+        """As ``Hosting.problem_of``: all of it can run."""
+        del workload
+        return ""
+
+    def status(self, place: Place) -> Running:
+        """As ``Hosting.status``."""
+        kept = self._machine.kept.get(name_of(place))
+        if kept is None:
+            return Running()
+        instances = [
+            self._instance(each) for each in self._machine.instances(place.namespace, place.workload)
+        ]
+        return Running(tuple(instances), kept.applied.fingerprint, kept.wanted, exists=True)
+
+    def _instance(self, one: Program) -> Instance:
+        return Instance(
+            one.ordinal,
+            one.place.instance(one.ordinal),
+            self._machine.address(one.place, one.ordinal),
+            fingerprint=one.workload.fingerprint,
+            version=one.workload.version,
+            ready=one.ready,
+            ending=one.ending,
+            since=one.since,
+            restarts=one.restarts,
+            message="" if one.ready else "it does not answer",
+        )
+
+    async def apply(self, workload: Workload) -> None:
+        """As ``Hosting.apply``."""
+        place = workload.place
+        call = HostCall(self._client, "apply", place.namespace, place.workload, replicas=workload.replicas)
+        await self._call(call, lambda: self._machine.apply(workload))
+
+    async def replace(self, place: Place, ordinal: int) -> None:
+        """As ``Hosting.replace``."""
+        call = HostCall(self._client, "replace", place.namespace, place.workload, ordinal=ordinal)
+        await self._call(call, lambda: self._machine.replace(place, ordinal))
+
+    async def remove(self, place: Place, *, keep_data: bool) -> None:
+        """As ``Hosting.remove``."""
+        call = HostCall(self._client, "remove", place.namespace, place.workload)
+        await self._call(call, lambda: self._machine.remove(place, keep_data=keep_data))
+
+    def listen(self, changed: Callable[[Key], None]) -> None:
+        """As ``Hosting.listen``; heard while ``run`` runs."""
+        self._listeners.append(changed)
+
+    async def run(self) -> None:
+        """Pass on what the machine tells."""
+        try:
+            while True:
+                key = await self._told.get()
+                for changed in self._listeners:
+                    changed(key)
+        finally:
+            self._machine.listeners.remove(self._told.put_nowait)
+
+    async def _call(self, call: HostCall, work: Callable[[], bool]) -> None:
+        """One call. The machine carries it out, whether or not the manager that asked for it still lives."""
+        answer: Answer = asyncio.get_running_loop().create_future()
+        word = self._injector.of_call(self._client, call.verb, call.workload, Half.SETS)
+        self._machine.process.spawn(
+            self._serve(word, call, work, answer), name=f"{call.verb} {call.workload}"
+        )
+        if (error := await answer) is not None:
+            raise error
+
+    async def _serve(self, word: str, call: HostCall, work: Callable[[], bool], answer: Answer) -> None:
+        await self._clock.sleep(self._clock.random.uniform(*LEG_SECONDS) + SLOW.get(word, 0.0))
+        error: KubewrightError | None = HostBusy(BEFORE[word]) if word in BEFORE else None
+        if error is None:
+            try:
+                if work():
+                    self._journal.hosted(call)
+            except KubewrightError as refused:
+                error = refused
+        if error is None and word in AFTER:
+            error = HostBusy(AFTER[word])
+        if not answer.done():
+            answer.set_result(error)

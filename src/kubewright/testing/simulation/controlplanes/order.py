@@ -1,0 +1,73 @@
+"""In which order programs of a control plane start, are replaced and end.
+
+Theory.      A program that starts finds what it needs; one that ends does so while what it needs is there.
+             Only what a manager asks for counts: a program that died is started again by the machine.
+Called by    ``rules``.
+"""
+
+from collections.abc import Callable
+
+from kubewright.controlplanes.component.decide import PATIENCE
+from kubewright.testing.simulation.controlplanes.acts import ETCD, MANAGER, PLANE, SERVER, find, name_of
+from kubewright.testing.simulation.controlplanes.facts import DELETING, Known
+from kubewright.testing.simulation.controlplanes.machine import Machine
+from kubewright.testing.simulation.invariants import Invariant, Past
+from kubewright.testing.simulation.journal import Happening, HostCall, ProgramStep, Step
+from kubewright.testing.simulation.person import NAMESPACE_NAME
+
+NEEDS = {SERVER: ETCD, MANAGER: SERVER}
+"""What each component needs before it starts."""
+LAG_SECONDS = 10.0
+"""What a program needs has answered within so long before it is started."""
+
+
+class Order:
+    """These rules, of one run."""
+
+    def __init__(self, known: Known, machine: Callable[[], Machine]) -> None:
+        self._known = known
+        self._machine = machine
+
+    @property
+    def all(self) -> tuple[Invariant, ...]:
+        """In the order in which they are judged."""
+        return (self.what_starts_finds_what_it_needs, self.what_ends_has_what_it_needs, self.one_at_a_time)
+
+    def what_starts_finds_what_it_needs(self, step: Step, past: Past) -> str:
+        """etcd, then the API server, then the controller manager: each when the one before it answers."""
+        if not isinstance(step, ProgramStep) or step.happening is not Happening.STARTS:
+            return ""
+        needed = next((NEEDS[each] for each in NEEDS if name_of(each) == step.workload), None)
+        if needed is None or find(past.journal, needed) is None:
+            return ""
+        last = self._known.answered.get(needed)
+        if last is None:
+            return f"{step.workload} starts, and {name_of(needed)} has never answered"
+        silent = self._known.silence(last, past)
+        return f"{step.workload} starts, and {name_of(needed)} is silent" if silent > LAG_SECONDS else ""
+
+    def what_ends_has_what_it_needs(self, step: Step, past: Past) -> str:
+        """Where both are deleted, one ends after the other that needs it, unless that takes too long."""
+        if not isinstance(step, HostCall) or step.verb != "remove":
+            return ""
+        for component, needed in NEEDS.items():
+            if name_of(needed) != step.workload:
+                continue
+            goes = any(self._known.for_long(each, DELETING, past) for each in (component, PLANE))
+            late = self._known.waits(needed, DELETING, past) > PATIENCE.total_seconds()
+            if goes and not late and self._machine().instances(NAMESPACE_NAME, name_of(component)):
+                return f"{step.workload} is removed while {name_of(component)} runs, which goes too"
+        return ""
+
+    def one_at_a_time(self, step: Step, past: Past) -> str:
+        """An instance that serves is not replaced while another of its component is."""
+        if not isinstance(step, HostCall) or step.verb != "replace":
+            return ""
+        found = self._machine().instances(NAMESPACE_NAME, step.workload)
+        others = [each for each in found if each.ordinal != step.ordinal]
+        asked = next((each for each in found if each.ordinal == step.ordinal), None)
+        if asked is None or not self._machine().serves(asked):
+            return ""
+        ending = [each.ordinal for each in others if each.ending]
+        calm = self._known.silence(0.0, past) > LAG_SECONDS
+        return f"{step.workload} {step.ordinal} is replaced, and so are {ending}" if ending and calm else ""

@@ -1,0 +1,168 @@
+"""What must be true of control planes at every step; the order of starts and ends is in ``order``.
+
+Theory.      The stories have one control plane, and what the machine runs is known at every moment, so a rule
+             compares what objects say with what is. A manager knows of a change a moment later, and later
+             still while faults last: a rule that a manager could break in that time waits for that.
+Invariants.  Nothing here disturbs the world. What a user does is no violation.
+Called by    ``stories.run``, as ``invariants`` of ``run.simulate``.
+"""
+
+import re
+
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component
+from kubewright.testing.simulation.controlplanes import acts
+from kubewright.testing.simulation.controlplanes.acts import ETCD, ORDER, PLANE, find, name_of, ready
+from kubewright.testing.simulation.controlplanes.facts import (
+    AUTHORITIES,
+    FOREIGN,
+    PAUSED,
+    Known,
+    annotated,
+)
+from kubewright.testing.simulation.controlplanes.machine import Machine
+from kubewright.testing.simulation.controlplanes.order import Order
+from kubewright.testing.simulation.controlplanes.setup import COMPONENTS, PLANES, SECRETS
+from kubewright.testing.simulation.invariants import Invariant, Past
+from kubewright.testing.simulation.invariants.facts import both, deleting
+from kubewright.testing.simulation.journal import (
+    Happening,
+    HostCall,
+    ProgramStep,
+    Step,
+    Written,
+)
+from kubewright.testing.simulation.person import NAMESPACE_NAME
+
+LAG_SECONDS = 10.0
+"""For so long an object may say ready of what does not answer any more: a probe, and what comes after it."""
+
+_OBJECT = re.compile(r"/apis/[^/]+/[^/]+/namespaces/[^/]+/(?P<plural>[^/]+)/(?P<name>[^/]+)")
+_RESOURCES: dict[str, str] = {PLANE: PLANES} | {str(each): found for each, found in COMPONENTS.items()}
+
+
+class Rules:
+    """The rules of one run, and what they remember. ``machine`` is set before the run begins."""
+
+    machine: Machine
+
+    def __init__(self) -> None:
+        self._known = Known()
+        self._authorities: dict[str, object] = {}
+
+    @property
+    def all(self) -> tuple[Invariant, ...]:
+        """In the order in which they are judged; the first one only learns."""
+        return (
+            self._learn,
+            self.nothing_is_ready_that_does_not_answer,
+            self.no_authority_is_replaced,
+            self.a_users_secret_stays,
+            self.etcds_data_is_kept,
+            self.nothing_outlives_its_component,
+            self.what_others_manage_is_left_alone,
+            self.nothing_of_a_paused_plane_is_touched,
+            *Order(self._known, lambda: self.machine).all,
+        )
+
+    def _learn(self, _step: Step, past: Past) -> str:
+        self._known.learn(past, self.machine)
+        return ""
+
+    def nothing_is_ready_that_does_not_answer(self, step: Step, past: Past) -> str:
+        """An object says ready of what answered a moment ago, and stops to soon after it does not answer."""
+        for which in ORDER:
+            found = find(past.journal, which)
+            if not ready(found) or self._known.for_long(which, FOREIGN, past):
+                continue
+            last = self._known.answered.get(which)
+            if last is None:
+                return f"{name_of(which)} is ready and has never answered"
+            silent = self._known.silence(last, past)
+            if silent > LAG_SECONDS and not self._known.for_long(PLANE, PAUSED, past):
+                return f"{name_of(which)} is ready and has not answered for {silent:.1f} s"
+        return ""
+
+    def no_authority_is_replaced(self, step: Step, past: Past) -> str:
+        """What certificates and tokens depend on is the same for as long as the control plane is there."""
+        old, new = both(step, SECRETS)
+        if find(past.journal, PLANE) is None:
+            self._authorities.clear()
+        name = str((new or old or {"metadata": {"name": ""}})["metadata"]["name"])
+        if new is None or name not in {f"{acts.CLUSTER}{end}" for end in AUTHORITIES}:
+            return ""
+        if self._authorities.setdefault(name, new.get("data")) == new.get("data"):
+            return ""
+        return f"Secret {name} is {'changed' if old else 'made anew'}"
+
+    def a_users_secret_stays(self, step: Step, past: Past) -> str:
+        """What a user made is not written, not owned and not deleted by anyone else."""
+        old, new = both(step, SECRETS)
+        if old is None or old["metadata"].get("ownerReferences"):
+            return ""
+        name = str(old["metadata"]["name"])
+        if new is None:
+            gone = acts.secret(name) not in past.deleted_by_users
+            return f"the user's Secret {name} is deleted" if gone else ""
+        same = old.get("data") == new.get("data") and not new["metadata"].get("ownerReferences")
+        return "" if same else f"the user's Secret {name} is changed"
+
+    def etcds_data_is_kept(self, step: Step, past: Past) -> str:
+        """The data of an etcd goes when its object is deleted and does not say that it is to be kept."""
+        if not _loses_data(step):
+            return ""
+        found = find(past.journal, ETCD)
+        if found is None or not deleting(found):
+            return "etcd's data is deleted, and the NestedEtcd is not"
+        kept = annotated(found, KEEP_DATA_ANNOTATION)
+        return "etcd's data is deleted, which was to be kept" if kept else ""
+
+    def nothing_outlives_its_component(self, step: Step, past: Past) -> str:
+        """A component goes after its programs and their data."""
+        del past
+        for component, resource in COMPONENTS.items():
+            old, new = both(step, resource)
+            name = (NAMESPACE_NAME, name_of(component))
+            if old is None or new is not None or old["metadata"]["name"] != name_of(component):
+                continue
+            if name in self.machine.kept:
+                return f"{name_of(component)} is gone, and something of it runs"
+            if name in self.machine.left and not annotated(old, KEEP_DATA_ANNOTATION):
+                return f"{name_of(component)} is gone, and its data is there"
+        return ""
+
+    def what_others_manage_is_left_alone(self, step: Step, past: Past) -> str:
+        """Of a component that another program manages, ours write nothing and run nothing."""
+        which = _touched(step)
+        if which is None or not self._known.for_long(which, FOREIGN, past):
+            return ""
+        over = deleting(find(past.journal, which)) or deleting(find(past.journal, PLANE))
+        return "" if over else f"{_told(step)}, which another program manages"
+
+    def nothing_of_a_paused_plane_is_touched(self, step: Step, past: Past) -> str:
+        """While it is paused, nothing of a control plane is written, nor asked of a host."""
+        which = _touched(step)
+        if which is None or not self._known.for_long(PLANE, PAUSED, past):
+            return ""
+        return f"{_told(step)} of a paused control plane"
+
+
+def _loses_data(step: Step) -> bool:
+    gone = isinstance(step, ProgramStep) and step.happening is Happening.DATA_GONE
+    return gone and isinstance(step, ProgramStep) and step.workload == name_of(ETCD)
+
+
+def _touched(step: Step) -> str | None:
+    """Which of the four a manager writes, or asks a host about."""
+    if isinstance(step, HostCall):
+        return next((each for each in Component if name_of(each) == step.workload), None)
+    found = _OBJECT.match(step.path) if isinstance(step, Written) else None
+    if found is None:
+        return None
+    named = ((each, f"{found['plural']}.") for each in ORDER if name_of(each) == found["name"])
+    return next((each for each, plural in named if _RESOURCES[each].startswith(plural)), None)
+
+
+def _told(step: Step) -> str:
+    if isinstance(step, HostCall):
+        return f"{step.client} asks to {step.verb} {step.workload}"
+    return f"{step.client} writes {step.path}" if isinstance(step, Written) else ""

@@ -1,0 +1,86 @@
+"""Nested control planes on virtual time, by all their stories: calm, killed on the way, and in hostile worlds."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import permutations
+
+import pytest
+
+from kubewright.testing.simulation import crashes
+from kubewright.testing.simulation.controlplanes.acts import ORDER
+from kubewright.testing.simulation.controlplanes.stories import BY_NAME, STORIES, made_and_deleted, run
+from kubewright.testing.simulation.library import fit
+from kubewright.testing.simulation.run import Outcome
+from kubewright.testing.simulation.schedule import parse
+from kubewright.testing.simulation.search import plot_of, replay
+from kubewright.testing.simulation.stories import Story
+from kubewright.testing.simulation.world import Plot
+
+DEPTH = os.environ.get("SIM", "")
+pytestmark = pytest.mark.timeout(900)
+
+TOLD = STORIES if DEPTH else STORIES[::3]
+"""``make test`` tells every third story, ``make sim`` all of them, killed after each of their writes."""
+SEEDS = range({"": 3, "more": 100}.get(DEPTH, 600))
+ORDERS = [*permutations(ORDER)][:: 1 if DEPTH else 11]
+QUIET_SECONDS = 3600.0
+"""For how long after the end of an undisturbed story no manager may write."""
+
+
+def disturbed(calm: Outcome) -> Iterator[Plot]:
+    every = 1 if DEPTH else max(1, calm.counts.writes)
+    yield from crashes.every_write(calm, every)
+    if DEPTH:
+        yield from crashes.late_restarts(calm, 7)
+        yield from crashes.killed_leaders(calm, 7)
+        yield from crashes.double_kills(calm, 7)
+
+
+@pytest.mark.parametrize("story", TOLD, ids=lambda story: story.name)
+def test_a_story_of_a_control_plane_survives_crashes(story: Story) -> None:
+    calm = run(story, Plot(seed=1), quiet=QUIET_SECONDS)
+    assert calm.good, (calm.violations, replay(calm, quiet=QUIET_SECONDS))
+    for plot in disturbed(calm):
+        outcome = crashes.judged(run(story, plot), calm.picture)
+        assert outcome.good, (outcome.violations, replay(outcome))
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_four_objects_come_and_go_in_any_order(order: tuple[str, ...]) -> None:
+    outcome = run(made_and_deleted(order), Plot(seed=2))
+    assert outcome.good, outcome.violations
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_stories_of_control_planes_in_hostile_worlds(seed: int) -> None:
+    story, plot = plot_of(seed, STORIES)
+    outcome = run(story, fit(story, plot))
+    assert outcome.good, (outcome.violations, replay(outcome))
+
+
+_PROGRAM = """
+from tests.sim.test_sim_control_planes import digest
+print(digest())
+"""
+HOSTILE = Plot(
+    seed=4, schedule=parse("api:5:lose-answer,write:9:kill,call:1:fail-after,watch:22:bunch"), elect=True
+)
+
+
+def digest() -> str:
+    """The hash of a trace, in which the managers make keys."""
+    return run(BY_NAME["control-plane-changed-on-the-way"], HOSTILE).digest
+
+
+def test_a_trace_is_the_same_whatever_keys_are_drawn_and_whatever_hashes_a_process_has() -> None:
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": "4242",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == digest()
