@@ -21,11 +21,11 @@ from kubewright.testing.simulation.world import Plot
 DEPTH = os.environ.get("SIM", "")
 pytestmark = pytest.mark.timeout(900)
 
-TOLD = STORIES if DEPTH else STORIES[::3]
-"""``make test`` tells every third story, ``make sim`` all of them, killed after each of their writes."""
-SEEDS = range({"": 3, "more": 100}.get(DEPTH, 600))
-ORDERS = [*permutations(ORDER)][:: 1 if DEPTH else 11]
-QUIET_SECONDS = 3600.0
+TOLD = STORIES if DEPTH else STORIES[::12]
+"""``make test`` tells a few stories, ``make sim`` all of them, killed after each of their writes."""
+SEEDS = range({"": 1, "more": 100}.get(DEPTH, 600))
+ORDERS = [*permutations(ORDER)][-1 if not DEPTH else 0 :]
+QUIET_SECONDS = 3600.0 if DEPTH else 60.0
 """For how long after the end of an undisturbed story no manager may write."""
 
 

@@ -47,6 +47,10 @@ UNHEARD = timedelta(seconds=30)
 """For what comes back without an event that must be heard: a cluster that cannot be watched, a Secret outside
 our caches."""
 
+DATED = timedelta(hours=1)
+"""Until a date by the wall clock is looked at again, at most: that clock may step, and while a machine is
+suspended no time is counted."""
+
 REFUSED = MEDIUM.pause
 """How long what an API server refused for good is not asked for again, unless it changes. A user who mends a
 role or a webhook waits at most so long; one who mends the object does not wait."""

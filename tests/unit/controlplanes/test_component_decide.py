@@ -30,7 +30,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlaneStatus,
 )
 from kubewright.api.meta import ObjectMeta
-from kubewright.base.delays import UNHEARD
+from kubewright.base.delays import DATED, UNHEARD
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
     Apply,
@@ -226,6 +226,12 @@ def test_what_a_user_has_to_mend_is_looked_at_again_without_an_event() -> None:
     """A Secret outside our caches, or a program that is installed later, sends none."""
     broken = replace(WAITING, hosted="no program kube-apiserver 1.36 is installed")
     assert decide(broken).wake == UNHEARD
+
+
+def test_a_certificate_that_is_due_in_months_is_looked_at_in_between() -> None:
+    """A wall clock may step, and a machine that was suspended has not counted the time."""
+    good = replace(RUNNING, certificates=Certificates(wake=timedelta(days=200)))
+    assert decide(good).wake == DATED
 
 
 def test_a_paused_or_foreign_component_is_not_reported_on() -> None:

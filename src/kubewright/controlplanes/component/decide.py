@@ -112,7 +112,9 @@ def _certificates(seen: Seen) -> Plan | None:
     found = seen.certificates
     if found.steps:
         return Plan((KeepCertificates(found.steps),), AT_ONCE, "certificates are missing or due")
-    return Plan(wake=found.wake, because="the next certificate is due then") if found.wake else None
+    if found.wake is None:
+        return None
+    return Plan(wake=min(found.wake, delays.DATED), because="the next certificate is due then, or later")
 
 
 def _applied(seen: Seen) -> Plan | None:

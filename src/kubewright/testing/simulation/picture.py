@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 
 from kubewright.testing.simulation.clusterapi.picture import SHAPES as OF_CLUSTERS
-from kubewright.testing.simulation.controlplanes.picture import SHAPES as OF_CONTROL_PLANES
 from kubewright.testing.simulation.journal import (
     MACHINE_DEPLOYMENTS,
     MACHINE_SETS,
@@ -92,5 +91,4 @@ _SHAPES = {
     MACHINE_DEPLOYMENTS: _deployment,
     NODES: _node,
     **OF_CLUSTERS,
-    **OF_CONTROL_PLANES,
 }

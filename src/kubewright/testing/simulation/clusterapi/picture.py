@@ -1,4 +1,4 @@
-"""What the picture of a world shows of clusters: their objects without names, ids and times.
+"""What the picture of a world shows of clusters and control planes: objects without names, ids and times.
 
 Called by    ``simulation.picture``.
 """
@@ -14,15 +14,28 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_HEALTH_CHECK,
     MACHINE_SET,
 )
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import SECRET
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
+from kubewright.controlplanes.family import KINDS
 from kubewright.testing.simulation.journal import Object
 
 Facts = dict[str, Any]
+NESTED = (
+    "replicas",
+    "readyReplicas",
+    "updatedReplicas",
+    "version",
+    "endpoint",
+    "addresses",
+    "initialized",
+    "errors",
+)
+"""What is shown of the status of a nested control plane and its components, beside conditions."""
 COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
 
 
-def common(found: Object) -> Facts:
+def _common(found: Object) -> Facts:
     """What matters of any object: who owns it, what holds it, and what its status says."""
     meta, status = found["metadata"], found.get("status", {})
     return {
@@ -39,19 +52,19 @@ def common(found: Object) -> Facts:
 
 
 def _cluster(found: Object) -> Facts:
-    return {**common(found), "paused": bool(found["spec"].get("paused"))}
+    return {**_common(found), "paused": bool(found["spec"].get("paused"))}
 
 
 def _machine(found: Object) -> Facts:
     known = bool(found["spec"].get("providerID")), "nodeRef" in found.get("status", {})
-    return {**common(found), "version": found["spec"].get("version"), "known": known}
+    return {**_common(found), "version": found["spec"].get("version"), "known": known}
 
 
 def _clone(found: Object) -> Facts:
     """What only a MachineSet owns is left out: the manager was killed before it made the Machine, and the set
     needed no machine afterwards. The set's next machine takes the clone over, or it goes with the set
     (``clusters.machineset.clones``)."""
-    facts = common(found)
+    facts = _common(found)
     return {} if facts["owners"] == [(MACHINE_SET.resource.kind, False)] else facts
 
 
@@ -66,17 +79,25 @@ def _set(found: Object) -> Facts:
 def _counted(found: Object) -> Facts:
     status = found.get("status", {})
     counts = {name: status.get(name, 0) for name in COUNTS}
-    return {**common(found), **counts, "wanted": found["spec"].get("replicas")}
+    return {**_common(found), **counts, "wanted": found["spec"].get("replicas")}
 
 
 def _secret(found: Object) -> Facts:
-    return {**common(found), "type": found.get("type"), "keys": sorted(found.get("data", {}))}
+    return {**_common(found), "type": found.get("type"), "keys": sorted(found.get("data", {}))}
 
 
 def _check(found: Object) -> Facts:
     status = found.get("status", {})
     counts = [status.get(each) for each in ("expectedMachines", "currentHealthy", "remediationsAllowed")]
-    return {**common(found), "counts": counts}
+    return {**_common(found), "counts": counts}
+
+
+def _nested(found: Object) -> Facts:
+    """A nested control plane, or a component of one."""
+    status = found.get("status", {})
+    said = {each: status.get(each) for each in NESTED}
+    reasons = sorted((each["type"], each.get("reason", "")) for each in status.get("conditions", ()))
+    return {**_common(found), **said, "reasons": reasons}
 
 
 SHAPES: Mapping[str, Callable[[Object], Facts]] = {
@@ -86,8 +107,9 @@ SHAPES: Mapping[str, Callable[[Object], Facts]] = {
     str(MACHINE_DEPLOYMENT.resource): _counted,
     str(MACHINE_HEALTH_CHECK.resource): _check,
     str(KUBEADM_CONFIG.resource): _clone,
-    str(KUBEWRIGHT_CLUSTER.resource): common,
+    str(KUBEWRIGHT_CLUSTER.resource): _common,
     str(KUBEWRIGHT_MACHINE.resource): _clone,
     str(SECRET.resource): _secret,
+    **{str(kind.resource): _nested for kind in (NESTED_CONTROL_PLANE, *KINDS.values())},
 }
 """By resource; a world that has none of them has nothing of it in its picture."""

@@ -12,5 +12,4 @@ Map          machine.py    what runs: programs that start, serve, die and end, a
              rules.py      what must be true at every step
              order.py      in which order programs start and end: more rules
              facts.py      what rules know of what managers can know
-             picture.py    what the picture of a world shows of control planes
 """

@@ -1,7 +1,8 @@
-"""Whether the programs of a control plane would answer each other and their clients. Pure, but for a cache.
+"""Whether the programs of a control plane would answer each other and their clients.
 
 Theory.      What a program was started with decides: its own certificate, the authority that its clients
              trust, the names that it is good for. Nothing is asked of a Secret that changed since.
+Invariants.  The same answer for the same contents: what certificates say is read once.
 Called by    ``machine``, and the ends of stories.
 """
 
