@@ -116,7 +116,7 @@ BUGS: Mapping[str, Bug] = {
     "nothing_of_a_paused_plane_is_touched": Bug(work_in_the_pause, "paused"),
     "what_starts_finds_what_it_needs": Bug(start_without_needs, "up-apiserver-first"),
     "what_ends_has_what_it_needs": Bug(end_in_any_order, "gone-backwards"),
-    "one_at_a_time": Bug(replace_all_at_once, "three-members"),
+    "one_at_a_time": Bug(replace_all_at_once, "two-servers"),
 }
 
 

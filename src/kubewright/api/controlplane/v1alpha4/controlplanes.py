@@ -41,7 +41,7 @@ class CertificateAuthorities(Value, frozen=True, kw_only=True):
             "new one signs, and the old one is still trusted, until this changes. Never: nothing waits. When "
             "unset: Signing where a Cluster owns the control plane, since its machines trust the old one "
             "alone; else Never.",
-            enum=list(StopBefore),
+            enum=[each.value for each in StopBefore],
         ),
     ] = ""
 

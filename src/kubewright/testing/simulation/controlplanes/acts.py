@@ -54,22 +54,25 @@ async def make(
     await person.make(kind_of(which), name_of(which), spec=spec)
 
 
-async def create(person: Person, order: Sequence[str] = ORDER, pause: float = 0.0, **etcd: Any) -> None:
-    """All four, in this order."""
+async def create(
+    person: Person,
+    order: Sequence[str] = ORDER,
+    pause: float = 0.0,
+    specs: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """All four, in this order; ``specs`` of components, by component."""
     for which in order:
-        await make(person, which, **(etcd if which == ETCD else {}))
+        await make(person, which, **(specs or {}).get(which, {}))
         await person.wait(pause)
 
 
-def plane(*more: Part, **etcd: Any) -> Part:
-    """What a story begins with: a control plane that is ready, and then ``more``."""
+def plane(**specs: Mapping[str, Any]) -> Part:
+    """What a story begins with: a control plane that is ready."""
 
     async def before(person: Person) -> None:
-        await create(person, **etcd)
-        members = etcd.get("replicas", 1)
-        await person.until(lambda: serving(members)(person), "a control plane", seconds=PATIENCE)
-        for each in more:
-            await each(person)
+        await create(person, specs=specs)
+        servers = specs.get(SERVER, {}).get("replicas", 1)
+        await person.until(lambda: serving(servers)(person), "a control plane", seconds=PATIENCE)
 
     return before
 
@@ -161,8 +164,8 @@ def clients_get_in(journal: Journal, machine: Machine) -> bool:
 # ---------------------------------------------------------------- ends
 
 
-def serving(members: int = 1, parts: Sequence[Component] = tuple(Component), **versions: str) -> End:
-    """All that the control plane names is ready and answers, with so many members of etcd, and no more.
+def serving(servers: int = 1, parts: Sequence[Component] = tuple(Component), **versions: str) -> End:
+    """All that the control plane names is ready and answers, with so many API servers, and no more.
 
     ``versions``  of programs, by component
     """
@@ -180,7 +183,7 @@ def serving(members: int = 1, parts: Sequence[Component] = tuple(Component), **v
         return (
             not person.broken
             and all(ready(find(journal, each)) for each in (PLANE, *parts))
-            and numbers == [members if each is ETCD else 1 for each in parts]
+            and numbers == [servers if each is SERVER else 1 for each in parts]
             and right
             and well
             and len(machine.kept) == len(parts)
