@@ -28,6 +28,8 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.controlplane import crds as controlplane_crds
 from kubewright.api.controlplane import validate as controlplane_rules
 from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_RESTORE,
+    CONTROL_PLANE_SNAPSHOT,
     NESTED_API_SERVER,
     NESTED_CONTROL_PLANE,
     NESTED_CONTROL_PLANE_TEMPLATE,
@@ -130,6 +132,8 @@ RULES: tuple[Rules[Any], ...] = (
         check=_checks(infra_rules.validate_machine_template, infra_rules.validate_template_change),
     ),
     Rules(NESTED_CONTROL_PLANE, check=_check(controlplane_rules.validate_control_plane)),
+    Rules(CONTROL_PLANE_SNAPSHOT, check=_check(controlplane_rules.validate_snapshot)),
+    Rules(CONTROL_PLANE_RESTORE, check=_check(controlplane_rules.validate_restore)),
     Rules(NESTED_CONTROL_PLANE_TEMPLATE, check=_check(controlplane_rules.validate_template)),
     *(
         Rules(each, check=_check(lambda component: controlplane_rules.validate_component(component.spec)))

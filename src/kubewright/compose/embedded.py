@@ -42,6 +42,7 @@ from kubewright.compose.folder import (
     COMPONENTS_FOLDER,
     PKI_FOLDER,
     SERVER_FOLDER,
+    SNAPSHOTS_FOLDER,
     Address,
     DiskFailed,
     Presence,
@@ -136,7 +137,7 @@ class Embedded:
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
             beside = server_worlds(self._options)
-            hosts = Hosts(self.nested, await self._processes())
+            hosts = Hosts(self.nested, await self._processes(), self._snapshots())
             assembly = Assembly(
                 self.client,
                 self.client,
@@ -229,6 +230,10 @@ class Embedded:
         folder = private_folder(self.config.data_dir / COMPONENTS_FOLDER)
         chosen = processes.settings(self._options.processes, folder, os.environ)
         return await self._stack.enter_async_context(ProcessHosting(chosen, self.clock))
+
+    def _snapshots(self) -> Path | None:
+        """The folder for snapshots of control planes."""
+        return None if self.config is None else private_folder(self.config.data_dir / SNAPSHOTS_FOLDER)
 
     def _load_driver(self) -> Driver:
         folder = None if self.config is None else self.config.data_dir

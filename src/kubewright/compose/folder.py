@@ -23,6 +23,7 @@ SERVER_FOLDER = "server"
 PKI_FOLDER = "pki"
 CLUSTERS_FOLDER = "clusters"
 COMPONENTS_FOLDER = "components"
+SNAPSHOTS_FOLDER = "snapshots"
 """Where the API server keeps its files, and its keys, in the data folder."""
 
 LOOK_SECONDS = 1.0

@@ -6,8 +6,8 @@ Theory.      The etcd of such a control plane is a folder, its API server one of
              must outlive a restart is in a file: which address belongs to which control plane, since
              kubeconfigs and certificates name it, and whether its data is wanted.
 Invariants.  The API server runs only while its etcd does, the controllers only while the API server does.
-             Data is deleted when the etcd is removed, and at no other time. One control plane changes one
-             step at a time.
+             Data is deleted when the etcd is removed, and at no other time; a restore puts it aside. One
+             control plane changes one step at a time.
 Source       nested.md D6, E decision 5.
 Called by    the controllers of components (``controlplanes.hosting.contract``); ``embedded`` makes it.
 """
@@ -26,6 +26,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.apiserver.http.listener import HOST
 from kubewright.apiserver.http.pki import Pki
 from kubewright.apiserver.http.private_file import write_private
+from kubewright.apiserver.store import copies
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
@@ -160,6 +161,16 @@ class NestedPlanes:
                 await self._let_data_go(place, keep_data=keep_data)
             self._release(place, nested)
         self._tell(place)
+
+    async def save_data(self, place: Place, target: Path) -> None:
+        """As ``SavesData.save_data``."""
+        await asyncio.to_thread(copies.take, self._planes.data_folder(self._address(place)), target)
+
+    async def replace_data(self, place: Place, source: Path, mark: str) -> str:
+        """As ``ReplacesData.replace_data``."""
+        folder = self._planes.data_folder(self._address(place))
+        async with self._nested.setdefault(_key(place), _Nested()).lock:
+            return await asyncio.to_thread(copies.put_back, folder, source, mark)
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """As ``Hosting.listen``."""

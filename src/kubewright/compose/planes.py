@@ -154,6 +154,16 @@ class Planes:
         path = self._path(address)
         return path is not None and path.exists()
 
+    def data_folder(self, address: str) -> Path:
+        """Where the data of this address is.
+
+        Raises:
+            InvalidInput: it is in memory.
+        """
+        if (path := self._path(address)) is None:
+            raise InvalidInput("the data of this control plane is in memory: there is nothing to copy")
+        return path
+
     def find(self, address: str) -> Plane | None:
         """As ``ControlPlanes.find``."""
         plane = self._planes.get(address)
@@ -217,14 +227,15 @@ class Planes:
             await plane.server.close()
 
     async def end(self, address: str) -> None:
-        """As ``ControlPlanes.end``."""
+        """As ``ControlPlanes.end``. Data that a restore has put aside goes too."""
         await self.pause(address)
         if (plane := self._planes.pop(address, None)) is not None:
             await plane.server.close()
         if address not in self._owners:
             self._let_go(address)
         if (folder := self._path(address)) is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            for each in (folder, *folder.parent.glob(f"{folder.name}.*")):
+                shutil.rmtree(each, ignore_errors=True)
 
     async def close(self) -> None:
         """Stop all of them; what is in folders stays."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster, ObjectReference
-from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.names import RESTORING_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_API_SERVER,
     NESTED_CONTROL_PLANE,
@@ -58,6 +58,16 @@ class Family:
     def name(self) -> str:
         """What names of Secrets and programs begin with."""
         return cluster_name(self.plane)
+
+    @property
+    def restore(self) -> str:
+        """The ControlPlaneRestore for which all components stop; empty: none."""
+        return self.plane.metadata.annotations.get(RESTORING_ANNOTATION, "")
+
+    def stopped_for(self, needed_by: Component | None) -> bool:
+        """Whether a component stops for a restore: when the one that needs it has stopped."""
+        after = self.components.get(needed_by) if needed_by is not None else None
+        return bool(self.restore) and (after is None or not after.status.replicas)
 
 
 def owning_plane(meta: ObjectMeta) -> OwnerReference | None:

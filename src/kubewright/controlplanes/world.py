@@ -16,6 +16,8 @@ from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.controlplane.crds import crds
 from kubewright.api.controlplane.names import LEASE
 from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_RESTORE,
+    CONTROL_PLANE_SNAPSHOT,
     NESTED_API_SERVER,
     NESTED_CLUSTER,
     NESTED_CONTROL_PLANE,
@@ -28,6 +30,8 @@ from kubewright.controlplanes.component.look import Keeper, Means
 from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
 from kubewright.controlplanes.nestedcluster import reconciler as nestedcluster
 from kubewright.controlplanes.plane import reconciler as plane
+from kubewright.controlplanes.snapshots.restoring import reconciler as restoring
+from kubewright.controlplanes.snapshots.taking import reconciler as taking
 from kubewright.controlplanes.templates import catalog
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -59,6 +63,18 @@ CONTROLLERS = (
         LEASE,
         "runs the controller manager of a nested control plane",
     ),
+    ControllerInfo(
+        taking.CONTROLLER,
+        "ControlPlaneSnapshot",
+        LEASE,
+        "copies the data of a nested control plane into a file",
+    ),
+    ControllerInfo(
+        restoring.CONTROLLER,
+        "ControlPlaneRestore",
+        LEASE,
+        "puts a snapshot in the place of the data of a nested control plane",
+    ),
 )
 
 
@@ -86,7 +102,12 @@ def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
             made.append(plane.wire(environment))
         if nestedcluster.CONTROLLER in chosen:
             made.append(nestedcluster.wire(environment))
-        return Runnables([*made, *component.wire(environment, means, chosen)])
+        made += component.wire(environment, means, chosen)
+        if taking.CONTROLLER in chosen:
+            made.append(taking.wire(environment, hosts))
+        if restoring.CONTROLLER in chosen:
+            made.append(restoring.wire(environment, hosts))
+        return Runnables(made)
 
     return World(
         "controlplanes",
@@ -99,6 +120,8 @@ def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
             NESTED_CONTROLLER_MANAGER,
             NESTED_CONTROL_PLANE_TEMPLATE,
             NESTED_CLUSTER,
+            CONTROL_PLANE_SNAPSHOT,
+            CONTROL_PLANE_RESTORE,
         ),
         definitions=crds,
         on_request=True,

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kubewright import builtin
@@ -65,6 +66,7 @@ class Stage:
     planes: Planes
     host: NestedPlanes
     clock: LoopClock
+    informers: Informers
 
     async def apply(
         self, kind: Kind[Any], name: str, spec: Mapping[str, Any] | None = None, **meta: Any
@@ -104,17 +106,28 @@ class Stage:
         await self.until(all_ready)
 
 
+def made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @asynccontextmanager
-async def stage(hosts: Hosts | None = None, *, clusters: bool = False) -> AsyncIterator[Stage]:
-    """A stage; ``hosts`` stand in the place of the host of this process, ``clusters``: the core runs too."""
+async def stage(
+    hosts: Hosts | None = None, *, clusters: bool = False, folder: Path | None = None
+) -> AsyncIterator[Stage]:
+    """A stage; ``hosts`` stand in the place of the host of this process, ``clusters``: the core runs too.
+
+    With a folder, data of control planes and snapshots outlive it.
+    """
     clock = LoopClock()
     server = ApiServer(clock)
     await server.start()
     client = Client(InProcess(server.handle), clock, name="management")
     for crd in (*cluster_crds(), *crds()):
         await client.create(CRD, crd)
-    planes = Planes(clock)
-    host = NestedPlanes(planes, clock, None, builtin.Settings(run_apps=True))
+    planes = Planes(clock, folder=None if folder is None else made(folder / "clusters"))
+    host = NestedPlanes(planes, clock, folder, builtin.Settings(run_apps=True))
+    snapshots = None if folder is None else made(folder / "snapshots")
     log = PermissionLog(InProcess(server.handle))
     ours = Client(log, clock, name="ours")
     informers, metrics = Informers(ours), Metrics()
@@ -122,7 +135,9 @@ async def stage(hosts: Hosts | None = None, *, clusters: bool = False) -> AsyncI
     session = Session(ours, informers)
     environment = Environment(session, Fixed(session), lambda: True, recorder, clock, metrics)
     keeper = SecretKeeper(informers, Algorithm.EC)
-    planes_world = world.world(lambda _environment: hosts or Hosts(host), lambda _environment: keeper)
+    planes_world = world.world(
+        lambda _environment: hosts or Hosts(host, snapshots=snapshots), lambda _environment: keeper
+    )
     runnables = planes_world.wire(environment, [each.name for each in world.CONTROLLERS])
     core = cluster_world.world().wire(environment, [cluster_world.CLUSTERS]) if clusters else Runnables(())
     others = Informers(client)
@@ -140,7 +155,7 @@ async def stage(hosts: Hosts | None = None, *, clusters: bool = False) -> AsyncI
         running = group.create_task(manager.run(stop))
         await manager.settled()
         try:
-            yield Stage(client, log, planes, host, clock)
+            yield Stage(client, log, planes, host, clock, informers)
         finally:
             stop.set()
             await asyncio.wait([running])

@@ -15,6 +15,8 @@ from kubewright.api.cluster.crds import AGE
 from kubewright.api.controlplane.names import INFRASTRUCTURE_PROVIDER, PROVIDER
 from kubewright.api.controlplane.v1alpha4 import (
     CATEGORIES,
+    CONTROL_PLANE_RESTORE,
+    CONTROL_PLANE_SNAPSHOT,
     NESTED_API_SERVER,
     NESTED_CLUSTER,
     NESTED_CONTROL_PLANE,
@@ -73,6 +75,25 @@ DEFINITIONS = (
         NESTED_CLUSTER,
         (Column("Ready", ".status.ready", "boolean", "Whether machines can join its control plane."), AGE),
         provider=INFRASTRUCTURE_PROVIDER,
+    ),
+    _definition(
+        CONTROL_PLANE_SNAPSHOT,
+        (
+            Column("ControlPlane", ".spec.controlPlaneName", description="Of what it is a copy."),
+            Column("Ready", ".status.ready", "boolean", "Whether the file is complete."),
+            Column("Size", ".status.size", "integer", "How many bytes it has."),
+            AGE,
+            Column("File", ".status.file", description="Its name where it is kept.", priority=1),
+        ),
+    ),
+    _definition(
+        CONTROL_PLANE_RESTORE,
+        (
+            Column("Snapshot", ".spec.snapshotName", description="What takes the place of the data."),
+            Column("Ready", ".status.ready", "boolean", "Whether the control plane runs with it."),
+            Column("Phase", ".status.phase", description="What is being done."),
+            AGE,
+        ),
     ),
 )
 

@@ -22,6 +22,9 @@ LEASE = "controller-leader-election-capn"
 KEEP_DATA_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/keep-data"
 """On a component: when it is deleted, its data stays where it is. Its presence counts."""
 
+RESTORING_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/restoring"
+"""On a NestedControlPlane: the ControlPlaneRestore for which all its components stay stopped."""
+
 COMPONENT_LABEL = "component-name"
 """On pods and Services of a component: the name of its object."""
 ROLE_LABEL = "controlplane.cluster.x-k8s.io/component"

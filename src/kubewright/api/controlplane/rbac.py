@@ -20,6 +20,7 @@ PLANES = ("nestedcontrolplanes",)
 COMPONENTS = ("nestedetcds", "nestedapiservers", "nestedcontrollermanagers")
 TEMPLATES = ("nestedcontrolplanetemplates",)
 CLUSTERS = ("nestedclusters",)
+SNAPSHOTS = ("controlplanesnapshots", "controlplanerestores")
 SCALES = ("nestedcontrolplanes/scale", "nestedetcds/scale", "nestedapiservers/scale")
 
 PROVIDER = (
@@ -32,6 +33,8 @@ PROVIDER = (
         ("update",),
         "owner references that block the deletion of their owner, where admission checks them",
     ),
+    Rule(GROUP, SNAPSHOTS, (*READ, "patch"), "what is kept and put back; finalizers"),
+    Rule(GROUP, [f"{kind}/status" for kind in SNAPSHOTS], ("patch",), "what became of them"),
     Rule(GROUP, TEMPLATES, READ, "the kind is served: what starting up waits for"),
     Rule(INFRASTRUCTURE_GROUP, CLUSTERS, (*READ, "patch"), "the infrastructure of clusters; endpoints"),
     Rule(INFRASTRUCTURE_GROUP, ("nestedclusters/status",), ("patch",), "whether machines can join"),
@@ -70,8 +73,8 @@ def manifest() -> list[dict[str, Any]]:
 
 def roles_of_users() -> list[dict[str, Any]]:
     """The rules of control planes in the roles view and edit."""
-    kinds = (*PLANES, *COMPONENTS, *TEMPLATES, *SCALES)
-    statuses = tuple(f"{each}/status" for each in (*PLANES, *COMPONENTS))
+    kinds = (*PLANES, *COMPONENTS, *TEMPLATES, *SNAPSHOTS, *SCALES)
+    statuses = tuple(f"{each}/status" for each in (*PLANES, *COMPONENTS, *SNAPSHOTS))
     of_clusters = (*CLUSTERS, *(f"{each}/status" for each in CLUSTERS))
     return [
         of_users("controlplanes", "view", GROUP, [*kinds, *statuses], READ),

@@ -12,6 +12,9 @@ COMPONENT_REPORTER = "nestedcomponent-controller"
 PLANE_REPORTER = "nestedcontrolplane-controller"
 CLUSTER_REPORTER = "nestedcluster-controller"
 """Those of events about control planes, and about their infrastructure."""
+SNAPSHOT_REPORTER = "controlplanesnapshot-controller"
+RESTORE_REPORTER = "controlplanerestore-controller"
+"""Those of events about snapshots, and about restores."""
 
 
 class ComponentCondition(StrEnum):

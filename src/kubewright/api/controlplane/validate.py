@@ -16,19 +16,25 @@ from collections.abc import Iterable, Mapping
 from kubewright.api.cluster.v1beta1 import ObjectReference
 from kubewright.api.controlplane.names import CHANNEL, LONGEST_CLUSTER_NAME, PACKAGE
 from kubewright.api.controlplane.v1alpha4 import (
+    DELETE,
     GROUP,
     NESTED_API_SERVER,
     NESTED_CONTROLLER_MANAGER,
     NESTED_ETCD,
+    RETAIN,
     ComponentSpec,
+    ControlPlaneRestore,
+    ControlPlaneSnapshot,
     ExtraFile,
     NestedControlPlane,
     NestedControlPlaneSpec,
     NestedControlPlaneTemplate,
     Patch,
+    SnapshotLocation,
 )
 from kubewright.api.faults import Errors, Fault, FieldError
 
+_FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _FLAG = re.compile(r"[a-z][a-z0-9-]*")
 PATCH_FORMS = ("strategic", "merge", "json")
 _REFERENCES = (
@@ -61,6 +67,39 @@ def validate_control_plane(plane: NestedControlPlane) -> list[FieldError]:
 def validate_template(template: NestedControlPlaneTemplate) -> list[FieldError]:
     """Every broken rule of a NestedControlPlaneTemplate; empty when it is good."""
     return list(_control_plane_spec(template.spec.template.spec, "spec.template.spec", template.namespace))
+
+
+def validate_snapshot(snapshot: ControlPlaneSnapshot) -> list[FieldError]:
+    """Every broken rule of a ControlPlaneSnapshot; empty when it is good."""
+    spec = snapshot.spec
+    errors = [*_named("spec.controlPlaneName", spec.control_plane_name), *_location(spec.location)]
+    if spec.deletion_policy not in ("", RETAIN, DELETE):
+        told = f"must be {RETAIN} or {DELETE}"
+        errors.append(FieldError("spec.deletionPolicy", told, Fault.INVALID, spec.deletion_policy))
+    return errors
+
+
+def validate_restore(restore: ControlPlaneRestore) -> list[FieldError]:
+    """Every broken rule of a ControlPlaneRestore; empty when it is good."""
+    return list(_named("spec.snapshotName", restore.spec.snapshot_name))
+
+
+def _named(path: str, name: str) -> Errors:
+    if not name:
+        yield FieldError(path, "it names no object")
+
+
+def _location(location: SnapshotLocation) -> Errors:
+    """A folder stays below that of the program: it is no path to elsewhere on its machine."""
+    path, bucket = "spec.location", location.bucket
+    if location.folder and bucket is not None:
+        yield FieldError(f"{path}.folder", "a bucket is named too", Fault.FORBIDDEN)
+    if location.folder and not all(map(_FOLDER.fullmatch, location.folder.split("/"))):
+        told = "must be names of letters, digits, dashes and dots, with slashes between them"
+        yield FieldError(f"{path}.folder", told, Fault.INVALID, location.folder)
+    if bucket is not None:
+        yield from _named(f"{path}.bucket.bucket", bucket.bucket)
+        yield from _named(f"{path}.bucket.secretName", bucket.secret_name)
 
 
 def _control_plane_spec(spec: NestedControlPlaneSpec, path: str, namespace: str) -> Errors:

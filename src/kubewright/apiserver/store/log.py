@@ -154,7 +154,7 @@ def peek(folder: Path, resources: Sequence[str]) -> list[Row]:
     wanted = ", ".join("?" * len(resources))
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", BUSY_SECONDS, uri=True)) as db:
-            _check_format(db, path)
+            check_format(db, path)
             select = f"SELECT resource, key, version, data FROM objects WHERE resource IN ({wanted})"
             return db.execute(select, tuple(resources)).fetchall()
     except sqlite3.Error as error:
@@ -203,10 +203,15 @@ def _prepare(db: sqlite3.Connection, path: Path, synchronous: str, pages: int) -
     db.execute(f"PRAGMA wal_autocheckpoint={pages}")
     db.executescript(_SCHEMA)
     db.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?), ('version', 0)", (FORMAT,))
-    _check_format(db, path)
+    check_format(db, path)
 
 
-def _check_format(db: sqlite3.Connection, path: Path) -> None:
+def check_format(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse a data file of another format.
+
+    Raises:
+        InvalidInput: it has one.
+    """
     (found,) = db.execute("SELECT value FROM meta WHERE name = 'format'").fetchone()
     if found != FORMAT:
         raise InvalidInput(f"{path} has data format {found}; this kubewright reads format {FORMAT} only")

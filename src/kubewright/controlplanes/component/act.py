@@ -178,8 +178,8 @@ def events_of(before: ComponentStatus, after: ComponentStatus) -> Iterator[Event
     """What has changed from one status to the next, for people."""
     if after.ready and not before.ready:
         yield Event(EventReason.READY, f"{counted(after.replicas)} of version {after.version} ready")
+    told = next((each.message for each in after.conditions if each.type == "Ready"), "")
     if before.ready and not after.ready and after.phase not in _MEANT:
-        told = next((each.message for each in after.conditions if each.type == "Ready"), "")
         yield Event(EventReason.NOT_READY, told or "it is not ready any more", warning=True)
     if after.phase == Phase.SLEEPING and before.phase != after.phase:
-        yield Event(EventReason.SLEEPING, "it has no instance, as its spec says")
+        yield Event(EventReason.SLEEPING, told)

@@ -126,7 +126,7 @@ def _applied(seen: Seen) -> Plan | None:
     if workload is None:
         return Plan(because="what should run is not known yet")
     if not workload.replicas and not running.applied:
-        return Plan(because="it has no instance, as its spec says")
+        return Plan(because=seen.why_none)
     if (running.applied, running.replicas) == (workload.fingerprint, workload.replicas):
         return None
     told = f"{counted(workload.replicas)} of version {workload.version} should run"

@@ -13,19 +13,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kubewright.api.cluster import names as cluster_names
-from kubewright.api.controlplane.names import FINALIZER
-from kubewright.api.controlplane.v1alpha4 import API_VERSION, NestedEtcd
+from kubewright.api.controlplane.v1alpha4 import NestedEtcd
 from kubewright.api.controlplane.validate import validate_component
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.faults import summary
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import ObjectMeta, owner_of
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.certificates.sets import etcd_health_client
 from kubewright.controlplanes.component.membership import MOST, doors, membership, must_be_asked, peers
 from kubewright.controlplanes.component.policies import Policy
-from kubewright.controlplanes.component.seen import Certificates, Seen
+from kubewright.controlplanes.component.seen import Certificates, Seen, place_of
 from kubewright.controlplanes.component.workload import Source, missing_of, rendered_for, sources
 from kubewright.controlplanes.family import (
     ComponentObject,
@@ -95,7 +94,7 @@ class Looker:
             ApiError, TransportError: the server could not be asked.
         """
         meta, family = found.metadata, self._caches.family_around(found.metadata)
-        place = self._place(found, family)
+        place = place_of(found, self._policy, family)
         seen = Seen(
             self._policy,
             found,
@@ -183,18 +182,6 @@ class Looker:
                 self._policy, seen.component, family, place, placement, mounted=frozenset(named)
             )
         )
-
-    def _place(self, found: ComponentObject, family: Family | None) -> Place | None:
-        """What its programs are named after: what it was started with, else what its control plane is."""
-        meta = found.metadata
-        started = (
-            meta.labels.get(cluster_names.CLUSTER_NAME_LABEL, "") if FINALIZER in meta.finalizers else ""
-        )
-        cluster = started or (family.name if family is not None else "")
-        if not cluster:
-            return None
-        owner = owner_of(found, API_VERSION, self._policy.kind.resource.kind)
-        return Place(meta.namespace, cluster, self._policy.component, owner)
 
     async def _contents(self, namespace: str, rendered: Rendered) -> tuple[dict[str, Contents], list[str]]:
         """What is in the Secrets and ConfigMaps of the volumes, and what of it is missing."""

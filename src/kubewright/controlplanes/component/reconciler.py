@@ -165,7 +165,8 @@ def _told(found: ComponentObject) -> tuple[object, ...]:
     status = found.status
     addresses = found.status.addresses if isinstance(found, NestedEtcd) else ()
     meta = found.metadata
-    return meta.deleting, meta.owner_references, status.ready, status.version, status.certificates, addresses
+    of_status = status.ready, status.version, status.replicas > 0, status.certificates, addresses
+    return meta.deleting, meta.owner_references, of_status
 
 
 def _certificates_differ(change: Change[Any]) -> bool:

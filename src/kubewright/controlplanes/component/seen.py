@@ -10,8 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubewright.api.controlplane.names import Component
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.controlplane.names import FINALIZER, Component
 from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.v1alpha4 import API_VERSION
+from kubewright.api.meta import owner_of
 from kubewright.controlplanes.component.membership import Membership
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.family import ComponentObject, Family
@@ -86,12 +89,32 @@ class Seen:
     @property
     def replicas(self) -> int:
         """How many instances there should be."""
+        if self.family is not None and self.family.stopped_for(self.policy.needed_by):
+            return 0
         return replicas_of(self.component, self.policy.component, self.family)
 
     @property
     def size(self) -> int:
         """How many there should be now: an etcd comes to its number by one member after another."""
         return self.replicas if self.membership is None else self.membership.size
+
+    @property
+    def why_none(self) -> str:
+        """Why there should be no instance: a clause, where there should be none."""
+        if self.family is not None and self.family.restore:
+            return f"it is stopped for ControlPlaneRestore {self.family.restore}"
+        return "it has no instance, as its spec says"
+
+
+def place_of(found: ComponentObject, policy: Policy, family: Family | None) -> Place | None:
+    """What its programs are named after: what it was started with, else what its control plane is."""
+    meta = found.metadata
+    started = meta.labels.get(CLUSTER_NAME_LABEL, "") if FINALIZER in meta.finalizers else ""
+    cluster = started or (family.name if family is not None else "")
+    if not cluster:
+        return None
+    owner = owner_of(found, API_VERSION, policy.kind.resource.kind)
+    return Place(meta.namespace, cluster, policy.component, owner)
 
 
 def counted(replicas: int) -> str:

@@ -122,7 +122,7 @@ def _instances(seen: Seen) -> Obstacle | None:
     """Why the instances are not what the spec asks for and ready; None: they are."""
     about, wanted, running = ComponentCondition.WORKLOAD_AVAILABLE, seen.replicas, seen.running
     if not wanted:
-        return Obstacle(about, Reason.SLEEPING, "it has no instance, as its spec says")
+        return Obstacle(about, Reason.SLEEPING, seen.why_none)
     count, updated = len(running.instances), len(current(seen.workload, running))
     ready = [each for each in running.instances if each.ready and not each.ending]
     if count and updated < count:

@@ -21,7 +21,8 @@ Called by    the controllers of components; ``compose`` makes the implementation
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
@@ -200,4 +201,36 @@ class Hosting(Protocol):
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """Call ``changed`` with the key of the component object whenever ``status`` may have changed."""
+        ...
+
+
+@runtime_checkable
+class SavesData(Protocol):
+    """A host whose etcd has no API of its own to copy its data by."""
+
+    async def save_data(self, place: Place, target: Path) -> None:
+        """Write a copy of the data of an etcd, as of one moment, into a new file.
+
+        Raises:
+            KubewrightError: it did not work; the message says why.
+        """
+        ...
+
+
+@runtime_checkable
+class ReplacesData(Protocol):
+    """A host that can put a snapshot in the place of the data of an etcd."""
+
+    async def replace_data(self, place: Place, source: Path, mark: str) -> str:
+        """Put a snapshot in the place of the data of an etcd that is stopped, once for each ``mark``.
+
+        What was there before is kept beside it until the etcd is removed. A call that was cut short is
+        completed by the next one with the same mark.
+
+        Returns:
+            Where the former data is; empty: there was none.
+
+        Raises:
+            KubewrightError: it runs, or it did not work; nothing is lost then.
+        """
         ...

@@ -10,6 +10,7 @@ Called by    the controllers of components; ``compose`` says which hosts there a
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from kubewright.controlplanes.hosting.contract import Hosting, Place, Running
 from kubewright.wire.gvk import Key
@@ -20,10 +21,14 @@ EMBEDDED = "embedded"
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """``embedded`` runs our own API server, ``programs`` run all else; None: this program has none."""
+    """``embedded`` runs our own API server, ``programs`` run all else; None: this program has none.
+
+    ``snapshots``  the folder in which files of snapshots are kept; None: this program has none
+    """
 
     embedded: Hosting | None = None
     programs: Hosting | None = None
+    snapshots: Path | None = None
 
     def of(self, version: str) -> Hosting | None:
         """The host for a version."""

@@ -1,0 +1,120 @@
+"""ControlPlaneSnapshot and ControlPlaneRestore: the data of a control plane, kept.
+
+Theory.      A snapshot is taken once: its object stands for one file, and says where it is and by which hash
+             it is recognized. A restore is done once too: it replaces the data of a control plane by that of
+             a snapshot.
+Invariants.  No object has a part of the data or of a credential. What is finished is never done again, also
+             when its spec changes.
+Source       nested.md C5, R-08; decision 0036. The kinds are ours: upstream has none.
+"""
+
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import field
+
+from kubewright.api.cluster.v1beta1.shared import CONDITIONS, OBSERVED_GENERATION, Condition
+from kubewright.api.controlplane.v1alpha4.shared import resource
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import Int64, KubeObject, Value, doc
+
+DELETE, RETAIN = "Delete", "Retain"
+_PLANE = "The NestedControlPlane, in the same namespace."
+
+
+class BucketLocation(Value, frozen=True, kw_only=True):
+    """A bucket that speaks the protocol of Amazon S3."""
+
+    bucket: Annotated[str, doc("The name of the bucket.", required=True)] = ""
+    prefix: Annotated[str, doc("What the keys of snapshots begin with.")] = ""
+    endpoint: Annotated[str, doc("The URL of the server; that of Amazon when it is unset.")] = ""
+    region: Annotated[str, doc("The region of the bucket.")] = ""
+    secret_name: Annotated[
+        str,
+        doc(
+            "The Secret in the same namespace with accessKeyId and secretAccessKey, and sessionToken where "
+            "there is one.",
+            required=True,
+        ),
+    ] = ""
+
+
+class SnapshotLocation(Value, frozen=True, kw_only=True):
+    """Where files of snapshots are: in a folder of the program that takes them, or in a bucket."""
+
+    folder: Annotated[str, doc("A folder below that of the program; its own folder when unset.")] = ""
+    bucket: Annotated[BucketLocation | None, doc("A bucket, in place of a folder.")] = None
+
+
+class ControlPlaneSnapshotSpec(Value, frozen=True, kw_only=True):
+    """Of what the snapshot is, and where it is kept."""
+
+    control_plane_name: Annotated[str, doc(_PLANE, required=True)] = ""
+    location: Annotated[SnapshotLocation, doc("Where the file is kept.")] = field(
+        default_factory=SnapshotLocation
+    )
+    deletion_policy: Annotated[
+        str, doc("What becomes of the file when this object is deleted: Retain (when unset) or Delete.")
+    ] = ""
+
+
+class ControlPlaneSnapshotStatus(Value, frozen=True, kw_only=True):
+    """The snapshot as it was taken."""
+
+    ready: Annotated[bool, doc("Whether the file is complete, where it is kept.")] = False
+    taken_at: Annotated[datetime | None, doc("When it was taken.")] = None
+    file: Annotated[str, doc("The name of the file, or the key in the bucket.")] = ""
+    size: Annotated[Int64, doc("How many bytes it has.")] = 0
+    sha256: Annotated[str, doc("The SHA-256 of all its bytes, by which it is verified.")] = ""
+    format: Annotated[str, doc("Of what it is a copy: etcd, or embedded.")] = ""
+    version: Annotated[str, doc("The version of the etcd that it was taken from.")] = ""
+    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
+    observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
+
+
+class ControlPlaneSnapshot(KubeObject, frozen=True, kw_only=True):
+    """A copy of all the data of a control plane at one moment."""
+
+    spec: Annotated[ControlPlaneSnapshotSpec, doc("Of what it is, and where.", required=True)] = field(
+        default_factory=ControlPlaneSnapshotSpec
+    )
+    status: Annotated[ControlPlaneSnapshotStatus, doc("What became of it.")] = field(
+        default_factory=ControlPlaneSnapshotStatus
+    )
+
+
+class ControlPlaneRestoreSpec(Value, frozen=True, kw_only=True):
+    """Which snapshot takes the place of the data of which control plane."""
+
+    snapshot_name: Annotated[str, doc("The ControlPlaneSnapshot, in the same namespace.", required=True)] = ""
+    control_plane_name: Annotated[
+        str, doc("The NestedControlPlane, in the same namespace; that of the snapshot when unset.")
+    ] = ""
+
+
+class ControlPlaneRestoreStatus(Value, frozen=True, kw_only=True):
+    """How far it is."""
+
+    ready: Annotated[bool, doc("Whether the control plane runs with the data of the snapshot.")] = False
+    phase: Annotated[str, doc("For people: what is being done.")] = ""
+    replaced_at: Annotated[
+        datetime | None, doc("When the data was replaced; from then on it is not done again.")
+    ] = None
+    former_data: Annotated[str, doc("Where the data is kept that was there before.")] = ""
+    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
+    observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
+
+
+class ControlPlaneRestore(KubeObject, frozen=True, kw_only=True):
+    """Puts the data of a snapshot in the place of that of a control plane, once."""
+
+    spec: Annotated[ControlPlaneRestoreSpec, doc("What takes the place of what.", required=True)] = field(
+        default_factory=ControlPlaneRestoreSpec
+    )
+    status: Annotated[ControlPlaneRestoreStatus, doc("How far it is.")] = field(
+        default_factory=ControlPlaneRestoreStatus
+    )
+
+
+CONTROL_PLANE_SNAPSHOT = Kind(resource("ControlPlaneSnapshot", "cps"), ControlPlaneSnapshot)
+CONTROL_PLANE_RESTORE = Kind(resource("ControlPlaneRestore", "cpr"), ControlPlaneRestore)

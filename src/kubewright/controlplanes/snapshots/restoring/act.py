@@ -1,0 +1,117 @@
+"""Verify a snapshot, stop and release a control plane, and put the data in place.
+
+Invariants.  What a host is given was verified after it was fetched, in a folder of ours. The annotation of a
+             control plane is written onto the version that was read, so two restores never both have it.
+Called by    ``reconciler``.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import structlog
+
+from kubewright.api.controlplane.names import RESTORING_ANNOTATION, Component
+from kubewright.api.controlplane.v1alpha4 import (
+    NESTED_CONTROL_PLANE,
+    ControlPlaneSnapshot,
+    NestedControlPlane,
+)
+from kubewright.base.errors import KubewrightError
+from kubewright.controlplanes.component.policies import ETCD
+from kubewright.controlplanes.component.seen import place_of
+from kubewright.controlplanes.family import Family
+from kubewright.controlplanes.hosting.contract import Place, ReplacesData
+from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.snapshots import files
+from kubewright.controlplanes.snapshots.stores import store_of
+from kubewright.kube.client import Client
+from kubewright.kube.patches import onto
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+MOST_SECONDS = 1800.0
+"""How long fetching a file, or putting it in place, may take."""
+
+log = structlog.get_logger(__name__)
+
+
+class NotRestored(KubewrightError):
+    """A step of a restore did not work this time; the message says why."""
+
+
+class Restorer:
+    """Restores with the hosts of one term."""
+
+    def __init__(self, client: Client, hosts: Hosts) -> None:
+        self._client = client
+        self._hosts = hosts
+
+    def unable(self, family: Family, snapshot: ControlPlaneSnapshot) -> str:
+        """Why the data of this control plane cannot be replaced by this snapshot; empty: it can."""
+        place, home = self._home(family)
+        if place is None:
+            return f"NestedControlPlane {family.plane.name} has no NestedEtcd whose data could be replaced"
+        if home is None:
+            return f"nothing of NestedEtcd {place.object.name} runs here, so there is no data to replace"
+        form = files.EMBEDDED if home is self._hosts.embedded else files.ETCD
+        if form != snapshot.status.format:
+            told = f"a snapshot of format {snapshot.status.format} cannot take the place of the data of"
+            return f"{told} NestedEtcd {place.object.name}, which has format {form}"
+        if not isinstance(home, ReplacesData):
+            return f"the data of NestedEtcd {place.object.name} cannot be replaced where it runs"
+        return ""
+
+    async def verify(self, snapshot: ControlPlaneSnapshot) -> None:
+        """Fetch the file of a snapshot and compare its hash.
+
+        Raises:
+            KubewrightError: it is not there, or is not what was taken.
+        """
+        async with self._fetched(snapshot):
+            log.info("verified", snapshot=snapshot.name)
+
+    async def replace(self, family: Family, snapshot: ControlPlaneSnapshot, mark: str) -> str:
+        """Put the data of a snapshot in place; answers where the former data is.
+
+        Raises:
+            KubewrightError: it did not work this time.
+        """
+        place, home = self._home(family)
+        assert place is not None, "without a NestedEtcd there is nothing to replace"
+        assert isinstance(home, ReplacesData), "a host that cannot is told before"
+        async with self._fetched(snapshot) as path:
+            former = await home.replace_data(place, path, mark)
+        log.info("replaced", plane=family.plane.name, snapshot=snapshot.name, former=former)
+        return former
+
+    async def hold(self, plane: NestedControlPlane, restore: str) -> None:
+        """Stop the components of a control plane for this restore; empty: let them start."""
+        body = onto({"metadata": {"annotations": {RESTORING_ANNOTATION: restore or None}}}, plane.metadata)
+        try:
+            await self._client.patch(NESTED_CONTROL_PLANE, Key(plane.namespace, plane.name), body)
+        except NotFound:
+            return
+
+    def _home(self, family: Family) -> tuple[Place | None, object]:
+        etcd = family.components.get(Component.ETCD)
+        place = place_of(etcd, ETCD, family) if etcd is not None else None
+        return place, self._hosts.holding(place)[0] if place is not None else None
+
+    @asynccontextmanager
+    async def _fetched(self, snapshot: ControlPlaneSnapshot) -> AsyncIterator[Path]:
+        """The file of a snapshot, verified, for as long as it is used."""
+        store = store_of(snapshot.spec.location, self._hosts.snapshots)
+        with tempfile.TemporaryDirectory(prefix="kubewright-", dir=self._hosts.snapshots) as folder:
+            path = Path(folder) / "snapshot"
+            try:
+                async with asyncio.timeout(MOST_SECONDS):
+                    await store.fetch(snapshot.status.file, path)
+                    await asyncio.to_thread(files.verify, path, snapshot.status.sha256)
+                    yield path
+            except TimeoutError:
+                raise NotRestored(f"it did not end within {MOST_SECONDS:g} seconds") from None
+            except OSError as error:
+                raise NotRestored(f"the file cannot be read: {error.strerror or error}") from None

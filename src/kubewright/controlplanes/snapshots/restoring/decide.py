@@ -1,0 +1,240 @@
+"""Decide what comes next for one ControlPlaneRestore, and what its status says. Pure.
+
+Invariants.  Data is replaced only while no component runs, only after the file was verified, and only once:
+             ``replacedAt`` is written before anything starts again. A restore that is deleted, at whatever
+             step, lets its control plane start. One restore at a time stops a control plane.
+Called by    ``reconciler``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from msgspec import structs
+
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    INFO,
+    READY,
+    false_condition,
+    true_condition,
+    with_conditions,
+)
+from kubewright.api.controlplane.names import FINALIZER
+from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.v1alpha4 import (
+    ControlPlaneRestore,
+    ControlPlaneRestoreStatus,
+    ControlPlaneSnapshot,
+)
+from kubewright.base import delays, plan
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.base.plan import AT_ONCE, in_order
+from kubewright.controlplanes.family import KINDS, Family
+
+
+class Phase(StrEnum):
+    """What is being done, for people."""
+
+    PENDING = "Pending"
+    STOPPING = "Stopping"
+    REPLACING = "Replacing"
+    STARTING = "Starting"
+    COMPLETE = "Complete"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One restore, and all around it.
+
+    ``snapshot``  that it names, if it is there
+    ``family``    the control plane and its components, if it is there
+    ``problem``   how its spec breaks the rules of its kind, a sentence
+    ``unable``    why the data of this control plane cannot be replaced, a sentence
+    ``failed``    why the last step of this pass failed, a sentence
+    ``former``    where this pass has put the former data; None: it has replaced none
+    """
+
+    restore: ControlPlaneRestore
+    now: datetime
+    snapshot: ControlPlaneSnapshot | None = None
+    family: Family | None = None
+    paused: bool = False
+    problem: str = ""
+    unable: str = ""
+    failed: str = ""
+    former: str | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the control plane is stopped for this restore."""
+        return self.family is not None and self.family.restore == self.restore.name
+
+    @property
+    def running(self) -> list[str]:
+        """The components that still have instances."""
+        there = self.family.components if self.family is not None else {}
+        return [
+            f"{KINDS[name].resource.kind} {each.name}" for name, each in there.items() if each.status.replicas
+        ]
+
+    @property
+    def unready(self) -> list[str]:
+        """The components that are not ready."""
+        there = self.family.components if self.family is not None else {}
+        return [
+            f"{KINDS[name].resource.kind} {each.name}"
+            for name, each in there.items()
+            if not each.status.ready
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Put our finalizer on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Fetch the file, and compare its hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop all components of the control plane."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceData:
+    """Fetch and verify the file again, and put it in the place of the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Let the components start."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Let the object go."""
+
+
+Step = AddFinalizer | Verify | Stop | ReplaceData | Release | RemoveFinalizer
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(plan.Plan[Step]):
+    """What to do now. ``silent``: the status is not written either."""
+
+    silent: bool = False
+
+
+def decide(seen: Seen) -> Plan:
+    """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
+    meta = seen.restore.metadata
+    if seen.paused:
+        return Plan(because="it is paused", silent=True)
+    if meta.deleting:
+        if FINALIZER not in meta.finalizers:
+            return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
+        released = (Release(),) if seen.holds else ()
+        return Plan((*released, RemoveFinalizer()), because="it is being deleted", silent=True)
+    if seen.restore.status.replaced_at is not None:
+        if seen.holds:
+            return Plan((Release(),), because="the data is replaced")
+        return Plan(because="it is done")
+    if told := held_up(seen):
+        return Plan(wake=delays.UNHEARD, because=told)
+    return in_order((_finalizer, _stopped, _replaced), seen, Plan())
+
+
+def held_up(seen: Seen) -> str:
+    """Why nothing can be done now, a clause; empty: something can."""
+    if seen.problem:
+        return seen.problem
+    if seen.snapshot is None:
+        return f"there is no ControlPlaneSnapshot {seen.restore.spec.snapshot_name}"
+    if not seen.snapshot.status.ready:
+        return f"ControlPlaneSnapshot {seen.snapshot.name} is not complete"
+    if seen.family is None:
+        return f"there is no NestedControlPlane {plane_name(seen.restore, seen.snapshot)}"
+    plane = seen.family.plane
+    if plane.metadata.deleting:
+        return f"NestedControlPlane {plane.name} is being deleted"
+    if seen.family.restore and not seen.holds:
+        return f"ControlPlaneRestore {seen.family.restore} is at work on NestedControlPlane {plane.name}"
+    return seen.unable
+
+
+def plane_name(restore: ControlPlaneRestore, snapshot: ControlPlaneSnapshot | None) -> str:
+    """The control plane whose data is replaced; empty: not known."""
+    of_snapshot = snapshot.spec.control_plane_name if snapshot is not None else ""
+    return restore.spec.control_plane_name or of_snapshot
+
+
+def _finalizer(seen: Seen) -> Plan | None:
+    if FINALIZER in seen.restore.metadata.finalizers:
+        return None
+    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours", silent=True)
+
+
+def _stopped(seen: Seen) -> Plan | None:
+    if seen.holds:
+        return None
+    return Plan((Verify(), Stop()), AT_ONCE, "the snapshot is complete")
+
+
+def _replaced(seen: Seen) -> Plan | None:
+    if running := seen.running:
+        return Plan(wake=delays.POLL, because=f"waits until {', '.join(running)} has ended")
+    return Plan((ReplaceData(),), because="nothing of the control plane runs")
+
+
+def status_of(seen: Seen) -> ControlPlaneRestoreStatus:
+    """The status, as it is to be written."""
+    before = seen.restore.status
+    status = structs.replace(before, observed_generation=seen.restore.metadata.generation)
+    if seen.former is not None:
+        status = structs.replace(status, replaced_at=seen.now, former_data=seen.former)
+    elif status.replaced_at is not None and seen.family is not None and not status.ready:
+        ready = not seen.holds and not seen.unready and bool(seen.family.components)
+        status = structs.replace(status, ready=ready)
+    reason, told = _why(seen, status)
+    severity = ERROR if seen.problem or seen.failed else INFO
+    said = (
+        true_condition(READY)
+        if status.ready
+        else false_condition(READY, reason, severity, told[:MESSAGE_CHARS])
+    )
+    return structs.replace(
+        status, phase=_phase(seen, status), conditions=with_conditions(before.conditions, [said], seen.now)
+    )
+
+
+def _phase(seen: Seen, status: ControlPlaneRestoreStatus) -> Phase:
+    if status.ready:
+        return Phase.COMPLETE
+    if status.replaced_at is not None:
+        return Phase.STARTING
+    if seen.holds:
+        return Phase.STOPPING if seen.running else Phase.REPLACING
+    return Phase.PENDING
+
+
+def _why(seen: Seen, status: ControlPlaneRestoreStatus) -> tuple[Reason, str]:
+    """Why it is not ready."""
+    if seen.failed:
+        return Reason.FAILED_TO_APPLY, seen.failed
+    if status.replaced_at is not None:
+        told = ", ".join(seen.unready)
+        return (
+            Reason.PROVISIONING,
+            f"the data is replaced; not ready yet: {told}" if told else "the data is replaced",
+        )
+    if told := held_up(seen):
+        return Reason.INVALID_CONFIGURATION if seen.problem else Reason.WAITING_FOR_DEPENDENCY, told
+    running = ", ".join(seen.running)
+    return (
+        Reason.PROVISIONING,
+        f"waits until these have ended: {running}" if running else "the data is being replaced",
+    )

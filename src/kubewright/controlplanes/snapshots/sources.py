@@ -1,0 +1,90 @@
+"""Where the data of a control plane comes from: its etcd, or the file of our own API server.
+
+Theory.      An etcd streams its data over the same API by which members are asked, as JSON over HTTPS. So it
+             is the same whether it runs in pods, as a process or by another program: its status says where it
+             is, and Secrets have a client's certificate. Our own API server has a file that its host copies.
+Invariants.  A stream has a deadline for each part, and is written to disk as it comes.
+Source       etcd's API reference v3 (``/v3/maintenance/snapshot``, ``/v3/maintenance/status``).
+Called by    ``taking``.
+"""
+
+import asyncio
+import base64
+import binascii
+import os
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from kubewright.base.errors import KubewrightError
+from kubewright.pki.certificates import Identity
+
+SILENCE_SECONDS = 30.0
+"""Longest time without a byte of a stream."""
+LINE_BYTES = 8 * 1024 * 1024
+"""Longest part of a stream; etcd sends 32 KiB at once, which base64 makes longer by a third."""
+
+
+class NoData(KubewrightError):
+    """No member of the etcd gave its data; the message says why."""
+
+
+def trust(authority: bytes, client: bytes, key: bytes) -> ssl.SSLContext:
+    """TLS to an etcd: whom we trust, and who we are.
+
+    Raises:
+        NoData: one of them is no certificate, or no key.
+    """
+    try:
+        context = ssl.create_default_context(cadata=authority.decode())
+        Identity.from_pem(client + b"\n" + key).load_into(context)
+    except (ValueError, OSError) as error:
+        raise NoData(f"the certificates for its etcd cannot be used: {error}") from None
+    return context
+
+
+async def stream(urls: Sequence[str], tls: ssl.SSLContext, target: Path) -> str:
+    """Write the data of an etcd into a new file, from the first member that gives it; answers its version.
+
+    Raises:
+        NoData: none does.
+    """
+    timeout = aiohttp.ClientTimeout(total=None, connect=SILENCE_SECONDS, sock_read=SILENCE_SECONDS)
+    told = "it has no address"
+    async with aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=tls), timeout=timeout, read_bufsize=LINE_BYTES
+    ) as http:
+        for url in urls:
+            try:
+                async with http.post(f"{url}/v3/maintenance/status", json={}) as answer:
+                    version = str((await answer.json(content_type=None)).get("version", ""))
+                await _copied(http, url, target)
+            except (OSError, TimeoutError, aiohttp.ClientError, ValueError, NoData) as error:
+                told = f"{url}: {type(error).__name__} {error}"
+            else:
+                return version
+    raise NoData(f"no member of its etcd gives its data: {told}")
+
+
+async def _copied(http: aiohttp.ClientSession, url: str, target: Path) -> None:
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        async with http.post(f"{url}/v3/maintenance/snapshot", json={}) as answer:
+            async for block in _blocks(answer):
+                await asyncio.to_thread(file.write, block)
+
+
+async def _blocks(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The parts of the data: one JSON object in each line."""
+    while line := await answer.content.readline():
+        part: dict[str, Any] = msgspec.json.decode(line)
+        if "result" not in part:
+            raise NoData(f"it says {part.get('error') or part.get('message') or answer.status}")
+        try:
+            yield base64.b64decode(part["result"].get("blob", ""), validate=True)
+        except binascii.Error as error:
+            raise NoData(f"a part of its data cannot be read: {error}") from None

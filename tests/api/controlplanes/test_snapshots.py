@@ -1,0 +1,266 @@
+"""Snapshots of control planes inside this process, and their way back (decision 0036)."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.api.controlplanes.kit import KINDS, NAMES, Stage, stage
+
+from kubewright.api.controlplane import rbac
+from kubewright.api.controlplane.names import FINALIZER, Component
+from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_RESTORE,
+    CONTROL_PLANE_SNAPSHOT,
+    NESTED_CONTROL_PLANE,
+    NESTED_ETCD,
+)
+from kubewright.api.core import CONFIG_MAP
+from kubewright.testing.permissions import granted, missing, unused
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+pytestmark = pytest.mark.looptime(False)
+COMPONENTS = ("etcd", "apiserver", "controllerManager")
+MINE = Key("default", "mine")
+ADDRESS = "127.0.0.1:20001"
+
+
+async def create(on: Stage) -> None:
+    await on.plane(*COMPONENTS)
+    for each in COMPONENTS:
+        await on.apply(NAMES[each], f"demo-{each.lower()}")
+    await on.ready(*COMPONENTS)
+
+
+async def write(on: Stage, value: str) -> None:
+    inside = on.planes.find(ADDRESS).client
+    try:
+        await inside.patch(CONFIG_MAP, MINE, {"data": {"a": value}})
+    except NotFound:
+        body = {"metadata": {"name": MINE.name, "namespace": MINE.namespace}, "data": {"a": value}}
+        await inside.create(CONFIG_MAP, body)
+
+
+async def read(on: Stage) -> str | None:
+    try:
+        return (await on.planes.find(ADDRESS).client.get(CONFIG_MAP, MINE)).data["a"]
+    except NotFound:
+        return None
+
+
+async def take(on: Stage, name: str = "first", **spec: object) -> None:
+    await on.apply(CONTROL_PLANE_SNAPSHOT, name, {"controlPlaneName": "demo", **spec})
+    await is_ready(on, CONTROL_PLANE_SNAPSHOT, name)
+
+
+async def restore(on: Stage, snapshot: str = "first", name: str = "back") -> None:
+    await on.apply(CONTROL_PLANE_RESTORE, name, {"snapshotName": snapshot})
+
+
+async def is_ready(on: Stage, kind, name: str) -> None:
+    async def so() -> bool:
+        return (await on.status(kind, name)).ready
+
+    await on.until(so, 20)
+
+
+async def says(on: Stage, kind, name: str, told: str) -> None:
+    async def so() -> bool:
+        status = await on.status(kind, name)
+        return status is not None and any(told in each.message for each in status.conditions)
+
+    await on.until(so, 20)
+
+
+def files(folder: Path) -> list[Path]:
+    return [each for each in (folder / "snapshots").rglob("*") if each.is_file()]
+
+
+def former(folder: Path) -> str:
+    """The one folder of former data."""
+    (found,) = (folder / "clusters").glob("*.before-*")
+    return str(found)
+
+
+async def test_what_is_written_after_a_snapshot_is_gone_after_its_restore_and_kept_aside(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        await write(on, "before")
+        await take(on)
+        status = await on.status(CONTROL_PLANE_SNAPSHOT, "first")
+        (file,) = files(tmp_path)
+        assert (status.size, status.format) == (file.stat().st_size, "embedded")
+        assert (oct(file.stat().st_mode & 0o777), str(file)) == (
+            "0o600",
+            str(tmp_path / "snapshots" / status.file),
+        )
+        await write(on, "after")
+        await restore(on)
+        await is_ready(on, CONTROL_PLANE_RESTORE, "back")
+        assert await read(on) == "before"
+        status = await on.status(CONTROL_PLANE_RESTORE, "back")
+        assert (status.phase, status.former_data) == ("Complete", former(tmp_path))
+        await write(on, "later")
+        assert await read(on) == "later"
+        assert (await on.get(NESTED_CONTROL_PLANE, "demo")).metadata.annotations == {}
+
+
+async def test_a_snapshot_brings_back_what_a_deleted_data_folder_had(tmp_path):
+    """Acceptance 11 of nested.md part E."""
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        await write(on, "kept")
+        await take(on)
+        for component in COMPONENTS:
+            key = Key("default", f"demo-{component.lower()}")
+            await on.client.patch(NAMES[component], key, {"spec": {"replicas": 0}})
+        await on.until(lambda: asleep(on), 20)
+        (data,) = (tmp_path / "clusters").iterdir()
+        shutil.rmtree(data)
+        for component in COMPONENTS:
+            key = Key("default", f"demo-{component.lower()}")
+            await on.client.patch(NAMES[component], key, {"spec": {"replicas": 1}})
+        await on.ready(*COMPONENTS)
+        assert await read(on) is None
+        await restore(on)
+        await is_ready(on, CONTROL_PLANE_RESTORE, "back")
+        assert await read(on) == "kept"
+
+
+async def asleep(on: Stage) -> bool:
+    found = [await on.status(KINDS[each], f"demo-{NAME[each]}") for each in Component]
+    return all(each.phase == "Sleeping" for each in found)
+
+
+NAME = {
+    Component.ETCD: "etcd",
+    Component.API_SERVER: "apiserver",
+    Component.CONTROLLER_MANAGER: "controllermanager",
+}
+
+
+async def test_a_damaged_file_stops_nothing_and_is_told(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        await write(on, "before")
+        await take(on)
+        (file,) = files(tmp_path)
+        file.write_bytes(file.read_bytes()[:-1] + b"x")
+        await write(on, "after")
+        await restore(on)
+        await says(on, CONTROL_PLANE_RESTORE, "back", "the snapshot was taken with")
+        assert await read(on) == "after"
+        assert (await on.get(NESTED_CONTROL_PLANE, "demo")).metadata.annotations == {}
+
+
+async def test_a_restore_that_is_deleted_half_way_lets_the_control_plane_start(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        await take(on)
+        plane = Key("default", "demo")
+        restoring = {"nested.controlplane.cluster.x-k8s.io/restoring": "back"}
+        body = {"metadata": {"name": "back", "namespace": "default", "finalizers": [FINALIZER]}}
+        await on.client.create(CONTROL_PLANE_RESTORE, {**body, "spec": {"snapshotName": "gone"}})
+        await on.client.patch(NESTED_CONTROL_PLANE, plane, {"metadata": {"annotations": restoring}})
+        told = "it is stopped for ControlPlaneRestore back"
+        await says(on, NESTED_ETCD, "demo-etcd", told)
+        await on.client.delete(CONTROL_PLANE_RESTORE, Key("default", "back"))
+        await on.ready(*COMPONENTS)
+
+
+async def test_a_control_plane_stops_in_order_for_a_restore(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        stopped: list[str] = []
+
+        def watch(component):
+            def changed(change):
+                after = change.after()
+                if after is not None and not after.status.replicas and component not in stopped:
+                    stopped.append(component)
+
+            return changed
+
+        await take(on)
+        informers = on.informers
+        for component, kind in KINDS.items():
+            informers.get(kind).subscribe(watch(str(component)))
+        await restore(on)
+        await is_ready(on, CONTROL_PLANE_RESTORE, "back")
+        assert stopped == ["controller-manager", "apiserver", "etcd"]
+
+
+async def test_the_role_of_the_controllers_is_enough_for_snapshots_and_restores_and_little_else(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        await take(on)
+        await restore(on)
+        await is_ready(on, CONTROL_PLANE_RESTORE, "back")
+        for kind, name in ((CONTROL_PLANE_RESTORE, "back"), (CONTROL_PLANE_SNAPSHOT, "first")):
+            await on.client.delete(kind, Key("default", name))
+
+        async def gone() -> bool:
+            kinds = (CONTROL_PLANE_SNAPSHOT, CONTROL_PLANE_RESTORE)
+            return not any([await on.client.list(kind, "default") for kind in kinds])
+
+        await on.until(gone, 20)
+        grants = granted(rbac.manifest())
+        assert missing(on.log.needs, grants) == []
+        names = ("controlplanesnapshot", "controlplanerestore")
+        writes = [each for each in grants if each.verb not in ("get", "list", "watch")]
+        ours = [each for each in writes if each.resource.startswith(names)]
+        assert [str(each) for each in unused(on.log.needs, ours)] == []
+
+
+async def test_a_file_goes_with_its_object_where_the_object_says_so(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        await take(on, "kept")
+        await take(on, "let-go", deletionPolicy="Delete", location={"folder": "some/where"})
+        assert len(files(tmp_path)) == 2
+        for name in ("kept", "let-go"):
+            await on.client.delete(CONTROL_PLANE_SNAPSHOT, Key("default", name))
+
+        async def gone() -> bool:
+            return not await on.client.list(CONTROL_PLANE_SNAPSHOT, "default")
+
+        await on.until(gone, 20)
+        (left,) = files(tmp_path)
+        assert left.name.startswith("kept-")
+        assert not (tmp_path / "snapshots" / "some" / "where" / "default").exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"controlPlaneName": "none"}, "there is no NestedControlPlane none"),
+        ({"controlPlaneName": "demo", "location": {"folder": "../up"}}, "spec.location.folder"),
+        (
+            {"controlPlaneName": "demo", "location": {"bucket": {"bucket": "b", "secretName": "none"}}},
+            "spec.location.bucket",
+        ),
+    ],
+    ids=["no control plane", "a folder that is elsewhere", "a bucket that cannot be reached"],
+)
+async def test_why_a_snapshot_is_not_taken_is_told(tmp_path, spec, told):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        await on.apply(CONTROL_PLANE_SNAPSHOT, "first", spec)
+        await says(on, CONTROL_PLANE_SNAPSHOT, "first", told)
+
+
+async def test_two_restores_of_one_control_plane_come_one_after_the_other(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        for value in ("one", "two"):
+            await write(on, value)
+            await take(on, value)
+        await asyncio.gather(restore(on, "one", "to-one"), restore(on, "two", "to-two"))
+        for name in ("to-one", "to-two"):
+            await is_ready(on, CONTROL_PLANE_RESTORE, name)
+        replaced = {
+            (await on.status(CONTROL_PLANE_RESTORE, f"to-{value}")).replaced_at: value
+            for value in ("one", "two")
+        }
+        assert await read(on) == replaced[max(replaced)]

@@ -1,0 +1,57 @@
+"""A snapshot as a file, and the store in a folder."""
+
+import asyncio
+import hashlib
+
+import pytest
+
+from kubewright.controlplanes.snapshots.files import BLOCK, EMBEDDED, ETCD, Damaged, described, verify
+from kubewright.controlplanes.snapshots.stores import FolderStore, StoreFailed
+
+DATA = b"data" * BLOCK
+WHOLE = DATA + hashlib.sha256(DATA).digest()
+
+
+@pytest.mark.parametrize(
+    ("content", "form", "good"),
+    [
+        (WHOLE, ETCD, True),
+        (WHOLE[:-1], ETCD, False),
+        (b"x" + WHOLE[1:], ETCD, False),
+        (b"", ETCD, False),
+        (hashlib.sha256(b"").digest(), ETCD, False),
+        (WHOLE[:-1], EMBEDDED, True),
+    ],
+    ids=["whole", "cut short", "changed", "empty", "nothing but a hash", "of another format"],
+)
+def test_what_etcd_sends_ends_with_its_hash(tmp_path, content, form, good):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    if good:
+        assert described(path, form, "1").size == len(content)
+    else:
+        with pytest.raises(Damaged):
+            described(path, form, "1")
+
+
+def test_a_file_is_recognized_by_the_hash_of_all_of_it(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(WHOLE)
+    verify(path, described(path, ETCD, "1").sha256)
+    with pytest.raises(Damaged, match="the snapshot was taken with"):
+        verify(path, hashlib.sha256(DATA).hexdigest())
+
+
+async def test_a_folder_gives_back_what_was_put_into_it_and_lets_it_go(tmp_path):
+    store, source, target = FolderStore(tmp_path / "kept"), tmp_path / "source", tmp_path / "target"
+    await asyncio.to_thread(source.write_bytes, b"one")
+    await store.put("a/b", source)
+    await asyncio.to_thread(source.write_bytes, b"two")
+    await store.put("a/b", source)
+    await store.fetch("a/b", target)
+    assert target.read_bytes() == b"two"
+    await store.delete("a/b")
+    await store.delete("a/b")
+    assert list((tmp_path / "kept").iterdir()) == []
+    with pytest.raises(StoreFailed, match="No such file"):
+        await store.fetch("a/b", target)
