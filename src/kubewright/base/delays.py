@@ -60,9 +60,12 @@ GATHER_FOR_SET, GATHER_FOR_DEPLOYMENT, GATHER = 0.03, 0.05, 0.1
 """Seconds that a change waits for others, so that a burst is one look. A set looks before its deployment
 does, whose look may resize sets. For large sets both wait longer (``replicas.members``)."""
 
-WORDS_SECONDS = 3.0
-"""Least time between two writes of a status that differ in reasons and messages alone, in an API in which
-these repeat what other objects wait for."""
+WORDS_SECONDS, MANY_WORDS_SECONDS = 3.0, 15.0
+"""How long a status must differ that only says what is waited for, in an API in which objects repeat that of
+each other; and how long where it is so of more than ``MANY`` objects of a kind at once."""
+
+MANY = 10
+"""Where more objects than this come up at once, what comes next matters more than what each waits for."""
 
 
 def for_drain(age: timedelta) -> timedelta:

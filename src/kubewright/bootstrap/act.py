@@ -1,8 +1,9 @@
 """Perform a KubeadmConfig's plan: send its steps, then write the status.
 
 Theory.      Steps run in order and stop at the first failure; the status comes after them, in one patch, when
-             it says something new. The spec is written before the data, and the data before the status, so
-             what is reported is there. Every patch names the uid and the version of what was seen.
+             it says something new, or when what is waited for lasts (``status.underway``). The spec is
+             written before the data, and the data before the status, so what is reported is there. Every
+             patch names the uid and the version of what was seen.
 Invariants.  No PUT. A Secret with certificates is only ever created. What a server says about a Secret is not
              repeated: it may quote what is in it. A write that is refused for good is shown in a condition.
 Called by    ``reconciler``.
@@ -13,6 +14,7 @@ from functools import partial
 from typing import assert_never
 
 import structlog
+from msgspec import structs
 
 from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
@@ -24,7 +26,7 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.bootstrap import lock
-from kubewright.bootstrap.look import cluster_of
+from kubewright.bootstrap.look import Looker, cluster_of
 from kubewright.bootstrap.seen import Seen
 from kubewright.bootstrap.status import failed, status_of
 from kubewright.bootstrap.steps import (
@@ -42,6 +44,7 @@ from kubewright.bootstrap.steps import (
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto, with_uid
+from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.contents import made, new_pair
 from kubewright.runtime.credentials.values import Purpose, data_of, secret_name
 from kubewright.runtime.result import Result
@@ -56,12 +59,13 @@ class _Taken(KubewrightError):
 
 
 class Actor:
-    """Performs plans. ``writing`` are the keys whose status is being written just now."""
+    """Performs plans."""
 
-    def __init__(self, client: Client, token_calls: TokenCalls) -> None:
+    def __init__(self, client: Client, looker: Looker, token_calls: TokenCalls, reports: Reports) -> None:
         self._client = client
+        self._looker = looker
         self._token_calls = token_calls
-        self.writing: set[Key] = set()
+        self._reports = reports
 
     async def perform(self, seen: Seen, plan: Plan) -> Result:
         """All steps, then the status.
@@ -78,12 +82,11 @@ class Actor:
                     raise
                 return await self._refused(seen, meta, step, error)
             except _Taken as taken:
-                await self._report(seen, meta, Report((failed(str(taken)),)))
-                return Result.later(delays.UNHEARD)
+                again = await self._report(seen, meta, Report((failed(str(taken)),)))
+                return again.sooner(Result.later(delays.UNHEARD))
         report = plan.report or (Report() if seen.config.status.ready else None)
-        if report is not None:
-            await self._report(seen, meta, report)
-        return Result.later(plan.wake)
+        result = Result.later(plan.wake)
+        return result if report is None else result.sooner(await self._report(seen, meta, report))
 
     async def _step(self, seen: Seen, step: Step) -> ObjectMeta | None:
         """One step; the metadata of the KubeadmConfig, if that was written."""
@@ -156,8 +159,9 @@ class Actor:
             data=data_of(pair.certificate, pair.key),
         )
         try:
-            await self._client.create(SECRET, secret)
+            self._looker.made(await self._client.create(SECRET, secret))
         except AlreadyExists:
+            self._looker.taken(Key(secret.metadata.namespace, secret.metadata.name))
             return
         log.info("made a certificate", cluster=cluster.name, purpose=purpose.value)
 
@@ -188,27 +192,19 @@ class Actor:
             await self._client.patch(SECRET, config_key(seen), with_uid(body, there.metadata.uid))
         log.info("made bootstrap data", config=str(config_key(seen)), role=seen.role.value)
 
-    async def _report(self, seen: Seen, meta: ObjectMeta, report: Report) -> None:
-        """Write the status, if it says something new."""
+    async def _report(self, seen: Seen, meta: ObjectMeta, report: Report) -> Result:
+        """Write the status, if it says something new; returns when to look again."""
         before = seen.config.status
         status = status_of(before, report, meta.generation, seen.now)
-        patch = merge_patch(before, status)
-        if not patch:
-            return
-        key = config_key(seen)
-        self.writing.add(key)
-        try:
-            body = onto({"status": patch}, meta)
-            await self._client.patch(KUBEADM_CONFIG, key, body, subresource="status")
-        finally:
-            self.writing.discard(key)
+        _, again = await self._reports.write(structs.replace(seen.config, metadata=meta), before, status)
+        return again
 
     async def _refused(self, seen: Seen, meta: ObjectMeta, step: Step, error: ApiError) -> Result:
         """Say which write the server refuses; not its words, which may quote a Secret."""
         told = f"the API server refuses to {_DOING[type(step)]}: {error.code} {error.reason}"
         log.warning("refused", config=str(config_key(seen)), problem=told)
-        await self._report(seen, meta, Report((failed(told),)))
-        return Result.later(delays.UNHEARD)
+        again = await self._report(seen, meta, Report((failed(told),)))
+        return again.sooner(Result.later(delays.UNHEARD))
 
 
 _DOING: dict[type[Step], str] = {

@@ -2,9 +2,11 @@
 
 Theory.      Nearly all of it is in caches. Of Secrets these have the metadata only, since bootstrap data and
              certificates are large and secret: what is in one is read from the server when data is made. A
-             Secret without the cluster's label is in no cache and is read as well, as upstream does.
-Invariants.  What is read of a Secret is kept for one pass, but for the certificate of a cluster's authority,
-             which each of its machines needs: it is public, and kept by its version.
+             Secret without the cluster's label is in no cache and is read as well, as upstream does; where
+             the certificates are ours to make, only after their creation has shown that it is there.
+Invariants.  What is read of a Secret is kept for one pass, and a pair that was made here until the pass that
+             writes it into data; but for the certificate of a cluster's authority, which each of its machines
+             needs: it is public, and kept by its version.
 Called by    ``reconciler``.
 """
 
@@ -96,6 +98,10 @@ class Looker:
         self._token_calls = token_calls
         self._settings = settings
         self._authorities: dict[Key, tuple[int, KeyPair]] = {}
+        self._made: dict[Key, tuple[int, KeyPair]] = {}
+        """Pairs that were just made, with the versions of their Secrets."""
+        self._taken: set[Key] = set()
+        """Secrets that were there already when they were to be made."""
 
     async def look(self, config: KubeadmConfig) -> Seen:
         """Read everything about this KubeadmConfig; certificates and sources only if data is to be made.
@@ -116,7 +122,8 @@ class Looker:
         )
         if not makes_data(seen):
             return seen
-        pairs = await self._pairs(cluster, wanted_certificates(seen))
+        ours = seen.role is Role.INIT and cluster.spec.control_plane_ref is None
+        pairs = await self._pairs(cluster, wanted_certificates(seen), ours=ours)
         seen = replace(seen, pairs=pairs, sources=await self._sources(config))
         if not self._needs_token(seen):
             return seen
@@ -124,9 +131,24 @@ class Looker:
         state = self._token_calls.seen(_key(config), cluster_of(machine), token)
         return replace(seen, new_token=token, token=state)
 
+    def made(self, secret: Secret) -> None:
+        """A pair was made and is in this Secret, as the server answered it."""
+        meta, pair = secret.metadata, pair_of(secret)
+        name, version = Key(meta.namespace, meta.name), int(meta.resource_version)
+        self._made[name] = (version, pair)
+        self._keep_authority(name, version, pair)
+
+    def taken(self, name: Key) -> None:
+        """A pair was to be made, and its Secret is there already."""
+        self._taken.add(name)
+
     def forget_cluster(self, cluster: Key) -> None:
         """There is no such Cluster any more."""
-        self._authorities.pop(Key(cluster.namespace, f"{cluster.name}-{Purpose.CA}"), None)
+        for purpose in Purpose:
+            name = Key(cluster.namespace, secret_name(cluster.name, purpose))
+            self._authorities.pop(name, None)
+            self._made.pop(name, None)
+            self._taken.discard(name)
 
     def _token(self, config: KubeadmConfig, machine: Machine) -> TokenSeen:
         token = token_in(config.spec)
@@ -149,10 +171,16 @@ class Looker:
             return Secret(metadata=found.metadata)
         return await self._read(_key(config))
 
-    async def _pairs(self, cluster: Cluster, wanted: Iterable[Certificate]) -> dict[Purpose, KeyPair]:
+    async def _pairs(
+        self, cluster: Cluster, wanted: Iterable[Certificate], *, ours: bool
+    ) -> dict[Purpose, KeyPair]:
+        """The pairs that are there. ``ours``: those that are not external are ours to make."""
         pairs = {}
         for each in wanted:
             name = Key(cluster.metadata.namespace, secret_name(cluster.metadata.name, each.purpose))
+            shown = self._caches.secrets.header(name) is not None or name in self._taken
+            if ours and not each.external and not shown:
+                continue
             pair = await (self._pair(name) if each.key_path and not each.external else self._authority(name))
             if pair is not None:
                 pairs[each.purpose] = pair
@@ -166,11 +194,18 @@ class Looker:
         pair = await self._pair(name)
         if pair is None:
             return None
-        if header is not None and header.key.name.endswith(f"-{Purpose.CA}"):
-            self._authorities[name] = (header.version, KeyPair(pair.certificate))
+        if header is not None:
+            self._keep_authority(name, header.version, pair)
         return pair
 
+    def _keep_authority(self, name: Key, version: int, pair: KeyPair) -> None:
+        if name.name.endswith(f"-{Purpose.CA}"):
+            self._authorities[name] = (version, KeyPair(pair.certificate))
+
     async def _pair(self, name: Key) -> KeyPair | None:
+        header, (version, made) = self._caches.secrets.header(name), self._made.pop(name, (0, None))
+        if header is not None and made is not None and version == header.version:
+            return made
         secret = await self._read(name)
         return pair_of(secret) if secret is not None else None
 

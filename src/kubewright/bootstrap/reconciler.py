@@ -15,20 +15,25 @@ from typing import Any
 import structlog
 
 from kubewright.api.bootstrap.names import lock_name
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
 from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import ConfigMap
+from kubewright.base import delays
 from kubewright.bootstrap.act import Actor
 from kubewright.bootstrap.decide import decide
 from kubewright.bootstrap.look import BY_CLUSTER, Caches, Looker, cluster_of, config_of
 from kubewright.bootstrap.seen import BootstrapSettings
+from kubewright.bootstrap.status import underway
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.informer import Change
+from kubewright.replicas.pace import Pace
+from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.credentials.values import Purpose, secret_name
-from kubewright.runtime.mapping import in_order, status_alone
+from kubewright.runtime.mapping import in_order
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.listeners import Listener
@@ -42,11 +47,14 @@ log = structlog.get_logger(__name__)
 class KubeadmConfigs:
     """The reconciler of KubeadmConfigs."""
 
-    def __init__(self, caches: Caches, looker: Looker, actor: Actor, token_calls: TokenCalls) -> None:
+    def __init__(
+        self, caches: Caches, looker: Looker, actor: Actor, token_calls: TokenCalls, reports: Reports
+    ) -> None:
         self._configs = caches.configs
         self._looker = looker
         self._actor = actor
         self._token_calls = token_calls
+        self._reports = reports
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -57,6 +65,7 @@ class KubeadmConfigs:
         config = self._configs.get(key)
         if config is None:
             self._token_calls.forget(key)
+            self._reports.forget(key)
             return Result.done()
         seen = await self._looker.look(config)
         plan = decide(seen)
@@ -67,9 +76,8 @@ class KubeadmConfigs:
 class Wakes:
     """Which KubeadmConfigs a change enqueues."""
 
-    def __init__(self, caches: Caches, actor: Actor, looker: Looker) -> None:
+    def __init__(self, caches: Caches, looker: Looker) -> None:
         self._caches = caches
-        self._actor = actor
         self._looker = looker
 
     def of_cluster(self, cluster: Key, *, control_plane: bool = False) -> set[Key]:
@@ -87,10 +95,6 @@ class Wakes:
             return True
         config = self._caches.configs.get(key)
         return config is not None and not config.status.ready
-
-    def by_config(self, change: Change[Any]) -> Iterable[Key]:
-        """The object itself, unless it is our own write of its status."""
-        return () if change.key in self._actor.writing and status_alone(change) else (change.key,)
 
     def by_machine(self, change: Change[Machine]) -> Iterable[Key]:
         """Its own; of a control plane machine that is gone also the others': it may have held the lock."""
@@ -145,8 +149,9 @@ def _differ(before: Machine, after: Machine) -> bool:
     """Whether a decision could tell the two apart."""
 
     def parts(machine: Machine) -> tuple[object, ...]:
-        meta = machine.metadata
-        return meta.labels, meta.deleting, machine.spec, machine.status.node_ref is None
+        meta, spec = machine.metadata, machine.spec
+        wanted = spec.cluster_name, spec.bootstrap, spec.version, spec.failure_domain
+        return meta.labels, meta.deleting, wanted, machine.status.node_ref is None
 
     return parts(before) != parts(after)
 
@@ -168,13 +173,15 @@ def wire(
         workloads, clock, settings.token_ttl, lambda key: controller.enqueue(key, "its token was looked at")
     )
     looker = Looker(informers, caches, token_calls, settings)
-    actor = Actor(environment.control.client, token_calls)
-    wakes = Wakes(caches, actor, looker)
-    configs = KubeadmConfigs(caches, looker, actor, token_calls)
+    client = environment.control.client
+    pace = Pace(delays.WORDS_SECONDS, underway=underway)
+    reports = Reports(client, KUBEADM_CONFIG, environment.recorder, pace)
+    actor, wakes = Actor(client, looker, token_calls, reports), Wakes(caches, looker)
+    configs = KubeadmConfigs(caches, looker, actor, token_calls, reports)
     controller = Controller(
         "kubeadmconfig", configs, clock, workers=settings.workers, metrics=environment.metrics
     )
-    controller.watches(caches.configs, wakes.by_config)
+    controller.watches(caches.configs, reports.matters)
     controller.watches(caches.machines, wakes.by_machine)
     controller.watches(caches.clusters, wakes.by_cluster)
     controller.watches(caches.secrets, wakes.by_secret)

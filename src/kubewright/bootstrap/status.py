@@ -44,6 +44,13 @@ def status_of(
     )
 
 
+def underway(before: KubeadmConfigStatus, status: KubeadmConfigStatus) -> bool:
+    """Whether a status says no more than what is still waited for, which is mostly over in a moment."""
+    wrong = {each.type for each in status.conditions if each.severity in (WARNING, ERROR)}
+    known = {each.type for each in before.conditions if each.severity in (WARNING, ERROR)}
+    return not status.ready and wrong <= known
+
+
 def available(kind: ConditionType) -> Condition:
     """The condition of data or certificates that are there."""
     return true_condition(kind.value)

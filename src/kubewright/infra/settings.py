@@ -25,7 +25,7 @@ class InfraSettings:
     resource_exhausted_retry: timedelta = timedelta(minutes=10)
     """The pause after a creation for which the cloud has no capacity."""
 
-    report_after: timedelta = timedelta(seconds=1)
+    report_after: timedelta = timedelta(seconds=3)
     """What is waited for is written only when the wait lasts: most are over in a moment, and each report
     costs two writes, since the core copies it into the Machine."""
 

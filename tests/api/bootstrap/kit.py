@@ -10,6 +10,7 @@ from kubewright.api.cluster import crds as core
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import CONFIG_MAP, CRD, SECRET
 from kubewright.apiserver.server import ApiServer
+from kubewright.base.delays import WORDS_SECONDS
 from kubewright.bootstrap import world as bootstrap
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.kube.client import Client
@@ -25,6 +26,9 @@ from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Faulty
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
+
+SETTLED = WORDS_SECONDS + 1
+"""Until also that is written what a KubeadmConfig only waits for."""
 
 NS, CLUSTER_KEY = "default", Key("default", "c")
 SETTINGS = BootstrapSettings(algorithm=Algorithm.EC)
@@ -114,7 +118,7 @@ class World:
         await asyncio.sleep(1)
 
     async def machine(
-        self, name, *, control_plane=False, spec=None, bootstrap=None, version="v1.31.0", settle=1
+        self, name, *, control_plane=False, spec=None, bootstrap=None, version="v1.31.0", settle=SETTLED
     ):
         """A Machine and its KubeadmConfig, as the core leaves them."""
         labels = {"cluster.x-k8s.io/cluster-name": "c", **(CONTROL_PLANE if control_plane else {})}

@@ -111,11 +111,39 @@ async def test_certificates_of_a_users_own_are_never_replaced(world: World) -> N
     assert (await world.config("cp-1")).status.ready
 
 
+async def test_certificates_that_are_made_here_are_not_read_again(world: World) -> None:
+    await world.cluster()
+    await world.first()
+    await world.said_of_cluster()
+    await world.machine("w")
+    assert (await world.config("cp-0")).status.ready
+    asked = [request for _, request in world.line.asked if "/secrets/c-" in request.path]
+    assert [request.path for request in asked if request.method == "GET"] == []
+
+
+async def test_an_authority_without_the_label_is_found_by_its_name(world: World) -> None:
+    await world.cluster()
+    await world.first()
+    mine = (await world.secret("c-ca")).data
+    for kind, name in ((MACHINE, "cp-0"), (KUBEADM_CONFIG, "cp-0"), (SECRET, "cp-0"), (SECRET, "c-ca")):
+        await world.user.delete(kind, key(name))
+    unlabelled = {
+        "metadata": {"name": "c-ca"},
+        "stringData": {name: each.decode() for name, each in mine.items()},
+    }
+    await world.user.create(SECRET, unlabelled, namespace=NS)
+    await world.first("cp-1")
+    assert (await world.config("cp-1")).status.ready
+    assert (await world.secret("c-ca")).data == mine
+    files = {each["path"]: each["content"] for each in (await world.data("cp-1"))["write_files"]}
+    assert files["/etc/kubernetes/pki/ca.crt"].strip() == mine["tls.crt"].decode().strip()
+
+
 async def test_only_one_machine_is_the_first(world: World) -> None:
     await world.cluster()
     await world.first("cp-0", settle=0)
     await world.first("cp-1", settle=0)
-    await world.first("cp-2", settle=1)
+    await world.first("cp-2")
     ready = [name for name in ("cp-0", "cp-1", "cp-2") if (await world.config(name)).status.ready]
     assert len(ready) == 1
     waiting = {"cp-0", "cp-1", "cp-2"} - set(ready)

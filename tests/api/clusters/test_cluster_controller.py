@@ -436,6 +436,19 @@ async def test_a_kubeconfig_is_made_once_the_authority_is_there(world, metadata)
         assert [each.kind for each in secret.metadata.owner_references] == ["Cluster"]
 
 
+async def test_a_secret_that_is_not_there_is_asked_for_every_half_minute(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        began = world.clock.monotonic()
+        for number in range(20):
+            await world.user.patch(CLUSTER, DEMO, {"metadata": {"annotations": {"n": str(number)}}})
+            await asyncio.sleep(3)
+        asked = [
+            request.path for at, request in world.line.asked if at >= began and "secrets/" in request.path
+        ]
+        assert 2 <= asked.count(f"/api/v1/namespaces/{NS}/secrets/demo-ca") <= 3
+
+
 async def test_a_users_own_kubeconfig_without_the_label_is_taken_as_it_is(world):
     async with world.running(FOO_CLUSTER):
         mine = {"metadata": {"name": "demo-kubeconfig"}, "stringData": {"value": "mine"}}

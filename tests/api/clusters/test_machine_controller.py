@@ -17,6 +17,7 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.core import CRD, EVENT, NODE, PDB, POD, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
+from kubewright.base.delays import WORDS_SECONDS
 from kubewright.clusters import world as clusters
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
@@ -39,6 +40,8 @@ FINALIZER = "example.com/foo"
 PROVIDER_ID = "foo:///1"
 LABEL = "cluster.x-k8s.io/cluster-name"
 URL = "https://demo:6443"
+SETTLED = WORDS_SECONDS + 1
+"""Until also that is written what a machine only waits for."""
 
 
 def definition(kind):
@@ -136,7 +139,7 @@ class World:
             "data": {"value": b64encode(KUBECONFIG.replace(b"demo:", name.encode() + b":")).decode()},
         }
         await self.user.create(dynamic(SECRET.resource), secret, namespace=NS)
-        await asyncio.sleep(2)
+        await asyncio.sleep(SETTLED)
 
     async def make(self, name="m", *, labels=None, annotations=None, owner=None, **spec):
         meta = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
@@ -145,19 +148,19 @@ class World:
         body = {"clusterName": "demo", "infrastructureRef": ref(FOO, name)}
         wanted = {**body, "bootstrap": {"configRef": ref(CONFIG, name)}, **spec}
         await self.user.create(dynamic(MACHINE.resource), {"metadata": meta, "spec": wanted}, namespace=NS)
-        await asyncio.sleep(2)
+        await asyncio.sleep(SETTLED)
 
     async def provide(self, kind, name="m", **content):
         body = {"metadata": {"name": name, "finalizers": [FINALIZER]}, **content}
         await self.user.create(kind, body, namespace=NS)
-        await asyncio.sleep(2)
+        await asyncio.sleep(SETTLED)
 
     async def report(self, kind, name="m", *, spec=None, **status):
         key = Key(NS, name)
         if spec is not None:
             await self.user.patch(kind, key, {"spec": spec})
         await self.user.patch(kind, key, {"status": status}, subresource="status")
-        await asyncio.sleep(2)
+        await asyncio.sleep(SETTLED)
 
     async def node(self, name="n", provider_id=PROVIDER_ID, *, ready="True", **spec):
         body = {"metadata": {"name": name}, "spec": {"providerID": provider_id, **spec}}
@@ -169,7 +172,7 @@ class World:
         conditions = [{"type": kind, "status": status} for kind, status in wanted.items()]
         body = {"status": {"conditions": conditions, "nodeInfo": {"kubeletVersion": "v1.30.0"}, **status}}
         await self.there.patch(dynamic(NODE.resource), Key("", name), body, subresource="status")
-        await asyncio.sleep(2)
+        await asyncio.sleep(SETTLED)
 
     async def run_machine(self, name="m", provider_id=PROVIDER_ID, node="n", **made):
         """A machine that runs."""
@@ -182,7 +185,7 @@ class World:
 
     async def patch(self, body, kind=MACHINE, name="m"):
         await self.user.patch(dynamic(kind.resource), Key(NS, name), body)
-        await asyncio.sleep(2)
+        await asyncio.sleep(SETTLED)
 
     async def delete(self, name="m", kind=MACHINE):
         await self.user.delete(kind, Key(NS, name))

@@ -14,10 +14,10 @@ from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.infra.machine.decide import decide
-from kubewright.infra.machine.reconciler import paced
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.status import machine_status
 from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, RemoveFinalizer
+from kubewright.infra.plan import paced
 from kubewright.infra.settings import InfraSettings
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -256,10 +256,10 @@ def test_the_last_event_names_the_vm() -> None:
 def test_a_wait_is_reported_when_it_lasts() -> None:
     plan = decide(seen(owner=None))
 
-    early = paced(plan, NOW - SECOND / 2, NOW)
-    late = paced(plan, NOW - SECOND, NOW)
+    early = paced(plan, NOW - SECOND, NOW)
+    late = paced(plan, NOW - plan.lasting, NOW)
 
-    assert (early.report, early.wake) == (None, SECOND / 2)
+    assert (early.report, early.wake) == (None, plan.lasting - SECOND)
     assert late == plan
 
 

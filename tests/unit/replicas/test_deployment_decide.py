@@ -92,6 +92,14 @@ def marking(picture: Seen[Any, Any, Any]) -> Plan[Step]:
     )
 
 
+def claimed(picture: Seen[Any, Any, Any]) -> ObjectMeta:
+    meta: ObjectMeta = picture.written.metadata
+    return structs.replace(meta, labels={**meta.labels, "mine": "yes"})
+
+
+CLAIMING = replace(FINALIZING, claimed=claimed)
+
+
 @dataclass(frozen=True)
 class Case:
     name: str
@@ -107,6 +115,14 @@ CASES = [
     Case("where the policy has a finalizer it comes first",
          seen(deployment(meta={"finalizers": ("foreign",)}), policy=FINALIZING),
          [AddFinalizer()], at_once=True),
+    Case("what else belongs on a new deployment goes with it, and the first revision",
+         seen(deployment(), policy=CLAIMING),
+         [("deployment", {"metadata": {
+             "finalizers": [FINALIZER], "labels": {"mine": "yes"}, "annotations": {"revision": "1"},
+         }})], at_once=True),
+    Case("but no revision where there are sets, which may have higher ones",
+         seen(deployment(), OLD, policy=CLAIMING),
+         [("deployment", {"metadata": {"finalizers": [FINALIZER], "labels": {"mine": "yes"}}})], at_once=True),
     Case("sets are disowned and adopted, and then everything is counted anew",
          seen(deployment(), orphans=(NEW,), unselected=(OLD,)), [Disown((OLD,)), Adopt((NEW,))], at_once=True),
     Case("disowning alone delays nothing",

@@ -17,7 +17,8 @@ from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE
-from kubewright.replicas.reports import STATUS_SECONDS, Reports
+from kubewright.replicas.pace import AT_ONCE, STATUS_SECONDS, Pace
+from kubewright.replicas.reports import Reports
 from kubewright.replicas.set.policy import Failure
 from kubewright.replicas.set.status import with_failure
 from kubewright.runtime.events import Recorder
@@ -46,10 +47,10 @@ class Server:
         return Response(self.answer, DEPLOYMENTS.encode(READ) if self.answer == 200 else b"{}")
 
 
-def reports(server: Server) -> tuple[Reports, Recorder]:
+def reports(server: Server, pace: Pace = AT_ONCE) -> tuple[Reports, Recorder]:
     client = Client(InProcess(server.handle), LoopClock())
     recorder = Recorder(client, LoopClock(), "things", kinds=[NODE])
-    return Reports(client, DEPLOYMENTS, recorder.of("things")), recorder
+    return Reports(client, DEPLOYMENTS, recorder.of("things"), pace), recorder
 
 
 async def test_a_status_is_written_when_it_is_new_onto_what_was_read() -> None:
@@ -98,13 +99,39 @@ def rephrased(**changes: object) -> ObservedStatus:
 async def test_where_conditions_repeat_what_others_wait_for_new_words_wait_longer(
     after: ObservedStatus, wait: float
 ) -> None:
-    client = Client(InProcess(Server().handle), LoopClock())
-    teller = Recorder(client, LoopClock(), "things", kinds=[NODE]).of("things")
-    said = Reports(client, DEPLOYMENTS, teller, words_seconds=WORDS_SECONDS)
+    said, _ = reports(Server(), Pace(WORDS_SECONDS))
     await said.write(READ, ObservedStatus(), rephrased())
     assert await said.write(READ, rephrased(), after) == (False, Result.later(wait))
     await asyncio.sleep(wait)
     assert await said.write(READ, rephrased(), after) == (True, Result.done())
+
+
+async def test_what_is_underway_is_written_when_it_lasts_and_again_no_sooner() -> None:
+    said, _ = reports(Server(), Pace(2.0, underway=lambda _before, status: status.replicas < 3))
+    assert await said.write(READ, READ.status, NEW) == (False, Result.later(2.0))
+    await asyncio.sleep(1.5)
+    assert await said.write(READ, READ.status, NEWER) == (False, Result.later(0.5))
+    await asyncio.sleep(0.5)
+    assert await said.write(READ, READ.status, NEWER) == (True, Result.done())
+    assert await said.write(READ, NEWER, NEW) == (False, Result.later(2.0))
+    await asyncio.sleep(STATUS_SECONDS)
+    done = msgspec.structs.replace(READ.status, replicas=3)
+    assert await said.write(READ, NEWER, done) == (True, Result.done())
+
+
+async def test_what_is_taken_back_before_it_was_written_did_not_last() -> None:
+    said, _ = reports(Server(), Pace(2.0, underway=lambda _before, _status: True))
+    await said.write(READ, READ.status, NEW)
+    await asyncio.sleep(1.5)
+    await said.write(READ, READ.status, READ.status)
+    assert await said.write(READ, READ.status, NEW) == (False, Result.later(2.0))
+
+
+async def test_news_that_comes_in_parts_is_one_write() -> None:
+    said, _ = reports(Server(), Pace(settle=0.25))
+    assert await said.write(READ, READ.status, NEW) == (False, Result.later(0.25))
+    await asyncio.sleep(0.25)
+    assert await said.write(READ, READ.status, NEWER) == (True, Result.done())
 
 
 async def test_a_write_that_was_refused_does_not_count() -> None:
@@ -127,6 +154,18 @@ async def test_the_status_that_is_being_written_wakes_no_pass_and_other_changes_
     await said.write(READ, READ.status, NEW)
     assert found == [[], [READ_KEY]]
     assert list(said.matters(change(READ, msgspec.structs.replace(READ, status=NEW)))) == [READ_KEY]
+
+
+async def test_what_another_client_writes_meanwhile_is_looked_at() -> None:
+    server = Server()
+    said, _ = reports(server)
+    theirs = msgspec.structs.replace(
+        READ, metadata=msgspec.structs.replace(META, resource_version="8"), status=NEWER
+    )
+    server.during = lambda: found.extend(said.matters(change(READ, theirs)))
+    found: list[object] = []
+    assert await said.write(READ, READ.status, NEW) == (True, Result.later(0))
+    assert found == []
 
 
 def change(before: ThingDeployment, after: ThingDeployment) -> Change[ThingDeployment]:

@@ -2,7 +2,8 @@
 
 Theory.      Nearly all of it is in caches. Of Secrets, those have only the metadata, because the label of a
              cluster is on the bootstrap data of all its machines too. What is in the two that matter is read
-             from the server, once for each of their versions. Two more things the server is asked before
+             from the server, once for each of their versions; one that no watch shows is asked for now and
+             then, since a user may make it without the label. Two more things the server is asked before
              parts of a Cluster are deleted that others need: whether there are machines, or what makes them,
              that the caches do not show yet (after a start their first lists may be older than the deletion),
              and whether a kind that seems not to be installed is served under an unusual name.
@@ -11,6 +12,7 @@ Called by    ``reconciler``.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from kubewright.api.cluster import names
@@ -26,6 +28,7 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.core import SECRET, SECRET_METADATA, Secret
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
+from kubewright.base import delays
 from kubewright.clusters.cluster.seen import Child, Seen
 from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.indexes import (
@@ -64,6 +67,8 @@ class Looker:
         self._references = references
         self._kubeconfigs: dict[Key, Kubeconfig] = {}
         self._authorities: dict[Key, tuple[str, Authority]] = {}
+        self._missing: dict[Key, float] = {}
+        """When a Secret that no watch shows was not there, in monotonic seconds."""
 
     async def look(self, cluster: Cluster) -> Seen:
         """What there is.
@@ -91,6 +96,8 @@ class Looker:
         self._references.forget(key)
         self._kubeconfigs.pop(key, None)
         self._authorities.pop(key, None)
+        for name in (names.kubeconfig_secret(key.name), f"{key.name}{names.CA_SUFFIX}"):
+            self._missing.pop(Key(key.namespace, name), None)
 
     async def _external(self, cluster: Cluster, ref: ObjectReference | None) -> External | None:
         if ref is None:
@@ -158,9 +165,15 @@ class Looker:
         return self._authorities[key][1]
 
     async def _secret(self, name: Key) -> Secret | None:
+        """A Secret, from the server; one that no watch shows is asked for every ``UNHEARD`` at most."""
+        now, asked = self._clock.monotonic(), self._missing.pop(name, -inf)
+        if self.secrets.header(name) is None and now - asked < delays.UNHEARD.total_seconds():
+            self._missing[name] = asked
+            return None
         try:
             return await self._client.get(SECRET, name)
         except NotFound:
+            self._missing[name] = now
             return None
 
 

@@ -21,6 +21,7 @@ from kubewright.api.cluster.reasons import CLUSTER_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Machine
 from kubewright.api.meta import KubeObject
 from kubewright.base import delays
+from kubewright.clusters import paces
 from kubewright.clusters.cluster.act import Actor, Outcome
 from kubewright.clusters.cluster.decide import decide, kubeconfig_problem
 from kubewright.clusters.cluster.look import Looker
@@ -49,7 +50,7 @@ class Clusters:
         self._looker = looker
         self._recorder = environment.recorder.of(CLUSTER_COMPONENT)
         self._actor = Actor(client)
-        self.reports = Reports(client, CLUSTER, self._recorder, words_seconds=delays.WORDS_SECONDS)
+        self.reports = Reports(client, CLUSTER, self._recorder, paces.CLUSTERS)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -95,7 +96,9 @@ class Clusters:
         problem = kubeconfig_problem(seen)
         self.reports.report_problem(cluster, NO_KUBECONFIG, problem if seen.authority is not None else "")
         status = status_of(seen)
-        written, again = await self.reports.write(cluster, cluster.status, status)
+        written, again = await self.reports.write(
+            cluster, cluster.status, status, urgent=bool(outcome.errors)
+        )
         for event in events_of(cluster.status, status, cluster.name) if written else ():
             self._recorder.event(cluster, event.reason, event.message, warning=event.warning)
         return again.sooner(Result.later(delays.UNHEARD)) if problem else again

@@ -23,8 +23,8 @@ from kubewright.api.cluster.names import MACHINE_FINALIZER
 from kubewright.api.cluster.reasons import MACHINE_COMPONENT, ConditionType, EventReason
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
 from kubewright.api.conditions import is_condition_true
-from kubewright.base import delays
 from kubewright.base.plan import Plan
+from kubewright.clusters import paces
 from kubewright.clusters.machine.act import Actor, Outcome
 from kubewright.clusters.machine.caches import BY_DEPLOYMENT, BY_SET, Caches, revision
 from kubewright.clusters.machine.calls import WorkloadCalls
@@ -60,7 +60,7 @@ class Machines:
         self._actor = actor
         self._recorder = environment.recorder.of(MACHINE_COMPONENT)
         client = environment.control.client
-        self.reports = Reports(client, MACHINE, self._recorder, words_seconds=delays.WORDS_SECONDS)
+        self.reports = Reports(client, MACHINE, self._recorder, paces.MACHINES)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -101,7 +101,9 @@ class Machines:
         if seen.incomplete:
             return Result.done()
         status = status_of(seen)
-        written, again = await self.reports.write(machine, machine.status, status)
+        written, again = await self.reports.write(
+            machine, machine.status, status, urgent=bool(outcome.errors)
+        )
         for event in events_of(machine, status) if written else ():
             self._recorder.event(machine, event.reason, event.message, warning=event.warning)
         return again

@@ -25,9 +25,9 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.cluster.validate import validate_deployment
 from kubewright.api.faults import summary
-from kubewright.base import delays
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import AT_ONCE, Plan
-from kubewright.clusters import owned
+from kubewright.clusters import owned, paces
 from kubewright.clusters.machinedeployment.status import DeploymentSeen, deployment_status
 from kubewright.clusters.machinedeployment.template import identity, name_and_hash, outdated, propagated
 from kubewright.clusters.machineset.member import MachineMember, ranking, same_but_for_summary
@@ -95,14 +95,19 @@ def strategy(deployment: MachineDeployment) -> Strategy:
     )
 
 
-def set_cluster_owner(seen: DeploymentSeen) -> Plan[Step]:
-    """Write the cluster's label and owner reference onto the deployment."""
+def claimed(seen: DeploymentSeen) -> ObjectMeta:
+    """The deployment's metadata with the label and the owner reference of its cluster."""
     written: MachineDeployment = seen.written
     cluster: Cluster | None = seen.around
-    meta = owned.with_cluster_ownership(written.metadata, cluster, written.spec.cluster_name, owned=True)
-    if meta == written.metadata:
+    return owned.with_cluster_ownership(written.metadata, cluster, written.spec.cluster_name, owned=True)
+
+
+def set_cluster_owner(seen: DeploymentSeen) -> Plan[Step]:
+    """Write the cluster's label and owner reference onto the deployment."""
+    meta = claimed(seen)
+    if meta == seen.written.metadata:
         return Plan()
-    after = structs.replace(written, metadata=meta)
+    after = structs.replace(seen.written, metadata=meta)
     return Plan((ChangeDeployment(after),), AT_ONCE, "the deployment is its cluster's")
 
 
@@ -147,7 +152,8 @@ def policy(
         ranking=ranking,
         set_conditions=lambda machine_set: machine_set.status.conditions,
         same_member=same_but_for_summary,
-        words_seconds=delays.WORDS_SECONDS,
+        pace=paces.DEPLOYMENTS,
+        claimed=claimed,
         deciders=(set_cluster_owner, await_rollout),
         status=deployment_status,
     )

@@ -24,9 +24,8 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.cluster.validate import validate_set
 from kubewright.api.faults import summary
 from kubewright.api.meta import LabelSelector
-from kubewright.base import delays
 from kubewright.base.plan import Plan, in_seconds
-from kubewright.clusters import owned
+from kubewright.clusters import owned, paces
 from kubewright.clusters.machineset import clones, propagation
 from kubewright.clusters.machineset.around import Around, obstacle, replacement_obstacle
 from kubewright.clusters.machineset.clones import parts
@@ -137,7 +136,7 @@ def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
         number_annotation=names.LAST_NUMBER_ANNOTATION,
         counts_deleting=True,
         blocked=blocked,
-        words_seconds=delays.WORDS_SECONDS,
+        pace=paces.SETS,
         owner=MACHINE_DEPLOYMENT,
         desired_annotation=names.DESIRED_REPLICAS_ANNOTATION,
         propagation=Propagation(propagation.stale, propagation.patch, clones.propagate),

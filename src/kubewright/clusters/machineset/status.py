@@ -25,6 +25,7 @@ from kubewright.api.cluster.conditions import (
 )
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition, MachineSetStatus
+from kubewright.api.conditions import condition_of
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.clusters.machineset.around import Around, obstacle
 from kubewright.clusters.machineset.propagation import MachineSetSeen
@@ -93,7 +94,8 @@ def _waits(seen: MachineSetSeen) -> bool:
 
 
 def _resized(seen: MachineSetSeen, ready: int) -> Condition | None:
-    """Whether there are as many machines as wanted; it becomes True when all of them are ready."""
+    """Whether there are as many machines as wanted; it becomes True when all of them are ready, and stays as
+    it is until then."""
     wanted, has = seen.set.spec.replicas, len(seen.members)
     condition_type = ConditionType.RESIZED
     if has < wanted:
@@ -102,4 +104,9 @@ def _resized(seen: MachineSetSeen, ready: int) -> Condition | None:
     if has > wanted:
         message = f"Scaling down MachineSet to {wanted} replicas (actual {has})"
         return false_condition(condition_type, Reason.SCALING_DOWN, WARNING, message)
-    return true_condition(condition_type) if ready == wanted else None
+    if ready == wanted:
+        return true_condition(condition_type)
+    if condition_of(seen.set.status.conditions, condition_type) is not None:
+        return None
+    message = f"Scaling up MachineSet to {wanted} replicas (ready {ready})"
+    return false_condition(condition_type, Reason.SCALING_UP, WARNING, message)

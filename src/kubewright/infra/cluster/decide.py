@@ -31,10 +31,14 @@ from kubewright.api.cluster.conditions import (
 from kubewright.api.cluster.v1beta1 import Condition, FailureDomain
 from kubewright.api.infra.names import CLUSTER_FINALIZER, ConditionReason, ConditionType, EventReason
 from kubewright.api.infra.v1beta1 import KubewrightClusterStatus
+from kubewright.base import delays
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
 from kubewright.infra.cluster.seen import Seen
 from kubewright.infra.plan import Event, ReportingPlan
+
+LASTING = timedelta(seconds=delays.WORDS_SECONDS)
+"""How long something is waited for before that is reported: the core is seldom later with its part."""
 
 
 class Step(Enum):
@@ -156,4 +160,4 @@ def _not_ready(reason: ConditionReason, severity: str, message: str) -> Conditio
 
 
 def _waiting(reason: ConditionReason, message: str) -> Plan:
-    return Plan(because=message, report=_not_ready(reason, INFO, message))
+    return Plan(because=message, report=_not_ready(reason, INFO, message), lasting=LASTING)

@@ -21,6 +21,7 @@ from kubewright.infra.cluster.decide import Plan, Step, cluster_status, decide
 from kubewright.infra.cluster.endpoints import EndpointCalls
 from kubewright.infra.cluster.seen import Seen
 from kubewright.infra.objects import Uids, Writer
+from kubewright.infra.plan import Reported
 from kubewright.infra.provision import class_request, cloud_owner
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
@@ -44,7 +45,8 @@ class InfraClusters:
         self._recorder = ComponentRecorder(shared.recorder, CLUSTER_COMPONENT)
         self._calls = calls
         self._clock = clock
-        self._uids = Uids(calls.forget)
+        self._reported = Reported()
+        self._uids = Uids(self._forget)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -57,9 +59,14 @@ class InfraClusters:
         if cluster is None:
             return Result.done()
         seen, request = self._look(cluster)
-        plan = decide(seen)
+        plan = self._reported.paced(cluster.metadata.uid, decide(seen), seen.now)
         log.debug("plan", cluster=str(key), because=plan.because, steps=[step.value for step in plan.steps])
         return await unless_refused(self._perform(seen, plan, request), cluster, self._recorder)
+
+    def _forget(self, uid: str) -> None:
+        """An object is gone for good."""
+        self._calls.forget(uid)
+        self._reported.forget(uid)
 
     def _look(self, cluster: KubewrightCluster) -> tuple[Seen, ClassRequest]:
         """Everything that the decision reads, and the request for a call to the driver."""

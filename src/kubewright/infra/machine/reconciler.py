@@ -8,8 +8,7 @@ Called by    ``runtime.controller``; put together by ``infra.world``.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import structlog
 
@@ -23,8 +22,8 @@ from kubewright.infra.caches import Caches, Shared, refers
 from kubewright.infra.machine.act import Actor
 from kubewright.infra.machine.decide import decide
 from kubewright.infra.machine.look import Looker
-from kubewright.infra.machine.steps import Plan
 from kubewright.infra.objects import Uids
+from kubewright.infra.plan import Reported
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
@@ -48,7 +47,7 @@ class InfraMachines:
         self._clock = clock
         self._uids = Uids(self._forget)
         self._created: dict[str, datetime] = {}
-        self._reports: dict[str, tuple[str, datetime]] = {}
+        self._reported = Reported()
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -62,8 +61,7 @@ class InfraMachines:
             return Result.done()
         now = self._clock.now()
         seen = self._looker.look(machine, self._created.get(machine.metadata.uid), now)
-        plan = decide(seen)
-        plan = paced(plan, self._since(machine, plan, now), now)
+        plan = self._reported.paced(machine.metadata.uid, decide(seen), now)
         steps = [type(step).__name__ for step in plan.steps]
         log.debug("plan", machine=str(key), because=plan.because, steps=steps)
         return await unless_refused(self._actor.perform(seen, plan), machine, self._recorder)
@@ -74,27 +72,11 @@ class InfraMachines:
         if new is not None and self._machines.synced and (old is None or old.uid != new.uid):
             self._created[new.uid] = self._clock.now()
 
-    def _since(self, machine: KubewrightMachine, plan: Plan, now: datetime) -> datetime:
-        """Since when the plans for this machine have had this report."""
-        reason = plan.report.reason if plan.report is not None else ""
-        known = self._reports.get(machine.metadata.uid)
-        if known is None or known[0] != reason:
-            known = self._reports[machine.metadata.uid] = (reason, now)
-        return known[1]
-
     def _forget(self, uid: str) -> None:
         """An object is gone for good."""
         self._calls.forget(uid)
         self._created.pop(uid, None)
-        self._reports.pop(uid, None)
-
-
-def paced(plan: Plan, since: datetime, now: datetime) -> Plan:
-    """The plan without a report that need not be written yet; it wakes when that must be. Pure."""
-    left = plan.lasting - (now - since)
-    if plan.report is None or left <= timedelta(0):
-        return plan
-    return replace(plan, report=None, event=None).sooner(left)
+        self._reported.forget(uid)
 
 
 def wire(shared: Shared) -> tuple[Controller, VmCalls]:

@@ -1,7 +1,6 @@
 """The closed set of effects on one KubewrightMachine, and the plan that carries them."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from kubewright.driver.contract import Instance
 from kubewright.driver.life.seen import Verb
@@ -40,12 +39,7 @@ Step = AddFinalizer | Call | Record | RemoveFinalizer
 
 @dataclass(frozen=True, slots=True)
 class Plan(ReportingPlan[Step]):
-    """What to do now, and what to report. Only the plan of the first decider that has one is performed.
-
-    ``lasting``  the report is written only if it has been the same for so long
-    """
-
-    lasting: timedelta = timedelta(0)
+    """What to do now, and what to report. Only the plan of the first decider that has one is performed."""
 
     @property
     def ends_the_pass(self) -> bool:

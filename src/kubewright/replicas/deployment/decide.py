@@ -8,6 +8,9 @@ Source       mcm.md §7.2-7.10, capi.md §7.9.
 
 from typing import assert_never
 
+from msgspec import structs
+
+from kubewright.api.meta import with_finalizer
 from kubewright.base.plan import AT_ONCE, Plan, in_order
 from kubewright.replicas.deployment.policy import D
 from kubewright.replicas.deployment.seen import Seen
@@ -23,7 +26,7 @@ from kubewright.replicas.deployment.steps import (
     Step,
 )
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import S
+from kubewright.replicas.objects import S, changed
 from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
 from kubewright.rollout import planner
 from kubewright.rollout.model import Create, Freeze, Resize, Sizes
@@ -40,11 +43,25 @@ def decide(seen: Seen[D, S, M]) -> Plan[Step]:
 
 
 def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
-    """Put our finalizer on first, so that the sets are deleted before the deployment."""
+    """Put our finalizer on first, so that the sets are deleted before the deployment.
+
+    What else belongs on a new deployment goes with it, into one write.
+    """
     finalizer = seen.policy.finalizer
     if not finalizer or finalizer in seen.written.metadata.finalizers:
         return Plan()
-    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours yet")
+    return Plan((_begin(seen),), AT_ONCE, "it has no finalizer of ours yet")
+
+
+def _begin(seen: Seen[D, S, M]) -> Step:
+    meta = seen.policy.claimed(seen)
+    if meta == seen.written.metadata:
+        return AddFinalizer()
+    finalizers = tuple(with_finalizer(meta.finalizers, seen.policy.finalizer))
+    after = changed(seen.written, metadata=structs.replace(meta, finalizers=finalizers))
+    if not (seen.sets or seen.orphans):
+        after = annotated(after, seen.policy.metadata_keys.revision, str(next_revision(())))
+    return ChangeDeployment(after)
 
 
 def adopt_and_disown(seen: Seen[D, S, M]) -> Plan[Step]:

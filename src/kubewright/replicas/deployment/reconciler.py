@@ -70,7 +70,7 @@ class Deployments(Generic[D, S, M]):
         self._clock = client.clock
         self._doubts = Doubts(client, self.deployments, self.sets)
         self._actor = Actor(policy, client, teller, self._doubts)
-        self._reports = Reports(client, policy.kind, teller, words_seconds=policy.words_seconds)
+        self._reports = Reports(client, policy.kind, teller, policy.pace)
         self._best: dict[Key, tuple[str, int, Counts]] = {}
         """The best counts reported of a rollout, with the deployment's uid and generation; losing them costs
         writes, never safety."""
@@ -129,7 +129,9 @@ class Deployments(Generic[D, S, M]):
             return Result.done()
         self._report_problem(seen)
         status = self.policy.status(seen, outcome)
-        written, again = await self._reports.write(seen.written, seen.written.status, status)
+        written, again = await self._reports.write(
+            seen.written, seen.written.status, status, urgent=outcome.failed
+        )
         result = again.sooner(Result.later(next_look(seen)))
         if written:
             self._remember(seen, reported_counts(status))

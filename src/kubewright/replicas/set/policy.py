@@ -18,6 +18,7 @@ from kubewright.api.kinds import Kind
 from kubewright.base.plan import Plan
 from kubewright.replicas.member import M, Obj
 from kubewright.replicas.objects import S
+from kubewright.replicas.pace import AT_ONCE, Pace
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import Step
 from kubewright.rollout.model import Rank
@@ -136,9 +137,8 @@ class SetPolicy(Generic[S, M, Obj]):
     """Whether a set takes a member that it selects and that has no controller."""
     counts_deleting: bool = False
     """Whether a member that is being deleted is still a replica, so that no other is created for it yet."""
-    words_seconds: float = 0.0
-    """Least time between two writes of a status in which only the words of conditions differ, if it is longer
-    than that between any two."""
+    pace: Pace = AT_ONCE
+    """How soon a status is written, by what is new in it."""
     blocked: Callable[[S, Any], Wait | None] = lambda _set, _around: None
     """Why a set may not grow, from its own object or a cache; None: it may."""
     owner: Kind[Any] | None = None

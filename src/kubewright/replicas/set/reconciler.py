@@ -58,7 +58,7 @@ class Sets(Generic[S, M, Obj]):
         self._recorder = recorder
         teller = recorder.of(policy.component)
         self._actor = Actor(policy, client, index, teller)
-        self._reports = Reports(client, policy.kind, teller, words_seconds=policy.words_seconds)
+        self._reports = Reports(client, policy.kind, teller, policy.pace)
         self._memories: dict[Key, tuple[str, Memory]] = {}
 
     async def reconcile(self, key: Key) -> Result:
@@ -121,7 +121,7 @@ class Sets(Generic[S, M, Obj]):
         found = seen.set
         self._reports.report_problem(found, INVALID, "" if seen.deleting else seen.problem)
         status = self.policy.status(seen, failure)
-        written, again = await self._reports.write(found, found.status, status)
+        written, again = await self._reports.write(found, found.status, status, urgent=failure is not None)
         for event in self.policy.status_events(found, status) if written else ():
             self._recorder.event(found, event.reason, event.message, component=event.component)
         waits = until_available(seen.members, found.spec.min_ready_seconds, seen.now)

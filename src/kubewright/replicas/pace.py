@@ -1,0 +1,51 @@
+"""How soon a status is written, by what is new in it. Pure.
+
+Theory.      What says something new is written at once, or when it has settled; what only says what is still
+             waited for when that lasts, and later still where many objects come up at once. Which status says
+             something new, each API says for its kinds (``Pace.underway``).
+Called by    ``reports``; policies and reconcilers choose a pace for their kind.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kubewright.base.delays import MANY_WORDS_SECONDS
+
+STATUS_SECONDS = 0.5
+"""Least time between two status writes of one object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How soon the statuses of one kind are written.
+
+    ``words``     seconds: so long must a status differ that says nothing new, and so long ago must the last
+                  write be. Nothing is new if only words of conditions differ, or if it is ``underway``
+    ``settle``    seconds that any other status must differ: what it is computed from comes in several parts
+    ``underway``  of the status on the server and the new one: whether that only says what is still waited for
+    """
+
+    words: float = 0.0
+    settle: float = 0.0
+    underway: Callable[[Any, Any], bool] = lambda _before, _status: False
+
+    def due(self, patch: Any, before: Any, status: Any, *, many: bool) -> tuple[float, float]:
+        """The seconds that the status must differ before it is written, and those since the last write.
+
+        ``many``: so it is with many objects of the kind.
+        """
+        rewords = patch.keys() == {"conditions"} and _states(before) == _states(status)
+        if not self.words or not (rewords or self.underway(before, status)):
+            return self.settle, STATUS_SECONDS
+        words = max(self.words, MANY_WORDS_SECONDS) if many else self.words
+        return words, max(STATUS_SECONDS, words)
+
+
+AT_ONCE = Pace()
+"""Every status is news, whatever differs in it."""
+
+
+def _states(status: Any) -> list[tuple[str, str, str]]:
+    """What conditions say but for reasons, messages and times; what is wrong now, and was not, is another."""
+    return [(each.type, each.status, getattr(each, "severity", "")) for each in status.conditions]
