@@ -18,6 +18,7 @@ from kubewright.api.controlplane.names import LEASE
 from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
+    CONTROL_PLANE_SNAPSHOT_SCHEDULE,
     NESTED_API_SERVER,
     NESTED_CLUSTER,
     NESTED_CONTROL_PLANE,
@@ -31,6 +32,7 @@ from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
 from kubewright.controlplanes.nestedcluster import reconciler as nestedcluster
 from kubewright.controlplanes.plane import reconciler as plane
 from kubewright.controlplanes.snapshots.restoring import reconciler as restoring
+from kubewright.controlplanes.snapshots.schedules import reconciler as schedules
 from kubewright.controlplanes.snapshots.taking import reconciler as taking
 from kubewright.controlplanes.templates import catalog
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
@@ -70,6 +72,12 @@ CONTROLLERS = (
         "copies the data of a nested control plane into a file",
     ),
     ControllerInfo(
+        schedules.CONTROLLER,
+        "ControlPlaneSnapshotSchedule",
+        LEASE,
+        "creates snapshots at their times, and deletes those beyond a number",
+    ),
+    ControllerInfo(
         restoring.CONTROLLER,
         "ControlPlaneRestore",
         LEASE,
@@ -105,6 +113,8 @@ def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
         made += component.wire(environment, means, chosen)
         if taking.CONTROLLER in chosen:
             made.append(taking.wire(environment, hosts))
+        if schedules.CONTROLLER in chosen:
+            made.append(schedules.wire(environment))
         if restoring.CONTROLLER in chosen:
             made.append(restoring.wire(environment, hosts))
         return Runnables(made)
@@ -121,6 +131,7 @@ def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
             NESTED_CONTROL_PLANE_TEMPLATE,
             NESTED_CLUSTER,
             CONTROL_PLANE_SNAPSHOT,
+            CONTROL_PLANE_SNAPSHOT_SCHEDULE,
             CONTROL_PLANE_RESTORE,
         ),
         definitions=crds,

@@ -5,17 +5,19 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.api.controlplanes.buckets import KEY, buckets
 from tests.api.controlplanes.kit import KINDS, NAMES, Stage, stage
 
 from kubewright.api.controlplane import rbac
-from kubewright.api.controlplane.names import FINALIZER, Component
+from kubewright.api.controlplane.names import FINALIZER, SCHEDULE_LABEL, Component
 from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
+    CONTROL_PLANE_SNAPSHOT_SCHEDULE,
     NESTED_CONTROL_PLANE,
     NESTED_ETCD,
 )
-from kubewright.api.core import CONFIG_MAP
+from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.testing.permissions import granted, missing, unused
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -191,18 +193,83 @@ async def test_a_control_plane_stops_in_order_for_a_restore(tmp_path):
         assert stopped == ["controller-manager", "apiserver", "etcd"]
 
 
+async def test_a_bucket_keeps_a_snapshot_and_gives_it_back(tmp_path):
+    async with buckets() as served, stage(folder=tmp_path) as on:
+        await create(on)
+        await write(on, "before")
+        secret = {"metadata": {"name": "s3", "namespace": "default"}}
+        keys = {"accessKeyId": KEY, "secretAccessKey": "secret"}
+        await on.client.create(SECRET, {**secret, "stringData": keys})
+        bucket = {"bucket": "kept", "endpoint": served.url, "secretName": "s3"}
+        await take(on, location={"bucket": bucket})
+        status = await on.status(CONTROL_PLANE_SNAPSHOT, "first")
+        assert {path: len(content) for path, content in served.kept.items()} == {
+            f"/kept/{status.file}": status.size
+        }
+        await write(on, "after")
+        await restore(on)
+        await is_ready(on, CONTROL_PLANE_RESTORE, "back")
+        assert (await read(on), files(tmp_path)) == ("before", [])
+
+
+async def schedule(on: Stage, **spec: object) -> None:
+    """A schedule whose last time is long ago, so that one is due now."""
+    spec = {"schedule": "0 * * * *", "controlPlaneName": "demo", **spec}
+    await on.apply(CONTROL_PLANE_SNAPSHOT_SCHEDULE, "hourly", spec)
+
+    async def has_last() -> bool:
+        body = {"status": {"lastScheduleTime": "2020-01-01T00:00:00Z"}}
+        key = Key("default", "hourly")
+        status = await on.status(CONTROL_PLANE_SNAPSHOT_SCHEDULE, "hourly")
+        if status.next_schedule_time is not None:
+            await on.client.patch(CONTROL_PLANE_SNAPSHOT_SCHEDULE, key, body, subresource="status")
+            await on.client.patch(CONTROL_PLANE_SNAPSHOT_SCHEDULE, key, {"metadata": {"labels": {"a": "b"}}})
+        return status.next_schedule_time is not None
+
+    await on.until(has_last, 20)
+
+
+async def test_a_schedule_creates_what_is_due_and_deletes_what_is_too_many_with_its_file(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        body = {"name": "a-former", "namespace": "default", "labels": {SCHEDULE_LABEL: "hourly"}}
+        spec = {"controlPlaneName": "demo", "deletionPolicy": "Delete"}
+        await on.client.create(CONTROL_PLANE_SNAPSHOT, {"metadata": body, "spec": spec})
+        await is_ready(on, CONTROL_PLANE_SNAPSHOT, "a-former")
+        await schedule(on, keep=1)
+
+        async def one_new() -> bool:
+            found = await on.client.list(CONTROL_PLANE_SNAPSHOT, "default")
+            return len(found) == 1 and found[0].name.startswith("hourly-") and found[0].status.ready
+
+        await on.until(one_new, 20)
+        (file,) = files(tmp_path)
+        assert file.name.startswith("hourly-")
+
+
 async def test_the_role_of_the_controllers_is_enough_for_snapshots_and_restores_and_little_else(tmp_path):
     async with stage(folder=tmp_path) as on:
         await create(on)
         await take(on)
         await restore(on)
         await is_ready(on, CONTROL_PLANE_RESTORE, "back")
-        for kind, name in ((CONTROL_PLANE_RESTORE, "back"), (CONTROL_PLANE_SNAPSHOT, "first")):
-            await on.client.delete(kind, Key("default", name))
+        await schedule(on, keep=1)
+
+        async def replaced() -> bool:
+            (_, *more) = await on.client.list(CONTROL_PLANE_SNAPSHOT, "default")
+            return any(each.status.ready for each in more)
+
+        await on.until(replaced, 20)
+        first = {"metadata": {"labels": {SCHEDULE_LABEL: "hourly"}}}
+        await on.client.patch(CONTROL_PLANE_SNAPSHOT, Key("default", "first"), first)
+        await on.client.delete(CONTROL_PLANE_RESTORE, Key("default", "back"))
 
         async def gone() -> bool:
-            kinds = (CONTROL_PLANE_SNAPSHOT, CONTROL_PLANE_RESTORE)
-            return not any([await on.client.list(kind, "default") for kind in kinds])
+            there = [
+                await on.get(CONTROL_PLANE_SNAPSHOT, "first"),
+                await on.get(CONTROL_PLANE_RESTORE, "back"),
+            ]
+            return there == [None, None]
 
         await on.until(gone, 20)
         grants = granted(rbac.manifest())
@@ -238,10 +305,10 @@ async def test_a_file_goes_with_its_object_where_the_object_says_so(tmp_path):
         ({"controlPlaneName": "demo", "location": {"folder": "../up"}}, "spec.location.folder"),
         (
             {"controlPlaneName": "demo", "location": {"bucket": {"bucket": "b", "secretName": "none"}}},
-            "spec.location.bucket",
+            "there is no Secret none for bucket b",
         ),
     ],
-    ids=["no control plane", "a folder that is elsewhere", "a bucket that cannot be reached"],
+    ids=["no control plane", "a folder that is elsewhere", "a bucket without credentials"],
 )
 async def test_why_a_snapshot_is_not_taken_is_told(tmp_path, spec, told):
     async with stage(folder=tmp_path) as on:

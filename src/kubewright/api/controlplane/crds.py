@@ -17,6 +17,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     CATEGORIES,
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
+    CONTROL_PLANE_SNAPSHOT_SCHEDULE,
     NESTED_API_SERVER,
     NESTED_CLUSTER,
     NESTED_CONTROL_PLANE,
@@ -84,6 +85,15 @@ DEFINITIONS = (
             Column("Size", ".status.size", "integer", "How many bytes it has."),
             AGE,
             Column("File", ".status.file", description="Its name where it is kept.", priority=1),
+        ),
+    ),
+    _definition(
+        CONTROL_PLANE_SNAPSHOT_SCHEDULE,
+        (
+            Column("ControlPlane", ".spec.controlPlaneName", description="Of what snapshots are taken."),
+            Column("Schedule", ".spec.schedule", description="When."),
+            Column("Last", ".status.lastScheduleTime", "date", "The time of the last one."),
+            AGE,
         ),
     ),
     _definition(

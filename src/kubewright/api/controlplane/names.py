@@ -25,6 +25,9 @@ KEEP_DATA_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/keep-data"
 RESTORING_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/restoring"
 """On a NestedControlPlane: the ControlPlaneRestore for which all its components stay stopped."""
 
+SCHEDULE_LABEL = "controlplane.cluster.x-k8s.io/schedule"
+"""On a ControlPlaneSnapshot: the schedule that created it, and that deletes it when it has too many."""
+
 COMPONENT_LABEL = "component-name"
 """On pods and Services of a component: the name of its object."""
 ROLE_LABEL = "controlplane.cluster.x-k8s.io/component"

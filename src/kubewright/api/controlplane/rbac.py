@@ -20,7 +20,7 @@ PLANES = ("nestedcontrolplanes",)
 COMPONENTS = ("nestedetcds", "nestedapiservers", "nestedcontrollermanagers")
 TEMPLATES = ("nestedcontrolplanetemplates",)
 CLUSTERS = ("nestedclusters",)
-SNAPSHOTS = ("controlplanesnapshots", "controlplanerestores")
+SNAPSHOTS = ("controlplanesnapshots", "controlplanesnapshotschedules", "controlplanerestores")
 SCALES = ("nestedcontrolplanes/scale", "nestedetcds/scale", "nestedapiservers/scale")
 
 PROVIDER = (
@@ -33,7 +33,9 @@ PROVIDER = (
         ("update",),
         "owner references that block the deletion of their owner, where admission checks them",
     ),
-    Rule(GROUP, SNAPSHOTS, (*READ, "patch"), "what is kept and put back; finalizers"),
+    Rule(GROUP, SNAPSHOTS, READ, "what is kept and put back, and when"),
+    Rule(GROUP, (SNAPSHOTS[0], SNAPSHOTS[2]), ("patch",), "finalizers of snapshots and restores"),
+    Rule(GROUP, SNAPSHOTS[:1], ("create", "delete"), "the snapshots of schedules"),
     Rule(GROUP, [f"{kind}/status" for kind in SNAPSHOTS], ("patch",), "what became of them"),
     Rule(GROUP, TEMPLATES, READ, "the kind is served: what starting up waits for"),
     Rule(INFRASTRUCTURE_GROUP, CLUSTERS, (*READ, "patch"), "the infrastructure of clusters; endpoints"),

@@ -13,8 +13,9 @@ PLANE_REPORTER = "nestedcontrolplane-controller"
 CLUSTER_REPORTER = "nestedcluster-controller"
 """Those of events about control planes, and about their infrastructure."""
 SNAPSHOT_REPORTER = "controlplanesnapshot-controller"
+SCHEDULE_REPORTER = "controlplanesnapshotschedule-controller"
 RESTORE_REPORTER = "controlplanerestore-controller"
-"""Those of events about snapshots, and about restores."""
+"""Those of events about snapshots, their schedules, and restores."""
 
 
 class ComponentCondition(StrEnum):

@@ -25,6 +25,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     ComponentSpec,
     ControlPlaneRestore,
     ControlPlaneSnapshot,
+    ControlPlaneSnapshotSchedule,
     ExtraFile,
     NestedControlPlane,
     NestedControlPlaneSpec,
@@ -76,6 +77,15 @@ def validate_snapshot(snapshot: ControlPlaneSnapshot) -> list[FieldError]:
     if spec.deletion_policy not in ("", RETAIN, DELETE):
         told = f"must be {RETAIN} or {DELETE}"
         errors.append(FieldError("spec.deletionPolicy", told, Fault.INVALID, spec.deletion_policy))
+    return errors
+
+
+def validate_schedule(schedule: ControlPlaneSnapshotSchedule) -> list[FieldError]:
+    """Every broken rule of a ControlPlaneSnapshotSchedule but those of cron, which a condition tells."""
+    spec = schedule.spec
+    errors = [*_named("spec.controlPlaneName", spec.control_plane_name), *_location(spec.location)]
+    if spec.keep is not None and spec.keep < 1:
+        errors.append(FieldError("spec.keep", "must be 1 or more", Fault.INVALID, spec.keep))
     return errors
 
 

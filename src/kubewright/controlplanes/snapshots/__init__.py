@@ -7,6 +7,7 @@ Map.         ``files``      a snapshot as a file: its hash, and what must be tru
              ``stores``     where files are kept
              ``sources``    where the data comes from
              ``taking``     the controller of ControlPlaneSnapshots
+             ``schedules``  the controller of ControlPlaneSnapshotSchedules
              ``restoring``  the controller of ControlPlaneRestores
 Source       nested.md C5, R-08.
 """

@@ -1,8 +1,9 @@
-"""Where files of snapshots are kept: a folder of this program.
+"""Where files of snapshots are kept: a folder of this program, or a bucket that a user names.
 
 Theory.      A file is written under another name and renamed, so under its own name it is complete. Its name
              follows from the object, so a snapshot that is taken again takes the place of what an earlier,
-             unfinished call has left.
+             unfinished call has left. A bucket is reached with the credentials of a Secret of the user's
+             namespace, never with those of this program: else its users could read and write what it can.
 Invariants.  No path leaves the folder of the program. Files have mode 0600: they hold every Secret of a
              control plane.
 Called by    ``taking`` and ``restoring``.
@@ -13,32 +14,16 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from kubewright.api.controlplane.v1alpha4 import SnapshotLocation
-from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.api.core import SECRET
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.snapshots.buckets import Store, StoreFailed, bucket_store
+from kubewright.kube.client import Client
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
 
 NO_FOLDER = "this program has no folder for snapshots: name a bucket in spec.location"
-
-
-class StoreFailed(KubewrightError):
-    """A store could not do it this time; the message says why."""
-
-
-class Store(Protocol):
-    """One place for files. All methods raise ``StoreFailed`` or ``InvalidInput``, and can be repeated."""
-
-    async def put(self, name: str, source: Path) -> None:
-        """Keep a copy of this file."""
-        ...
-
-    async def fetch(self, name: str, target: Path) -> None:
-        """Copy a file that is kept here."""
-        ...
-
-    async def delete(self, name: str) -> None:
-        """Let a file go, if it is here."""
-        ...
 
 
 class FolderStore:
@@ -78,17 +63,40 @@ class FolderStore:
                 path.rmdir()
 
 
-def store_of(location: SnapshotLocation, folder: Path | None) -> Store:
-    """The store that a spec names; ``folder`` is that of this program.
+def folder_store(location: SnapshotLocation, folder: Path | None) -> Store:
+    """The store of a spec that names no bucket; ``folder`` is that of this program.
 
     Raises:
-        InvalidInput: this program has no such store; the message says what would help.
+        InvalidInput: this program has none; the message says what would help.
     """
-    if location.bucket is not None:
-        raise InvalidInput("spec.location.bucket: this program cannot reach buckets")
     if folder is None:
         raise InvalidInput(NO_FOLDER)
     return FolderStore(folder / location.folder)
+
+
+class Stores:
+    """Finds the store that a spec names. ``folder``: that of this program; None: it has none."""
+
+    def __init__(self, client: Client, folder: Path | None) -> None:
+        self._client = client
+        self._folder = folder
+
+    async def of(self, location: SnapshotLocation, namespace: str) -> Store:
+        """The store for an object of a namespace.
+
+        Raises:
+            InvalidInput: this program has no such store; the message says what would help.
+            StoreFailed: the Secret with the credentials is not there, or lacks something.
+            ApiError, TransportError: the server could not be asked for it.
+        """
+        bucket = location.bucket
+        if bucket is None:
+            return folder_store(location, self._folder)
+        try:
+            secret = await self._client.get(SECRET, Key(namespace, bucket.secret_name))
+        except NotFound:
+            raise StoreFailed(f"there is no Secret {bucket.secret_name} for bucket {bucket.bucket}") from None
+        return bucket_store(bucket, secret.data)
 
 
 async def _tried(what: object, *arguments: object) -> None:

@@ -1,8 +1,8 @@
-"""ControlPlaneSnapshot and ControlPlaneRestore: the data of a control plane, kept.
+"""ControlPlaneSnapshot, its schedule, and ControlPlaneRestore: the data of a control plane, kept.
 
 Theory.      A snapshot is taken once: its object stands for one file, and says where it is and by which hash
              it is recognized. A restore is done once too: it replaces the data of a control plane by that of
-             a snapshot.
+             a snapshot. A schedule creates snapshots, and deletes those that it has too many of.
 Invariants.  No object has a part of the data or of a credential. What is finished is never done again, also
              when its spec changes.
 Source       nested.md C5, R-08; decision 0036. The kinds are ours: upstream has none.
@@ -16,7 +16,7 @@ from msgspec import field
 from kubewright.api.cluster.v1beta1.shared import CONDITIONS, OBSERVED_GENERATION, Condition
 from kubewright.api.controlplane.v1alpha4.shared import resource
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import Int64, KubeObject, Value, doc
+from kubewright.api.meta import Int32, Int64, KubeObject, Value, doc
 
 DELETE, RETAIN = "Delete", "Retain"
 _PLANE = "The NestedControlPlane, in the same namespace."
@@ -83,6 +83,45 @@ class ControlPlaneSnapshot(KubeObject, frozen=True, kw_only=True):
     )
 
 
+class ControlPlaneSnapshotScheduleSpec(Value, frozen=True, kw_only=True):
+    """When snapshots are taken, and how many are kept."""
+
+    schedule: Annotated[
+        str, doc("When, as cron writes it: minute hour day month weekday.", required=True)
+    ] = ""
+    time_zone: Annotated[str, doc("The name of the time zone of the schedule; UTC when unset.")] = ""
+    control_plane_name: Annotated[str, doc(_PLANE, required=True)] = ""
+    location: Annotated[SnapshotLocation, doc("Where the files are kept.")] = field(
+        default_factory=SnapshotLocation
+    )
+    keep: Annotated[
+        Int32 | None, doc("How many complete snapshots of this schedule are kept; 7 when unset.")
+    ] = None
+    suspend: Annotated[bool, doc("Take none for now, and delete none.")] = False
+
+
+class ControlPlaneSnapshotScheduleStatus(Value, frozen=True, kw_only=True):
+    """What the schedule has done, and does next."""
+
+    last_schedule_time: Annotated[datetime | None, doc("The time for which a snapshot was created last.")] = (
+        None
+    )
+    next_schedule_time: Annotated[datetime | None, doc("When the next one is due.")] = None
+    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
+    observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
+
+
+class ControlPlaneSnapshotSchedule(KubeObject, frozen=True, kw_only=True):
+    """Takes snapshots of a control plane at times."""
+
+    spec: Annotated[ControlPlaneSnapshotScheduleSpec, doc("When, and how many.", required=True)] = field(
+        default_factory=ControlPlaneSnapshotScheduleSpec
+    )
+    status: Annotated[ControlPlaneSnapshotScheduleStatus, doc("What it did.")] = field(
+        default_factory=ControlPlaneSnapshotScheduleStatus
+    )
+
+
 class ControlPlaneRestoreSpec(Value, frozen=True, kw_only=True):
     """Which snapshot takes the place of the data of which control plane."""
 
@@ -117,4 +156,7 @@ class ControlPlaneRestore(KubeObject, frozen=True, kw_only=True):
 
 
 CONTROL_PLANE_SNAPSHOT = Kind(resource("ControlPlaneSnapshot", "cps"), ControlPlaneSnapshot)
+CONTROL_PLANE_SNAPSHOT_SCHEDULE = Kind(
+    resource("ControlPlaneSnapshotSchedule", "cpss"), ControlPlaneSnapshotSchedule
+)
 CONTROL_PLANE_RESTORE = Kind(resource("ControlPlaneRestore", "cpr"), ControlPlaneRestore)

@@ -26,7 +26,7 @@ from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Place, ReplacesData
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.snapshots import files
-from kubewright.controlplanes.snapshots.stores import store_of
+from kubewright.controlplanes.snapshots.stores import Stores
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.wire.errors import NotFound
@@ -48,6 +48,7 @@ class Restorer:
     def __init__(self, client: Client, hosts: Hosts) -> None:
         self._client = client
         self._hosts = hosts
+        self._stores = Stores(client, hosts.snapshots)
 
     def unable(self, family: Family, snapshot: ControlPlaneSnapshot) -> str:
         """Why the data of this control plane cannot be replaced by this snapshot; empty: it can."""
@@ -103,7 +104,7 @@ class Restorer:
     @asynccontextmanager
     async def _fetched(self, snapshot: ControlPlaneSnapshot) -> AsyncIterator[Path]:
         """The file of a snapshot, verified, for as long as it is used."""
-        store = store_of(snapshot.spec.location, self._hosts.snapshots)
+        store = await self._stores.of(snapshot.spec.location, snapshot.namespace)
         with tempfile.TemporaryDirectory(prefix="kubewright-", dir=self._hosts.snapshots) as folder:
             path = Path(folder) / "snapshot"
             try:

@@ -23,7 +23,7 @@ from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import SavesData
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.snapshots import files, sources
-from kubewright.controlplanes.snapshots.stores import store_of
+from kubewright.controlplanes.snapshots.stores import Stores
 from kubewright.kube.client import Client
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -51,6 +51,7 @@ class Taker:
     def __init__(self, client: Client, hosts: Hosts) -> None:
         self._client = client
         self._hosts = hosts
+        self._stores = Stores(client, hosts.snapshots)
 
     async def take(self, snapshot: ControlPlaneSnapshot, family: Family) -> files.Taken:
         """Copy the data and keep the file.
@@ -59,7 +60,7 @@ class Taker:
             NotTaken: it did not work this time.
             KubewrightError: the store, or what is in a Secret, does not let us.
         """
-        store = store_of(snapshot.spec.location, self._hosts.snapshots)
+        store = await self._stores.of(snapshot.spec.location, snapshot.namespace)
         with tempfile.TemporaryDirectory(prefix="kubewright-", dir=self._hosts.snapshots) as folder:
             path = Path(folder) / "snapshot"
             try:
@@ -80,7 +81,8 @@ class Taker:
         Raises:
             KubewrightError: it did not work this time.
         """
-        await store_of(snapshot.spec.location, self._hosts.snapshots).delete(file_of(snapshot))
+        store = await self._stores.of(snapshot.spec.location, snapshot.namespace)
+        await store.delete(file_of(snapshot))
 
     async def _copy(self, family: Family, path: Path) -> tuple[str, str]:
         """Copy the data into a file; of what it is a copy, and of which version of it."""

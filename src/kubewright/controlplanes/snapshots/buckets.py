@@ -1,0 +1,124 @@
+"""Files of snapshots in a bucket that speaks the protocol of Amazon S3; and what every store can do.
+
+Theory.      The client is aiobotocore, which signs requests and repeats them; it comes with the extra ``s3``,
+             and a program without it says how to get it. Each call opens a client and closes it: there are
+             minutes between two.
+Invariants.  No key of a user is in a message. A call has a deadline. What is uploaded has its length and its
+             hash with it, so the server refuses what arrives otherwise.
+Called by    ``stores``.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from kubewright.api.controlplane.v1alpha4 import BucketLocation
+from kubewright.base.errors import InvalidInput, KubewrightError
+
+WITHOUT_LIBRARY = (
+    "spec.location.bucket: this program has no client for buckets: install it with its extra, "
+    "`pip install 'kubewright[s3]'`"
+)
+BLOCK = 1024 * 1024
+CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
+KEYS = ("accessKeyId", "secretAccessKey")
+
+
+class StoreFailed(KubewrightError):
+    """A store could not do it this time; the message says why."""
+
+
+class Store(Protocol):
+    """One place for files. All methods raise ``StoreFailed``, and can be repeated."""
+
+    async def put(self, name: str, source: Path) -> None:
+        """Keep a copy of this file."""
+        ...
+
+    async def fetch(self, name: str, target: Path) -> None:
+        """Copy a file that is kept here."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Let a file go, if it is here."""
+        ...
+
+
+class BucketStore:
+    """A bucket. ``options``: of the client, with the credentials."""
+
+    def __init__(self, location: BucketLocation, options: Mapping[str, Any]) -> None:
+        self._location = location
+        self._options = options
+
+    async def put(self, name: str, source: Path) -> None:
+        """As ``Store.put``."""
+        with open(source, "rb") as file:  # noqa: ASYNC230  # the client reads it beside the loop
+            await self._tried("put_object", Key=self._key(name), Body=file)
+
+    async def fetch(self, name: str, target: Path) -> None:
+        """As ``Store.fetch``."""
+        await self._tried("get_object", target, Key=self._key(name))
+
+    async def delete(self, name: str) -> None:
+        """As ``Store.delete``."""
+        await self._tried("delete_object", Key=self._key(name))
+
+    def _key(self, name: str) -> str:
+        return "/".join(part for part in (self._location.prefix.strip("/"), name) if part)
+
+    def _client(self) -> AbstractAsyncContextManager[Any]:
+        from aiobotocore.config import AioConfig
+        from aiobotocore.session import get_session
+
+        config = AioConfig(
+            connect_timeout=CONNECT_SECONDS, read_timeout=SILENCE_SECONDS, retries={"total_max_attempts": 2}
+        )
+        found: AbstractAsyncContextManager[Any] = get_session().create_client(
+            "s3", config=config, **self._options
+        )
+        return found
+
+    async def _tried(self, call: str, target: Path | None = None, **arguments: Any) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        bucket = self._location.bucket
+        try:
+            async with self._client() as client:
+                answer = await getattr(client, call)(Bucket=bucket, **arguments)
+                if target is not None:
+                    await _written(answer["Body"], target)
+        except (BotoCoreError, ClientError, OSError, TimeoutError, ValueError) as error:
+            raise StoreFailed(f"bucket {bucket}: {error}") from None
+
+
+def bucket_store(location: BucketLocation, secret: Mapping[str, bytes]) -> BucketStore:
+    """The store of a bucket, with the credentials of a Secret.
+
+    Raises:
+        InvalidInput: this program has no client for buckets.
+        StoreFailed: the Secret lacks something.
+    """
+    try:
+        import aiobotocore  # noqa: F401
+    except ImportError:
+        raise InvalidInput(WITHOUT_LIBRARY) from None
+    if missing := [key for key in KEYS if not secret.get(key)]:
+        raise StoreFailed(f"Secret {location.secret_name} has no {missing[0]}")
+    token = secret.get("sessionToken")
+    options = {
+        "aws_access_key_id": secret["accessKeyId"].decode().strip(),
+        "aws_secret_access_key": secret["secretAccessKey"].decode().strip(),
+        "aws_session_token": token.decode().strip() if token else None,
+        "endpoint_url": location.endpoint or None,
+        "region_name": location.region or "us-east-1",
+    }
+    return BucketStore(location, options)
+
+
+async def _written(body: Any, target: Path) -> None:
+    with open(target, "wb") as file:  # noqa: ASYNC230  # written beside the loop
+        async for block in body.iter_chunks(BLOCK):
+            await asyncio.to_thread(file.write, block)

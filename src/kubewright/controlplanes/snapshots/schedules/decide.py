@@ -1,0 +1,171 @@
+"""Decide what is due for one ControlPlaneSnapshotSchedule, and which of its snapshots are too many. Pure.
+
+Theory.      The name of a snapshot follows from the minute for which it is created, so what two processes
+             create for one time is one snapshot. Of times that passed while no program ran, only the last is
+             made up for. A new schedule begins with the first time after its creation.
+Invariants.  Only complete snapshots count. The newest complete one is never deleted, nor one that a restore
+             needs that is not done. A schedule that goes leaves its snapshots: they have no owner.
+Called by    ``reconciler``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+from msgspec import structs
+
+from kubewright.api.cluster.conditions import ERROR, READY, false_condition, true_condition, with_conditions
+from kubewright.api.controlplane.names import SCHEDULE_LABEL
+from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.controlplane.v1alpha4 import (
+    DELETE,
+    ControlPlaneSnapshot,
+    ControlPlaneSnapshotSchedule,
+    ControlPlaneSnapshotScheduleStatus,
+    ControlPlaneSnapshotSpec,
+)
+from kubewright.api.meta import ObjectMeta
+from kubewright.base import plan
+from kubewright.base.delays import JUST_PAST
+
+KEEP = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One schedule, and all around it.
+
+    ``snapshots``  those that it has created
+    ``needed``     the names of snapshots that restores need that are not done
+    ``problem``    how its spec breaks the rules of its kind, a sentence
+    """
+
+    schedule: ControlPlaneSnapshotSchedule
+    now: datetime
+    snapshots: Sequence[ControlPlaneSnapshot] = ()
+    needed: frozenset[str] = frozenset()
+    paused: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create a snapshot."""
+
+    snapshot: ControlPlaneSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a snapshot of which there are enough."""
+
+    snapshot: ControlPlaneSnapshot
+
+
+Step = Create | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(plan.Plan[Step]):
+    """What to do now. ``due``: the time for which a snapshot is created; ``following``: the next one.
+
+    ``silent``   the status is not written
+    ``problem``  why nothing can be planned, a sentence
+    """
+
+    due: datetime | None = None
+    following: datetime | None = None
+    silent: bool = False
+    problem: str = ""
+
+
+def decide(seen: Seen) -> Plan:
+    """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
+    schedule = seen.schedule
+    if seen.paused or schedule.metadata.deleting:
+        return Plan(because="it is paused, or being deleted", silent=True)
+    if seen.problem:
+        return Plan(because=seen.problem, problem=seen.problem)
+    if schedule.spec.suspend:
+        return Plan(because="it is suspended")
+    since = schedule.status.last_schedule_time or schedule.metadata.creation_timestamp or seen.now
+    try:
+        before, following = times(schedule.spec.schedule, schedule.spec.time_zone, seen.now)
+    except ValueError as error:
+        return Plan(because=str(error), problem=str(error))
+    steps: list[Step] = [Delete(each) for each in too_many(seen)]
+    due = before if before is not None and before > since else None
+    if due is not None:
+        steps.append(Create(snapshot_of(schedule, due)))
+    wake = following - seen.now + JUST_PAST if following is not None else None
+    return Plan(tuple(steps), wake, "the next snapshot is due then", due=due, following=following)
+
+
+def times(expression: str, zone: str, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """The last time of a schedule until now, and the first one after.
+
+    Raises:
+        ValueError: the schedule or the zone is none; the message says which.
+    """
+    try:
+        local = now.astimezone(ZoneInfo(zone) if zone else UTC)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"spec.timeZone: there is no time zone {zone}") from None
+    minute = local.replace(second=0, microsecond=0)
+    try:
+        following = next(CronSim(expression, local), None)
+        matches = next(CronSim(expression, minute, reverse=True), None)
+        again = next(CronSim(expression, matches), None) if matches is not None else None
+    except CronSimError as error:
+        raise ValueError(f"spec.schedule: {error}") from None
+    at = minute if again == minute else matches
+    return (at.astimezone(UTC) if at is not None else None), (
+        following.astimezone(UTC) if following is not None else None
+    )
+
+
+def snapshot_of(schedule: ControlPlaneSnapshotSchedule, due: datetime) -> ControlPlaneSnapshot:
+    """The snapshot for one time."""
+    meta = ObjectMeta(
+        name=f"{schedule.name}-{due:%Y%m%d%H%M}",
+        namespace=schedule.namespace,
+        labels={SCHEDULE_LABEL: schedule.name},
+    )
+    spec = ControlPlaneSnapshotSpec(
+        control_plane_name=schedule.spec.control_plane_name,
+        location=schedule.spec.location,
+        deletion_policy=DELETE,
+    )
+    return ControlPlaneSnapshot(metadata=meta, spec=spec)
+
+
+def too_many(seen: Seen) -> list[ControlPlaneSnapshot]:
+    """The complete ones beyond the number, and those that are not complete while a later one is."""
+    free = [each for each in seen.snapshots if not each.metadata.deleting and each.name not in seen.needed]
+    complete = sorted((each for each in seen.snapshots if each.status.ready), key=_age, reverse=True)
+    beyond = complete[max(1, KEEP if seen.schedule.spec.keep is None else seen.schedule.spec.keep) :]
+    newest = _age(complete[0])[0] if complete else datetime.min.replace(tzinfo=UTC)
+    late = [each for each in free if not each.status.ready and _age(each)[0] < newest]
+    return [each for each in (*beyond, *late) if each in free]
+
+
+def _age(snapshot: ControlPlaneSnapshot) -> tuple[datetime, str]:
+    """By creation: one that took long is no newer than one that was created after it."""
+    return snapshot.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC), snapshot.name
+
+
+def status_of(seen: Seen, plan: Plan) -> ControlPlaneSnapshotScheduleStatus:
+    """The status, as it is to be written after the plan was performed."""
+    before = seen.schedule.status
+    said = true_condition(READY)
+    if plan.problem:
+        said = false_condition(READY, Reason.INVALID_CONFIGURATION, ERROR, plan.problem)
+    return structs.replace(
+        before,
+        last_schedule_time=plan.due or before.last_schedule_time,
+        next_schedule_time=plan.following,
+        conditions=with_conditions(before.conditions, [said], seen.now),
+        observed_generation=seen.schedule.metadata.generation,
+    )

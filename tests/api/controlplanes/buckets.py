@@ -1,0 +1,63 @@
+"""A server that speaks as much of the protocol of Amazon S3 as snapshots need, in this process."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+KEY = "an-access-key"
+REFUSED = "<Error><Code>{}</Code><Message>refused</Message></Error>"
+
+
+class Buckets:
+    """What is kept, by path; ``url`` is where the server listens."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+        self.url = ""
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        if f"Credential={KEY}/" not in request.headers.get("Authorization", ""):
+            return web.Response(status=403, text=REFUSED.format("AccessDenied"))
+        path = request.path
+        match request.method:
+            case "PUT":
+                self.kept[path] = _unwrapped(request, await request.read())
+                return web.Response(headers={"ETag": f'"{hashlib.md5(self.kept[path]).hexdigest()}"'})
+            case "GET" if path in self.kept:
+                return web.Response(body=self.kept[path])
+            case "DELETE":
+                self.kept.pop(path, None)
+                return web.Response(status=204)
+        return web.Response(status=404, text=REFUSED.format("NoSuchKey"))
+
+
+def _unwrapped(request: web.Request, body: bytes) -> bytes:
+    """The content of a body that comes in signed chunks; others are what they are."""
+    if not request.headers.get("x-amz-content-sha256", "").startswith("STREAMING"):
+        return body
+    found = b""
+    while body:
+        head, _, body = body.partition(b"\r\n")
+        size = int(head.partition(b";")[0], 16)
+        if not size:
+            break
+        found, body = found + body[:size], body[size + 2 :]
+    return found
+
+
+@asynccontextmanager
+async def buckets() -> AsyncIterator[Buckets]:
+    served = Buckets()
+    app = web.Application(client_max_size=2**30)
+    app.router.add_route("*", "/{path:.*}", served.serve)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    served.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield served
+    finally:
+        await runner.cleanup()
