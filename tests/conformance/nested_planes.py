@@ -50,6 +50,7 @@ class FourObjects:
     """The objects of an example, in a namespace of a server. ``channel``: of those that we manage.
 
     ``members``  how many etcd has; 0: as the example says
+    ``version``  that the control plane names
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class FourObjects:
         example: Path = EXAMPLE,
         *,
         members: int = 0,
+        version: str = "",
     ) -> None:
         self._client, self._namespace = client, namespace
         self._bodies = list(yaml.safe_load_all(example.read_text()))
@@ -68,6 +70,8 @@ class FourObjects:
                 each["spec"]["channel"] = channel
             if members and each["kind"] == NESTED_ETCD.resource.kind:
                 each["spec"]["replicas"] = members
+        if version:
+            self._bodies[0]["spec"]["version"] = version
 
     async def create(self) -> None:
         for body in self._bodies:

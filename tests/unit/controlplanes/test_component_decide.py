@@ -43,11 +43,19 @@ from kubewright.controlplanes.component.decide import (
 )
 from kubewright.controlplanes.component.policies import ETCD
 from kubewright.controlplanes.component.seen import Certificates, Seen
+from kubewright.controlplanes.component.versions import Version, Versions
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Running
 from kubewright.controlplanes.templates.choice import NoChoice
 
 NEWER = workload("1.37.0")
+ETCD_FIRST = Versions(
+    components={
+        Component.ETCD: Version("NestedEtcd store", "3.6.6", "3.6.8"),
+        Component.API_SERVER: Version("NestedAPIServer front", "1.36.3", "1.37.0"),
+    }
+)
+BACK = Versions(components={Component.API_SERVER: Version("NestedAPIServer front", "1.37.0", "1.36.3")})
 SLOW_ETCD = family(etcd(ready=False))
 DELETED = with_meta(api_server(), deletion_timestamp=NOW)
 
@@ -103,6 +111,15 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
     "a new version is applied": (replace(RUNNING, workload=NEWER), (Apply(NEWER),)),
     "a new version waits for an etcd that is not ready": (
         replace(RUNNING, workload=NEWER, family=SLOW_ETCD),
+        (),
+    ),
+    "a new version waits for an etcd that becomes another one first": (
+        replace(RUNNING, workload=NEWER, versions=ETCD_FIRST),
+        (),
+    ),
+    "what runs already does not wait": (replace(RUNNING, versions=ETCD_FIRST), ()),
+    "a version that is refused is not applied": (
+        replace(RUNNING, workload=NEWER, versions=BACK),
         (),
     ),
     "an instance of the version before is replaced": (
@@ -208,6 +225,15 @@ SAID = {
     "which component ends first": (
         replace(RUNNING, component=DELETED, family=beside(DELETED_MANAGER)),
         "it is being deleted, and NestedControllerManager loops ends before it",
+    ),
+    "which component has its version first": (
+        replace(RUNNING, workload=NEWER, versions=ETCD_FIRST),
+        "NestedEtcd store has version 3.6.6, and becomes 3.6.8 first",
+    ),
+    "why a version is refused": (
+        replace(RUNNING, versions=BACK),
+        "it has version 1.37.0 and cannot become 1.36.3: what 1.37 has stored, an older minor version may not "
+        "read; name one of 1.37 or 1.38",
     ),
     "that etcd needs an odd number": (
         replace(WAITING, policy=ETCD, component=api_server(spec=NestedAPIServerSpec(replicas=2))),

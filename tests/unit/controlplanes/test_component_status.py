@@ -115,6 +115,52 @@ def conditions(seen: Seen) -> dict[str, Condition]:
     return {each.type: each for each in status_of(seen).conditions}
 
 
+def test_what_is_unknown_because_of_another_component_is_no_error() -> None:
+    waits = replace(WAITING, family=family(etcd(ready=False)), rendered=None, unrendered="needs a value")
+    ready = replace(waits, family=family(etcd()))
+    assert (status_of(waits).errors, status_of(ready).errors) == ((), ("needs a value",))
+
+
+VERSIONS = {
+    "the one that all have": (RUNNING, "1.36.3"),
+    "the one before, while the first instance of another is not ready: it can be taken back": (
+        replace(
+            RUNNING,
+            component=WAS_READY,
+            workload=NEWER,
+            running=running(instance(of=NEWER, ready=False), of=NEWER),
+        ),
+        "1.36.3",
+    ),
+    "the one before, while they differ": (
+        replace(
+            RUNNING,
+            component=WAS_READY,
+            workload=NEWER,
+            running=running(instance(of=NEWER), instance(1), of=NEWER),
+        ),
+        "1.36.3",
+    ),
+    "the new one when all are ready with it": (
+        replace(RUNNING, component=WAS_READY, workload=NEWER, running=running(instance(of=NEWER), of=NEWER)),
+        "1.37.0",
+    ),
+    "none before the first instance is ready": (
+        replace(RUNNING, running=running(instance(ready=False))),
+        "",
+    ),
+    "the one before, while it sleeps": (
+        replace(WAITING, component=WAS_READY, running=Running((), "x", 0, exists=True)),
+        "1.36.3",
+    ),
+}
+
+
+@pytest.mark.parametrize(("seen", "version"), VERSIONS.values(), ids=VERSIONS.keys())
+def test_the_version_is(seen: Seen, version: str) -> None:
+    assert status_of(seen).version == version
+
+
 def test_an_api_server_that_runs_stays_ready_while_its_etcd_is_not_and_says_so() -> None:
     found = conditions(replace(RUNNING, family=family(etcd(ready=False))))
     assert (found[READY].status, found[ComponentCondition.DEPENDENCIES_READY].message) == (

@@ -22,7 +22,7 @@ class ComponentCondition(StrEnum):
     """Types of conditions of a component beside Ready, in the order of its way."""
 
     TEMPLATE_RESOLVED = "TemplateResolved"
-    """A set of templates was found for its version or channel."""
+    """A set of templates was found for its version or channel, and it may have that version."""
     DEPENDENCIES_READY = "DependenciesReady"
     """What it needs to run is ready: etcd for the API server, that one for the controller manager."""
     CERTIFICATES_READY = "CertificatesReady"
@@ -73,6 +73,7 @@ class Reason(StrEnum):
     WAITING_FOR_FILES = "WaitingForFiles"
     INVALID_CONFIGURATION = "InvalidConfiguration"
     NO_TEMPLATES = "NoTemplates"
+    VERSION_REFUSED = "VersionRefused"
     CANNOT_BE_APPLIED = "CannotBeApplied"
     CANNOT_RUN_HERE = "CannotRunHere"
     FAILED_TO_APPLY = "FailedToApply"

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kubewright.api.cluster import names as cluster_names
-from kubewright.api.controlplane.v1alpha4 import NestedEtcd
+from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.v1alpha4 import ComponentSpec, NestedEtcd
 from kubewright.api.controlplane.validate import validate_component
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.faults import summary
@@ -25,8 +26,10 @@ from kubewright.controlplanes.certificates.sets import etcd_health_client
 from kubewright.controlplanes.component.membership import MOST, doors, membership, must_be_asked, peers
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Certificates, Seen, place_of
+from kubewright.controlplanes.component.versions import Version, Versions
 from kubewright.controlplanes.component.workload import Source, missing_of, rendered_for, sources
 from kubewright.controlplanes.family import (
+    KINDS,
     ComponentObject,
     Family,
 )
@@ -36,7 +39,7 @@ from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.members.client import Members, NoAnswer
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates.catalog import Catalog
-from kubewright.controlplanes.templates.choice import NoChoice, choose
+from kubewright.controlplanes.templates.choice import Choice, NoChoice, choose
 from kubewright.kube.informers import Informers
 from kubewright.runtime.credentials.values import Purpose, secret_name
 from kubewright.wire.errors import NotFound
@@ -116,9 +119,8 @@ class Looker:
     async def _wanted(self, seen: Seen, family: Family, place: Place, home: Hosting | None) -> Seen:
         """What should run, as far as it can be said."""
         spec, means = seen.component.spec, self._means
-        of_plane = family.plane.spec.version
-        choice = choose(place.component, spec, means.catalog, default=means.channel, of_plane=of_plane)
-        seen = replace(seen, choice=choice)
+        choice = self._choice(place.component, spec, family)
+        seen = replace(seen, choice=choice, versions=self._versions(family))
         if isinstance(choice, NoChoice):
             return seen
         host = means.hosts.of(choice.version)
@@ -150,6 +152,24 @@ class Looker:
         variables = seen.membership.variables if seen.membership is not None else {}
         workload = Workload(place, choice.version, rendered, seen.size, contents, variables)
         return replace(seen, workload=workload, hosted=host.problem_of(workload))
+
+    def _choice(self, component: Component, spec: ComponentSpec, family: Family) -> Choice | NoChoice:
+        catalog, default = self._means.catalog, self._means.channel
+        return choose(component, spec, catalog, default=default, of_plane=family.plane.spec.version)
+
+    def _versions(self, family: Family) -> Versions:
+        """Those of the control plane, and of the components that we run."""
+        plane, found = family.plane, {}
+        for component, each in family.components.items():
+            if cluster_names.MANAGED_BY_ANNOTATION in each.metadata.annotations:
+                continue
+            choice = self._choice(component, each.spec, family)
+            wanted = choice.version if isinstance(choice, Choice) else ""
+            follows = bool(plane.spec.version) and not (each.spec.version or each.spec.channel)
+            named = f"{KINDS[component].resource.kind} {each.name}"
+            found[component] = Version(named, each.status.version, wanted, follows)
+        named = f"NestedControlPlane {plane.name}"
+        return Versions(Version(named, plane.status.version, plane.spec.version), found)
 
     async def _with_members(self, seen: Seen, family: Family, place: Place, placement: Placement) -> Seen:
         """With what the members of an etcd say; they are asked only when it matters."""

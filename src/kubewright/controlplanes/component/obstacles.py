@@ -1,8 +1,9 @@
 """What a component waits for, and what a user has to mend, before it runs as its spec says. Pure.
 
-Theory.      A component goes one way: it has an owner, its spec is good, templates are found, what it needs
-             is ready, its certificates are there, all of its spec could be applied, the files are there, and
-             a host can run it. The first obstacle on this way holds it up; the status shows all of them.
+Theory.      A component goes one way: it has an owner, its spec is good, templates are found, it may have
+             their version, what it needs is ready, its certificates are there, all of its spec could be
+             applied, the files are there, and a host can run it. The first obstacle on this way holds it up;
+             the status shows all of them.
 Invariants.  What already runs is never stopped by an obstacle. What a component needs is asked for only when
              instances are going to be started: an etcd that falls silent takes no API server with it.
 Source       nested.md A9 (order and readiness); S3-20, S3-21.
@@ -16,6 +17,8 @@ from kubewright.api.controlplane.reasons import ComponentCondition, Reason
 from kubewright.controlplanes.component.membership import problem_of
 from kubewright.controlplanes.component.rollout import outdated
 from kubewright.controlplanes.component.seen import Seen
+from kubewright.controlplanes.component.versions import problem_of as refused
+from kubewright.controlplanes.component.versions import waits_for
 from kubewright.controlplanes.templates.choice import NoChoice
 
 
@@ -85,8 +88,16 @@ def _templates(seen: Seen) -> Obstacle | None:
     return Obstacle(about, Reason.NO_TEMPLATES, seen.choice.message, fault=True)
 
 
+def _version(seen: Seen) -> Obstacle | None:
+    """Also while it has that version still: what the spec says is wrong."""
+    told = refused(seen.policy.component, seen.versions)
+    about = ComponentCondition.TEMPLATE_RESOLVED
+    return Obstacle(about, Reason.VERSION_REFUSED, told, fault=True) if told else None
+
+
 def _dependencies(seen: Seen) -> Obstacle | None:
     missing = seen.policy.needs(seen.family) if seen.family is not None else ""
+    missing = missing or waits_for(seen.policy.component, seen.versions)
     if not missing:
         return None
     return Obstacle(ComponentCondition.DEPENDENCIES_READY, Reason.WAITING_FOR_DEPENDENCY, missing)
@@ -102,6 +113,8 @@ def _certificates(seen: Seen) -> Obstacle | None:
 
 
 def _rendering(seen: Seen) -> Obstacle | None:
+    if seen.rendered is None and _dependencies(seen) is not None:
+        return None  # the addresses of etcd, for one, are known when it is ready
     problems = list(seen.rendered.problems) if seen.rendered is not None else []
     told = "; ".join([*([seen.unrendered] if seen.unrendered else []), *problems])
     if not told:
@@ -126,6 +139,7 @@ _WAY: tuple[Callable[[Seen], Obstacle | None], ...] = (
     _owner,
     _spec,
     _templates,
+    _version,
     _dependencies,
     _certificates,
     _rendering,

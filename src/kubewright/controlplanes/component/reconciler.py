@@ -162,11 +162,11 @@ def _refused(error: ApiError) -> str:
 
 def _told(found: ComponentObject) -> tuple[object, ...]:
     """What other components may wait for in one."""
-    status = found.status
+    meta, status = found.metadata, found.status
+    asked = meta.deleting, meta.owner_references, found.spec.version, found.spec.channel
     addresses = found.status.addresses if isinstance(found, NestedEtcd) else ()
-    meta = found.metadata
     of_status = status.ready, status.version, status.replicas > 0, status.certificates, addresses
-    return meta.deleting, meta.owner_references, of_status
+    return *asked, of_status
 
 
 def _certificates_differ(change: Change[Any]) -> bool:

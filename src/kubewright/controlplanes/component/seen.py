@@ -17,6 +17,7 @@ from kubewright.api.controlplane.v1alpha4 import API_VERSION
 from kubewright.api.meta import owner_of
 from kubewright.controlplanes.component.membership import Membership
 from kubewright.controlplanes.component.policies import Policy
+from kubewright.controlplanes.component.versions import Versions
 from kubewright.controlplanes.family import ComponentObject, Family
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
 from kubewright.controlplanes.members.decide import Access
@@ -63,6 +64,7 @@ class Seen:
     ``hosted``     why no host can run it, a sentence
     ``membership`` of an etcd: who its members are; None for others, and while it is not known
     ``access``     by which its members can be called
+    ``versions``   those of its control plane and of the components
     ``failed``     why the last step of this pass failed, a sentence
     """
 
@@ -84,6 +86,7 @@ class Seen:
     running: Running = field(default_factory=Running)
     membership: Membership | None = None
     access: Access | None = None
+    versions: Versions = field(default_factory=Versions)
     failed: str = ""
 
     @property

@@ -152,9 +152,11 @@ def _phase(seen: Seen, verdict: Obstacle | None) -> Phase:
 
 
 def _version(seen: Seen) -> str:
-    """The one version of all instances; while they differ, or none runs, what it was before."""
-    versions = {each.version for each in seen.running.instances}
-    return versions.pop() if len(versions) == 1 else seen.component.status.version
+    """The one version of all instances, once all are ready with it; else what it was before."""
+    instances = seen.running.instances
+    versions = {each.version for each in instances}
+    good = len(versions) == 1 and all(each.ready for each in instances)
+    return versions.pop() if good else seen.component.status.version
 
 
 def _errors(seen: Seen) -> Iterator[str]:
