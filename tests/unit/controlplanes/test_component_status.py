@@ -169,6 +169,13 @@ def test_an_api_server_that_runs_stays_ready_while_its_etcd_is_not_and_says_so()
     )
 
 
+def test_an_api_server_that_does_not_answer_names_the_etcd_that_it_lacks() -> None:
+    seen = replace(RUNNING, component=WAS_READY, running=SILENT, family=family(etcd(ready=False)))
+    assert conditions(seen)[READY].message == (
+        "NestedEtcd store is not ready; ready instances: 0 of 1: demo-apiserver-0: readyz answers 500"
+    )
+
+
 def test_a_patch_that_is_for_no_object_is_an_error_and_a_condition() -> None:
     told = "spec.patches[0] is for no object"
     seen = replace(RUNNING, rendered=workload(problems=(told,)).rendered)

@@ -336,6 +336,14 @@ def test_our_own_templates_have_nothing_that_a_process_cannot_have():
             ["flag provided but not defined: -x", "Usage:"], "flag provided but not defined: -x", id="a flag"
         ),
         pytest.param(
+            [
+                '{"level":"panic","msg":"failed to create WAL","error":"no space left"}',
+                "panic: failed to create WAL",
+            ],
+            "failed to create WAL: no space left",
+            id="a panic of etcd, which it has logged with its cause",
+        ),
+        pytest.param(
             ["panic: first", "x", "panic: second", "y"], "panic: second", id="the latest of two ends"
         ),
         pytest.param(["x" * 1000], "x" * LONGEST, id="a long line"),

@@ -11,6 +11,7 @@ Called by    ``act``.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from msgspec import structs
 
@@ -115,7 +116,16 @@ def _verdict(seen: Seen) -> Obstacle | None:
         return held
     if seen.failed:
         return Obstacle(about, Reason.FAILED_TO_APPLY, seen.failed, fault=True)
-    return _instances(seen) or held
+    missing = _instances(seen)
+    return _with_cause(seen, missing) if missing is not None else held
+
+
+def _with_cause(seen: Seen, missing: Obstacle) -> Obstacle:
+    """What does not answer may lack what it needs: then that is said first."""
+    needed = next((each for each in obstacles(seen) if each.reason is Reason.WAITING_FOR_DEPENDENCY), None)
+    if needed is None or missing.reason is not Reason.NOT_READY:
+        return missing
+    return replace(missing, message=f"{needed.message}; {missing.message}")
 
 
 def _instances(seen: Seen) -> Obstacle | None:

@@ -2,7 +2,8 @@
 
 Theory.      Programs of Kubernetes write lines of text, etcd writes JSON objects; both say the reason of
              their end in the last line. A Go program that panics, or has a flag that it does not know, says
-             more after it. Users see the reason beside the exit code, which alone says nothing.
+             more after it; etcd logs a panic with its cause, and then panics without it. Users see the reason
+             beside the exit code, which alone says nothing.
 Invariants.  At most ``LONGEST`` characters of one line.
 Source       nested.md D6 (last lines in the status).
 Called by    ``host``.
@@ -14,7 +15,8 @@ from collections.abc import Sequence
 import msgspec
 
 LONGEST = 300
-REASONS = ("panic:", "fatal error:", "flag provided but not defined:", "Error: ")
+PANIC = "panic: "
+REASONS = (PANIC, "fatal error:", "flag provided but not defined:", "Error: ")
 """How a line begins that says the reason, whatever comes after it: a stack, or how the program is used."""
 _HEADER = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ [\w.-]+:\d+\] ")
 """What klog writes before a message: level, date, time, process, file and line."""
@@ -25,8 +27,11 @@ def reason(lines: Sequence[str]) -> str:
     told = [line.strip() for line in lines if line.strip()]
     if not told:
         return ""
-    line = next((each for each in reversed(told) if each.startswith(REASONS)), told[-1])
-    return _text(line)[:LONGEST]
+    place = next((at for at in reversed(range(len(told))) if told[at].startswith(REASONS)), len(told) - 1)
+    before = _text(told[place - 1]) if place else ""
+    said = _text(told[place])
+    logged = before.startswith(f"{said.removeprefix(PANIC)}: ")
+    return (before if logged else said)[:LONGEST]
 
 
 def _text(line: str) -> str:
