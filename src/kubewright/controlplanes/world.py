@@ -34,7 +34,9 @@ from kubewright.controlplanes.plane import reconciler as plane
 from kubewright.controlplanes.snapshots.restoring import reconciler as restoring
 from kubewright.controlplanes.snapshots.schedules import reconciler as schedules
 from kubewright.controlplanes.snapshots.taking import reconciler as taking
+from kubewright.controlplanes.templated import reconciler as templated
 from kubewright.controlplanes.templates import catalog
+from kubewright.runtime.controller import Controller
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 STABLE = "stable"
@@ -64,6 +66,12 @@ CONTROLLERS = (
         "NestedControllerManager",
         LEASE,
         "runs the controller manager of a nested control plane",
+    ),
+    ControllerInfo(
+        templated.CONTROLLER,
+        "NestedControlPlane",
+        LEASE,
+        "makes the components of a nested control plane that names a template",
     ),
     ControllerInfo(
         taking.CONTROLLER,
@@ -111,13 +119,13 @@ def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
         if nestedcluster.CONTROLLER in chosen:
             made.append(nestedcluster.wire(environment))
         made += component.wire(environment, means, chosen)
-        if taking.CONTROLLER in chosen:
-            made.append(taking.wire(environment, hosts))
-        if schedules.CONTROLLER in chosen:
-            made.append(schedules.wire(environment))
-        if restoring.CONTROLLER in chosen:
-            made.append(restoring.wire(environment, hosts))
-        return Runnables(made)
+        beside: dict[str, Callable[[], Controller]] = {
+            templated.CONTROLLER: lambda: templated.wire(environment),
+            taking.CONTROLLER: lambda: taking.wire(environment, hosts),
+            schedules.CONTROLLER: lambda: schedules.wire(environment),
+            restoring.CONTROLLER: lambda: restoring.wire(environment, hosts),
+        }
+        return Runnables([*made, *(wired() for name, wired in beside.items() if name in chosen)])
 
     return World(
         "controlplanes",

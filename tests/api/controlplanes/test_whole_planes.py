@@ -339,8 +339,12 @@ NOT_ASKED_FOR = ("pods", "statefulsets", "services", "persistentvolumeclaims", "
 """What only a host in pods needs, whose own test is test_pods_host.py, and what a manager does."""
 OF_SNAPSHOTS = ("controlplanesnapshot", "controlplanerestore")
 """What these begin with has a test of its own, in test_snapshots.py."""
-IDLE = {"patch nestedclusters.infrastructure.cluster.x-k8s.io"}
-"""For what this life of a control plane does not have: a Cluster, whose infrastructure gets an endpoint."""
+IDLE = {
+    "patch nestedclusters.infrastructure.cluster.x-k8s.io",
+    *(f"create {each}.controlplane.cluster.x-k8s.io" for each in rbac.COMPONENTS),
+}
+"""For what this life of a control plane does not have: a Cluster, whose infrastructure gets an endpoint; and a
+template, whose test is in test_templated.py."""
 
 
 async def test_the_role_of_the_controllers_allows_all_that_they_ask_for_and_little_else() -> None:

@@ -25,7 +25,12 @@ SCALES = ("nestedcontrolplanes/scale", "nestedetcds/scale", "nestedapiservers/sc
 
 PROVIDER = (
     Rule(GROUP, (*PLANES, *COMPONENTS), (*READ, "patch"), "what is wanted; finalizers, owners, endpoints"),
-    Rule(GROUP, COMPONENTS, ("delete",), "the components of a control plane that is deleted, in order"),
+    Rule(
+        GROUP,
+        COMPONENTS,
+        ("create", "delete"),
+        "components from a template; those of a control plane that goes",
+    ),
     Rule(GROUP, [f"{kind}/status" for kind in (*PLANES, *COMPONENTS)], ("patch",), "what became of them"),
     Rule(
         GROUP,
@@ -37,7 +42,7 @@ PROVIDER = (
     Rule(GROUP, (SNAPSHOTS[0], SNAPSHOTS[2]), ("patch",), "finalizers of snapshots and restores"),
     Rule(GROUP, SNAPSHOTS[:1], ("create", "delete"), "the snapshots of schedules"),
     Rule(GROUP, [f"{kind}/status" for kind in SNAPSHOTS], ("patch",), "what became of them"),
-    Rule(GROUP, TEMPLATES, READ, "the kind is served: what starting up waits for"),
+    Rule(GROUP, TEMPLATES, READ, "what components are made from"),
     Rule(INFRASTRUCTURE_GROUP, CLUSTERS, (*READ, "patch"), "the infrastructure of clusters; endpoints"),
     Rule(INFRASTRUCTURE_GROUP, ("nestedclusters/status",), ("patch",), "whether machines can join"),
     Rule(CORE, ("clusters",), READ, "who owns a control plane, and whether it is paused"),

@@ -12,6 +12,7 @@ Called by    admission and the controllers, since an object may have come past a
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from kubewright.api.cluster.v1beta1 import ObjectReference
 from kubewright.api.controlplane.names import CHANNEL, LONGEST_CLUSTER_NAME, PACKAGE
@@ -32,6 +33,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlaneTemplate,
     Patch,
     SnapshotLocation,
+    TemplateComponents,
 )
 from kubewright.api.faults import Errors, Fault, FieldError
 
@@ -67,7 +69,18 @@ def validate_control_plane(plane: NestedControlPlane) -> list[FieldError]:
 
 def validate_template(template: NestedControlPlaneTemplate) -> list[FieldError]:
     """Every broken rule of a NestedControlPlaneTemplate; empty when it is good."""
-    return list(_control_plane_spec(template.spec.template.spec, "spec.template.spec", template.namespace))
+    made, path = template.spec.template, "spec.template"
+    errors = list(_control_plane_spec(made.spec, f"{path}.spec", template.namespace))
+    components = made.components or TemplateComponents()
+    for name, spec in (
+        ("etcd", components.etcd),
+        ("apiserver", components.apiserver),
+        ("controllerManager", components.controller_manager),
+    ):
+        for each in validate_component(spec) if spec is not None else ():
+            below = each.path.removeprefix("spec")
+            errors.append(replace(each, path=f"{path}.components.{name}{below}"))
+    return errors
 
 
 def validate_snapshot(snapshot: ControlPlaneSnapshot) -> list[FieldError]:

@@ -35,6 +35,7 @@ from kubewright.api.controlplane.v1alpha4.controlplanes import (
     NestedControlPlaneTemplate,
     NestedControlPlaneTemplateResource,
     NestedControlPlaneTemplateSpec,
+    TemplateComponents,
 )
 from kubewright.api.controlplane.v1alpha4.shared import (
     API_VERSION,
@@ -70,6 +71,7 @@ from kubewright.api.controlplane.v1alpha4.snapshots import (
 )
 
 __all__ = [
+    "TemplateComponents",
     "DELETE",
     "RETAIN",
     "API_VERSION",

@@ -22,6 +22,11 @@ from kubewright.api.cluster.v1beta1.shared import (
     reference,
 )
 from kubewright.api.controlplane.names import StopBefore
+from kubewright.api.controlplane.v1alpha4.components import (
+    NestedAPIServerSpec,
+    NestedControllerManagerSpec,
+    NestedEtcdSpec,
+)
 from kubewright.api.controlplane.v1alpha4.shared import INFRASTRUCTURE_GROUP, Address, resource
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ATOMIC, PRESERVE, Int32, Int64, KubeObject, ObjectMeta, Time, Value, doc
@@ -69,6 +74,13 @@ class NestedControlPlaneSpec(Value, frozen=True, kw_only=True):
     certificate_authorities: Annotated[
         CertificateAuthorities | None, doc("When certificate authorities are replaced.")
     ] = None
+    template_name: Annotated[
+        str,
+        doc(
+            "The NestedControlPlaneTemplate, in the same namespace, from which components are made that are "
+            "not there."
+        ),
+    ] = ""
 
 
 class EtcdStatus(Value, frozen=True, kw_only=True):
@@ -119,6 +131,16 @@ class NestedControlPlane(KubeObject, frozen=True, kw_only=True):
     )
 
 
+class TemplateComponents(Value, frozen=True, kw_only=True):
+    """The specs of components that a control plane is made of; one that is unset is not made."""
+
+    etcd: Annotated[NestedEtcdSpec | None, doc("The spec of a new NestedEtcd.")] = None
+    apiserver: Annotated[NestedAPIServerSpec | None, doc("The spec of a new NestedAPIServer.")] = None
+    controller_manager: Annotated[
+        NestedControllerManagerSpec | None, doc("The spec of a new NestedControllerManager.")
+    ] = None
+
+
 class NestedControlPlaneTemplateResource(Value, frozen=True, kw_only=True):
     """What a NestedControlPlane is made from."""
 
@@ -128,6 +150,10 @@ class NestedControlPlaneTemplateResource(Value, frozen=True, kw_only=True):
     spec: Annotated[NestedControlPlaneSpec, doc("The spec of the new object.", required=True)] = field(
         default_factory=NestedControlPlaneSpec
     )
+    components: Annotated[
+        TemplateComponents | None,
+        doc("What components are made from, for control planes that name this template."),
+    ] = None
 
 
 class NestedControlPlaneTemplateSpec(Value, frozen=True, kw_only=True):

@@ -1,0 +1,104 @@
+"""Decide which components of a control plane are made from its template. Pure.
+
+Invariants.  A component that is there is never changed, whoever made it. A reference that a user has written
+             says the name; else it is that of the control plane with the component behind it. An object is
+             created before the control plane refers to it, by a name that follows from what is seen: so a
+             second try finds it.
+Source       S3-16.
+Called by    ``reconciler``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
+from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.v1alpha4 import (
+    ComponentSpec,
+    NestedControlPlane,
+    NestedControlPlaneTemplate,
+    TemplateComponents,
+)
+from kubewright.base import delays, plan
+from kubewright.controlplanes.family import references
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One control plane that names a template. ``template`` None: it is not there.
+
+    ``there``   the components that it names and that are there
+    ``paused``  it or its Cluster is paused
+    """
+
+    plane: NestedControlPlane
+    template: NestedControlPlaneTemplate | None = None
+    there: frozenset[Component] = frozenset()
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create a component."""
+
+    component: Component
+    name: str
+    spec: ComponentSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Refer:
+    """Write references into the control plane: names by component."""
+
+    names: Mapping[Component, str]
+
+
+Step = Create | Refer
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(plan.Plan[Step]):
+    """What to make now. ``problem``: why nothing can be, a sentence."""
+
+    problem: str = ""
+
+
+FIELDS = {
+    Component.ETCD: "etcd",
+    Component.API_SERVER: "apiserver",
+    Component.CONTROLLER_MANAGER: "controllerManager",
+}
+"""The references of a control plane, by component."""
+
+
+def decide(seen: Seen) -> Plan:
+    """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
+    plane = seen.plane
+    if seen.paused or plane.metadata.deleting or MANAGED_BY_ANNOTATION in plane.metadata.annotations:
+        return Plan(because="it is paused, being deleted, or another program manages it")
+    if seen.template is None:
+        told = f"there is no NestedControlPlaneTemplate {plane.spec.template_name}"
+        return Plan(wake=delays.UNHEARD, because=told, problem=told)
+    asked = references(plane.spec)
+    missing: dict[Component, str] = {}
+    steps: list[Step] = []
+    for component, spec in specs_of(seen.template).items():
+        name = asked[component].name if component in asked else f"{plane.name}-{component}"
+        if component not in asked:
+            missing[component] = name
+        if component not in seen.there:
+            steps.append(Create(component, name, spec))
+    if missing:
+        steps.append(Refer(missing))
+    return Plan(tuple(steps), because="the template has components that it lacks" if steps else "")
+
+
+def specs_of(template: NestedControlPlaneTemplate) -> dict[Component, ComponentSpec]:
+    """The specs of components that a template has, in the order in which they start."""
+    found = template.spec.template.components or TemplateComponents()
+    specs: dict[Component, ComponentSpec | None] = {
+        Component.ETCD: found.etcd,
+        Component.API_SERVER: found.apiserver,
+        Component.CONTROLLER_MANAGER: found.controller_manager,
+    }
+    return {component: spec for component, spec in specs.items() if spec is not None}

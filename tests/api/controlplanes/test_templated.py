@@ -1,0 +1,41 @@
+"""A control plane from a template, inside this process."""
+
+from tests.api.controlplanes.kit import NAMES, stage
+
+from kubewright.api.controlplane import rbac
+from kubewright.api.controlplane.v1alpha4 import (
+    NESTED_CONTROL_PLANE,
+    NESTED_CONTROL_PLANE_TEMPLATE,
+    NESTED_ETCD,
+)
+from kubewright.testing.permissions import granted, missing, unused
+from kubewright.wire.gvk import Key
+
+COMPONENTS = {"etcd": {}, "apiserver": {"replicas": 1}, "controllerManager": {}}
+
+
+async def test_one_object_that_names_a_template_becomes_a_whole_control_plane():
+    async with stage() as on:
+        made = {"template": {"spec": {}, "components": COMPONENTS}}
+        await on.apply(NESTED_CONTROL_PLANE, "demo", {"templateName": "small"})
+        await on.apply(NESTED_CONTROL_PLANE_TEMPLATE, "small", made)
+
+        async def is_ready() -> bool:
+            return (await on.status(NESTED_CONTROL_PLANE, "demo")).ready
+
+        await on.until(is_ready)
+        plane = await on.get(NESTED_CONTROL_PLANE, "demo")
+        etcd = await on.get(NESTED_ETCD, "demo-etcd")
+        assert etcd.metadata.controller.uid == plane.metadata.uid
+        assert plane.spec.controller_manager.name == "demo-controller-manager"
+        await on.client.delete(NESTED_CONTROL_PLANE, Key("default", "demo"))
+
+        async def gone() -> bool:
+            left = [await on.client.list(kind, "default") for kind in (NESTED_CONTROL_PLANE, *NAMES.values())]
+            return not any(left)
+
+        await on.until(gone)
+        grants = granted(rbac.manifest())
+        assert missing(on.log.needs, grants) == []
+        creates = [each for each in grants if each.verb == "create" and each.resource.startswith("nested")]
+        assert unused(on.log.needs, creates) == []
