@@ -20,12 +20,14 @@ from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_FORMAT_KEY, SECRET_TYPE, SECRET_VALUE_KEY
 from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import CONFIG_MAP, SECRET, Secret
 from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.bootstrap import lock
+from kubewright.bootstrap.joining import Joining
 from kubewright.bootstrap.look import Looker, cluster_of
 from kubewright.bootstrap.seen import Seen
 from kubewright.bootstrap.status import failed, status_of
@@ -106,7 +108,7 @@ class Actor:
                 return (await self._client.patch(KUBEADM_CONFIG, config_key(seen), body)).metadata
             case KeepToken(token):
                 assert seen.machine is not None, "a token is for a machine"
-                self._token_calls.keep(config_key(seen), cluster_of(seen.machine), token)
+                self._token_calls.keep(config_key(seen), cluster_of(seen.machine), token, joining_of(seen))
             case WriteData():
                 await self._write_data(seen, step)
             case _:
@@ -216,6 +218,20 @@ _DOING: dict[type[Step], str] = {
     KeepToken: "keep a bootstrap token",
     WriteData: "write the data Secret",
 }
+
+
+def joining_of(seen: Seen) -> Joining | None:
+    """What machines are told of a cluster whose control plane runs on no machine; None of others.
+
+    The certificates were read only where data is to be made, and that is when it is needed.
+    """
+    spec = seen.cluster.spec if seen.cluster is not None else None
+    ref, pair = spec.control_plane_ref if spec is not None else None, seen.pairs.get(Purpose.CA)
+    kind = NESTED_CONTROL_PLANE.resource
+    if spec is None or ref is None or pair is None or (ref.group, ref.kind) != (kind.group, kind.kind):
+        return None
+    endpoint = spec.control_plane_endpoint
+    return Joining(str(endpoint), pair.certificate) if endpoint is not None and endpoint.valid else None
 
 
 def owner(seen: Seen) -> OwnerReference:

@@ -3,7 +3,8 @@
 Theory.      One call does all that a token ever needs: it creates the token's Secret if that is not there,
              and moves its expiration if it would expire too soon. So creation, refresh and the repair of a
              lost Secret are the same call, and repeating it does no harm. A cluster that does not answer
-             delays only the machines that want to join it.
+             delays only the machines that want to join it. Where no kubeadm has started the cluster, the call
+             first makes what joining takes beside a token (``joining``).
 Invariants.  A token is made in the cluster only after its text is on record in the KubeadmConfig. Its secret
              is in no log and no message: what a server says about the Secret is not repeated.
 Source       capi.md §9.4; decision D11.
@@ -17,6 +18,7 @@ from kubewright.api.core import SECRET, Secret
 from kubewright.base import delays
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError
+from kubewright.bootstrap.joining import Joining, ensure
 from kubewright.bootstrap.seen import TokenSeen
 from kubewright.bootstrap.tokens import (
     EXPIRATION,
@@ -77,12 +79,15 @@ class TokenCalls:
         left = call.ended + wait - self._clock.monotonic()
         return TokenSeen(call.answer, now + timedelta(seconds=left), call.error)
 
-    def keep(self, config: Key, cluster: Key, token: Token) -> None:
-        """Begin a call that makes or refreshes the token in its cluster."""
-        self._ids[config] = token.id
-        self._calls.start(config, lambda: self._keep(cluster, token))
+    def keep(self, config: Key, cluster: Key, token: Token, joining: Joining | None = None) -> None:
+        """Begin a call that makes or refreshes the token in its cluster.
 
-    async def _keep(self, cluster: Key, token: Token) -> datetime:
+        ``joining``: what machines are told of a cluster that no kubeadm has started; None for others.
+        """
+        self._ids[config] = token.id
+        self._calls.start(config, lambda: self._keep(cluster, token, joining))
+
+    async def _keep(self, cluster: Key, token: Token, joining: Joining | None) -> datetime:
         """See to it that the token is good for long enough; returns until when.
 
         Raises:
@@ -90,13 +95,14 @@ class TokenCalls:
             TokenRefused: it said no.
             TransportError: it did not answer.
         """
-        client = self._workloads.get(cluster).client
+        client, about = self._workloads.get(cluster).client, "what joining takes"
         try:
+            if joining is not None:
+                await ensure(client, joining)
+            about = "a bootstrap token"
             return await ensure_token(client, token, self._ttl, self._clock.now())
         except ApiError as error:
-            raise TokenRefused(
-                f"cluster {cluster} refuses a bootstrap token: {error.code} {error.reason}"
-            ) from None
+            raise TokenRefused(f"cluster {cluster} refuses {about}: {error.code} {error.reason}") from None
 
 
 async def ensure_token(client: Client, token: Token, ttl: timedelta, now: datetime) -> datetime:

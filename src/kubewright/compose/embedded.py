@@ -14,6 +14,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -59,6 +60,7 @@ from kubewright.compose.worlds import server_worlds
 from kubewright.controlplanes.hosting.contract import Hosting
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.hosting.processes import options as processes
+from kubewright.controlplanes.hosting.processes.addresses import covers
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
@@ -229,6 +231,7 @@ class Embedded:
             return None
         folder = private_folder(self.config.data_dir / COMPONENTS_FOLDER)
         chosen = processes.settings(self._options.processes, folder, os.environ)
+        self.planes.elsewhere = partial(covers, chosen.addresses)
         return await self._stack.enter_async_context(ProcessHosting(chosen, self.clock))
 
     def _snapshots(self) -> Path | None:

@@ -112,6 +112,8 @@ class Planes:
         self._alone: set[str] = set()
         """The addresses of those that belong to no machine."""
         self._listeners: list[Callable[[str], None]] = []
+        self.elsewhere: Callable[[str], bool] = lambda _address: False
+        """As ``ControlPlanes.elsewhere``; set by the program, where other programs run control planes."""
         self._held: dict[str, socket.socket] = {}
         self._ports = FIRST_PORT
 

@@ -138,6 +138,14 @@ def new_leaf(
     return _issued(authority, user, now, lifetime, names=tuple(names), client=client, algorithm=algorithm)
 
 
+def new_request(user: User) -> tuple[bytes, bytes]:
+    """A request for a certificate of this user, as others sign it, and its key; both PEM."""
+    key = new_key(Algorithm.EC)
+    built = x509.CertificateSigningRequestBuilder().subject_name(_subject(user))
+    signed = built.sign(key, hashes.SHA256())
+    return signed.public_bytes(serialization.Encoding.PEM), _pem(key)
+
+
 def has_signed(authority: Identity | bytes, identity: Identity) -> bool:
     """Whether ``authority``, or the one with this certificate (PEM), has signed ``identity``."""
     issuer = authority if isinstance(authority, bytes) else authority.certificate
@@ -158,8 +166,7 @@ def _issued(
     issuer = read_certificates(authority.certificate)[0]
     issuer_key = read_private_key(authority.key)
     key = new_key(algorithm)
-    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
-    subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
+    subject = _subject(user)
     until = min(now + lifetime, issuer.not_valid_after_utc)  # a certificate does not outlive its authority
     uses = [ExtendedKeyUsageOID.SERVER_AUTH] if names else []
     uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if client else []
@@ -174,6 +181,11 @@ def _issued(
         known = x509.SubjectAlternativeName([_general_name(name) for name in names])
         builder = builder.add_extension(known, critical=False)
     return _signed(builder, key, issuer_key)
+
+
+def _subject(user: User) -> x509.Name:
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in user.groups]
+    return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
 
 
 def _issued_by(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:

@@ -16,7 +16,7 @@ from kubewright.api import catalog
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE
-from kubewright.api.core import LEASE, NODE, SECRET
+from kubewright.api.core import CONFIG_MAP, LEASE, NODE, SECRET
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
 from kubewright.base.clock import SystemClock
 from kubewright.bootstrap.seen import BootstrapSettings
@@ -143,6 +143,10 @@ async def test_workers_join_a_control_plane_of_objects_and_all_of_it_goes_with_t
         assert plane.status.external_managed_control_plane
         assert plane.status.version.startswith("v1.36.")
         assert [each.status.phase for each in await client.list(MACHINE, NS)] == ["Running"] * 3
+        inner = embedded.planes.find(str(cluster.spec.control_plane_endpoint))
+        assert inner is not None
+        info = await inner.client.get(CONFIG_MAP, Key("kube-public", "cluster-info"))
+        assert str(cluster.spec.control_plane_endpoint) in info.data["kubeconfig"]
         before = await versions(client)
         await asyncio.sleep(600)
         assert await versions(client) == before

@@ -55,20 +55,22 @@ class Statistics:
 
 
 class Kubelets:
-    """All kubelets of one cloud or fleet, in one cluster."""
+    """All kubelets of one cloud or fleet, in one cluster; or that of the node ``only``, which sees itself."""
 
-    def __init__(self, cloud: VmSource, informers: Informers, settings: KubeletSettings) -> None:
+    def __init__(
+        self, cloud: VmSource, informers: Informers, settings: KubeletSettings, only: str = ""
+    ) -> None:
         self._cloud = cloud
         self._clock = cloud.clock
         self._client = informers.client
         self._informers = informers
         self._settings = settings
-        self._nodes = informers.get(NODE)
+        self._nodes = informers.get(NODE, fields=f"metadata.name={only}" if only else "")
         self._visits: DelayQueue[str] = DelayQueue(cloud.clock)
         self._kubelets: dict[str, KubeletState] = {}
         self._vm_ids: dict[str, str] = {}
         self._failures = 0
-        self._pod_workers = PodWorkers(informers, settings, self._host_of)
+        self._pod_workers = PodWorkers(informers, settings, self._host_of, only)
 
     async def run(self) -> None:
         """Until cancelled: be the kubelets of all VMs, those there are and those to come."""

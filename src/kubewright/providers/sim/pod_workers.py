@@ -32,10 +32,14 @@ PAUSE_SECONDS = 5.0
 
 
 class PodWorkers:
-    """All pods of one cluster that are bound to simulated nodes."""
+    """All pods of one cluster that are bound to simulated nodes, or to the node ``only``."""
 
     def __init__(
-        self, informers: Informers, settings: KubeletSettings, host_of: Callable[[str], Vm | None]
+        self,
+        informers: Informers,
+        settings: KubeletSettings,
+        host_of: Callable[[str], Vm | None],
+        only: str = "",
     ) -> None:
         self._informers = informers
         self._client = informers.client
@@ -43,7 +47,7 @@ class PodWorkers:
         self._settings = settings
         self._host_of = host_of
         self._visits: DelayQueue[Key] = DelayQueue(self._clock)
-        self._pods = informers.get(POD, namespace="")
+        self._pods = informers.get(POD, namespace="", fields=f"spec.nodeName={only}" if only else "")
         self._pods.index(BY_NODE, _bound_to)
 
     async def run(self) -> None:

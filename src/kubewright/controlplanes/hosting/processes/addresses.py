@@ -53,6 +53,14 @@ def read_range(text: str) -> IPv4Network:
     return found
 
 
+def covers(network: str, server: str) -> bool:
+    """Whether an API server (host:port) is at an address of this range."""
+    try:
+        return IPv4Address(server.rpartition(":")[0]) in IPv4Network(network)
+    except ValueError:
+        return False
+
+
 def choose(key: str, salt: str, taken: Container[str], network: IPv4Network) -> str:
     """The address for a key: where its hash points to, or the next that is free.
 

@@ -4,7 +4,8 @@ Theory.      A task for each VM that boots, from the moment when it is up until 
              has run before, the same task brings its control plane back. What came of it is a part of the VM
              (``vm.Bootstrap``), so it outlives the process. A control plane serves while one of its machines
              runs, and ends with the last of them. One that belongs to no machine comes and goes without us:
-             the kubelets of its nodes run while it serves and it has nodes.
+             the kubelets of its nodes run while it serves and it has nodes. Where the API server is a program
+             of its own, each VM joins it by itself (``enrolment``), and has a kubelet of its own.
              ``kubeadm join`` is let in if, and only if, there is a control plane at its address, the hash
              of its CA is one that the machine was given, and it knows the token; for what may come late it
              tries again, as kubeadm does, until its time is over.
@@ -16,16 +17,19 @@ Called by    ``driver``, which runs it beside the kubelets of the VMs that have 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
+from typing import TypeVar
 
 import structlog
 from msgspec.structs import replace
 
 from kubewright.base.errors import KubewrightError
 from kubewright.pki.clusters import public_key_hashes
+from kubewright.providers.sim.boot.enrolment import NotYet, enrol
 from kubewright.providers.sim.boot.kubeadm import Action, Init, Join, NodeSetup, Write, actions
 from kubewright.providers.sim.boot.membership import Membership
+from kubewright.providers.sim.boot.own_kubelets import OwnKubelets, enrolled_by, files_of
 from kubewright.providers.sim.boot.planes import ControlPlane, ControlPlanes, PlaneRequest
 from kubewright.providers.sim.boot.userdata import Unbootable, read
 from kubewright.providers.sim.kubelets import Kubelets
@@ -38,11 +42,9 @@ DISCOVERY_PAUSE = 5.0
 WORKERS = 2
 """Requests in flight of the kubelets of one cluster: there may be a thousand clusters, most of them small."""
 
+T = TypeVar("T")
+
 log = structlog.get_logger(__name__)
-
-
-class NotYet(KubewrightError):
-    """The cluster cannot be joined now; it may be later."""
 
 
 class Boots:
@@ -58,6 +60,7 @@ class Boots:
         self._tasks: dict[str, tuple[int, asyncio.Task[None]]] = {}
         self._kubelets: dict[str, asyncio.Task[None]] = {}
         self._running: dict[str, set[str]] = {}
+        self._own = OwnKubelets(self._cloud, settings)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -74,6 +77,7 @@ class Boots:
 
     def changed(self, vm_id: str) -> None:
         """A VM came, went or changed."""
+        self._own.changed(vm_id)
         vm, known = self._cloud.get(vm_id), self._tasks.get(vm_id)
         runs = vm is not None and vm.powered and vm.gone_at is None and vm.bootstrap is not None
         if known is not None and (vm is None or not runs or known[0] != vm.boot):
@@ -89,6 +93,7 @@ class Boots:
 
     async def wait_idle(self, vm_id: str) -> None:
         """Wait until the VM's boot has no request in flight: its task is cancelled when it is deleted."""
+        await self._own.wait_idle(vm_id)
         await self._clock.sleep(0)
 
     async def _boot(self, vm: Vm) -> None:
@@ -109,6 +114,15 @@ class Boots:
         except Exception:  # one odd file or a bug of ours must not end the boots of all others
             log.exception("the boot of a simulated VM failed", vm=vm.id)
             self._cloud.bootstrapped(vm.id, replace(vm.bootstrap, trouble="the boot failed; see the log"))
+        else:
+            await self._be_kubelet(vm.id)
+
+    async def _be_kubelet(self, vm_id: str) -> None:
+        """Where the VM has a kubelet of its own, be that until the VM stops."""
+        vm = self._cloud.get(vm_id)
+        enrolled = enrolled_by(vm.bootstrap) if vm is not None and vm.bootstrap is not None else None
+        if vm is not None and enrolled is not None:
+            await self._own.run(vm, enrolled)
 
     async def _first_boot(self, vm: Vm, found: Bootstrap) -> None:
         """The first boot: cloud-init runs the commands."""
@@ -124,6 +138,8 @@ class Boots:
             case Init():
                 await self._serve(vm.id, action)
                 return _registered(found, action.address, action.node, control_plane=True)
+            case Join() if self._planes.elsewhere(action.address):
+                return await self._enrolled(vm, found, action)
             case Join():
                 plane = await self._discovered(action)
                 if action.control_plane and plane.alone:
@@ -153,22 +169,38 @@ class Boots:
         self._running.setdefault(init.address, set()).add(vm_id)
         self._run_kubelets(init.address, plane)
 
+    async def _enrolled(self, vm: Vm, found: Bootstrap, join: Join) -> Bootstrap:
+        """The VM after it has joined an API server that is a program of its own."""
+        if join.control_plane:
+            raise Unbootable(f"the control plane at {join.address} runs on no machine")
+        enrolled = await self._in_time(lambda: enrol(join, join.node.name or vm.host_name, self._clock))
+        files = {**found.files, **files_of(enrolled)}
+        return _registered(replace(found, files=files), join.address, join.node, control_plane=False)
+
     async def _discovered(self, join: Join) -> ControlPlane:
         """The control plane that a machine joins.
 
         Raises:
             Unbootable: there is none at its address, or it is another, or it does not know the token.
         """
+        return await self._in_time(lambda: self._found(join))
+
+    async def _in_time(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """The answer of the first attempt that does not say "not yet"; kubeadm tries for as long.
+
+        Raises:
+            Unbootable: the last one said it, too; and what an attempt raises.
+        """
         until = self._clock.monotonic() + DISCOVERY_SECONDS
         while True:
             try:
-                return self._found(join)
+                return await attempt()
             except NotYet as error:
                 if self._clock.monotonic() + DISCOVERY_PAUSE > until:
                     raise Unbootable(f"kubeadm join gave up after {DISCOVERY_SECONDS:g} s: {error}") from None
             await self._clock.sleep(DISCOVERY_PAUSE)
 
-    def _found(self, join: Join) -> ControlPlane:
+    async def _found(self, join: Join) -> ControlPlane:
         plane = self._planes.find(join.address)
         if plane is None:
             raise NotYet(f"no API server answers at {join.address}")

@@ -81,6 +81,10 @@ class ControlPlanes(Protocol):
         serves no more; what is answered ends that."""
         ...
 
+    def elsewhere(self, address: str) -> bool:
+        """Whether the API server there is a program of its own, which answers at its socket alone."""
+        ...
+
     def find(self, address: str) -> ControlPlane | None:
         """The one that serves at this address."""
         ...

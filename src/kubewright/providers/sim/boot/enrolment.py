@@ -1,0 +1,156 @@
+"""How a simulated VM joins an API server that is another program: as ``kubeadm join`` and a kubelet do.
+
+Theory.      Of the cluster the VM knows an address, a token and hashes. It reads ConfigMap ``cluster-info``
+             there without a credential and without trust; a signature that takes the token to make, and the
+             hash of the authority in it, make it trust what it read. With the token it asks for a certificate
+             of ``system:node:<name>``, which the cluster's controller manager approves and signs. With that
+             certificate its kubelet works, and may touch its own node alone.
+Invariants.  What may come late is ``NotYet``; what will never be right is ``Unbootable``. No message has the
+             token or the key in it.
+Source       kubeadm join (discovery by token), kubelet (TLS bootstrap), RFC 7515 (signature, detached).
+Called by    ``boots``.
+"""
+
+import hmac
+from base64 import b64decode, b64encode, urlsafe_b64encode
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+import yaml
+
+from kubewright.api.core import CONFIG_MAP
+from kubewright.api.kinds import dynamic
+from kubewright.base.clock import Clock
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.access import Access, Token
+from kubewright.kube.client import Client
+from kubewright.kube.config import connect
+from kubewright.kube.errors import TransportError
+from kubewright.pki.certificates import new_request
+from kubewright.pki.clusters import public_key_hashes
+from kubewright.providers.sim.boot.kubeadm import Join
+from kubewright.providers.sim.boot.userdata import Unbootable
+from kubewright.wire.errors import ApiError
+from kubewright.wire.gvk import Key, Resource
+from kubewright.wire.http import User
+
+CLUSTER_INFO = Key("kube-public", "cluster-info")
+SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
+REQUEST = dynamic(
+    Resource(
+        "certificates.k8s.io",
+        "v1",
+        "certificatesigningrequests",
+        "CertificateSigningRequest",
+        namespaced=False,
+    )
+)
+POLL_SECONDS = 0.2
+POLLS = 150
+"""Looks for the certificate before the whole is tried again."""
+
+
+class NotYet(KubewrightError):
+    """The cluster cannot be joined now; it may be later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """What a kubelet works with, PEM: the authority of its cluster, its certificate and its key."""
+
+    authority: str
+    certificate: str
+    key: str = field(repr=False)
+
+
+async def enrol(join: Join, node: str, clock: Clock) -> Enrolled:
+    """Get a certificate for the kubelet of this node.
+
+    Raises:
+        NotYet: something is not there, or does not answer.
+        Unbootable: it is another cluster than the one that the VM was told of.
+    """
+    try:
+        authority = await _discovered(join, clock)
+        certificate, key = await _certificate(join, node, authority, clock)
+    except (ApiError, TransportError) as error:
+        raise NotYet(f"the API server at {join.address} does not let it join: {error}") from None
+    return Enrolled(authority.decode(), certificate.decode(), key.decode())
+
+
+def access(address: str, enrolled: Enrolled) -> Access:
+    """How the kubelet reaches the API server."""
+    return Access(
+        f"https://{address}",
+        ca=enrolled.authority.encode(),
+        certificate=enrolled.certificate.encode(),
+        key=enrolled.key.encode(),
+    )
+
+
+async def _discovered(join: Join, clock: Clock) -> bytes:
+    """The authority of the cluster, once it is known to be the right one."""
+    client = _client(Access(f"https://{join.address}", insecure=True), clock)
+    try:
+        found = dict((await client.get(CONFIG_MAP, CLUSTER_INFO)).data)
+    finally:
+        await client.transport.close()
+    return trusted(found, join)
+
+
+def trusted(info: dict[str, str], join: Join) -> bytes:
+    """The authority (PEM) in cluster-info, if token and hashes say that it is the right one. Pure.
+
+    Raises:
+        NotYet: it has no signature by the token yet, or one of an older text.
+        Unbootable: the hash is wrong, or what is signed is no cluster-info.
+    """
+    text = info.get("kubeconfig", "")
+    token_id, _, secret = join.token.partition(".")
+    signature = info.get(f"jws-kubeconfig-{token_id}", "")
+    if not signature:
+        raise NotYet(f"cluster-info at {join.address} is not signed by its bootstrap token yet")
+    head, _, given = signature.partition("..")
+    signed = f"{head}.{_base64url(text.encode())}".encode()
+    right = _base64url(hmac.digest(secret.encode(), signed, sha256))
+    if not hmac.compare_digest(given.encode(), right.encode()):
+        raise NotYet(f"the signature of cluster-info at {join.address} is not by its bootstrap token")
+    try:
+        authority = b64decode(yaml.safe_load(text)["clusters"][0]["cluster"]["certificate-authority-data"])
+        known = set(public_key_hashes(authority))
+    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+        raise Unbootable(f"cluster-info at {join.address} has no authority") from None
+    if not join.unsafe and not known & set(join.hashes):
+        raise Unbootable(f"none of the caCertHashes is that of the CA of {join.address}")
+    return authority
+
+
+async def _certificate(join: Join, node: str, authority: bytes, clock: Clock) -> tuple[bytes, bytes]:
+    """Ask for a certificate with the token, and wait until it is signed; the certificate and its key."""
+    client = _client(Access(f"https://{join.address}", Token(join.token), ca=authority), clock)
+    try:
+        request, key = new_request(User(f"system:node:{node}", ("system:nodes",)))
+        spec = {
+            "request": b64encode(request).decode(),
+            "signerName": SIGNER,
+            "usages": ["digital signature", "client auth"],
+        }
+        made: Any = await client.create(REQUEST, {"metadata": {"generateName": "node-csr-"}, "spec": spec})
+        name = Key("", made["metadata"]["name"])
+        for _ in range(POLLS):
+            found: Any = await client.get(REQUEST, name)
+            if signed := (found.get("status") or {}).get("certificate"):
+                return b64decode(signed), key
+            await clock.sleep(POLL_SECONDS)
+    finally:
+        await client.transport.close()
+    raise NotYet(f"the cluster at {join.address} has not signed the certificate of its kubelet")
+
+
+def _client(found: Access, clock: Clock) -> Client:
+    return Client(connect(found, clock=clock), clock, name=f"cluster {found.server}")
+
+
+def _base64url(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).decode().rstrip("=")

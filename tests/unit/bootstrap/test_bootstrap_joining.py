@@ -1,0 +1,71 @@
+"""What a cluster that no kubeadm has started gets, so that machines can join it."""
+
+from base64 import b64decode
+
+import pytest
+import yaml
+
+from kubewright.api.bootstrap.names import TOKEN_GROUPS
+from kubewright.api.core import CONFIG_MAP
+from kubewright.apiserver.server import ApiServer
+from kubewright.bootstrap.joining import CLUSTER_ROLE_BINDING, ROLE_BINDING, Joining, ensure, objects
+from kubewright.kube.client import Client
+from kubewright.kube.inprocess import InProcess
+from kubewright.testing.clocks import LoopClock
+from kubewright.wire.gvk import Key
+
+HERE = Joining("10.0.0.1:6443", b"THE CA")
+INFO = Key("kube-public", "cluster-info")
+REQUESTS = "system:certificates.k8s.io:certificatesigningrequests"
+ALLOWED = [
+    ("a token asks for a certificate", "system:node-bootstrapper", TOKEN_GROUPS),
+    ("that certificate is signed without a user", f"{REQUESTS}:nodeclient", TOKEN_GROUPS),
+    ("a kubelet renews its own", f"{REQUESTS}:selfnodeclient", "system:nodes"),
+    ("kubeadm sees whether its node is there already", "kubeadm:get-nodes", TOKEN_GROUPS),
+]
+
+
+@pytest.mark.parametrize(("role", "group"), [row[1:] for row in ALLOWED], ids=[row[0] for row in ALLOWED])
+def test_who_joins_is_allowed(role, group):
+    bindings = [body for kind, body in objects(HERE) if kind is CLUSTER_ROLE_BINDING]
+    found = [each for each in bindings if each["roleRef"]["name"] == role]
+    assert [subject["name"] for each in found for subject in each["subjects"]] == [group]
+
+
+def test_cluster_info_says_where_the_cluster_is_and_whom_to_trust_and_is_for_everyone():
+    everything = list(objects(HERE))
+    kind, body = everything[-1]
+    cluster = yaml.safe_load(body["data"]["kubeconfig"])["clusters"][0]["cluster"]
+    assert (kind, cluster["server"]) == (CONFIG_MAP, "https://10.0.0.1:6443")
+    assert b64decode(cluster["certificate-authority-data"]) == b"THE CA"
+    (binding,) = [body for kind, body in everything if kind is ROLE_BINDING]
+    assert [each["name"] for each in binding["subjects"]] == ["system:anonymous"]
+
+
+@pytest.fixture
+async def client():
+    clock = LoopClock()
+    server = ApiServer(clock)
+    await server.start()
+    yield Client(InProcess(server.handle), clock)
+    await server.close()
+
+
+async def versions(client):
+    return [
+        (await client.get(kind, Key(body["metadata"].get("namespace", ""), body["metadata"]["name"])))
+        for kind, body in objects(HERE)
+    ]
+
+
+async def test_what_is_there_stays_as_it_is_but_for_what_cluster_info_says(client):
+    await ensure(client, HERE)
+    before = await versions(client)
+    signature = {"data": {"jws-kubeconfig-abcdef": "signed"}}
+    await client.patch(CONFIG_MAP, INFO, signature)
+    await ensure(client, HERE)
+    assert (await versions(client))[:-1] == before[:-1]
+    assert (await client.get(CONFIG_MAP, INFO)).data["jws-kubeconfig-abcdef"] == "signed"
+
+    await ensure(client, Joining("10.0.0.2:6443", b"THE CA"))
+    assert "10.0.0.2:6443" in (await client.get(CONFIG_MAP, INFO)).data["kubeconfig"]
