@@ -1,5 +1,6 @@
 """A whole cluster of real programs from the objects of the example, in ``kubewright up``, with simulated workers."""
 
+import asyncio
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,12 +11,15 @@ from tests.conformance.programs import nothing_left
 from tests.conformance.test_nested_programs import processes, serving
 
 from kubewright.api import catalog
+from kubewright.api.bootstrap.names import JOIN_FILE
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_ETCD
 from kubewright.api.core import SECRET
 from kubewright.base.clock import SystemClock, rfc3339_micro
 from kubewright.kube.config import from_secret
+from kubewright.providers.sim.boot.userdata import read
 from kubewright.testing.api import Api
+from kubewright.testing.real_kubernetes import kubeadm
 from kubewright.wire.gvk import Key
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(240)]
@@ -39,12 +43,24 @@ async def test_workers_join_a_cluster_of_real_programs_by_tokens_and_certificate
             signed = [each for each in requests["items"] if each["status"].get("certificate")]
             assert {each["spec"]["username"][:17] for each in signed} == {"system:bootstrap:"}
             assert len(signed) == 3
+            document = await join_document(client, tmp_path)
+            assert await asyncio.to_thread(kubeadm.refusal, kubeadm.find(), document) == ""
         again = rfc3339_micro(SystemClock().now())
         async with serving(tmp_path) as client:
             await until(lambda: reported(client, again), SystemClock())
             await client.delete(CLUSTER, NESTED)
             await until(lambda: cluster_gone(client), SystemClock())
             assert processes(tmp_path) == {}
+
+
+async def join_document(client, folder):
+    """What kubeadm reads on the first of the machines, in a file."""
+    machine = min(each.name for each in await client.list(MACHINE, "default"))
+    data = (await client.get(SECRET, Key("default", machine))).data["value"]
+    found = read(data, "cloud-config", {"ds.meta_data.local_hostname": machine})
+    document = folder / "join.yaml"
+    document.write_text(found.files[JOIN_FILE])
+    return document
 
 
 async def create_cluster(client, channel):

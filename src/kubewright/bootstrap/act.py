@@ -19,7 +19,7 @@ from msgspec import structs
 from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_FORMAT_KEY, SECRET_TYPE, SECRET_VALUE_KEY
-from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.cluster.v1beta1 import CLUSTER, ClusterNetwork
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import CONFIG_MAP, SECRET, Secret
 from kubewright.api.diff import merge_patch
@@ -27,7 +27,7 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.bootstrap import lock
-from kubewright.bootstrap.joining import Joining
+from kubewright.bootstrap.joining import DOMAIN, SERVICES, Joining
 from kubewright.bootstrap.look import Looker, cluster_of
 from kubewright.bootstrap.seen import Seen
 from kubewright.bootstrap.status import failed, status_of
@@ -230,8 +230,20 @@ def joining_of(seen: Seen) -> Joining | None:
     kind = NESTED_CONTROL_PLANE.resource
     if spec is None or ref is None or pair is None or (ref.group, ref.kind) != (kind.group, kind.kind):
         return None
-    endpoint = spec.control_plane_endpoint
-    return Joining(str(endpoint), pair.certificate) if endpoint is not None and endpoint.valid else None
+    endpoint, network = spec.control_plane_endpoint, spec.cluster_network or ClusterNetwork()
+    if seen.cluster is None or endpoint is None or not endpoint.valid:
+        return None
+    services, pods = (
+        ",".join(each.cidr_blocks) if each is not None else "" for each in (network.services, network.pods)
+    )
+    return Joining(
+        str(endpoint),
+        pair.certificate,
+        seen.cluster.name,
+        services or SERVICES,
+        pods,
+        network.service_domain or DOMAIN,
+    )
 
 
 def owner(seen: Seen) -> OwnerReference:

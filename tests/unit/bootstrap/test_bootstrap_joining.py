@@ -8,7 +8,16 @@ import yaml
 from kubewright.api.bootstrap.names import TOKEN_GROUPS
 from kubewright.api.core import CONFIG_MAP
 from kubewright.apiserver.server import ApiServer
-from kubewright.bootstrap.joining import CLUSTER_ROLE_BINDING, ROLE_BINDING, Joining, ensure, objects
+from kubewright.bootstrap.joining import (
+    CLUSTER_ROLE_BINDING,
+    ROLE_BINDING,
+    Joining,
+    configuration,
+    corrected,
+    ensure,
+    kubelet,
+    objects,
+)
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.testing.clocks import LoopClock
@@ -27,19 +36,50 @@ ALLOWED = [
 
 @pytest.mark.parametrize(("role", "group"), [row[1:] for row in ALLOWED], ids=[row[0] for row in ALLOWED])
 def test_who_joins_is_allowed(role, group):
-    bindings = [body for kind, body in objects(HERE) if kind is CLUSTER_ROLE_BINDING]
+    bindings = [body for kind, body in objects(HERE, "v1.36.3") if kind is CLUSTER_ROLE_BINDING]
     found = [each for each in bindings if each["roleRef"]["name"] == role]
     assert [subject["name"] for each in found for subject in each["subjects"]] == [group]
 
 
 def test_cluster_info_says_where_the_cluster_is_and_whom_to_trust_and_is_for_everyone():
-    everything = list(objects(HERE))
+    everything = list(objects(HERE, "v1.36.3"))
     kind, body = everything[-1]
     cluster = yaml.safe_load(body["data"]["kubeconfig"])["clusters"][0]["cluster"]
     assert (kind, cluster["server"]) == (CONFIG_MAP, "https://10.0.0.1:6443")
     assert b64decode(cluster["certificate-authority-data"]) == b"THE CA"
-    (binding,) = [body for kind, body in everything if kind is ROLE_BINDING]
-    assert [each["name"] for each in binding["subjects"]] == ["system:anonymous"]
+    readers = [
+        body
+        for kind, body in everything
+        if kind is ROLE_BINDING and body["metadata"]["namespace"] == "kube-public"
+    ]
+    assert [each["name"] for body in readers for each in body["subjects"]] == ["system:anonymous"]
+
+
+OLD = yaml.safe_dump({"kubernetesVersion": "v1.35.0", "clusterName": "mine"})
+NEW = yaml.safe_dump({"kubernetesVersion": "v1.36.3", "clusterName": "mine"})
+THEIRS = yaml.safe_dump({"kubernetesVersion": "v1.36.3", "clusterName": "ours"})
+CORRECTED = [
+    ("a version of the API server that is gone", "kubeadm-config", {"ClusterConfiguration": OLD}, {"ClusterConfiguration": NEW}),
+    ("what a user has changed stays", "kubeadm-config", {"ClusterConfiguration": NEW}, {"ClusterConfiguration": NEW}),
+    ("what is no YAML", "kubeadm-config", {"ClusterConfiguration": "["}, {"ClusterConfiguration": THEIRS}),
+    ("what is not there", "kubeadm-config", {}, {"ClusterConfiguration": THEIRS}),
+    ("a kubelet's configuration is the user's", "kubelet-config", {"kubelet": "mine"}, {"kubelet": "mine"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "after"), [row[1:] for row in CORRECTED], ids=[row[0] for row in CORRECTED]
+)
+def test_what_is_corrected(name, found, after):
+    assert corrected(name, found, {"ClusterConfiguration": THEIRS}) == after
+
+
+def test_the_cluster_is_described_to_kubeadm_and_kubelets():
+    here = Joining("10.0.0.1:6443", b"THE CA", "demo", "10.32.0.0/16,fd00::/112", "10.1.0.0/16", "c.local")
+    assert configuration(here, "v1.36.3")["networking"] == {
+        "dnsDomain": "c.local", "serviceSubnet": "10.32.0.0/16,fd00::/112", "podSubnet": "10.1.0.0/16",
+    }  # fmt: skip
+    assert (kubelet(here)["clusterDNS"], kubelet(here)["clusterDomain"]) == (["10.32.0.10"], "c.local")
 
 
 @pytest.fixture
@@ -54,7 +94,7 @@ async def client():
 async def versions(client):
     return [
         (await client.get(kind, Key(body["metadata"].get("namespace", ""), body["metadata"]["name"])))
-        for kind, body in objects(HERE)
+        for kind, body in objects(HERE, "v1.36.3")
     ]
 
 

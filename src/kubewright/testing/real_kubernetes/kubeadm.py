@@ -1,7 +1,8 @@
-"""kubeadm itself: what it says about the documents that we write for it.
+"""kubeadm itself: what it says about the documents that we write for it, and about clusters to join.
 
 Theory.      ``kubeadm config validate`` decodes a document strictly, fills in what is missing and checks
              every value, as ``init`` and ``join`` do on a machine. It needs no cluster and touches nothing.
+             The phase ``preflight`` of ``join`` reads in a cluster all that a machine needs.
 Invariants.  Nothing is downloaded or built here (tools/kube does that). The program is not looked for in
              other places than the cache: those have a kubeadm of another release, if any.
 Called by    tools/kube/install.py, tests/conformance.
@@ -55,3 +56,19 @@ def problems(program: Path, document: Path) -> str:
         check=False,
     )
     return "" if done.returncode == 0 and not done.stderr else done.stderr or done.stdout
+
+
+def refusal(program: Path, document: Path) -> str:
+    """Why kubeadm would not join a cluster that is there; empty when it would.
+
+    It finds the cluster, trusts it and reads how it is configured, and changes nothing. What it says of this
+    machine, which has neither a container runtime nor a kubelet, does not count.
+    """
+    done = subprocess.run(
+        [program, "join", "phase", "preflight", "--config", document, "--ignore-preflight-errors=all"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return "" if done.returncode == 0 else done.stderr or done.stdout
