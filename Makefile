@@ -10,10 +10,10 @@ READY := .venv/.ready
 CHECKS := ruff,format,--check,--output-format=concise ruff,check,--output-format=concise mypy \
 	lint-imports,--no-logo python,tools/gen.py,--check
 
-.PHONY: help setup demo test check gen bench kube sim mutations mutants test-kube lock clean
+.PHONY: help setup demo test check gen bench kube sim mutations mutants test-kube test-versions lock clean
 
 help:  ## what you are reading
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## .venv with everything in it (Python 3.11 and a package registry suffice)
 	@echo "ready: .venv"
@@ -37,8 +37,8 @@ gen: $(READY)  ## write the generated files anew (CRDs, reference pages)
 bench: $(READY) kube  ## requests, seconds and memory per machine and cluster, ours beside the Go programs
 	@$(BIN)/python -m bench $(ARGS)
 
-kube: $(READY)  ## a real Kubernetes and Cluster API, to compare ours with, built into the cache
-	@$(BIN)/python tools/kube/install.py
+kube: $(READY)  ## a real Kubernetes and Cluster API, to compare ours with, built into the cache (RELEASE=1.35: an earlier one)
+	@$(BIN)/python tools/kube/install.py $(RELEASE)
 
 sim: $(READY)  ## simulated faults, on all cores: every crash point of every story, and SEEDS=300 random schedules
 	@SIM=more $(BIN)/python -m pytest -q -n logical tests/sim/test_sim_whole_clusters.py \
@@ -57,6 +57,10 @@ $(BIN)/mutmut: $(READY) requirements-mutants.lock
 
 test-kube: $(READY) kube  ## the tests that run against a real kube-apiserver
 	@$(BIN)/python -m pytest -m kube $(ARGS)
+
+test-versions: $(READY) kube  ## upgrades between two releases of Kubernetes; builds the earlier one first, which takes a while
+	@$(BIN)/python tools/kube/install.py 1.35
+	@KUBEWRIGHT_VERSIONS=1 $(BIN)/python -m pytest -m kube tests/conformance/test_version_upgrades.py $(ARGS)
 
 lock: $(READY)  ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	@tools/lock.sh $(ARGS)

@@ -13,11 +13,13 @@ from tests.conformance.programs import nothing_left
 from tests.conformance.test_nested_programs import serving
 
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
-from kubewright.api.core import CONFIG_MAP, SECRET
+from kubewright.api.core import CONFIG_MAP, NAMESPACE, SECRET
 from kubewright.base.clock import SystemClock
+from kubewright.controlplanes.world import templates
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.processes import record
+from kubewright.testing.api import Api
 from kubewright.testing.real_kubernetes import find
 from kubewright.testing.real_kubernetes.binaries import kubewright_cache
 from kubewright.wire.gvk import Key
@@ -26,12 +28,11 @@ pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout
 
 CLOCK = SystemClock()
 KEY = Key("default", "demo")
-EARLIER, NOW = "1.35.4", "1.36.3"
-RENAMED = {
-    "etcd": (b"3.6.8", b"3.6.6"),
-    "kube-apiserver": (b"v1.36.3", b"v1.35.4"),
-    "kube-controller-manager": (b"v1.36.3", b"v1.35.4"),
-}
+BEFORE, AFTER = (
+    {each.package: each.version for each in templates().channels[name]} for name in ("1.35", "1.36")
+)
+EARLIER, NOW = BEFORE["apiserver"], AFTER["apiserver"]
+PROGRAMS = {"etcd": "etcd", "kube-apiserver": "apiserver", "kube-controller-manager": "controller-manager"}
 
 
 def earlier_release(folder: Path) -> Path:
@@ -43,9 +44,11 @@ def earlier_release(folder: Path) -> Path:
         pytest.fail(f"there is no {built}; `make test-versions` builds it")
     folder.mkdir()
     found = find()
-    for name, (old, new) in RENAMED.items():
+    for name, package in PROGRAMS.items():
+        old, new = (each[package].encode() for each in (AFTER, BEFORE))
         content = (found.etcd.parent / name).read_bytes()
         assert old in content
+        assert len(old) == len(new)
         (folder / name).write_bytes(content.replace(old, new))
         (folder / name).chmod(0o755)
     return folder
@@ -94,3 +97,32 @@ async def test_a_whole_control_plane_gets_the_next_minor_version_in_order(tmp_pa
             await inside.transport.close()
             await four.delete()
             await until(four.gone, CLOCK)
+
+
+async def test_control_planes_of_two_releases_are_side_by_side(tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBEWRIGHT_ASSETS", str(earlier_release(tmp_path / "earlier")))
+    with nothing_left(tmp_path / "components"):
+        async with serving(tmp_path) as client:
+            await client.create(NAMESPACE, {"metadata": {"name": "other"}})
+            both = {
+                "1.35": FourObjects(client, "default", "1.35"),
+                "1.36": FourObjects(client, "other", "1.36"),
+            }
+            for four in both.values():
+                await four.create()
+            for four in both.values():
+                await until(four.ready, CLOCK)
+            found = [
+                (await client.get(NESTED_CONTROL_PLANE, Key(namespace, "demo"))).status.version
+                for namespace in ("default", "other")
+            ]
+            assert found == [f"v{EARLIER}", f"v{NOW}"]
+            secret = await client.get(SECRET, Key("default", "demo-kubeconfig"))
+            transport = from_secret(secret.data["value"])
+            said = (await Api(transport, CLOCK, "real").get("/version")).ok()
+            assert said["gitVersion"] == f"v{EARLIER}"
+            await transport.close()
+            for four in both.values():
+                await four.delete()
+            for four in both.values():
+                await until(four.gone, CLOCK)

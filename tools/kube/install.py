@@ -5,6 +5,8 @@ Theory.      Where KUBEWRIGHT_KUBE names a folder, that one is used and no other
              cache; else everything is built from the modules of go.mod beside this file, with the
              Go toolchain and the module registry that this machine is set up for, and moved into
              the cache in one step. A second run waits for the first and finds its result.
+             With the name of a folder beside this file (``1.35``), that earlier release is built instead, for
+             control planes of two releases: etcd, the API server and the controller manager alone.
              kubeadm is built from the same modules. Cluster API's programs are built likewise, from a go.mod
              of their own, since they need other versions of the same modules; a decoder of ours with their
              types is beside it. About eight minutes on two cores, all in all.
@@ -13,11 +15,12 @@ Called by    the Makefile; ``testing.real_kubernetes.binaries`` finds the result
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +35,7 @@ from kubewright.testing.real_kubernetes.binaries import (
     find,
     find_installed,
     in_folder,
+    kubernetes_version,
 )
 
 HERE = Path(__file__).parent
@@ -58,11 +62,18 @@ class Release:
         return self.found(self.folder) is not None
 
 
-def stamp() -> str:
+COMPONENTS = {
+    "go.etcd.io/etcd/server/v3": "etcd",
+    "k8s.io/kubernetes/cmd/kube-apiserver": "kube-apiserver",
+    "k8s.io/kubernetes/cmd/kube-controller-manager": "kube-controller-manager",
+}
+
+
+def stamp(version: str) -> str:
     """What tells programs of Kubernetes their version."""
-    major, minor, _ = VERSION.removeprefix("v").split(".")
+    major, minor, _ = version.removeprefix("v").split(".")
     package = "k8s.io/component-base/version.git"
-    return f"-X {package}Version={VERSION} -X {package}Major={major} -X {package}Minor={minor}"
+    return f"-X {package}Version={version} -X {package}Major={major} -X {package}Minor={minor}"
 
 
 def kubernetes() -> Release:
@@ -71,20 +82,37 @@ def kubernetes() -> Release:
         VERSION,
         HERE,
         cache_folder(),
-        {
-            "go.etcd.io/etcd/server/v3": "etcd",
-            "k8s.io/kubernetes/cmd/kube-apiserver": "kube-apiserver",
-            "k8s.io/kubernetes/cmd/kube-controller-manager": "kube-controller-manager",
-            "k8s.io/kubernetes/cmd/kubectl": "kubectl",
-        },
-        stamp(),
+        {**COMPONENTS, "k8s.io/kubernetes/cmd/kubectl": "kubectl"},
+        stamp(VERSION),
         in_folder,
     )
 
 
+def earlier_release(name: str) -> Release:
+    """A release of the past that has a folder beside this file.
+
+    Raises:
+        Failed: there is none of that name.
+    """
+    module = HERE / name
+    there = ", ".join(sorted(each.parent.name for each in HERE.glob("[0-9]*/go.mod")))
+    if module.parent != HERE or not (module / "go.mod").is_file():
+        raise Failed(f"there is no release {name}; there are: {there}")
+    pinned = re.search(r"k8s\.io/kubernetes (v\S+)", (module / "go.mod").read_text())
+    assert pinned is not None, "each of them is a release of Kubernetes"
+    version = pinned[1]
+
+    def found(folder: Path) -> bool | None:
+        there = all(os.access(folder / each, os.X_OK) for each in COMPONENTS.values())
+        return (there and kubernetes_version(folder / "kube-apiserver") == version) or None
+
+    folder = cache_folder().with_name(version)
+    return Release("Kubernetes", version, module, folder, COMPONENTS, stamp(version), found)
+
+
 def kubeadm_release() -> Release:
     folder, packages = kubeadm.cache_folder(), {"k8s.io/kubernetes/cmd/kubeadm": kubeadm.PROGRAM}
-    return Release("kubeadm", VERSION, HERE, folder, packages, stamp(), kubeadm.in_folder)
+    return Release("kubeadm", VERSION, HERE, folder, packages, stamp(VERSION), kubeadm.in_folder)
 
 
 def capi_release() -> Release:
@@ -114,8 +142,13 @@ def decoder_release() -> Release:
     return Release("decoder", capi.VERSION, module, capi.decoder_folder(), packages, "", capi.decoder_in)
 
 
-def main() -> int:
+def main(names: Sequence[str]) -> int:
     try:
+        for each in map(earlier_release, names):
+            build_once(each)
+            print(f"{each.name} {each.version}: {each.folder}")
+        if names:
+            return 0
         named = os.environ.get("KUBEWRIGHT_KUBE")
         found = find() if named else find_installed(os.environ) or cached_or_built()
         print(f"Kubernetes {found.version}: {found.apiserver.parent}")
@@ -203,4 +236,4 @@ def compile_program(go: str, release: Release, package: str, target: Path) -> No
 assert set(kubernetes().packages.values()) == set(PROGRAMS)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

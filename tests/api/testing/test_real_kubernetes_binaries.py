@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kubewright.controlplanes.world import templates
 from kubewright.testing.real_kubernetes.binaries import (
     PROGRAMS,
     VERSION,
@@ -28,10 +29,21 @@ def install(folder: Path, version: str = "v1.35.1", programs: tuple[str, ...] = 
     return folder
 
 
+KUBE_MODULE, ETCD_MODULE = r"k8s\.io/kubernetes", r"go\.etcd\.io/etcd/server/v3"
+
+
 def test_the_real_kubernetes_is_built_from_the_release_that_we_say_we_speak() -> None:
     pinned = (Path(__file__).parents[3] / "tools" / "kube" / "go.mod").read_text()
     assert re.findall(r"k8s\.io/kubernetes (\S+)", pinned) == [KUBERNETES]
     assert VERSION == KUBERNETES
+
+
+def test_an_earlier_release_is_built_in_the_versions_that_its_channel_names() -> None:
+    channel = templates().channels["1.35"]
+    wanted = {each.package: f"v{each.version}" for each in channel}
+    pinned = (Path(__file__).parents[3] / "tools" / "kube" / "1.35" / "go.mod").read_text()
+    kubernetes, etcd = (re.findall(rf"require {name} (\S+)", pinned) for name in (KUBE_MODULE, ETCD_MODULE))
+    assert wanted == {"etcd": etcd[0], "apiserver": kubernetes[0], "controller-manager": kubernetes[0]}
 
 
 @pytest.fixture
@@ -102,8 +114,8 @@ def test_a_program_that_does_not_run_is_no_kubernetes(tmp_path: Path) -> None:
     assert in_folder(folder) is None
 
 
-def make_kube(named: Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, str(Path(__file__).parents[3] / "tools" / "kube" / "install.py")]
+def make_kube(named: Path, *releases: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, str(Path(__file__).parents[3] / "tools" / "kube" / "install.py"), *releases]
     environ = {"KUBEWRIGHT_KUBE": str(named), "PATH": "", "HOME": "/nowhere"}
     return subprocess.run(words, env=environ, capture_output=True, text=True, timeout=20, check=False)
 
@@ -111,6 +123,13 @@ def make_kube(named: Path) -> subprocess.CompletedProcess[str]:
 def test_make_kube_takes_the_folder_that_is_named_and_builds_nothing(tmp_path: Path) -> None:
     done = make_kube(install(tmp_path / "kube"))
     assert (done.returncode, done.stdout) == (0, f"Kubernetes v1.35.1: {tmp_path / 'kube'}\n")
+
+
+def test_make_kube_says_which_earlier_releases_there_are(tmp_path: Path) -> None:
+    for name in ("1.20", "../kube", "cluster-api/.."):
+        done = make_kube(tmp_path, name)
+        told = f"make kube: there is no release {name}; there are: 1.35\n"
+        assert (done.returncode, done.stderr) == (1, told)
 
 
 def test_make_kube_says_what_the_named_folder_lacks(tmp_path: Path) -> None:
