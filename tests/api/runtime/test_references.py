@@ -258,14 +258,14 @@ async def test_who_asked_for_an_object_is_woken_when_it_comes(world):
     [
         ({"owner": "one"}, ["one"], ["one"]),
         ({"owner": "one", "owner_version": "v99"}, ["one"], ["one"]),
-        ({"owner": "two"}, ["one", "two"], ["two"]),
+        ({"owner": "two"}, ["one"], []),
         ({"owner": "one", "kind": "Other"}, ["one"], []),
         ({}, ["one"], []),
     ],
     ids=[
         "its owner",
         "its owner, whatever version the reference says",
-        "another owner, which never asked, and once the one that looked at it",
+        "once the one that looked at it, and not another owner, which asked for no object of the kind",
         "once the one that looked at it, if the reference names another kind",
         "once the one that looked at it, if it has no owner",
     ],
@@ -283,11 +283,34 @@ async def test_a_change_of_an_object_wakes(world, owner, changed, gone):
         assert await world.wakes() == gone
 
 
+async def test_a_change_that_no_owner_can_see_wakes_none_and_the_next_wakes_all(world):
+    def ready(obj):
+        return obj.get("status", {}).get("ready")
+
+    waiting = Key(NAMESPACE, "two")
+    world.lookup.subscribe(
+        lambda key, _why: world.woken.append(key.name),
+        lambda before, after, _contract: ready(before) == ready(after),
+    )
+    async with world.running():
+        await world.install()
+        await world.make(owner="one")
+        world.get()
+        await world.wakes()
+        world.get()
+        world.get(owner=waiting)
+        await world.client.patch(vms(), VM.key, {"metadata": {"finalizers": ["example.com/vm"]}})
+        assert await world.wakes() == []
+        await world.client.patch(vms(), VM.key, {"status": {"ready": True}})
+        assert sorted(await world.wakes()) == ["one", "two"]
+
+
 async def test_an_owner_that_loses_its_object_is_woken_with_the_new_one(world):
     async with world.running():
         await world.install()
         await world.make(owner="one")
         world.get()
+        world.get(owner=Key(NAMESPACE, "two"))
         await world.wakes()
         owner = {"apiVersion": f"{OWNERS}/v1", "kind": "Thing", "name": "two", "uid": "u"}
         await world.client.patch(vms(), VM.key, {"metadata": {"ownerReferences": [owner]}})

@@ -6,6 +6,7 @@ from kubewright.api.cluster.v1beta1 import ApiEndpoint, ObjectReference
 from kubewright.api.meta import OwnerReference
 from kubewright.clusters.cluster.provided import endpoint_of
 from kubewright.clusters.external import fields
+from kubewright.clusters.external.changes import same_for_cluster, same_for_machine
 from kubewright.clusters.external.contract import Contracts
 from kubewright.clusters.external.object import Claim, External, claim, look_up
 from kubewright.runtime.references.reference import Absent, Cause, Found, Version
@@ -281,3 +282,61 @@ def test_a_reference_without_a_namespace_is_to_that_of_its_owner() -> None:
     look_up(user, MACHINE, ObjectReference(api_version="infra.example.com/v1", kind="Foo", name="x"))
     ((owner, reference),) = user.asked
     assert (owner, str(reference)) == (MACHINE, "Foo ns/x")
+
+
+def an_object(**parts) -> dict[str, object]:
+    meta = {"uid": "u", "resourceVersion": "1", **parts.get("metadata", {})}
+    return {"metadata": meta, "spec": parts.get("spec", {}), "status": parts.get("status", {})}
+
+
+BARE, OK = an_object(), {"ready": True}
+OWNED = {"ownerReferences": [{"apiVersion": "a/v1", "kind": "B", "name": "c"}]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "machine", "cluster"),
+    [
+        pytest.param(BARE, an_object(metadata={"finalizers": ["f"]}), True, True, id="a finalizer"),
+        pytest.param(BARE, an_object(metadata={"annotations": {"a": "b"}}), True, True, id="an annotation"),
+        pytest.param(
+            BARE,
+            an_object(metadata={"annotations": {"cluster.x-k8s.io/paused": ""}}),
+            False,
+            False,
+            id="it is paused",
+        ),
+        pytest.param(BARE, an_object(metadata=OWNED), False, False, id="it is claimed"),
+        pytest.param(BARE, an_object(metadata={"uid": "v"}), False, False, id="it is another object"),
+        pytest.param(
+            BARE, an_object(metadata={"deletionTimestamp": "now"}), False, False, id="it is being deleted"
+        ),
+        pytest.param(
+            BARE, an_object(spec={"providerID": "p"}), True, True, id="a providerID before it is ready"
+        ),
+        pytest.param(
+            an_object(status=OK),
+            an_object(status=OK, spec={"providerID": "p"}),
+            False,
+            True,
+            id="a providerID when it is ready",
+        ),
+        pytest.param(
+            BARE,
+            an_object(spec={"controlPlaneEndpoint": {"host": "h", "port": 1}}),
+            True,
+            False,
+            id="an endpoint",
+        ),
+        pytest.param(BARE, an_object(status=OK), False, False, id="its status"),
+        pytest.param(
+            BARE,
+            an_object(metadata={"annotations": {"machine.cluster.x-k8s.io/certificates-expiry": "t"}}),
+            False,
+            True,
+            id="when its certificates expire",
+        ),
+    ],
+)
+def test_a_change_that_an_owner_cannot_see(before, after, machine: bool, cluster: bool) -> None:
+    assert same_for_machine(before, after, "v1beta1") is machine
+    assert same_for_cluster(before, after, "v1beta1") is cluster

@@ -1,10 +1,10 @@
 """One Cluster, one pass: look, decide, act, report. And what wakes a Cluster.
 
-Theory.      A Cluster is looked at when it changes, when an object of a provider that it refers to does
-             (``runtime.references``), when the first machine of its control plane becomes a Node, when a
-             Secret of its own changes, and, while it is being deleted, when one of its children comes,
-             becomes its own or is gone.
-             The status is of a second look, after the steps: the caches show our own writes.
+Theory.      A Cluster is looked at when it changes, when an object of a provider that it refers to does in
+             what the contract names (``external.changes``), when the first machine of its control plane
+             becomes a Node, when a Secret of its own changes, and, while it is being deleted, when one of
+             its children comes, becomes its own or is gone. The status is of a second look, after the steps:
+             the caches show our own writes.
 Invariants.  Machines wake it by what their headers say: ten thousand workers cost it nothing.
 Source       capi.md §6.1, appendix A.
 Called by    ``runtime.controller``; put together by ``clusters.world``.
@@ -27,6 +27,7 @@ from kubewright.clusters.cluster.decide import decide, kubeconfig_problem
 from kubewright.clusters.cluster.look import Looker
 from kubewright.clusters.cluster.seen import Seen
 from kubewright.clusters.cluster.status import events_of, status_of
+from kubewright.clusters.external.changes import same_for_cluster
 from kubewright.kube.informer import Change
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
@@ -128,7 +129,7 @@ def wire(environment: Environment, references: References) -> Controller:
     for kind, informer in looker.children.items():
         controller.watches(informer, of_machine if kind is MACHINE else of_child, gather=_gather)
     controller.watches(looker.secrets, _of_secret)
-    references.subscribe((GROUP, CLUSTER.resource.kind), controller.enqueue)
+    references.subscribe((GROUP, CLUSTER.resource.kind), controller.enqueue, same_for_cluster)
     return controller
 
 

@@ -2,15 +2,16 @@
 
 Theory.      An owner that looked up an object of the kind is one of the kind's owners until it is forgotten.
              When the kind as a whole changes (it is installed, listed, removed), all of them are woken. When
-             an object changes, the owners in its owner references are woken, and those that looked it up
-             while it did not name them: a provider's object names no owner until its owner has claimed it.
+             an object changes, those of them are woken that its owner references name, and those that looked
+             it up while it did not name them: a provider's object names no owner until its owner has claimed
+             it. A change that no owner of a kind can see (``Same``) wakes none of that kind.
 Invariants.  At most one informer, and none without an owner for longer than the registry allows. Owners are
              matched by group and kind, whatever version an owner reference says. While the first list comes
              in, no object wakes its owners: all owners are woken at its end.
 Called by    ``registry``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,6 +41,9 @@ class Owner(NamedTuple):
 Wake = Callable[[Owner, str], None]
 """Enqueues an owner, with the reason."""
 
+Same = Callable[[Mapping[str, Any], Mapping[str, Any], str], bool]
+"""Whether an owner can see no difference between an object as it was and as it is, by this contract."""
+
 
 class ReferencedKind:
     """A kind that owners refer to.
@@ -49,7 +53,9 @@ class ReferencedKind:
     ``listed``  the owners were woken after the first list
     """
 
-    def __init__(self, group: str, kind: str, informers: Informers, wake: Wake) -> None:
+    def __init__(
+        self, group: str, kind: str, informers: Informers, wake: Wake, same: Mapping[GroupKind, Same]
+    ) -> None:
         self.group = group
         self.kind = kind
         self.crd = ""
@@ -59,6 +65,7 @@ class ReferencedKind:
         self._contract = ""
         self._informers = informers
         self._wake = wake
+        self._same = same
         self._unsubscribe: Callable[[], None] = lambda: None
         self._waiting: dict[Key, dict[Owner, None]] = {}
 
@@ -96,11 +103,16 @@ class ReferencedKind:
 
     def forget(self, owner: Owner) -> None:
         """The owner does not refer to the kind any more."""
-        for key in self.owners.pop(owner, ()):
-            waiting = self._waiting[key]
-            del waiting[owner]
-            if not waiting:
-                del self._waiting[key]
+        for key in tuple(self.owners.get(owner, ())):
+            self._stop_waiting(owner, key)
+        self.owners.pop(owner, None)
+
+    def _stop_waiting(self, owner: Owner, key: Key) -> None:
+        del self.owners[owner][key]
+        waiting = self._waiting[key]
+        del waiting[owner]
+        if not waiting:
+            del self._waiting[key]
 
     def wake_owners(self, why: str) -> None:
         """Wake all owners of the kind."""
@@ -119,12 +131,23 @@ class ReferencedKind:
             return
         verb = "added" if change.old is None else "gone" if change.new is None else "changed"
         why = f"{self.kind} {change.key} {verb}"
-        owners = dict.fromkeys((*_owners(change.old), *_owners(change.new)))
-        for owner in self._waiting.pop(change.key, ()):
-            del self.owners[owner][change.key]
-            owners[owner] = None
+        waiting = self._waiting.get(change.key, {})
+        named = (each for each in (*_owners(change.old), *_owners(change.new)) if each in self.owners)
+        owners = dict.fromkeys((*named, *waiting))
+        alike = {kind for kind in {each.kind for each in owners} if self._alike(kind, change)}
         for owner in owners:
+            if owner.kind in alike:
+                continue
+            if owner in waiting:
+                self._stop_waiting(owner, change.key)
             self._wake(owner, why)
+
+    def _alike(self, kind: GroupKind, change: Change[dict[str, Any]]) -> bool:
+        """Whether no owner of this kind can see what has changed."""
+        if (same := self._same.get(kind)) is None:
+            return False
+        before, after = change.before(), change.after()
+        return before is not None and after is not None and same(before, after, self._contract)
 
 
 class _OwnerReference(Struct, rename="camel", gc=False):

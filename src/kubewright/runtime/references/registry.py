@@ -31,7 +31,7 @@ from kubewright.kube.informers import Informers
 from kubewright.kube.metadata import metadata_client
 from kubewright.kube.scope import Scope
 from kubewright.runtime.references.definitions import Definitions
-from kubewright.runtime.references.kinds import GroupKind, Owner, ReferencedKind
+from kubewright.runtime.references.kinds import GroupKind, Owner, ReferencedKind, Same
 from kubewright.runtime.references.reference import (
     Absent,
     Answer,
@@ -76,9 +76,12 @@ class ControllerLookup:
         self._references = references
         self._kind = kind
 
-    def subscribe(self, wake: Callable[[Key, str], None]) -> None:
-        """Call ``wake`` with the key of each owner that is to be reconciled again, and with the reason."""
-        self._references.subscribe(self._kind, wake)
+    def subscribe(self, wake: Callable[[Key, str], None], same: Same | None = None) -> None:
+        """Call ``wake`` with the key of each owner that is to be reconciled again, and with the reason.
+
+        ``same``: which changes of objects no owner can see; None: it sees all.
+        """
+        self._references.subscribe(self._kind, wake, same)
 
     def get(self, owner: Key, reference: Reference) -> Answer:
         """The object that ``owner`` refers to, or why it is not there; it is woken when that changes."""
@@ -102,6 +105,7 @@ class References:
         self._kinds: dict[GroupKind, ReferencedKind] = {}
         self._kinds_of: dict[Owner, dict[GroupKind, None]] = {}
         self._wakes: dict[GroupKind, Callable[[Key, str], None]] = {}
+        self._same: dict[GroupKind, Same] = {}
         self._listed = False
         self._without_crd: dict[GroupKind, bool] = {}
         """Kinds without a CRD of the usual name; True: discovery is still to be asked for them."""
@@ -113,9 +117,11 @@ class References:
         """The lookup for the controller of this kind; only one controller of a kind can be woken."""
         return ControllerLookup(self, (group, kind))
 
-    def subscribe(self, kind: GroupKind, wake: Callable[[Key, str], None]) -> None:
+    def subscribe(self, kind: GroupKind, wake: Callable[[Key, str], None], same: Same | None = None) -> None:
         """As ``ControllerLookup.subscribe``."""
         self._wakes[kind] = wake
+        if same is not None:
+            self._same[kind] = same
 
     def watched(self) -> tuple[WatchedKind, ...]:
         """The kinds that owners refer to, in the order of the first lookups."""
@@ -126,7 +132,8 @@ class References:
         group_kind = (reference.group, reference.kind)
         referenced = self._kinds.get(group_kind)
         if referenced is None:
-            referenced = self._kinds[group_kind] = ReferencedKind(*group_kind, self._informers, self._wake)
+            referenced = ReferencedKind(*group_kind, self._informers, self._wake, self._same)
+            self._kinds[group_kind] = referenced
         referenced.owners.setdefault(owner, {})
         self._kinds_of.setdefault(owner, {})[group_kind] = None
         found = self._resolve(referenced)
