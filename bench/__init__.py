@@ -12,6 +12,7 @@ Counting.    ``ours`` is what the controllers ask for; kubelets and the bench it
              server, cloud, kubelets and controllers together.
 Clusters     are measured beside the Go programs of Cluster API: ``bench.clusters``. The API of MCM, ours
              alone, is measured here. ``python -m bench machines`` and ``python -m bench clusters`` choose.
+Planes       nested control planes, embedded and of real programs: ``planes`` has scenario and table.
 Files        ``requests``  requests by client, from the audit log or the metrics (pure)
              ``process``   CPU and memory of a process
              ``meter``     what a phase costs

@@ -1,17 +1,17 @@
-"""``python -m bench [machines|clusters|all] [--world embedded|real|cluster-api|all] [--machines N] …``"""
+"""``python -m bench [machines|clusters|planes|all] [--world embedded|real|cluster-api|all] [--…]``"""
 
 import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, TypeVar
 
 from rich.console import Console
 
-from bench import table, worlds
+from bench import planes, table, worlds
 from bench.clusters import scenario as of_clusters
 from bench.clusters import table as clusters_table
 from bench.clusters import worlds as clusters_worlds
@@ -51,6 +51,13 @@ async def whole_clusters(
         return await of_clusters.Scenario(found, clock, workers, many).play()
 
 
+async def nested(counts: Mapping[str, tuple[str, int]], world: str) -> planes.Result:
+    """The scenario of nested control planes in one channel."""
+    channel, many = counts[world]
+    _say(f"kubewright with control planes of channel {channel}")
+    return await planes.measure(channel, many, SystemClock())
+
+
 async def _ended_by_signals(work: Coroutine[Any, Any, R]) -> R:
     """Work; a signal ends it, and all that it started."""
     task = asyncio.current_task()
@@ -75,14 +82,20 @@ def measured(asked: Sequence[str], measure: Callable[[str], Coroutine[Any, Any, 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="bench", description="What a machine and a cluster cost.")
-    parser.add_argument("what", nargs="?", choices=("machines", "clusters", ALL), default=ALL)
+    parser = argparse.ArgumentParser(
+        prog="bench", description="What a machine, a cluster and a control plane cost."
+    )
+    parser.add_argument("what", nargs="?", choices=("machines", "clusters", "planes", ALL), default=ALL)
     parser.add_argument("--world", choices=(*WORLDS, ALL), default=ALL)
     parser.add_argument("--machines", type=int, default=500, help="how many (default: 500)")
     parser.add_argument("--workers", type=int, default=50, help="of the one cluster (default: 50; 0: none)")
     parser.add_argument("--clusters", type=int, default=100, help="of 1 + 1 (default: 100; 0: none)")
     parser.add_argument("--thousand", type=int, default=1000,
                         help="clusters of 1 + 1, embedded, on EC keys (default: 1000; 0: none)")  # fmt: skip
+    parser.add_argument("--planes", type=int, default=500,
+                        help="control planes at once, embedded (default: 500; 0: one alone)")  # fmt: skip
+    parser.add_argument("--real-planes", type=int, default=20,
+                        help="the same of real programs (default: 20; 0: one alone)")  # fmt: skip
     words = parser.parse_args()
     console = Console(width=max(120, Console().width))
     asked = WORLDS if words.world == ALL else (words.world,)
@@ -94,6 +107,10 @@ def main() -> None:
             table.show(found, console)
     if words.what in ("clusters", ALL):
         _clusters(words, asked, console)
+    if words.what in ("planes", ALL):
+        counts = {EMBEDDED: (planes.EMBEDDED, words.planes), REAL: (planes.REAL, words.real_planes)}
+        if results := measured([world for world in asked if world != THEIRS], partial(nested, counts)):
+            planes.show(results, console)
 
 
 def _clusters(words: argparse.Namespace, asked: Sequence[str], console: Console) -> None:

@@ -1,0 +1,293 @@
+"""What a nested control plane costs: one until its kubeconfig works, asleep and awake; many side by side.
+
+Theory.      ``kubewright up`` in a process of its own, driven from outside, as by a user: the four objects
+             are written, and the kubeconfig is used as soon as it is there. In channel ``embedded`` a control
+             plane is tasks of that process, so its memory and CPU are what the process has more with it. In
+             the other it is three programs: their memory is their proportional share (PSS), because they
+             share their binaries, and what ``kubewright`` itself needs is apart.
+Counting.    A control plane is usable when the default namespace is read with its kubeconfig. Many are begun
+             at once; the seconds are those until the last one is usable.
+Called by    ``python -m bench planes``.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from math import nan
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import worlds
+from bench.process import usage
+from bench.table import Budget, beside
+from bench.worlds import PRODUCT, World
+from kubewright.api.controlplane.names import Component, Phase
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
+from kubewright.api.core import NAMESPACE, SECRET
+from kubewright.base.clock import Clock
+from kubewright.controlplanes.family import KINDS
+from kubewright.kube.client import Client
+from kubewright.kube.config import from_secret
+from kubewright.kube.errors import TransportError
+from kubewright.testing.real_kubernetes import find
+from kubewright.wire.errors import ApiError, NotFound
+from kubewright.wire.gvk import Key
+
+EMBEDDED, REAL = "embedded", "1.36"
+"""The channels."""
+NAMESPACE_NAME = "bench"
+FIELDS = {
+    Component.ETCD: "etcd",
+    Component.API_SERVER: "apiserver",
+    Component.CONTROLLER_MANAGER: "controllerManager",
+}
+AT_ONCE = 20
+"""Requests in flight when many are asked for."""
+STEP_SECONDS, MANY_STEP_SECONDS = 0.02, 0.25
+"""Between two looks at one control plane; and at many, which must not be slowed down by that."""
+TIMEOUT_SECONDS = 900.0
+REST_SECONDS = 30.0
+LIMITS = {EMBEDDED: (1.0, 1.0), REAL: (6.0, 5.0)}
+"""Budgets in seconds, by channel: from nothing to usable, and from asleep to usable."""
+PUBLISHED = (
+    ("Kamaji", "ready in 16 s; 100 in 7.5 min: 4.5 s each, 2 replicas", "320 MiB asked for, etcd shared"),
+    ("k0smotron", "", "210 to 560 MiB at 100, by kind of store"),
+    ("vCluster", "seconds; restart about 6 s", "300 to 500 MiB, as users report"),
+    ("HyperShift", "10 to 15 min", "8.5 GiB asked for, one replica"),
+    ("1.20 by hand, here", "8.1 to 10.8 s; the API server again 3.5 s", "338 MiB PSS of three side by side"),
+)
+"""Of others, from nested.md B3 and D3: system, time, memory each."""
+
+
+@dataclass(slots=True)
+class Result:
+    """One channel. Seconds; memory in MiB; ``cpu_*`` in seconds of processor time; nan: not measured."""
+
+    channel: str
+    many: int
+    first: float = nan
+    asleep: float = nan
+    awake: float = nan
+    all_usable: float = nan
+    ours: float = nan
+    each: float = nan
+    cpu_ours: float = nan
+    cpu_each: float = nan
+    rest_ours: float = nan
+    rest_each: float = nan
+    gone: float = nan
+    left_behind: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+class Scenario:
+    """One run in one channel, in a world of ``kubewright up``."""
+
+    def __init__(self, world: World, clock: Clock, channel: str, many: int) -> None:
+        self._client, self._pid = world.client, world.pids[PRODUCT]
+        self._clock = clock
+        self._channel = channel
+        self._result = Result(channel, many)
+
+    async def play(self) -> Result:
+        """Everything in order."""
+        await self._client.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
+        await self._one()
+        if self._result.many:
+            await self._many()
+        return self._result
+
+    async def _one(self) -> None:
+        result, name = self._result, "one"
+        result.first = await self._seconds(self._create(name), lambda: self._usable(name))
+        began = self._clock.monotonic()
+        for each in reversed(Component):
+            await self._scale(name, each, 0)
+            await self._until(partial(self._sleeps, name, each), STEP_SECONDS)
+        result.asleep = self._clock.monotonic() - began
+        result.awake = await self._seconds(self._wake(name), lambda: self._usable(name))
+        await self._seconds(self._delete([name]), self._gone)
+
+    async def _many(self) -> None:
+        result = self._result
+        names = [f"p{number}" for number in range(result.many)]
+        before, began = usage(self._pid), self._clock.monotonic()
+        await self._in_turn(self._create(name) for name in names)
+        await self._until(lambda: self._all_ready(len(names)), MANY_STEP_SECONDS)
+        usable = await self._in_turn(self._usable(name) for name in names)
+        result.all_usable = self._clock.monotonic() - began
+        result.notes += [f"{usable.count(False)} are ready and not usable"] if not all(usable) else []
+        await self._clock.sleep(REST_SECONDS)
+        after, programs = usage(self._pid), children(self._pid)
+        grown = after.resident - before.resident
+        result.ours = grown / result.many
+        result.each = sum(map(pss, programs)) / result.many if self._channel == REAL else grown / result.many
+        result.cpu_ours = (after.cpu - before.cpu) / result.many
+        spent = sum(usage(each).cpu for each in programs)
+        result.cpu_each = spent / result.many if self._channel == REAL else nan
+        await self._clock.sleep(REST_SECONDS)
+        result.rest_ours = (usage(self._pid).cpu - after.cpu) / REST_SECONDS / result.many
+        idle = (sum(usage(each).cpu for each in programs) - spent) / REST_SECONDS / result.many
+        result.rest_each = idle if self._channel == REAL else nan
+        result.gone = await self._seconds(self._delete(names), self._gone, MANY_STEP_SECONDS)
+        result.left_behind = len(children(self._pid))
+
+    # ------------------------------------------------------------ what a user does
+
+    async def _create(self, name: str) -> None:
+        parts = {FIELDS[each]: {"name": f"{name}-{each}"} for each in KINDS}
+        await self._client.create(NESTED_CONTROL_PLANE, _body(name, parts))
+        for each, kind in KINDS.items():
+            await self._client.create(
+                kind, _body(f"{name}-{each}", {"channel": self._channel, "replicas": 1})
+            )
+
+    async def _scale(self, name: str, component: Component, replicas: int) -> None:
+        body = {"spec": {"replicas": replicas}}
+        await self._client.patch(KINDS[component], _key(f"{name}-{component}"), body)
+
+    async def _wake(self, name: str) -> None:
+        for each in KINDS:
+            await self._scale(name, each, 1)
+
+    async def _delete(self, names: Iterable[str]) -> None:
+        await self._in_turn(self._client.delete(NESTED_CONTROL_PLANE, _key(name)) for name in names)
+
+    # ------------------------------------------------------------ what a user sees
+
+    async def _usable(self, name: str) -> bool:
+        """Whether the default namespace can be read with its kubeconfig."""
+        try:
+            secret = await self._client.get(SECRET, _key(f"{name}-kubeconfig"))
+        except NotFound:
+            return False
+        async with _reached(secret.data["value"], self._clock) as inside:
+            with suppress(ApiError, TransportError):
+                await inside.get(NAMESPACE, Key("", "default"))
+                return True
+        return False
+
+    async def _sleeps(self, name: str, component: Component) -> bool:
+        found = await self._client.get(KINDS[component], _key(f"{name}-{component}"))
+        return found.status.phase == Phase.SLEEPING and not found.status.replicas
+
+    async def _all_ready(self, count: int) -> bool:
+        found = await self._client.list(NESTED_CONTROL_PLANE, NAMESPACE_NAME)
+        return sum(each.status.ready for each in found) == count
+
+    async def _gone(self) -> bool:
+        return not await self._client.list(NESTED_CONTROL_PLANE, NAMESPACE_NAME)
+
+    # ------------------------------------------------------------ time
+
+    async def _seconds(
+        self, act: Awaitable[Any], done: Callable[[], Awaitable[bool]], step: float = STEP_SECONDS
+    ) -> float:
+        began = self._clock.monotonic()
+        await act
+        await self._until(done, step)
+        return self._clock.monotonic() - began
+
+    async def _until(self, done: Callable[[], Awaitable[bool]], step: float) -> None:
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while not await done():
+                await self._clock.sleep(step)
+
+    @staticmethod
+    async def _in_turn(works: Iterable[Awaitable[Any]]) -> list[Any]:
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def one(work: Awaitable[Any]) -> Any:
+            async with slots:
+                return await work
+
+        return await asyncio.gather(*map(one, works))
+
+
+async def measure(channel: str, many: int, clock: Clock) -> Result:
+    """Play the scenario in a new ``kubewright up``.
+
+    Raises:
+        NoKubernetes: this machine has not got the programs.
+    """
+    if channel == REAL:
+        find()
+    async with worlds.embedded(clock) as world:
+        return await Scenario(world, clock, channel, many).play()
+
+
+@asynccontextmanager
+async def _reached(kubeconfig: bytes, clock: Clock) -> AsyncIterator[Client]:
+    transport = from_secret(kubeconfig)
+    try:
+        yield Client(transport, clock, name="bench", user_agent="bench")
+    finally:
+        await transport.close()
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one has started, and that run."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, parent, *_ = each.read_text().rpartition(")")[2].split()
+            found += [int(each.parent.name)] if int(parent) == pid and state != "Z" else []
+    return found
+
+
+def pss(pid: int) -> float:
+    """The proportional share of a process in memory, in MiB; 0 if it is gone."""
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
+    return 0.0
+
+
+def lines(result: Result) -> list[Budget]:
+    """Every line for one channel."""
+    usable, awake = LIMITS[result.channel]
+    n = result.many
+    return [
+        Budget("one control plane: created to usable kubeconfig", "s", usable, result.first),
+        Budget("  to sleep (replicas 0, one after another)", "s", None, result.asleep),
+        Budget("  woken to usable", "s", awake, result.awake),
+        Budget("side by side", "", None, n),
+        Budget("  all usable after", "s", None, result.all_usable),
+        Budget("  seconds each", "s", None, result.all_usable / n if n else nan),
+        Budget("  memory each", "MiB", None, result.each),
+        Budget("  of which kubewright itself", "MiB", None, result.ours),
+        Budget("  CPU of kubewright until then, each", "ms", None, result.cpu_ours * 1000),
+        Budget("  CPU of its programs until then, each", "ms", None, result.cpu_each * 1000),
+        Budget("  at rest: CPU of kubewright, each", "m", None, result.rest_ours * 1000),
+        Budget("  at rest: CPU of its programs, each", "m", None, result.rest_each * 1000),
+        Budget("  all deleted after", "s", None, result.gone),
+        Budget("  processes left behind", "", 0, result.left_behind),
+    ]
+
+
+def show(results: Sequence[Result], console: Console) -> None:
+    """Print the table, and below it what others publish."""
+    for result in results:  # their budgets differ
+        title = f"control planes of channel {result.channel}; at rest in thousandths of a core (m)"
+        console.print(beside(title, [result.channel], [lines(result)]))
+        for note in result.notes:
+            console.print(f"{result.channel}: {note}")
+    published = Table(title="published by others, and measured here before", title_justify="left")
+    for column in ("what", "from nothing to ready", "memory each"):
+        published.add_column(column)
+    for row in PUBLISHED:
+        published.add_row(*row)
+    console.print(published)
+
+
+def _body(name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": NAMESPACE_NAME}, "spec": spec}
+
+
+def _key(name: str) -> Key:
+    return Key(NAMESPACE_NAME, name)
