@@ -33,9 +33,8 @@ def disturbed(calm: Outcome) -> Iterator[Plot]:
     every = 1 if DEPTH else max(1, calm.counts.writes)
     yield from crashes.every_write(calm, every)
     if DEPTH:
-        yield from crashes.late_restarts(calm, 7)
-        yield from crashes.killed_leaders(calm, 7)
-        yield from crashes.double_kills(calm, 7)
+        for disturb in (crashes.late_restarts, crashes.killed_leaders, crashes.double_kills):
+            yield from disturb(calm, 1 if DEPTH == "all" else 19)
 
 
 @pytest.mark.parametrize("story", TOLD, ids=lambda story: story.name)
