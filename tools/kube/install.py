@@ -39,6 +39,8 @@ from kubewright.testing.real_kubernetes.binaries import (
 )
 
 HERE = Path(__file__).parent
+ETCDUTL, ETCDUTL_VERSION = "etcdutl", "v3.6.8"
+"""The version of the etcd in go.mod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,23 @@ def kubeadm_release() -> Release:
     return Release("kubeadm", VERSION, HERE, folder, packages, stamp(VERSION), kubeadm.in_folder)
 
 
+def etcdutl_release() -> Release:
+    """What puts a snapshot of an etcd in place.
+
+    It is in a folder of its own, beside those of Kubernetes, where the host of processes looks: so those that
+    are built already need not be built anew.
+    """
+    folder = cache_folder().parent / f"etcdutl-{ETCDUTL_VERSION}"
+    packages = {"go.etcd.io/etcd/etcdutl/v3": ETCDUTL}
+    return Release(ETCDUTL, ETCDUTL_VERSION, HERE, folder, packages, "", etcdutl_in)
+
+
+def etcdutl_in(folder: Path) -> Path | None:
+    """The program in a folder, if it is there."""
+    program = folder / ETCDUTL
+    return program if os.access(program, os.X_OK) else None
+
+
 def capi_release() -> Release:
     version = capi.VERSION
     major, minor, _ = version.removeprefix("v").split(".")
@@ -153,7 +172,7 @@ def main(names: Sequence[str]) -> int:
         found = find() if named else find_installed(os.environ) or cached_or_built()
         print(f"Kubernetes {found.version}: {found.apiserver.parent}")
         if not named:
-            for other in (kubeadm_release(), capi_release(), decoder_release()):
+            for other in (etcdutl_release(), kubeadm_release(), capi_release(), decoder_release()):
                 build_once(other)
                 print(f"{other.name} {other.version}: {other.folder}")
     except (Failed, NoKubernetes) as failure:

@@ -166,6 +166,10 @@ class NestedPlanes:
         """As ``SavesData.save_data``."""
         await asyncio.to_thread(copies.take, self._planes.data_folder(self._address(place)), target)
 
+    def replacing_needs(self) -> str:
+        """As ``ReplacesData.replacing_needs``: nothing."""
+        return ""
+
     async def replace_data(self, place: Place, source: Path, mark: str) -> str:
         """As ``ReplacesData.replace_data``."""
         folder = self._planes.data_folder(self._address(place))

@@ -221,6 +221,10 @@ class SavesData(Protocol):
 class ReplacesData(Protocol):
     """A host that can put a snapshot in the place of the data of an etcd."""
 
+    def replacing_needs(self) -> str:
+        """What this machine lacks for that, a sentence; empty: nothing."""
+        ...
+
     async def replace_data(self, place: Place, source: Path, mark: str) -> str:
         """Put a snapshot in the place of the data of an etcd that is stopped, once for each ``mark``.
 

@@ -22,9 +22,9 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
-from kubewright.base.locks import FileLock, Held
 from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
 from kubewright.controlplanes.hosting.processes import kept as changes
+from kubewright.controlplanes.hosting.processes import restoring
 from kubewright.controlplanes.hosting.processes.addresses import PORTS, RANGE, Addresses, read_range
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing, Places
 from kubewright.controlplanes.hosting.processes.fields import unsupported
@@ -40,7 +40,7 @@ from kubewright.controlplanes.hosting.processes.instances import (
 )
 from kubewright.controlplanes.hosting.processes.kept import Kept
 from kubewright.controlplanes.hosting.processes.output import reason
-from kubewright.controlplanes.hosting.processes.store import PROGRAMS, NotWritten, Store
+from kubewright.controlplanes.hosting.processes.store import PROGRAMS, NotWritten, Store, locked
 from kubewright.controlplanes.hosting.processes.volumes import files
 from kubewright.processes import record
 from kubewright.processes.linux import SUPPORTED
@@ -48,7 +48,6 @@ from kubewright.processes.program import Phase, Status
 from kubewright.processes.supervisor import STARTS, Supervisor
 from kubewright.wire.gvk import Key
 
-LOCK = "lock"
 GRACE_WITHOUT_DATA = 10.0
 """Seconds that a program has to end whose data is deleted then; an API server without etcd would take all of
 its own."""
@@ -103,7 +102,7 @@ class ProcessHosting:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            stack.callback(_locked(self._settings.folder).close)
+            stack.callback(locked(self._settings.folder).close)
             salt = f"{self._clock.random.getrandbits(64):016x}"
             self._addresses = Addresses(self._settings.folder, self._network, salt)
             self._recall()
@@ -227,6 +226,22 @@ class ProcessHosting:
         """See ``Hosting``."""
         self._listeners.append(changed)
 
+    def replacing_needs(self) -> str:
+        """See ``ReplacesData``."""
+        return restoring.needs(self._binaries)
+
+    async def replace_data(self, place: Place, source: Path, mark: str) -> str:
+        """See ``ReplacesData``."""
+        name, folder = name_of(place), self._settings.folder / PROGRAMS
+        async with self._locks[name]:
+            kept = self._kept.get(name)
+            if self._present[name] or (kept is not None and (kept.programs or kept.removing)):
+                raise restoring.NotReplaced(f"{place.workload} still runs")
+            ordinals = await asyncio.to_thread(self._store.ordinals, place) or [0]
+            hosts = {ordinal: self._addresses.get(place, ordinal) for ordinal in ordinals}
+            members = restoring.members_of(place, hosts, folder)
+            return await restoring.replace(self._binaries, members, source, mark, self._settings.user)
+
     async def _keep(self, kept: Kept) -> None:
         """From now on this; the lock of the workload is held."""
         name = name_of(kept.place)
@@ -328,16 +343,6 @@ class ProcessHosting:
     def _changed(self, place: Place) -> None:
         for listener in self._listeners:
             listener(place.key)
-
-
-def _locked(folder: Path) -> FileLock:
-    try:
-        record.make_folder(folder)
-        return FileLock(folder / LOCK)
-    except Held as error:
-        raise InvalidInput(f"{folder} is in use by process {error.pid}") from None
-    except OSError as error:
-        raise InvalidInput(f"cannot use {folder}: {error.strerror or error}") from None
 
 
 async def _finished(task: asyncio.Task[None], stop: asyncio.Event) -> None:

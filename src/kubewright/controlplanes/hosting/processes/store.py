@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.base.locks import FileLock, Held
 from kubewright.controlplanes.hosting.contract import Place
 from kubewright.controlplanes.hosting.processes.kept import Kept
 from kubewright.controlplanes.hosting.processes.volumes import VOLUMES
@@ -27,8 +28,26 @@ from kubewright.processes.program import safe_name
 WORKLOADS, PROGRAMS = "workloads", "programs"
 
 
+LOCK = "lock"
+
+
 class NotWritten(KubewrightError):
     """A file could not be written or deleted; the message says which, and why."""
+
+
+def locked(folder: Path) -> FileLock:
+    """The folder for this program alone.
+
+    Raises:
+        InvalidInput: another program has it, or it cannot be used.
+    """
+    try:
+        record.make_folder(folder)
+        return FileLock(folder / LOCK)
+    except Held as error:
+        raise InvalidInput(f"{folder} is in use by process {error.pid}") from None
+    except OSError as error:
+        raise InvalidInput(f"cannot use {folder}: {error.strerror or error}") from None
 
 
 class Store:

@@ -63,7 +63,7 @@ class Restorer:
             return f"{told} NestedEtcd {place.object.name}, which has format {form}"
         if not isinstance(home, ReplacesData):
             return f"the data of NestedEtcd {place.object.name} cannot be replaced where it runs"
-        return ""
+        return home.replacing_needs()
 
     async def verify(self, snapshot: ControlPlaneSnapshot) -> None:
         """Fetch the file of a snapshot and compare its hash.
