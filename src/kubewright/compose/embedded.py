@@ -12,6 +12,7 @@ Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in 
 
 import asyncio
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -62,6 +63,7 @@ from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.hosting.processes import options as processes
 from kubewright.controlplanes.hosting.processes.addresses import covers
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
+from kubewright.controlplanes.snapshots.files import SCRATCH
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
@@ -235,8 +237,13 @@ class Embedded:
         return await self._stack.enter_async_context(ProcessHosting(chosen, self.clock))
 
     def _snapshots(self) -> Path | None:
-        """The folder for snapshots of control planes."""
-        return None if self.config is None else private_folder(self.config.data_dir / SNAPSHOTS_FOLDER)
+        """The folder for snapshots of control planes; what a process that was killed has left there goes."""
+        if self.config is None:
+            return None
+        folder = private_folder(self.config.data_dir / SNAPSHOTS_FOLDER)
+        for left in folder.glob(f"{SCRATCH}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        return folder
 
     def _load_driver(self) -> Driver:
         folder = None if self.config is None else self.config.data_dir

@@ -18,6 +18,9 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_ETCD,
 )
 from kubewright.api.core import CONFIG_MAP, SECRET
+from kubewright.base.clock import SystemClock
+from kubewright.compose.embedded import Embedded
+from kubewright.compose.options import Options, ServerConfig
 from kubewright.testing.permissions import granted, missing, unused
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -315,6 +318,16 @@ async def test_why_a_snapshot_is_not_taken_is_told(tmp_path, spec, told):
         await create(on)
         await on.apply(CONTROL_PLANE_SNAPSHOT, "first", spec)
         await says(on, CONTROL_PLANE_SNAPSHOT, "first", told)
+
+
+async def test_what_a_killed_process_left_on_its_way_goes_at_the_next_start_and_files_stay(tmp_path):
+    for name in ("kubewright-abc", "default"):
+        folder = tmp_path / "snapshots" / name
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("content")
+    async with Embedded(ServerConfig(tmp_path), Options(), SystemClock()):
+        assert [each.name for each in files(tmp_path)] == ["file"]
+        assert not (tmp_path / "snapshots" / "kubewright-abc").exists()
 
 
 async def test_two_restores_of_one_control_plane_come_one_after_the_other(tmp_path):

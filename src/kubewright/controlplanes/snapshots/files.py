@@ -13,6 +13,8 @@ from pathlib import Path
 from kubewright.base.errors import KubewrightError
 
 BLOCK = 1024 * 1024
+SCRATCH = "kubewright-"
+"""What the folders begin with in which a file is for a moment, on its way to or from a store."""
 ETCD, EMBEDDED = "etcd", "embedded"
 """What a snapshot is a copy of."""
 

@@ -105,7 +105,7 @@ class Restorer:
     async def _fetched(self, snapshot: ControlPlaneSnapshot) -> AsyncIterator[Path]:
         """The file of a snapshot, verified, for as long as it is used."""
         store = await self._stores.of(snapshot.spec.location, snapshot.namespace)
-        with tempfile.TemporaryDirectory(prefix="kubewright-", dir=self._hosts.snapshots) as folder:
+        with tempfile.TemporaryDirectory(prefix=files.SCRATCH, dir=self._hosts.snapshots) as folder:
             path = Path(folder) / "snapshot"
             try:
                 async with asyncio.timeout(MOST_SECONDS):

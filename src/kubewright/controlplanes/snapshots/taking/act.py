@@ -61,7 +61,7 @@ class Taker:
             KubewrightError: the store, or what is in a Secret, does not let us.
         """
         store = await self._stores.of(snapshot.spec.location, snapshot.namespace)
-        with tempfile.TemporaryDirectory(prefix="kubewright-", dir=self._hosts.snapshots) as folder:
+        with tempfile.TemporaryDirectory(prefix=files.SCRATCH, dir=self._hosts.snapshots) as folder:
             path = Path(folder) / "snapshot"
             try:
                 async with asyncio.timeout(MOST_SECONDS):
