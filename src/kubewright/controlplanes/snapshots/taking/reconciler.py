@@ -21,6 +21,7 @@ from kubewright.api.controlplane.validate import validate_snapshot
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
 from kubewright.api.meta import with_finalizer, without_finalizer
+from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.component.policies import etcd_addresses
@@ -99,6 +100,8 @@ class Snapshots:
                 raise
             except KubewrightError as error:
                 await self._report(replace(seen, failed=str(error)), plan)
+                if found.metadata.deleting:  # it ends in time, whatever the error says of trying again
+                    return Result.later(delays.UNHEARD)
                 raise
         await self._report(seen, plan)
         return Result.later(plan.wake)
