@@ -58,32 +58,60 @@ async def test_four_objects_become_a_control_plane_that_outlives_us_and_goes_wit
             assert processes(tmp_path) == {}
 
 
-async def test_all_authorities_of_real_programs_are_replaced_and_no_credential_fails(
-    tmp_path, record_property
-):
+async def test_all_authorities_of_real_programs_are_replaced_and_no_credential_fails(tmp_path):
     """Who asks all the while is refused by a program that ends or starts, and never for a certificate."""
-    async with serving(tmp_path) as client:
-        four = FourObjects(client, "default", "1.36")
-        await four.create()
-        await until(four.ready, SystemClock())
-        before = await authorities(client)
-        visitor = Visitor(client)
-        visits = asyncio.create_task(visitor.run())
-        body = {"spec": {"certificateAuthorities": {"rotateAfter": rfc3339(SystemClock().now())}}}
-        await client.patch(NESTED_CONTROL_PLANE, Key("default", "demo"), body)
+    with nothing_left(tmp_path / "components"):
+        async with serving(tmp_path) as client:
+            four = FourObjects(client, "default", "1.36")
+            await four.create()
+            await until(four.ready, SystemClock())
+            before = await authorities(client)
+            visitor = Visitor(client)
+            visits = asyncio.create_task(visitor.run())
+            body = {"spec": {"certificateAuthorities": {"rotateAfter": rfc3339(SystemClock().now())}}}
+            await client.patch(NESTED_CONTROL_PLANE, Key("default", "demo"), body)
 
-        async def replaced():
-            now = await authorities(client)
-            return all(now[name] != before[name] and len(now[name]) == 1 for name in before)
+            async def replaced():
+                now = await authorities(client)
+                return all(now[name] != before[name] and len(now[name]) == 1 for name in before)
 
-        await until(replaced, SystemClock())
-        await until(four.ready, SystemClock())
-        # Its tokens are signed and its certificates trusted by what runs now: the controller manager works.
-        await until(visitor.has_account, SystemClock())
-        visits.cancel()
-        assert (visitor.refused, visitor.answered > 0) == ([], True)
-        await four.delete()
-        await until(four.gone, SystemClock())
+            await until(replaced, SystemClock())
+            await until(four.ready, SystemClock())
+            # Its tokens are signed and its certificates trusted by what runs now: the controller manager works.
+            await until(visitor.has_account, SystemClock())
+            visits.cancel()
+            assert (visitor.refused, visitor.answered > 0) == ([], True)
+            await four.delete()
+            await until(four.gone, SystemClock())
+
+
+async def test_real_programs_sleep_and_wake_with_their_data(tmp_path):
+    with nothing_left(tmp_path / "components"):
+        async with serving(tmp_path) as client:
+            four = FourObjects(client, "default", "1.36")
+            await four.create()
+            await until(four.ready, SystemClock())
+            secret = await client.get(SECRET, Key("default", "demo-kubeconfig"))
+            transport = from_secret(secret.data["value"])
+            api = Api(transport, SystemClock(), "real")
+            note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"a": "b"}}
+            (await api.post("/api/v1/namespaces/default/configmaps", note)).ok()
+            plane = Key("default", "demo")
+            await client.patch(NESTED_CONTROL_PLANE, plane, {"spec": {"asleep": True}})
+
+            async def asleep():
+                found = (await four.there())[1:]
+                return all(each.status.phase == "Sleeping" and not each.status.replicas for each in found)
+
+            await until(asleep, SystemClock())
+            assert processes(tmp_path) == {}
+            await client.patch(NESTED_CONTROL_PLANE, plane, {"spec": {"asleep": None}})
+            await until(four.ready, SystemClock())
+            kept = (await api.get("/api/v1/namespaces/default/configmaps/note")).ok()
+            assert kept["data"] == {"a": "b"}
+            await transport.close()
+            await four.delete()
+            await until(four.gone, SystemClock())
 
 
 async def authorities(client):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster, ObjectReference
 from kubewright.api.controlplane.names import RESTORING_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
@@ -65,9 +65,15 @@ class Family:
         return self.plane.metadata.annotations.get(RESTORING_ANNOTATION, "")
 
     def stopped_for(self, needed_by: Component | None) -> bool:
-        """Whether a component stops for a restore: when the one that needs it has stopped."""
+        """Whether a component stops, for a restore or to sleep: when the one that needs it has stopped.
+
+        What another program manages may go on while its control plane sleeps: then it is not waited for.
+        """
         after = self.components.get(needed_by) if needed_by is not None else None
-        return bool(self.restore) and (after is None or not after.status.replicas)
+        if self.restore:
+            return after is None or not after.status.replicas
+        foreign = after is not None and MANAGED_BY_ANNOTATION in after.metadata.annotations
+        return self.plane.status.asleep and (after is None or foreign or not after.status.replicas)
 
 
 def owning_plane(meta: ObjectMeta) -> OwnerReference | None:

@@ -190,6 +190,27 @@ def test_a_control_plane_is_accepted(spec):
             "spec.replicas: Invalid value: -3: must not be negative",
             id="fewer than no instances",
         ),
+        pytest.param(
+            {"schedule": [{"sleep": "0 20 * * 1-5", "wake": "0 7 * * 1-5", "timeZone": "Europe/Berlin"}]},
+            None,
+            id="a schedule of nights",
+        ),
+        pytest.param(
+            {"schedule": [{"timeZone": "UTC"}]},
+            "spec.schedule[0]: Required value: needs sleep, wake, or both",
+            id="a schedule without a moment",
+        ),
+        pytest.param(
+            {"schedule": [{"sleep": "0 25 * * *"}]},
+            'spec.schedule[0].sleep: Invalid value: "0 25 * * *": it cannot be read: bad hour',
+            id="an hour that is none",
+        ),
+        pytest.param(
+            {"schedule": [{"wake": "0 7 * * *", "timeZone": "../Berlin"}]},
+            "spec.schedule[0].timeZone: Invalid value: \"../Berlin\": there is no time zone '../Berlin', such as "
+            "Europe/Berlin",
+            id="a time zone that is none",
+        ),
     ],
 )
 def test_a_control_plane_is_refused(spec, told):

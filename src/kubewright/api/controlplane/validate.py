@@ -11,10 +11,11 @@ Called by    admission and the controllers, since an object may have come past a
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from kubewright.api.cluster.v1beta1 import ObjectReference
+from kubewright.api.controlplane import schedules
 from kubewright.api.controlplane.names import CHANNEL, LONGEST_CLUSTER_NAME, PACKAGE
 from kubewright.api.controlplane.v1alpha4 import (
     DELETE,
@@ -32,10 +33,12 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlaneSpec,
     NestedControlPlaneTemplate,
     Patch,
+    SleepSchedule,
     SnapshotLocation,
     TemplateComponents,
 )
 from kubewright.api.faults import Errors, Fault, FieldError
+from kubewright.base.errors import InvalidInput
 
 _FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _FLAG = re.compile(r"[a-z][a-z0-9-]*")
@@ -132,6 +135,26 @@ def _control_plane_spec(spec: NestedControlPlaneSpec, path: str, namespace: str)
             yield from _reference(named, f"{path}.{name}", kind, namespace)
     yield from _version(f"{path}.version", spec.version)
     yield from _replicas(f"{path}.replicas", spec.replicas)
+    for number, each in enumerate(spec.schedule):
+        yield from _schedule(each, f"{path}.schedule[{number}]")
+
+
+def _schedule(schedule: SleepSchedule, path: str) -> Errors:
+    if not schedule.sleep and not schedule.wake:
+        yield FieldError(path, "needs sleep, wake, or both")
+    for name, expression in (("sleep", schedule.sleep), ("wake", schedule.wake)):
+        if expression and (told := _problem(schedules.check, expression)):
+            yield FieldError(f"{path}.{name}", told, Fault.INVALID, expression)
+    if told := _problem(schedules.zone, schedule.time_zone):
+        yield FieldError(f"{path}.timeZone", told, Fault.INVALID, schedule.time_zone)
+
+
+def _problem(read: Callable[[str], object], text: str) -> str:
+    try:
+        read(text)
+    except InvalidInput as error:
+        return str(error)
+    return ""
 
 
 def _reference(named: ObjectReference, path: str, kind: str, namespace: str) -> Errors:

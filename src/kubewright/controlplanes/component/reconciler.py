@@ -186,6 +186,7 @@ def _plane_differs(before: NestedControlPlane, after: NestedControlPlane) -> boo
             meta.deleting,
             status.etcd,
             status.apiserver,
+            status.asleep,
         )
 
     return parts(before) != parts(after)

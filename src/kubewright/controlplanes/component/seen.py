@@ -106,6 +106,8 @@ class Seen:
         """Why there should be no instance: a clause, where there should be none."""
         if self.family is not None and self.family.restore:
             return f"it is stopped for ControlPlaneRestore {self.family.restore}"
+        if self.family is not None and self.family.stopped_for(self.policy.needed_by):
+            return "its control plane sleeps"
         return "it has no instance, as its spec says"
 
 

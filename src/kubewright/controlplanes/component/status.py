@@ -132,7 +132,9 @@ def _instances(seen: Seen) -> Obstacle | None:
     """Why the instances are not what the spec asks for and ready; None: they are."""
     about, wanted, running = ComponentCondition.WORKLOAD_AVAILABLE, seen.replicas, seen.running
     if not wanted:
-        return Obstacle(about, Reason.SLEEPING, seen.why_none)
+        count = len(running.instances)
+        ending = f"; instances that have not ended yet: {count}" if count else ""
+        return Obstacle(about, Reason.SLEEPING, seen.why_none + ending)
     count, updated = len(running.instances), len(current(seen.workload, running))
     ready = [each for each in running.instances if each.ready and not each.ending]
     if count and updated < count:

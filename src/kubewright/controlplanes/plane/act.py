@@ -115,7 +115,11 @@ def events_of(before: NestedControlPlaneStatus, after: NestedControlPlaneStatus)
     """What has changed from one status to the next, for people."""
     if after.ready and not before.ready:
         yield Event("Ready", "all components that it names are ready")
-    if before.ready and not after.ready:
+    if after.asleep and not before.asleep:
+        yield Event("Asleep", _message(after, PlaneCondition.SLEEPING).partition(";")[0])
+    if before.asleep and not after.asleep:
+        yield Event("Waking", "its components start again, one after the other")
+    if before.ready and not after.ready and not after.asleep:
         yield Event("NotReady", _message(after, READY) or "it is not ready any more", warning=True)
     told = _message(after, PlaneCondition.COMPONENT_CONFLICT)
     if told and told != _message(before, PlaneCondition.COMPONENT_CONFLICT):

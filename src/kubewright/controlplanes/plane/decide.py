@@ -17,7 +17,7 @@ from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import FINALIZER, Component
 from kubewright.base import plan
 from kubewright.base.delays import UNHEARD
-from kubewright.base.plan import AT_ONCE, in_order
+from kubewright.base.plan import AT_ONCE, in_order, in_seconds
 from kubewright.controlplanes.family import KINDS, ComponentObject
 from kubewright.controlplanes.plane.seen import Seen
 
@@ -73,7 +73,7 @@ def decide(seen: Seen) -> Plan:
         return _deleted(seen)
     if seen.managed_elsewhere:
         return Plan(because="another program manages it", silent=True)
-    return in_order((_finalizer, _adopted, _published, _kubeconfig), seen, Plan())
+    return in_order((_finalizer, _adopted, _published, _kubeconfig, _rest), seen, Plan())
 
 
 def _finalizer(seen: Seen) -> Plan | None:
@@ -110,6 +110,15 @@ def _kubeconfig(seen: Seen) -> Plan | None:
     if seen.kubeconfig or server is None or not server.status.ready:
         return None
     return Plan(wake=UNHEARD, because=f"there is no Secret {seen.family.name}-kubeconfig yet")
+
+
+def _rest(seen: Seen) -> Plan | None:
+    """Components see in the status whether they sleep: all there is to do is to look again in time."""
+    until = seen.rest.until
+    if until is None:
+        return None
+    told = "it wakes then" if seen.rest.asleep else "it goes to sleep then"
+    return Plan(wake=in_seconds((until - seen.now).total_seconds()), because=told)
 
 
 def _deleted(seen: Seen) -> Plan:

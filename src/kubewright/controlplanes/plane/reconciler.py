@@ -29,6 +29,7 @@ from kubewright.controlplanes.family import (
 )
 from kubewright.controlplanes.plane.act import Actor
 from kubewright.controlplanes.plane.decide import RemoveFinalizer, decide
+from kubewright.controlplanes.plane.rest import Rest, rest_of
 from kubewright.controlplanes.plane.seen import Seen
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
@@ -85,12 +86,20 @@ class ControlPlanes:
         secret = Key(plane.namespace, cluster_names.kubeconfig_secret(family.name))
         cluster = family.cluster
         paused = cluster_names.left_alone(plane.metadata.annotations)
+        problem, now = summary(validate_control_plane(plane)), self._client.clock.now()
+        # A schedule that cannot be read changes nothing: it stays as it was.
+        rest = (
+            Rest(plane.status.asleep)
+            if problem
+            else rest_of(plane.spec, plane.metadata.creation_timestamp, now)
+        )
         return Seen(
             family,
-            self._client.clock.now(),
+            now,
             paused=paused or (cluster is not None and cluster.spec.paused),
-            problem=summary(validate_control_plane(plane)),
+            problem=problem,
             kubeconfig=await self._exists(secret),
+            rest=rest,
             owned=tuple(self._caches.owned_by(plane)),
         )
 

@@ -4,7 +4,7 @@ Called by    ``reconciler`` fills it; ``decide`` and ``status`` read it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
@@ -13,6 +13,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE, NestedAPIServer
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.controlplanes.family import KINDS, ComponentObject, Family, references
+from kubewright.controlplanes.plane.rest import Rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Seen:
     ``paused``      it, or its Cluster, is paused
     ``problem``     how its spec breaks the rules of its kind, a sentence
     ``kubeconfig``  whether the Secret with the kubeconfig is there
+    ``rest``        whether it sleeps, and until when
     ``owned``       the components that it controls, named or not
     """
 
@@ -43,6 +45,7 @@ class Seen:
     paused: bool = False
     problem: str = ""
     kubeconfig: bool = False
+    rest: Rest = field(default_factory=Rest)
     owned: tuple[tuple[Component, ComponentObject], ...] = ()
 
     @property

@@ -10,7 +10,7 @@ Source       nested.md A9 (readiness), A10 (conditions, contract); S3-30.
 Called by    ``act``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from msgspec import structs
@@ -33,6 +33,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlaneStatus,
     NestedEtcd,
 )
+from kubewright.base.clock import rfc3339
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.controlplanes.component.policies import service_cidr
 from kubewright.controlplanes.family import ComponentObject
@@ -75,6 +76,9 @@ def status_of(seen: Seen) -> NestedControlPlaneStatus:
         external_managed_control_plane=True,
         apiserver=ApiServerStatus(service_cidr=service_cidr(seen.family)),
         etcd=_etcd(seen),
+        asleep=seen.rest.asleep,
+        wakes_at=seen.rest.until if seen.rest.asleep else None,
+        sleeps_at=None if seen.rest.asleep else seen.rest.until,
         conditions=_conditions(seen),
         observed_generation=seen.family.plane.metadata.generation,
     )
@@ -190,7 +194,9 @@ def _while_they_hold(seen: Seen) -> Iterator[Condition]:
         yield _holds(PlaneCondition.COMPONENT_CONFLICT, Reason.CONFLICT, "; ".join(conflicts))
     for about, reason in _OF_ANY:
         there = [each for each in seen.named() if each.found is not None and _reason(each.found) == reason]
-        if there:
+        if about is PlaneCondition.SLEEPING and seen.rest.asleep:
+            yield _holds(about, reason, _asleep(seen, there))
+        elif there:
             yield _holds(about, reason, ", ".join(map(str, there)))
     rotating = [
         said
@@ -205,6 +211,14 @@ def _while_they_hold(seen: Seen) -> Iterator[Condition]:
     if seen.family.plane.metadata.deleting:
         left = ", ".join(found.name for _, found in seen.owned)
         yield _holds(PlaneCondition.DELETING, Reason.DELETING, f"waits until {left} is gone" if left else "")
+
+
+def _asleep(seen: Seen, ended: Collection[Named]) -> str:
+    """Until when it sleeps, and what has not ended yet."""
+    until = seen.rest.until
+    left = [str(each) for each in seen.named() if each not in ended]
+    told = "until spec.asleep changes" if until is None else f"until {rfc3339(until)}"
+    return f"it sleeps {told}" + (f"; has not ended yet: {', '.join(left)}" if left else "")
 
 
 def _said(about: str, why: Why | None) -> Condition:

@@ -35,6 +35,7 @@ from kubewright.api.controlplane.v1alpha4.controlplanes import (
     NestedControlPlaneTemplate,
     NestedControlPlaneTemplateResource,
     NestedControlPlaneTemplateSpec,
+    SleepSchedule,
     TemplateComponents,
 )
 from kubewright.api.controlplane.v1alpha4.shared import (
@@ -109,6 +110,7 @@ __all__ = [
     "NestedAPIServerSpec",
     "NestedAPIServerStatus",
     "CertificateAuthorities",
+    "SleepSchedule",
     "NestedCluster",
     "NestedClusterSpec",
     "NestedClusterStatus",

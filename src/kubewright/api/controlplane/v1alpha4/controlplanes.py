@@ -51,6 +51,16 @@ class CertificateAuthorities(Value, frozen=True, kw_only=True):
     ] = ""
 
 
+class SleepSchedule(Value, frozen=True, kw_only=True):
+    """When a control plane sleeps, and when it wakes."""
+
+    sleep: Annotated[str, doc("When it goes to sleep, as five fields of cron, such as 0 20 * * 1-5.")] = ""
+    wake: Annotated[str, doc("When it wakes, as five fields of cron, such as 0 7 * * 1-5.")] = ""
+    time_zone: Annotated[
+        str, doc("The time zone of both by its IANA name, such as Europe/Berlin; UTC when unset.")
+    ] = ""
+
+
 class NestedControlPlaneSpec(Value, frozen=True, kw_only=True):
     """The control plane as it should be."""
 
@@ -81,6 +91,14 @@ class NestedControlPlaneSpec(Value, frozen=True, kw_only=True):
             "not there."
         ),
     ] = ""
+    asleep: Annotated[
+        bool | None,
+        doc("Whether it sleeps: no instance runs, and all data is kept. When unset, the schedule says it."),
+    ] = None
+    schedule: Annotated[
+        tuple[SleepSchedule, ...],
+        doc("When it sleeps and wakes; the last moment of all entries counts.", **ATOMIC),
+    ] = ()
 
 
 class EtcdStatus(Value, frozen=True, kw_only=True):
@@ -117,6 +135,11 @@ class NestedControlPlaneStatus(Value, frozen=True, kw_only=True):
     updated_replicas: Annotated[Int32, doc("How many of them are as the spec wants them.")] = 0
     unavailable_replicas: Annotated[Int32, doc("How many of them are missing or not ready.")] = 0
     selector: Annotated[str, doc("The label selector of the instances, for the scale subresource.")] = ""
+    asleep: Annotated[
+        bool, doc("Whether it should sleep now: each component ends when the one that needs it has ended.")
+    ] = False
+    wakes_at: Annotated[Time | None, doc("When it wakes by its schedule, while it sleeps.")] = None
+    sleeps_at: Annotated[Time | None, doc("When it sleeps by its schedule, while it is awake.")] = None
     observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
 
 
