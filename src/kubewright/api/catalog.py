@@ -31,6 +31,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
+    CONTROL_PLANE_USER,
     NESTED_API_SERVER,
     NESTED_CONTROL_PLANE,
     NESTED_CONTROL_PLANE_TEMPLATE,
@@ -135,6 +136,7 @@ RULES: tuple[Rules[Any], ...] = (
     Rules(NESTED_CONTROL_PLANE, check=_check(controlplane_rules.validate_control_plane)),
     Rules(CONTROL_PLANE_SNAPSHOT, check=_check(controlplane_rules.validate_snapshot)),
     Rules(CONTROL_PLANE_SNAPSHOT_SCHEDULE, check=_check(controlplane_rules.validate_schedule)),
+    Rules(CONTROL_PLANE_USER, check=_check(controlplane_rules.validate_user)),
     Rules(CONTROL_PLANE_RESTORE, check=_check(controlplane_rules.validate_restore)),
     Rules(NESTED_CONTROL_PLANE_TEMPLATE, check=_check(controlplane_rules.validate_template)),
     *(

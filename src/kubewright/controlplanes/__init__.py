@@ -9,6 +9,7 @@ Map.         ``family``        which objects belong to one control plane (pure)
              ``component``     the controllers of the three components
              ``plane``         the controller of control planes
              ``templated``     the controller of control planes that name a template
+             ``users``         kubeconfigs of users
              ``snapshots``     copies of the data of a control plane, and their way back
              ``nestedcluster`` the controller of the infrastructure of Clusters
              ``world``         all of them, put together

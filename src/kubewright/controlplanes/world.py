@@ -19,6 +19,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
+    CONTROL_PLANE_USER,
     NESTED_API_SERVER,
     NESTED_CLUSTER,
     NESTED_CONTROL_PLANE,
@@ -36,6 +37,7 @@ from kubewright.controlplanes.snapshots.schedules import reconciler as schedules
 from kubewright.controlplanes.snapshots.taking import reconciler as taking
 from kubewright.controlplanes.templated import reconciler as templated
 from kubewright.controlplanes.templates import catalog
+from kubewright.controlplanes.users import reconciler as users
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -86,6 +88,12 @@ CONTROLLERS = (
         "creates snapshots at their times, and deletes those beyond a number",
     ),
     ControllerInfo(
+        users.CONTROLLER,
+        "ControlPlaneUser",
+        LEASE,
+        "keeps a kubeconfig for each user of a nested control plane",
+    ),
+    ControllerInfo(
         restoring.CONTROLLER,
         "ControlPlaneRestore",
         LEASE,
@@ -93,6 +101,18 @@ CONTROLLERS = (
     ),
 )
 
+WORLD_KINDS = (
+    NESTED_CONTROL_PLANE,
+    NESTED_ETCD,
+    NESTED_API_SERVER,
+    NESTED_CONTROLLER_MANAGER,
+    NESTED_CONTROL_PLANE_TEMPLATE,
+    NESTED_CLUSTER,
+    CONTROL_PLANE_SNAPSHOT,
+    CONTROL_PLANE_SNAPSHOT_SCHEDULE,
+    CONTROL_PLANE_RESTORE,
+    CONTROL_PLANE_USER,
+)
 
 FindHosts = Callable[[Environment], Hosts]
 """The hosts of one term."""
@@ -123,6 +143,7 @@ def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
             templated.CONTROLLER: lambda: templated.wire(environment),
             taking.CONTROLLER: lambda: taking.wire(environment, hosts),
             schedules.CONTROLLER: lambda: schedules.wire(environment),
+            users.CONTROLLER: lambda: users.wire(environment),
             restoring.CONTROLLER: lambda: restoring.wire(environment, hosts),
         }
         return Runnables([*made, *(wired() for name, wired in beside.items() if name in chosen)])
@@ -131,17 +152,7 @@ def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
         "controlplanes",
         CONTROLLERS,
         wire,
-        kinds=(
-            NESTED_CONTROL_PLANE,
-            NESTED_ETCD,
-            NESTED_API_SERVER,
-            NESTED_CONTROLLER_MANAGER,
-            NESTED_CONTROL_PLANE_TEMPLATE,
-            NESTED_CLUSTER,
-            CONTROL_PLANE_SNAPSHOT,
-            CONTROL_PLANE_SNAPSHOT_SCHEDULE,
-            CONTROL_PLANE_RESTORE,
-        ),
+        kinds=WORLD_KINDS,
         definitions=crds,
         on_request=True,
         filter_label=WATCH_FILTER_LABEL,

@@ -12,6 +12,7 @@ from kubewright.api.controlplane.crds import crds
 from kubewright.api.controlplane.names import FINALIZER
 from kubewright.api.controlplane.v1alpha4 import (
     API_VERSION,
+    CONTROL_PLANE_USER,
     INFRASTRUCTURE_GROUP,
     NESTED_API_SERVER,
     NESTED_CLUSTER,
@@ -351,6 +352,7 @@ async def test_the_role_of_the_controllers_allows_all_that_they_ask_for_and_litt
     async with stage() as on:
         await on.apply(NESTED_CLUSTER, "demo")
         await create(on, *COMPONENTS)
+        await on.apply(CONTROL_PLANE_USER, "alice", {"controlPlaneName": "demo", "groups": ["developers"]})
         await whole(on)
         leaf = Key("default", "demo-controller-manager-kubeconfig")
         await on.client.patch(SECRET, leaf, {"data": {"value": ""}})

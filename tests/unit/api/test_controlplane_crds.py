@@ -14,11 +14,7 @@ from kubewright.testing.crd_facts import facts
 
 TABLES = Path(__file__).parent / "crd_facts"
 OURS = {crd["metadata"]["name"]: crd for crd in crds.crds()}
-UPSTREAMS = [
-    name
-    for name in OURS
-    if not name.startswith(("nestedcontrolplanetemplates", "controlplanesnapshot", "controlplanerestore"))
-]
+UPSTREAMS = [name for name in OURS if not name.startswith(("nestedcontrolplanetemplates", "controlplane"))]
 
 ATOMIC = {
     "field .spec.etcd object",

@@ -20,6 +20,7 @@ PLANES = ("nestedcontrolplanes",)
 COMPONENTS = ("nestedetcds", "nestedapiservers", "nestedcontrollermanagers")
 TEMPLATES = ("nestedcontrolplanetemplates",)
 CLUSTERS = ("nestedclusters",)
+USERS = ("controlplaneusers",)
 SNAPSHOTS = ("controlplanesnapshots", "controlplanesnapshotschedules", "controlplanerestores")
 SCALES = ("nestedcontrolplanes/scale", "nestedetcds/scale", "nestedapiservers/scale")
 
@@ -41,6 +42,14 @@ PROVIDER = (
     Rule(GROUP, SNAPSHOTS, READ, "what is kept and put back, and when"),
     Rule(GROUP, (SNAPSHOTS[0], SNAPSHOTS[2]), ("patch",), "finalizers of snapshots and restores"),
     Rule(GROUP, SNAPSHOTS[:1], ("create", "delete"), "the snapshots of schedules"),
+    Rule(GROUP, USERS, READ, "who gets a kubeconfig of their own"),
+    Rule(GROUP, ("controlplaneusers/status",), ("patch",), "where it is, and until when it is good"),
+    Rule(
+        GROUP,
+        ("controlplaneusers/finalizers",),
+        ("update",),
+        "owner references of their Secrets, where admission checks them",
+    ),
     Rule(GROUP, [f"{kind}/status" for kind in SNAPSHOTS], ("patch",), "what became of them"),
     Rule(GROUP, TEMPLATES, READ, "what components are made from"),
     Rule(INFRASTRUCTURE_GROUP, CLUSTERS, (*READ, "patch"), "the infrastructure of clusters; endpoints"),
@@ -80,8 +89,8 @@ def manifest() -> list[dict[str, Any]]:
 
 def roles_of_users() -> list[dict[str, Any]]:
     """The rules of control planes in the roles view and edit."""
-    kinds = (*PLANES, *COMPONENTS, *TEMPLATES, *SNAPSHOTS, *SCALES)
-    statuses = tuple(f"{each}/status" for each in (*PLANES, *COMPONENTS, *SNAPSHOTS))
+    kinds = (*PLANES, *COMPONENTS, *TEMPLATES, *SNAPSHOTS, *USERS, *SCALES)
+    statuses = tuple(f"{each}/status" for each in (*PLANES, *COMPONENTS, *SNAPSHOTS, *USERS))
     of_clusters = (*CLUSTERS, *(f"{each}/status" for each in CLUSTERS))
     return [
         of_users("controlplanes", "view", GROUP, [*kinds, *statuses], READ),

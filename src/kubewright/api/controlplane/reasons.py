@@ -10,6 +10,7 @@ from enum import StrEnum
 COMPONENT_REPORTER = "nestedcomponent-controller"
 """The reporting component of events about components."""
 PLANE_REPORTER = "nestedcontrolplane-controller"
+USER_REPORTER = "controlplaneuser-controller"
 CLUSTER_REPORTER = "nestedcluster-controller"
 """Those of events about control planes, and about their infrastructure."""
 SNAPSHOT_REPORTER = "controlplanesnapshot-controller"

@@ -13,6 +13,7 @@ Called by    admission and the controllers, since an object may have come past a
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 from kubewright.api.cluster.v1beta1 import ObjectReference
 from kubewright.api.controlplane import schedules
@@ -28,6 +29,8 @@ from kubewright.api.controlplane.v1alpha4 import (
     ControlPlaneRestore,
     ControlPlaneSnapshot,
     ControlPlaneSnapshotSchedule,
+    ControlPlaneUser,
+    ControlPlaneUserSpec,
     ExtraFile,
     NestedControlPlane,
     NestedControlPlaneSpec,
@@ -38,10 +41,14 @@ from kubewright.api.controlplane.v1alpha4 import (
     TemplateComponents,
 )
 from kubewright.api.faults import Errors, Fault, FieldError
+from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 
 _FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _FLAG = re.compile(r"[a-z][a-z0-9-]*")
+RESERVED = "system:"
+LONGEST_NAME = 64
+LEAST_LIFETIME, USUAL_LIFETIME, MOST_LIFETIME = timedelta(minutes=10), timedelta(days=1), timedelta(days=7)
 PATCH_FORMS = ("strategic", "merge", "json")
 _REFERENCES = (
     ("etcd", NESTED_ETCD.resource.kind),
@@ -84,6 +91,49 @@ def validate_template(template: NestedControlPlaneTemplate) -> list[FieldError]:
             below = each.path.removeprefix("spec")
             errors.append(replace(each, path=f"{path}.components.{name}{below}"))
     return errors
+
+
+def validate_user(user: ControlPlaneUser) -> list[FieldError]:
+    """Every broken rule of a ControlPlaneUser; empty when it is good."""
+    return [*_named_plane(user), *_names_of(user), *_lifetime(user.spec)]
+
+
+def lifetime_of(spec: ControlPlaneUserSpec) -> timedelta:
+    """For how long a certificate of this user is good.
+
+    Raises:
+        InvalidInput: it is no duration.
+    """
+    return parse_duration(spec.lifetime) if spec.lifetime else USUAL_LIFETIME
+
+
+def _named_plane(user: ControlPlaneUser) -> Errors:
+    if not user.spec.control_plane_name:
+        yield FieldError("spec.controlPlaneName", "it names no control plane")
+
+
+def _names_of(user: ControlPlaneUser) -> Errors:
+    """A certificate carries them: each has 1 to 64 characters (X.520)."""
+    if not user.spec.groups:
+        yield FieldError("spec.groups", "name one group at least: roles are given to groups")
+    named = [("spec.user", user.spec.user or user.name)]
+    named += [(f"spec.groups[{number}]", each) for number, each in enumerate(user.spec.groups)]
+    for path, name in named:
+        if not 0 < len(name) <= LONGEST_NAME:
+            yield FieldError(path, f"must have 1 to {LONGEST_NAME} characters", Fault.INVALID, name)
+        if name.startswith(RESERVED) and not user.spec.privileged:
+            told = f"names that begin with {RESERVED} are for spec.privileged users only"
+            yield FieldError(path, told, Fault.FORBIDDEN)
+
+
+def _lifetime(spec: ControlPlaneUserSpec) -> Errors:
+    try:
+        asked = lifetime_of(spec)
+    except InvalidInput as error:
+        yield FieldError("spec.lifetime", str(error), Fault.INVALID, spec.lifetime)
+        return
+    if not LEAST_LIFETIME <= asked <= MOST_LIFETIME:
+        yield FieldError("spec.lifetime", "must be from 10m to 168h", Fault.INVALID, spec.lifetime)
 
 
 def validate_snapshot(snapshot: ControlPlaneSnapshot) -> list[FieldError]:

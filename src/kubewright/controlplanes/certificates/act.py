@@ -140,7 +140,8 @@ class Maker:
                 return data_of(identity.certificate, identity.key)
             case Kubeconfig() as wanted:
                 signer = _identity(pairs[wanted.authority])
-                identity = new_leaf(signer, wanted.user, now, LIFETIME, algorithm=self._algorithm)
+                life = wanted.lifetime
+                identity = new_leaf(signer, wanted.user, now, life, algorithm=self._algorithm)
                 text = render(wanted.cluster, wanted.entry, wanted.server, signer.certificate, identity)
                 return {SECRET_VALUE_KEY: text}
 

@@ -212,7 +212,10 @@ def _decide_kubeconfig(view: _View, wanted: Kubeconfig) -> None:
         return
     if told := reasons.kubeconfig_is_outdated(found, wanted, authority, view.now):
         _sign(view, wanted, told, found)
-    elif held is not None and (due := reasons.kubeconfig_renewed_at(held, authority)) is not None:
+    elif (
+        held is not None
+        and (due := reasons.kubeconfig_renewed_at(held, authority, wanted.lifetime)) is not None
+    ):
         view.later(due)
 
 

@@ -11,7 +11,7 @@ Called by    ``decide``.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from ipaddress import ip_address
 
 from kubewright.base.clock import rfc3339
@@ -19,8 +19,8 @@ from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.wanted import Kubeconfig, Leaf, Signer
 from kubewright.pki.facts import Facts, facts_of, is_signed_by
 from kubewright.pki.keys import pems
+from kubewright.runtime.credentials.values import LIFETIME, half_time, mismatch
 from kubewright.runtime.credentials.values import Kubeconfig as Held
-from kubewright.runtime.credentials.values import half_time, mismatch
 from kubewright.wire.http import User
 
 LEFT = 3
@@ -109,7 +109,9 @@ def kubeconfig_is_outdated(found: Found, wanted: Kubeconfig, authority: Found | 
         return f"the kubeconfig is for {client.user.name or 'no name'}, not for {wanted.user.name}"
     if now < client.not_before:
         return f"the kubeconfig is valid only from {rfc3339(client.not_before)}"
-    due = kubeconfig_renewed_at(held, authority)
+    if wanted.lifetime < LIFETIME and held.not_after is not None and held.not_after > now + wanted.lifetime:
+        return f"the kubeconfig is valid until {rfc3339(held.not_after)}, longer than it should be"
+    due = kubeconfig_renewed_at(held, authority, wanted.lifetime)
     return "half of the kubeconfig's life is over" if due is not None and due <= now else ""
 
 
@@ -127,9 +129,16 @@ def kubeconfig_is_unfit(found: Found, wanted: Kubeconfig, authority: Found | Non
     return f"the kubeconfig expired on {rfc3339(held.not_after)}"
 
 
-def kubeconfig_renewed_at(held: Held, authority: Found | None) -> datetime | None:
-    """When a kubeconfig of ours is made anew, if nothing changes; as ``renewed_at``. None: it has no end."""
+def kubeconfig_renewed_at(
+    held: Held, authority: Found | None, lifetime: timedelta = LIFETIME
+) -> datetime | None:
+    """When a kubeconfig of ours is made anew, if nothing changes; as ``renewed_at``. None: it has no end.
+
+    A certificate is valid from an hour before it was made, which matters where it lives for a day.
+    """
     half = half_time(held)
+    if lifetime < LIFETIME and held.not_after is not None:
+        half = held.not_after - lifetime / 2
     ends = authority.facts.not_after if authority is not None and authority.facts is not None else None
     if ends is not None and held.not_after is not None and held.not_after >= ends:
         return held.not_after

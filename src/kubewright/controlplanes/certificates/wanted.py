@@ -9,7 +9,9 @@ Called by    the policies of components; ``certificates.decide``.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
+from kubewright.runtime.credentials.values import LIFETIME
 from kubewright.wire.http import User
 
 
@@ -67,6 +69,7 @@ class Kubeconfig:
     ``server``  URL of the API server
     ``user``    the name and groups of the certificate
     ``entry``   the name of the user's entry, such as ``demo-admin``
+    ``lifetime``  of the certificate
     """
 
     secret: str
@@ -75,6 +78,7 @@ class Kubeconfig:
     user: User
     cluster: str
     entry: str
+    lifetime: timedelta = LIFETIME
 
 
 Signed = Leaf | Kubeconfig | Signer

@@ -70,9 +70,19 @@ from kubewright.api.controlplane.v1alpha4.snapshots import (
     ControlPlaneSnapshotStatus,
     SnapshotLocation,
 )
+from kubewright.api.controlplane.v1alpha4.users import (
+    CONTROL_PLANE_USER,
+    ControlPlaneUser,
+    ControlPlaneUserSpec,
+    ControlPlaneUserStatus,
+)
 
 __all__ = [
     "TemplateComponents",
+    "CONTROL_PLANE_USER",
+    "ControlPlaneUser",
+    "ControlPlaneUserSpec",
+    "ControlPlaneUserStatus",
     "DELETE",
     "RETAIN",
     "API_VERSION",

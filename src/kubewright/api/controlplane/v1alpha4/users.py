@@ -1,0 +1,63 @@
+"""ControlPlaneUser: one user of one control plane, who gets a kubeconfig of their own.
+
+Theory.      An administrator writes the object and hands out the Secret that it names, or lets the user read
+             it. The kubeconfig has a client certificate with the name and groups of the user; roles in the
+             control plane say what the user may do. It is short-lived, and made anew when half of its life is
+             over.
+Invariants.  No object has a part of a credential.
+Source       seed 003, S3-46 to S3-48; nested.md R-05; decision 0037. The kind is ours: upstream has none.
+"""
+
+from typing import Annotated
+
+from msgspec import field
+
+from kubewright.api.cluster.v1beta1.shared import CONDITIONS, OBSERVED_GENERATION, Condition
+from kubewright.api.controlplane.v1alpha4.shared import resource
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import ATOMIC, Duration, Int64, KubeObject, Time, Value, doc
+
+
+class ControlPlaneUserSpec(Value, frozen=True, kw_only=True):
+    """Who it is, where, and for how long."""
+
+    control_plane_name: Annotated[
+        str, doc("The NestedControlPlane, in the same namespace.", required=True)
+    ] = ""
+    user: Annotated[str, doc("The name of the user; that of this object when unset.")] = ""
+    groups: Annotated[
+        tuple[str, ...], doc("The groups of the user, one at least.", required=True, **ATOMIC)
+    ] = ()
+    lifetime: Annotated[
+        Duration, doc("For how long a certificate is good: from 10m to 168h, such as 8h; 24h when unset.")
+    ] = ""
+    privileged: Annotated[
+        bool, doc("Whether names that begin with system: are meant, such as the group system:masters.")
+    ] = False
+
+
+class ControlPlaneUserStatus(Value, frozen=True, kw_only=True):
+    """What became of it."""
+
+    ready: Annotated[bool, doc("Whether the kubeconfig is there and good.")] = False
+    secret_name: Annotated[str, doc("The Secret with the kubeconfig, under the key value.")] = ""
+    expires_at: Annotated[
+        Time | None,
+        doc("Until when the kubeconfig is good, also if this object is deleted or a copy was made before."),
+    ] = None
+    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
+    observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
+
+
+class ControlPlaneUser(KubeObject, frozen=True, kw_only=True):
+    """One user of one control plane."""
+
+    spec: Annotated[ControlPlaneUserSpec, doc("Who it is.", required=True)] = field(
+        default_factory=ControlPlaneUserSpec
+    )
+    status: Annotated[ControlPlaneUserStatus, doc("What became of it.")] = field(
+        default_factory=ControlPlaneUserStatus
+    )
+
+
+CONTROL_PLANE_USER = Kind(resource("ControlPlaneUser", "cpuser"), ControlPlaneUser)
