@@ -162,3 +162,19 @@ async def test_one_three_one_in_pods_of_a_stateful_set_while_a_client_writes(tmp
             assert await etcd.told() == [*joined(1), *joined(2), *left(2), *left(1)]
         await four.delete()
         await until(four.gone, CLOCK)
+
+
+async def test_another_process_goes_on_with_a_change_that_one_has_begun(tmp_path):
+    with nothing_left(tmp_path / "components"):
+        async with serving(tmp_path) as client:
+            await FourObjects(client, NAMESPACE, "1.36").create()
+            etcd = Etcd(client)
+            await etcd.become(1)
+            await etcd.says(3, "Scaling", "its members become 3")
+        async with serving(tmp_path) as client:
+            etcd, four = Etcd(client), FourObjects(client, NAMESPACE, "1.36")
+            await etcd.become(3)
+            async with etcd_client(await urls_of(etcd), await etcd.client_tls()) as direct:
+                assert await direct.members() == {"demo-etcd-0", "demo-etcd-1", "demo-etcd-2"}
+            await four.delete()
+            await until(four.gone, CLOCK)
