@@ -90,6 +90,8 @@ async def ask(probe: Probe, folder: Path, program: Program) -> str:
             return await _ask(probe, folder, program)
     except TimeoutError:
         return f"no answer within {probe.timeout:g} s"
+    except aiohttp.ClientConnectorError as error:  # its own text shows objects of Python
+        return f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
     except (OSError, aiohttp.ClientError) as error:
         return str(error) or type(error).__name__
 

@@ -22,6 +22,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.processes import record
 from kubewright.processes.life import FIRST_PAUSE
 from kubewright.processes.linux import MARK
+from kubewright.processes.probes import ask
 from kubewright.processes.program import Command, HttpGet, Phase, Probe, Program, TcpConnect
 from kubewright.processes.supervisor import Supervisor
 
@@ -336,6 +337,15 @@ async def test_readiness_follows_a_server(root):
         assert (await watched.until(lambda status: status is not None and status.ready)).message == ""
         watched.supervisor.drop(NAME)
         await watched.until(gone)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_what_a_refused_connection_tells_names_the_address_and_the_cause(tmp_path, scheme):
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        port = deaf.getsockname()[1]
+        told = await ask(Probe(HttpGet(f"{scheme}://127.0.0.1:{port}/readyz")), tmp_path, toy(""))
+    assert told == f"no connection to 127.0.0.1:{port}: Connect call failed ('127.0.0.1', {port})"
 
 
 async def test_a_name_that_leaves_the_folder_is_refused(root):
