@@ -1,7 +1,7 @@
 """Adds nested control planes to a simulated world: the product's controllers, and the machine they run on.
 
 Invariants.  The machine survives every kill of a manager. Keys are drawn by no seed, so the trace has no hash
-             of a Secret; all else of it is a function of the seed.
+             of a Secret, nor of objects whose status tells of one; all else is a function of the seed.
 Called by    ``stories.run``, as ``prepare`` of ``run.simulate``.
 """
 
@@ -49,7 +49,7 @@ def install(world: World) -> None:
     for each in (PLANES, *COMPONENTS.values(), SECRETS, CLUSTERS):
         world.journal.shown_as[each] = (each, dict)
         world.journal.objects[each] = {}
-    world.journal.drawn.add(SECRETS)
+    world.journal.drawn.update((SECRETS, PLANES, *COMPONENTS.values()))
     world.control.host.on_answered.append(partial(record_write, world, CONTROL))
     calls: list[HostCall] = []
     world.journal.listen(lambda step: calls.append(step) if isinstance(step, HostCall) else None)

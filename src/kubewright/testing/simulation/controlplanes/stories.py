@@ -37,7 +37,6 @@ OLD, NEW = "3.6.7", "3.6.8"
 """Versions of etcd."""
 OLDER, NEWER = "1.35.0", "1.36.3"
 """Versions of Kubernetes."""
-TWO_OLDER = {"replicas": 2, "version": OLDER}
 BETWEEN, LONG = 0.4, 5.0
 """Seconds between two things that a user does one after the other; and after which all of it is known."""
 
@@ -136,8 +135,8 @@ async def change_on_the_way(person: Person) -> None:
 
 
 async def roll_servers(person: Person) -> None:
-    """Two API servers get another version, one after another."""
-    await acts.change(person, SERVER, version=NEWER)
+    """Two API servers get another flag, one after another."""
+    await acts.change(person, SERVER, extraArgs={"v": "2"})
 
 
 async def lose_leaves(person: Person) -> None:
@@ -268,8 +267,8 @@ def dies(component: Component, *, times: int = 1) -> Part:
 
 
 async def die_together(person: Person) -> None:
-    """All programs die at once, while the API server gets another version."""
-    await acts.change(person, SERVER, version=OLDER)
+    """All programs die at once, while the API server gets another flag."""
+    await acts.change(person, SERVER, extraArgs={"v": "2"})
     for component in Component:
         acts.kill(person, component)
 
@@ -307,7 +306,7 @@ STORIES = (
     _story("keeps-data", keep_data, before=plane()),
     _story("asleep-and-awake", sleep_and_wake, before=plane()),
     _story("changed-on-the-way", change_on_the_way, serving(apiserver=NEWER)),
-    _story("two-servers", roll_servers, serving(2, apiserver=NEWER), plane(apiserver=TWO_OLDER)),
+    _story("two-servers", roll_servers, serving(2), plane(apiserver={"replicas": 2})),
     _story("leaves-lost", lose_leaves, before=plane()),
     _story("endpoint", move_endpoint, before=plane()),
     _story("own-authority", bring_own),
