@@ -3,6 +3,7 @@
 import pytest
 
 from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_SNAPSHOT_SCHEDULE,
     NESTED_CONTROL_PLANE,
     NESTED_CONTROL_PLANE_TEMPLATE,
     NESTED_ETCD,
@@ -10,6 +11,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.controlplane.validate import (
     validate_component,
     validate_control_plane,
+    validate_schedule,
     validate_template,
 )
 
@@ -231,3 +233,31 @@ def test_a_template_is_checked_like_what_is_made_from_it():
         "spec.template.spec.etcd.name: Required value: it names no object",
         "spec.template.spec.replicas: Invalid value: -1: must not be negative",
     ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        pytest.param({"timeZone": "Europe/Berlin"}, None, id="every hour in a zone"),
+        pytest.param(
+            {"schedule": "61 * * * *"},
+            'spec.schedule: Invalid value: "61 * * * *": it cannot be read: bad minute',
+            id="a minute that is none",
+        ),
+        pytest.param(
+            {"schedule": "often"},
+            'spec.schedule: Invalid value: "often": a schedule has five fields: minute, hour, day of month, '
+            "month, day of week",
+            id="a word",
+        ),
+        pytest.param(
+            {"timeZone": "../etc"},
+            "spec.timeZone: Invalid value: \"../etc\": there is no time zone '../etc', such as Europe/Berlin",
+            id="a time zone that is a path",
+        ),
+    ],
+)
+def test_a_schedule_of_snapshots_is_checked(spec, told):
+    body = {"spec": {"controlPlaneName": "demo", "schedule": "0 * * * *", **spec}}
+    found = validate_schedule(CONTROL_PLANE_SNAPSHOT_SCHEDULE.from_plain(body))
+    assert messages(found) == ([told] if told else [])

@@ -12,7 +12,6 @@ from kubewright.controlplanes.snapshots.schedules.decide import (
     decide,
     snapshot_of,
     status_of,
-    times,
 )
 
 
@@ -40,37 +39,36 @@ def snapshot(name, hour, *, ready=True):
     return CONTROL_PLANE_SNAPSHOT.from_plain({"metadata": meta, "status": taken})
 
 
-@pytest.mark.parametrize(
-    ("expression", "zone", "now", "before", "after"),
-    [
-        ("0 * * * *", "", "2026-03-10T12:00:30", "2026-03-10T12:00:00", "2026-03-10T13:00:00"),
-        ("0 * * * *", "", "2026-03-10T12:00:00", "2026-03-10T12:00:00", "2026-03-10T13:00:00"),
-        ("0 3 * * *", "Europe/Berlin", "2026-01-10T12:00:00", "2026-01-10T02:00:00", "2026-01-11T02:00:00"),
-        ("0 3 * * *", "Europe/Berlin", "2026-07-10T12:00:00", "2026-07-10T01:00:00", "2026-07-11T01:00:00"),
-        ("0 3 1 1 *", "", "2026-03-10T12:00:00", "2026-01-01T03:00:00", "2027-01-01T03:00:00"),
-    ],
-    ids=["within the minute", "on the second", "in winter", "in summer", "once a year"],
-)
-def test_the_times_of_a_schedule(expression, zone, now, before, after):
-    assert times(expression, zone, at(now)) == (at(before), at(after))
-
-
-@pytest.mark.parametrize(
-    ("spec", "told"),
-    [
-        ({"schedule": "often"}, "spec.schedule: "),
-        ({"schedule": "61 * * * *"}, "spec.schedule: "),
-        ({"timeZone": "Mars/Base"}, "spec.timeZone: there is no time zone Mars/Base"),
-        ({"timeZone": "../etc"}, "spec.timeZone: there is no time zone ../etc"),
-    ],
-    ids=["no schedule", "no minute", "no zone", "a path"],
-)
-def test_what_is_no_schedule_is_told_and_creates_nothing(spec, told):
-    seen = Seen(schedule(**spec), NOW)
+def test_what_breaks_the_rules_is_told_and_creates_nothing():
+    seen = Seen(schedule(schedule="often"), NOW, problem="spec.schedule: it cannot be read")
     plan = decide(seen)
     assert plan.steps == ()
-    assert plan.problem.startswith(told)
-    assert [each.message for each in status_of(seen, plan).conditions] == [plan.problem]
+    assert [each.message for each in status_of(seen, plan).conditions] == [seen.problem]
+
+
+@pytest.mark.parametrize(
+    ("spec", "now", "due", "following"),
+    [
+        ({}, "2026-03-10T12:00:30", "2026-03-10T12:00:00", "2026-03-10T13:00:00"),
+        ({}, "2026-03-10T12:00:00", "2026-03-10T12:00:00", "2026-03-10T13:00:00"),
+        (
+            {"schedule": "0 3 * * *", "timeZone": "Europe/Berlin"},
+            "2026-07-10T12:00:00",
+            "2026-07-10T01:00:00",
+            "2026-07-11T01:00:00",
+        ),
+        (
+            {"schedule": "30 2 * * *", "timeZone": "Europe/Berlin"},
+            "2026-10-25T01:10:00",
+            "2026-10-25T00:30:00",
+            "2026-10-26T01:30:00",
+        ),
+    ],
+    ids=["within the minute", "on the second", "in summer", "in the hour that comes twice, once"],
+)
+def test_the_times_of_a_schedule(spec, now, due, following):
+    plan = decide(Seen(schedule(created="2026-01-01T00:00:00Z", **spec), at(now)))
+    assert (plan.due, plan.following) == (at(due), at(following))
 
 
 @pytest.mark.parametrize(

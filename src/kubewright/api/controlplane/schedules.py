@@ -1,4 +1,4 @@
-"""When a schedule of sleep says sleep, and when wake: cron expressions in a time zone, as moments. Pure.
+"""When a schedule of sleep or of snapshots is due: cron expressions in a time zone, as moments. Pure.
 
 Theory.      An expression has cron's five fields and is read as Debian's cron reads it: a time that a change
              of clocks leaves out comes at the end of the gap, and one that comes twice counts once, the first
@@ -6,7 +6,7 @@ Theory.      An expression has cron's five fields and is read as Debian's cron r
              side of that moment, so it begins a margin earlier, and what is not wanted is left out.
 Invariants.  Every loop is bounded: a margin has as many minutes as it has. What cannot be read is an
              ``InvalidInput``, in a sentence.
-Called by    ``validate``, and what decides whether a control plane sleeps.
+Called by    ``validate``, and what decides whether a control plane sleeps and when a snapshot is due.
 """
 
 from collections.abc import Iterator

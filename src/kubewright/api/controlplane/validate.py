@@ -147,9 +147,14 @@ def validate_snapshot(snapshot: ControlPlaneSnapshot) -> list[FieldError]:
 
 
 def validate_schedule(schedule: ControlPlaneSnapshotSchedule) -> list[FieldError]:
-    """Every broken rule of a ControlPlaneSnapshotSchedule but those of cron, which a condition tells."""
+    """Every broken rule of a ControlPlaneSnapshotSchedule; empty when it is good."""
     spec = schedule.spec
-    errors = [*_named("spec.controlPlaneName", spec.control_plane_name), *_location(spec.location)]
+    errors = [
+        *_named("spec.controlPlaneName", spec.control_plane_name),
+        *_location(spec.location),
+        *_expression("spec.schedule", spec.schedule),
+        *_time_zone("spec.timeZone", spec.time_zone),
+    ]
     if spec.keep is not None and spec.keep < 1:
         errors.append(FieldError("spec.keep", "must be 1 or more", Fault.INVALID, spec.keep))
     return errors
@@ -193,10 +198,19 @@ def _schedule(schedule: SleepSchedule, path: str) -> Errors:
     if not schedule.sleep and not schedule.wake:
         yield FieldError(path, "needs sleep, wake, or both")
     for name, expression in (("sleep", schedule.sleep), ("wake", schedule.wake)):
-        if expression and (told := _problem(schedules.check, expression)):
-            yield FieldError(f"{path}.{name}", told, Fault.INVALID, expression)
-    if told := _problem(schedules.zone, schedule.time_zone):
-        yield FieldError(f"{path}.timeZone", told, Fault.INVALID, schedule.time_zone)
+        if expression:
+            yield from _expression(f"{path}.{name}", expression)
+    yield from _time_zone(f"{path}.timeZone", schedule.time_zone)
+
+
+def _expression(path: str, expression: str) -> Errors:
+    if told := _problem(schedules.check, expression):
+        yield FieldError(path, told, Fault.INVALID, expression)
+
+
+def _time_zone(path: str, name: str) -> Errors:
+    if told := _problem(schedules.zone, name):
+        yield FieldError(path, told, Fault.INVALID, name)
 
 
 def _problem(read: Callable[[str], object], text: str) -> str:

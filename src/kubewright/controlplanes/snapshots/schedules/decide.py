@@ -11,12 +11,11 @@ Called by    ``reconciler``.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from cronsim import CronSim, CronSimError
 from msgspec import structs
 
 from kubewright.api.cluster.conditions import ERROR, READY, false_condition, true_condition, with_conditions
+from kubewright.api.controlplane import schedules
 from kubewright.api.controlplane.names import SCHEDULE_LABEL
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import (
@@ -91,39 +90,14 @@ def decide(seen: Seen) -> Plan:
     if schedule.spec.suspend:
         return Plan(because="it is suspended")
     since = schedule.status.last_schedule_time or schedule.metadata.creation_timestamp or seen.now
-    try:
-        before, following = times(schedule.spec.schedule, schedule.spec.time_zone, seen.now)
-    except ValueError as error:
-        return Plan(because=str(error), problem=str(error))
+    expression, zone = schedule.spec.schedule, schedule.spec.time_zone
+    before, following = (find(expression, zone, seen.now) for find in (schedules.latest, schedules.following))
     steps: list[Step] = [Delete(each) for each in too_many(seen)]
     due = before if before is not None and before > since else None
     if due is not None:
         steps.append(Create(snapshot_of(schedule, due)))
     wake = following - seen.now + JUST_PAST if following is not None else None
     return Plan(tuple(steps), wake, "the next snapshot is due then", due=due, following=following)
-
-
-def times(expression: str, zone: str, now: datetime) -> tuple[datetime | None, datetime | None]:
-    """The last time of a schedule until now, and the first one after.
-
-    Raises:
-        ValueError: the schedule or the zone is none; the message says which.
-    """
-    try:
-        local = now.astimezone(ZoneInfo(zone) if zone else UTC)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"spec.timeZone: there is no time zone {zone}") from None
-    minute = local.replace(second=0, microsecond=0)
-    try:
-        following = next(CronSim(expression, local), None)
-        matches = next(CronSim(expression, minute, reverse=True), None)
-        again = next(CronSim(expression, matches), None) if matches is not None else None
-    except CronSimError as error:
-        raise ValueError(f"spec.schedule: {error}") from None
-    at = minute if again == minute else matches
-    return (at.astimezone(UTC) if at is not None else None), (
-        following.astimezone(UTC) if following is not None else None
-    )
 
 
 def snapshot_of(schedule: ControlPlaneSnapshotSchedule, due: datetime) -> ControlPlaneSnapshot:
