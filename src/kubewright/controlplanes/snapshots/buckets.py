@@ -11,6 +11,7 @@ Called by    ``stores``.
 import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -55,7 +56,7 @@ class BucketStore:
 
     async def put(self, name: str, source: Path) -> None:
         """As ``Store.put``."""
-        with open(source, "rb") as file:  # noqa: ASYNC230  # the client reads it beside the loop
+        with await asyncio.to_thread(source.open, "rb") as file:  # the client reads it beside the loop
             await self._tried("put_object", Key=self._key(name), Body=file)
 
     async def fetch(self, name: str, target: Path) -> None:
@@ -101,10 +102,8 @@ def bucket_store(location: BucketLocation, secret: Mapping[str, bytes]) -> Bucke
         InvalidInput: this program has no client for buckets.
         StoreFailed: the Secret lacks something.
     """
-    try:
-        import aiobotocore  # noqa: F401
-    except ImportError:
-        raise InvalidInput(WITHOUT_LIBRARY) from None
+    if find_spec("aiobotocore") is None:
+        raise InvalidInput(WITHOUT_LIBRARY)
     if missing := [key for key in KEYS if not secret.get(key)]:
         raise StoreFailed(f"Secret {location.secret_name} has no {missing[0]}")
     token = secret.get("sessionToken")
@@ -119,6 +118,6 @@ def bucket_store(location: BucketLocation, secret: Mapping[str, bytes]) -> Bucke
 
 
 async def _written(body: Any, target: Path) -> None:
-    with open(target, "wb") as file:  # noqa: ASYNC230  # written beside the loop
+    with await asyncio.to_thread(target.open, "wb") as file:
         async for block in body.iter_chunks(BLOCK):
             await asyncio.to_thread(file.write, block)

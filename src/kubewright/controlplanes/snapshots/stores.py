@@ -12,6 +12,7 @@ Called by    ``taking`` and ``restoring``.
 import asyncio
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -99,9 +100,9 @@ class Stores:
         return bucket_store(bucket, secret.data)
 
 
-async def _tried(what: object, *arguments: object) -> None:
+async def _tried(what: Callable[..., object], *arguments: object) -> None:
     try:
-        await asyncio.to_thread(what, *arguments)  # type: ignore[arg-type]
+        await asyncio.to_thread(what, *arguments)
     except OSError as error:
         raise StoreFailed(
             f"{error.filename or 'the folder of snapshots'}: {error.strerror or error}"

@@ -1,6 +1,6 @@
 """Decide which components of a control plane are made from its template. Pure.
 
-Invariants.  A component that is there is never changed, whoever made it. A reference that a user has written
+Invariants.  A component that is there is never changed, also if a user made it. A user's reference
              says the name; else it is that of the control plane with the component behind it. An object is
              created before the control plane refers to it, by a name that follows from what is seen: so a
              second try finds it.

@@ -90,7 +90,7 @@ async def annotate(person: Person, which: str, annotation: str, value: str | Non
     await person.patch(kind_of(which), name_of(which), {"metadata": {"annotations": {annotation: value}}})
 
 
-async def hand_over(person: Person, which: str, to: str | None = "someone-else") -> None:
+async def hand_over(person: Person, which: str, to: str | None = "another-program") -> None:
     """Another program manages it from now on; None: ours does again."""
     await annotate(person, which, MANAGED_BY_ANNOTATION, to)
 

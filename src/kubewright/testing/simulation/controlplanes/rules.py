@@ -95,7 +95,7 @@ class Rules:
         return f"Secret {name} is {'changed' if old else 'made anew'}"
 
     def a_users_secret_stays(self, step: Step, past: Past) -> str:
-        """What a user made is not written, not owned and not deleted by anyone else."""
+        """What a user made is not written, not owned and not deleted by a manager."""
         old, new = both(step, SECRETS)
         if old is None or old["metadata"].get("ownerReferences"):
             return ""
