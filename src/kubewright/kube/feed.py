@@ -83,9 +83,17 @@ class Counts:
 
 
 class Feed:
-    """Keeps one cache current from one server."""
+    """Keeps one cache current from one server. ``lives``: for how many seconds a watch asks to live, between
+    these."""
 
-    def __init__(self, client: Client, resource: Resource, scope: Scope, cache: Sink) -> None:
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        scope: Scope,
+        cache: Sink,
+        lives: tuple[float, float] = WATCH_SECONDS,
+    ) -> None:
         self.counts = Counts()
         self.synced = asyncio.Event()
         self.visibility = Visibility()
@@ -93,6 +101,7 @@ class Feed:
         self._resource = resource
         self._scope = scope
         self._cache = cache
+        self._lives = lives
         self._logged = ""
         self._only_this_kind = True
         self._name = f"{resource} {scope}"
@@ -154,7 +163,7 @@ class Feed:
     async def _watch(self, state: Watching) -> Outcome:
         clock = self._client.clock
         self.counts.watches += 1
-        seconds = clock.random.uniform(*WATCH_SECONDS)
+        seconds = clock.random.uniform(*self._lives)
         asked = (
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),

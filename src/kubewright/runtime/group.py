@@ -12,6 +12,8 @@ Called by    ``manager``, which also runs what all groups share.
 
 import asyncio
 import gc
+import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -215,13 +217,26 @@ def in_words(late: Sequence[Statistics]) -> str:
     return "; ".join(clauses) or "caches are not full"
 
 
+TUNED_SECONDS = 60.0
+"""For how long after a collection none is made again: the groups of ``up`` fill their caches at once."""
+
+
+class _Collected:
+    """When the garbage of this process, which has one collector, was last collected."""
+
+    at = -math.inf
+
+
 def tune_gc() -> None:
     """Settings measured for large caches (python-libs.md §6.2), for the whole process.
 
     What earlier calls froze is unfrozen first; else objects of past terms would never be freed.
     """
-    gc.unfreeze()
-    gc.collect()
+    now = time.monotonic()
+    if now - _Collected.at >= TUNED_SECONDS:
+        _Collected.at = now
+        gc.unfreeze()
+        gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 1000)
 

@@ -53,9 +53,14 @@ async def test_nothing_of_the_cluster_is_left() -> None:
     assert {name: found for name, found in left.items() if found} == {}
 
 
-async def test_a_cluster_that_comes_up_is_told_from_its_control_plane_to_its_workers() -> None:
+async def test_a_cluster_that_comes_up_is_told_from_its_address_to_its_workers() -> None:
     _, screen = await tell(CLUSTERS, asyncio.Event())
-    told = ("the cluster is Provisioned", "demo-control-plane is Running", "3 v1.34.0 machines are Running")
+    told = (
+        "the cluster is Provisioned",
+        "3 v1.34.0 machines are Pending: their bootstrap data is awaited",
+        "v1.34.0 machines are Running: their nodes have joined",
+        "machines: 4 Running; nodes: 4 of 4 ready",
+    )
     places = [screen.index(each) for each in told]
     assert places == sorted(places)
 

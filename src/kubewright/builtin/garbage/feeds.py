@@ -37,6 +37,10 @@ NEEDED = frozenset({"list", "watch", "delete", "patch"})
 LOOKS_AFTER_CHANGE = (0.5, 5.0)
 """Pauses before each of two discovery requests after a CRD has changed: a real server lags behind."""
 
+WATCHES_LIVE = (1800.0, 3600.0)
+"""Seconds: there is a watch for every kind, so at rest their renewals would be half of the requests. One
+that is dead is noticed by its silence."""
+
 LIST_PAUSES = (0.05, 0.2, 0.5)
 """Seconds after a list that failed; the controller's backoff comes after the last."""
 
@@ -95,7 +99,7 @@ class Sink:
 class _Watched:
     def __init__(self, client: Client, resource: Resource, graph: Graph) -> None:
         self.sink = Sink(resource, graph)
-        self.feed = Feed(client, resource, Scope(), self.sink)
+        self.feed = Feed(client, resource, Scope(), self.sink, WATCHES_LIVE)
         self.task: asyncio.Task[None] | None = None
 
 
