@@ -40,7 +40,7 @@ bench: $(READY) kube  ## requests, seconds and memory per machine and cluster, o
 kube: $(READY)  ## a real Kubernetes and Cluster API, to compare ours with, built into the cache (RELEASE=1.35: an earlier one)
 	@$(BIN)/python tools/kube/install.py $(RELEASE)
 
-sim: $(READY)  ## simulated faults, on all cores: every crash point of every story, and SEEDS=300 random schedules
+sim: $(READY)  ## simulated faults, on all cores: crash points of every story, and SEEDS=300 random schedules
 	@SIM=more $(BIN)/python -m pytest -q -n logical tests/sim/test_sim_whole_clusters.py \
 		tests/sim/test_sim_control_planes.py tests/sim/test_sim_toys.py tests/sim/test_sim_apps.py
 	@$(BIN)/python -m kubewright.testing.simulation --crashes --seeds $(or $(SEEDS),300) $(ARGS)
