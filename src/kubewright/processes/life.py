@@ -1,17 +1,17 @@
 """What to do next with the process of one program. Pure.
 
-Theory.      Four things are seen: what is wanted, the process that there is, how it answers, and how the last
-             one ended. From them follows one step, and when to look again. A process that is not as wanted,
-             or that fails its liveness or startup probe, is asked to end; after its grace it is killed. After
-             one that ended by itself the next start waits: for a second, then twice as long each time, up to
-             five minutes, and for a second again once a process has lasted ten minutes. A process with more
-             memory than its limit is killed, as the kernel kills a container. We look ourselves: we may not
-             make control groups everywhere, and a limit of the address space (RLIMIT_AS) counts what programs
-             in Go reserve and never use.
+Theory.      A decision reads four things: the program that is wanted, its process, what the probes say, and
+             how the last process ended. From them follow one step, and when to look again. A process that was
+             started with other settings, or that fails its liveness or startup probe, gets SIGTERM, and
+             SIGKILL after its grace period. After a process that ended by itself the next start waits: for a
+             second, then twice as long each time, up to five minutes, and for a second again once a process
+             has lasted ten minutes. A process with more memory than its limit is killed, as the kernel kills
+             a container. The worker measures that memory itself: it may not make control groups everywhere,
+             and a limit of the address space (RLIMIT_AS) counts what programs in Go reserve and never use.
 Invariants.  A start follows only when no process is there. An end counts as a failure when the process ended
              by itself or was not well, never when it was not wanted. Times are those of a monotonic clock.
 Source       nested.md D4 (back-off, grace).
-Called by    ``supervisor``.
+Called by    ``worker``; ``supervisor`` counts failures of workers with ``Failures``.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from kubewright.processes.program import GRACE, Process, Program
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 300.0
 LASTED = 600.0
-"""A process that lived so long was well; the next pause is the first again."""
+"""Seconds. After a process that lived so long, the next pause is the first one again."""
 MIB = 1024 * 1024
 KILLED_AGAIN = 1.0
-"""Between two SIGKILLs to a process that the kernel cannot end yet, such as one that waits for a disk."""
+"""Seconds between two SIGKILLs to a process that the kernel cannot end yet: it may wait for a disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
-    """Ask the process to end (SIGTERM). ``failed``: it has to end because it is not well.
+    """Ask the process to end (SIGTERM).
 
-    ``at_once``   it must not go on even for its grace (SIGKILL)
+    ``failed``    it has to end because of a fault of its own, so its end counts as a failure
+    ``at_once``   it gets no grace period (SIGKILL)
     """
 
     failed: bool = False
@@ -45,12 +46,12 @@ class Terminate:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End it (SIGKILL)."""
+    """The grace period is over: end the process (SIGKILL)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """There is nothing to keep running: the program is dropped."""
+    """Nothing runs and nothing is wanted: delete the record, and end the worker."""
 
 
 Step = Start | Terminate | Kill | Forget
@@ -63,7 +64,11 @@ class NextPlan(Plan[Step]):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What the probes of a process say. ``unwell``: why it has to be replaced; empty if it need not."""
+    """What the probes of a process say.
+
+    ``unwell``    why the process has to be replaced; empty if it may go on
+    ``message``   why a probe of the last round failed; empty if none did
+    """
 
     started: bool = False
     ready: bool = False
@@ -73,30 +78,30 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Ends that were not wanted, and starts that failed.
+    """Ends of processes by a fault of their own, and starts that failed.
 
-    ``count``  all of them
-    ``row``    those since a process last lasted
-    ``at``     when the last one was
-    ``last``   how it was, a sentence without a full stop
+    ``count``        all of them
+    ``consecutive``  those since a process lived for ``LASTED``; the pause follows from them
+    ``at``           when the last one was
+    ``last``         what happened then, a sentence without a full stop
     """
 
     count: int = 0
-    row: int = 0
+    consecutive: int = 0
     at: float = 0.0
     last: str = ""
 
     def with_end(self, told: str, now: float, lived: float) -> "Failures":
-        """After another one; the process had lived so long."""
-        row = 1 if lived >= LASTED else self.row + 1
-        return Failures(self.count + 1, row, now, told)
+        """With one more. ``told``: what happened; ``lived``: for how many seconds the process ran."""
+        consecutive = 1 if lived >= LASTED else self.consecutive + 1
+        return Failures(self.count + 1, consecutive, now, told)
 
     @property
     def pause(self) -> float:
         """Seconds from the last one until the next start."""
-        if not self.row:
+        if not self.consecutive:
             return 0.0
-        doublings = min(self.row - 1, 16)  # far beyond the longest pause; the power stays small
+        doublings = min(self.consecutive - 1, 16)  # far beyond the longest pause; the power stays small
         return min(FIRST_PAUSE * 2.0**doublings, LONGEST_PAUSE)
 
 
@@ -104,9 +109,9 @@ class Failures:
 class Seen:
     """All that a decision reads.
 
-    ``wanted``    None: the program was dropped
+    ``wanted``    the program; None: it was dropped
     ``asked``     when the process was asked to end; None: it was not
-    ``grace``     of the program that the process runs
+    ``grace``     seconds from then until it is killed
     ``memory``    resident bytes of the process
     """
 
@@ -127,7 +132,7 @@ def decide(seen: Seen) -> NextPlan:
     if seen.wanted is None:
         return NextPlan((Forget(),), because="it is not wanted")
     due = seen.failures.at + seen.failures.pause
-    if seen.failures.row and due > seen.now:
+    if seen.failures.consecutive and due > seen.now:
         told = f"{seen.failures.last}; the next start is {seen.failures.pause:g} s after that"
         return NextPlan(wake=in_seconds(due - seen.now), because=told)
     return NextPlan((Start(),), because="it does not run")

@@ -4,12 +4,13 @@ Theory.      The number of a process is given to another once it has ended, so a
              trusted: ``/proc/<pid>/stat`` says when it started, its environment has our mark, and a file
              descriptor of the process (pidfd) keeps meaning the same one. A process is started in a session
              of its own, with its output in a file, so it does not end with us, nor by a signal to our
-             terminal. One that we started is our child and tells its exit code; one that we found is not.
+             terminal. A process that we started is our child, and we read its exit code; of one that an
+             earlier supervisor started we learn only that it has ended.
              A process of another user has its folder as working folder and names what is in it by relative
              paths, because the folders above are closed to that user.
-Invariants.  No process is signalled without a descriptor that was opened and then compared. Nothing of our
-             environment is handed on.
-Called by    ``supervisor``.
+Invariants.  A signal goes only through a descriptor of a process that was compared with the record after the
+             descriptor was opened. A process gets nothing of our environment.
+Called by    ``worker``.
 """
 
 import asyncio
@@ -29,10 +30,10 @@ from kubewright.processes.program import Exit, Process, Program
 from kubewright.processes.record import Record
 
 MARK = "KUBEWRIGHT_PROCESS"
-"""The variable in whose value a process carries its mark."""
+"""The environment variable that holds the mark of a process."""
 PROC = Path("/proc")
 SUPPORTED = hasattr(os, "pidfd_open")
-"""Whether this system has what all of this needs; only Linux does."""
+"""Whether this system has pidfds, which this module needs; only Linux does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Usage:
 
 
 class Handle:
-    """A process that is certainly ours, until ``close``."""
+    """A process that is certainly the one of the record, by its pidfd, until ``close``."""
 
     def __init__(
         self, process: Process, descriptor: int, child: subprocess.Popen[bytes] | None = None
@@ -79,10 +80,10 @@ class Handle:
         return Usage(int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), cpu)
 
     def close(self) -> None:
-        """Leave the process alone; it goes on."""
+        """Give the descriptor back; the process goes on."""
         os.close(self._descriptor)
         if self._child is not None and self._child.returncode is None:
-            self._child.returncode = 0  # else the interpreter complains that it still runs, as it should
+            self._child.returncode = 0  # else the interpreter warns of a child that still runs; it is to run
 
     def _reaped(self) -> Exit:
         if self._child is None:
@@ -91,12 +92,15 @@ class Handle:
 
 
 def boot_id() -> str:
-    """Differs after each boot of the machine, so that ticks of an earlier one mean nothing."""
+    """Differs after each boot of the machine: ticks and pids of a record of an earlier boot mean nothing."""
     return (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def start(program: Program, folder: Path, mark: str, now: float) -> Handle:
-    """Start a process for the program, in its folder, which has its files.
+    """Write the program's files into its folder, and start a process for it there.
+
+    ``mark``   drawn anew for each start, for the environment of the process
+    ``now``    seconds since the epoch, for the record
 
     Raises:
         OSError: the program is not there, cannot be executed, or the folder cannot be written to.
@@ -144,7 +148,7 @@ def _child(program: Program, folder: Path, mark: str) -> "subprocess.Popen[bytes
 
 
 def _reached_by_all(path: Path) -> bool:
-    """Whether every user may follow the path. Another user's process gets the file itself else."""
+    """Whether every user may follow the path. If not, a process of another user is given the opened file."""
     return all(each.stat().st_mode & stat.S_IXOTH for each in path.resolve().parents)
 
 
@@ -153,7 +157,7 @@ def find(folder: Path) -> tuple[Handle, Record] | None:
     found = record.read(folder)
     if found is None or found.boot != boot_id():
         return None
-    for pid in [found.pid] if found.pid else _all():
+    for pid in [found.pid] if found.pid else _pids():
         with suppress(OSError):
             if (handle := _opened(pid, found)) is not None:
                 return handle, found
@@ -161,11 +165,15 @@ def find(folder: Path) -> tuple[Handle, Record] | None:
 
 
 def _opened(pid: int, found: Record) -> Handle | None:
-    """A handle of the process with this id if it is the one of the record."""
+    """A handle of the process with this id if it is the one of the record.
+
+    A record without ticks was written before the start: then the mark in the environment decides, and the
+    process has to lead its session, because a child of it has the same environment.
+    """
     descriptor = os.pidfd_open(pid)
     try:
         ticks = _ticks(pid)
-        same = ticks == found.ticks if found.ticks else os.getsid(pid) == pid  # not a child of it
+        same = ticks == found.ticks if found.ticks else os.getsid(pid) == pid
         fits = same and found.mark == _mark(pid) and _runs(pid)
     except OSError:
         fits, ticks = False, 0
@@ -175,7 +183,7 @@ def _opened(pid: int, found: Record) -> Handle | None:
     return Handle(Process(pid, ticks, found.mark, found.fingerprint), descriptor)
 
 
-def _all() -> Iterator[int]:
+def _pids() -> Iterator[int]:
     yield from (int(each.name) for each in PROC.iterdir() if each.name.isdigit())
 
 

@@ -1,12 +1,13 @@
-"""Asks a program how it is, and remembers how often it did not answer well.
+"""Runs the probes of a program, as a kubelet does, and counts how often each failed in a row.
 
-Theory.      As a kubelet does: until the startup probe has been good once, no other is asked; readiness says
-             whether the program takes part, liveness whether it has to be replaced. A question counts only
-             after so many answers no in a row. ``Answers`` is pure; ``ask`` contacts the program.
-Invariants.  Each question has a deadline. A program without a startup probe has started at once, one without
+Theory.      Until the startup probe has succeeded once, no other runs; readiness says whether the program can
+             be used, liveness whether its process has to be replaced. A probe has failed when so many of its
+             attempts in a row did (Kubernetes' failureThreshold). ``Answers`` is pure; ``ask`` contacts the
+             program.
+Invariants.  Each attempt has a deadline. A program without a startup probe has started at once, one without
              a readiness probe is ready when it has started.
 Source       nested.md D4; the defaults are Kubernetes'.
-Called by    ``supervisor``.
+Called by    ``worker``.
 """
 
 import asyncio
@@ -24,12 +25,12 @@ GOOD = range(200, 400)
 KILLED_WITHIN = 1.0
 """Seconds that a command has to be gone after it was killed."""
 UNPROBED = 10.0
-"""Seconds between two looks at the output of a program that has no probe."""
+"""Seconds between two looks at the size of the output, of a program that has no probe."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The last answers of one process: how many no in a row for each probe, and the last reason."""
+    """What the probes of one process came to: how often each failed in a row, and the last reason."""
 
     started: bool = False
     ready: bool = False
@@ -39,9 +40,9 @@ class Answers:
     message: str = ""
 
     def next_in(self, program: Program, before: "Answers | None") -> float:
-        """Seconds until to ask again, after the answers ``before``; None: nothing was asked yet.
+        """Seconds until the next attempt. ``before``: the answers before the last one; None: there were none.
 
-        The first question of a probe comes after its delay, the others after its period.
+        The first attempt of a probe comes after its delay, the others after its period.
         """
         due = [each for each in self.to_ask(program) if each is not None]
         first = before is None or before.started != self.started
@@ -56,25 +57,27 @@ class Answers:
     def after(
         self, program: Program, startup: str | None, readiness: str | None, liveness: str | None
     ) -> "Answers":
-        """After these answers: empty for good, else why not; None for one that was not asked."""
+        """These answers taken in: empty for a success, else why it failed; None: the probe was not due."""
         failed = next((each for each in (startup, readiness, liveness) if each), "")
         found = replace(self, message=failed)
         if startup is not None:
-            found = replace(found, started=not startup, startup_failures=_row(self.startup_failures, startup))
+            found = replace(
+                found, started=not startup, startup_failures=_in_a_row(self.startup_failures, startup)
+            )
         elif program.startup is None:
             found = replace(found, started=True)
         if readiness is not None:
-            row = _row(self.readiness_failures, readiness)
+            row = _in_a_row(self.readiness_failures, readiness)
             enough = program.readiness is not None and row >= program.readiness.failures
             found = replace(found, readiness_failures=row, ready=not readiness or (self.ready and not enough))
         elif program.readiness is None:
             found = replace(found, ready=found.started)
         if liveness is not None:
-            found = replace(found, liveness_failures=_row(self.liveness_failures, liveness))
+            found = replace(found, liveness_failures=_in_a_row(self.liveness_failures, liveness))
         return found
 
     def health(self, program: Program) -> Health:
-        """What follows from them."""
+        """What the worker's decision needs of them."""
         unwell = ""
         if program.startup is not None and self.startup_failures >= program.startup.failures:
             unwell = f"it did not start: {self.message}"
@@ -84,7 +87,7 @@ class Answers:
 
 
 async def ask(probe: Probe, folder: Path, program: Program) -> str:
-    """Ask the program in this folder once. Empty for a good answer, else why not, without a full stop."""
+    """One attempt of a probe. Empty for a success, else why it failed, without a full stop."""
     try:
         async with asyncio.timeout(probe.timeout):
             return await _ask(probe, folder, program)
@@ -135,5 +138,5 @@ async def _run(argv: tuple[str, ...], folder: Path, program: Program) -> str:
     return "" if code == 0 else f"{argv[0]} exits with {code}"
 
 
-def _row(before: int, answer: str) -> int:
+def _in_a_row(before: int, answer: str) -> int:
     return before + 1 if answer else 0

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 
 GRACE = 30.0
-"""Seconds between SIGTERM and SIGKILL, as a Pod has them."""
+"""Seconds between SIGTERM and SIGKILL: the default of a Pod."""
 FILES = "files"
-"""The folder of a program's files, in its own."""
+"""The folder of a program's files, inside of the program's folder."""
 
 
 class HttpGet(msgspec.Struct, frozen=True, tag=True):
@@ -43,9 +43,10 @@ class Command(msgspec.Struct, frozen=True, tag=True):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One of the three questions; the defaults are Kubernetes'. Times in seconds.
+    """A startup, readiness or liveness probe, with Kubernetes' defaults. Times in seconds.
 
-    ``failures``   how many in a row count as the answer no
+    ``failures``   attempts that fail in a row until the probe has failed (failureThreshold)
+    ``delay``      from the start, or from the end of the startup probe, to the first attempt
     """
 
     check: HttpGet | TcpConnect | Command
@@ -68,7 +69,7 @@ class Program:
     ``user``         uid and gid to run as; None: as the supervisor does
     ``memory``       the most resident bytes that it may have; 0: there is no limit
     ``oom_score``    from 0 to 1000: the higher, the sooner the kernel ends it when memory is short
-    ``settings``     stands for all that it is started with; empty: worked out from the other fields
+    ``settings``     the fingerprint, where the caller knows it; empty: it is computed from the other fields
     """
 
     name: str
@@ -87,7 +88,7 @@ class Program:
 
     @property
     def fingerprint(self) -> str:
-        """A process with another one is replaced; probes, grace and limits change without a new process."""
+        """A process with another fingerprint is replaced; probes, grace and limits change without that."""
         if self.settings:
             return self.settings
         digest = sha256()
@@ -101,10 +102,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of ours, as certain as Linux can make it.
+    """A process that a supervisor of ours started; with a pid alone it could be another one's.
 
     ``ticks``        when it started, in clock ticks since boot (``/proc/<pid>/stat``)
-    ``mark``         what its environment says, drawn anew for each start
+    ``mark``         a random word in its environment, drawn anew for each start
     ``fingerprint``  of the program that it was started for
     """
 
@@ -143,8 +144,8 @@ class Status:
 
     ``ready``     its process has started, and its readiness probe says so
     ``since``     when the process started, in seconds since the epoch; 0.0 without one
-    ``restarts``  how often a process of it ended that should not have
-    ``message``   what is wrong, or what is waited for; a sentence's end without a full stop
+    ``restarts``  how often a process of it failed: ended by itself, or had to be ended
+    ``message``   what is wrong, or what is waited for; a clause such as "it is ending"
     ``memory``    resident bytes of the process
     ``cpu``       seconds of processor time that it has used
     """

@@ -1,16 +1,16 @@
-"""What the folder of a program says of its process, and the files that are written into it.
+"""The folder of a program: the record of its process, its files, its data folders and its output.
 
 Theory.      A record is written before a process is started, with a mark drawn for it, and again with its id
              once that is known. A supervisor that dies between the two leaves a record without an id: the
-             next one looks for the mark in the environments of all processes. So no start is forgotten.
+             next one looks for the mark in the environments of all processes, so it finds every process.
              A program that runs as another user may pass through its folder and read its files, and write to
-             its data folders alone: so it can lay no trap for us, such as a link in the place of its output.
+             its data folders only: so it cannot put a link where we write, such as in place of its output.
 Invariants.  Files have mode 0600, and folders above all of them 0700; a file is written under another name
              and renamed, so that no reader sees half of it. Below ``files/`` is what the program names, and
              nothing else.
 Layout       ``process.json`` the record  ``output.log``, ``output.log.1`` what it wrote  ``files/`` its files
              beside them its data folders
-Called by    ``linux``, ``supervisor``.
+Called by    ``linux``, ``worker``, ``supervisor``, and the hosting of control planes in processes.
 """
 
 import os
@@ -34,9 +34,11 @@ LAST_BYTES = 8 * 1024
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of a process; ``pid`` and ``ticks`` are 0 until it is known to have started.
+    """One start of a process; ``pid`` and ``ticks`` are 0 in the record that is written before the start.
 
-    ``grace``  seconds that it has to end, should nothing else tell
+    ``boot``   the ``linux.boot_id`` at that time
+    ``since``  when it started, in seconds since the epoch
+    ``grace``  seconds between SIGTERM and SIGKILL, for a supervisor to which no program of this name is given
     """
 
     mark: str
@@ -57,7 +59,7 @@ def read(folder: Path) -> Record | None:
 
 
 def write(folder: Path, record: Record) -> None:
-    """Keep the record.
+    """Write the record.
 
     Raises:
         OSError: the folder cannot be written to.
@@ -68,12 +70,12 @@ def write(folder: Path, record: Record) -> None:
 
 
 def forget(folder: Path) -> None:
-    """There is no process any more."""
+    """Delete the record: there is no process any more."""
     (folder / RECORD).unlink(missing_ok=True)
 
 
 def sync_files(folder: Path, files: Mapping[str, bytes], owner: tuple[int, int] | None = None) -> None:
-    """Make ``files/`` hold exactly these. ``owner``: uid and gid that may read them.
+    """Make ``files/`` hold exactly these files. ``owner``: the uid and gid that may read them.
 
     Raises:
         OSError: the folder cannot be written to.
@@ -128,8 +130,8 @@ def make_data(folder: Path, names: Iterable[str], owner: tuple[int, int] | None 
             os.chown(path, *owner)
 
 
-def turn_over(folder: Path) -> None:
-    """Move output that has grown large aside. The process keeps its file, which begins anew."""
+def rotate_output(folder: Path) -> None:
+    """Copy output that has grown large aside, and empty the file, which the process has opened."""
     path = folder / OUTPUT
     try:
         if path.stat().st_size > LARGEST_OUTPUT:
@@ -141,7 +143,7 @@ def turn_over(folder: Path) -> None:
 
 
 def recorded(root: Path) -> list[str]:
-    """The names of all programs below ``root`` whose folder tells of a process, sorted."""
+    """The names of all programs below ``root`` whose folder has a record, sorted."""
     found = []
     for folder, below, files in os.walk(root):
         if RECORD in files:

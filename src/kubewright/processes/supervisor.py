@@ -1,11 +1,12 @@
-"""The programs of one folder: which are wanted, and how they are.
+"""The programs below one folder: which are wanted, and the status of each.
 
-Theory.      Callers say what they want (``want``, ``drop``) and read what is (``status``); neither waits. A
-             worker for each program does the rest (``worker``). Listeners hear the name of a program whose
-             status may have changed. When ``run`` ends, processes go on; the next supervisor finds them.
+Theory.      Callers say which programs are to run (``want``, ``drop``) and read the ``status`` of each; these
+             calls do not wait. A worker for each program does the rest (``worker``). Listeners are called
+             with the name of a program whose status may have changed. When ``run`` ends, processes go on; the
+             next supervisor finds them.
 Invariants.  At most ``starts`` programs are starting at one time, because a start takes seconds of processor
-             time. A program is known from ``want`` until nothing of it runs.
-Called by    the hosting of control planes in processes.
+             time. A program has a worker from ``want`` until it is dropped and its process has ended.
+Called by    the hosting of control planes in processes, and the kubelet of the test kit.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ log = structlog.get_logger("kubewright.processes")
 
 
 class Supervisor:
-    """The programs below ``root``, which one supervisor has at a time: its caller holds the lock of it."""
+    """The programs below ``root``. One supervisor at a time works there: the caller holds a lock."""
 
     def __init__(self, root: Path, clock: Clock, *, starts: int = STARTS) -> None:
         self._root = root
@@ -47,7 +48,7 @@ class Supervisor:
         self._listeners.append(listener)
 
     def want(self, program: Program) -> None:
-        """Keep this program running, in the place of what runs under its name.
+        """Keep this program running; a process of the same name and other settings is replaced.
 
         Raises:
             InvalidInput: the name cannot be that of a folder.
@@ -55,9 +56,9 @@ class Supervisor:
         self._worker(program.name).want(program)
 
     def drop(self, name: str, *, grace: float | None = None) -> None:
-        """End the program; its folder stays. Also what another supervisor has started under this name.
+        """End the program of this name, also one that an earlier supervisor started; its folder stays.
 
-        ``grace``: the longest that its end may take, in seconds; None: as it was started with
+        ``grace``: the longest that the end may take, in seconds; None: the grace period of the program
         """
         if name in self._workers or (folder_of(self._root, name) / record.RECORD).exists():
             self._worker(name).want(None, grace=grace)
@@ -68,7 +69,7 @@ class Supervisor:
             worker.kill()
 
     def status(self, name: str) -> Status | None:
-        """What can be seen of a program; None if nothing of it runs and nothing is wanted."""
+        """The status of a program; None if it has no worker."""
         worker = self._workers.get(name)
         return None if worker is None else worker.status()
 
@@ -77,7 +78,7 @@ class Supervisor:
         return folder_of(self._root, name)
 
     def recorded(self) -> list[str]:
-        """The names of all folders that tell of a process, whether it is wanted or not, sorted."""
+        """The names of all programs that have a record, whether they are wanted or not, sorted."""
         return record.recorded(self._root)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -109,7 +110,7 @@ class Supervisor:
             task.add_done_callback(partial(self._done, name))
 
     async def _keep(self, name: str) -> None:
-        """Run the worker. One that fails by a defect of ours is followed by another after a pause."""
+        """Run the worker of a program. If it raises, which is a bug of ours, make another after a pause."""
         failures = Failures()
         while True:
             began = self._clock.monotonic()

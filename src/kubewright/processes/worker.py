@@ -1,10 +1,10 @@
 """Keeps one program running: a task that looks, decides and acts.
 
-Theory.      The task finds the process that the folder tells of, asks ``life.decide`` what is next, does it,
-             and waits for the first of four events: another program is wanted, the process ends, a probe is
-             due, a pause is over.
-Invariants.  The task alone starts and signals the process of its folder. A fault of the folder (no space, no
-             rights) is a failed start, with a pause, and told; it ends no other program.
+Theory.      The task finds the process of which the folder has a record, asks ``life.decide`` what is next,
+             does it, and waits for the first of four events: another program is wanted, the process ends, a
+             probe is due, a pause is over.
+Invariants.  Only this task starts and signals the process of its folder. A fault of the folder (no space, no
+             rights) is a failed start, with a pause, and shown in the status; it ends no other program.
 Called by    ``supervisor``.
 """
 
@@ -36,15 +36,17 @@ from kubewright.processes.probes import Answers
 from kubewright.processes.program import GRACE, Exit, Phase, Program, Status
 
 STARTING = 30.0
-"""Seconds after which a program that still starts lets the next one start."""
+"""Seconds after which a program that has not started yet gives its slot to the next one."""
 
 log = structlog.get_logger("kubewright.processes")
 
 
 class Worker:
-    """One program. ``told`` is called when its status may have changed; ``slots`` bounds the starts.
+    """One program.
 
-    ``because``   what to tell of the program until the task has looked
+    ``slots``     how many programs of the supervisor may be starting at one time
+    ``told``      is called when the status may have changed
+    ``because``   the message of the status until the task has looked
     """
 
     def __init__(
@@ -67,18 +69,20 @@ class Worker:
         self._handle: Handle | None = None
         self._ended: asyncio.Task[Exit] | None = None
         self._running: Program | None = None
+        """What the process was started for; None while that is not known: it is found by its record alone."""
         self._since = 0.0
+        """When the process started, in seconds since the epoch; ``_began``: when we knew of it, monotonic."""
+        self._began = 0.0
         self._grace = GRACE
         self._longest_grace: float | None = None
-        self._began = 0.0
-        self._asked: float | None = None
-        self._failed = True
+        self._asked_to_end: float | None = None
+        self._counts_as_failure = True
         self._failures = Failures()
         self._answers = Answers()
         self._next_probe = 0.0
-        self._slot = False
+        self._holds_slot = False
         self._plan = NextPlan(because=because)
-        self._gone = False
+        self._forgotten = False
 
     @property
     def wanted(self) -> Program | None:
@@ -86,35 +90,35 @@ class Worker:
         return self._wanted
 
     def want(self, program: Program | None, *, grace: float | None = None) -> None:
-        """From now on this is to run, or nothing. ``grace``: the longest that its end may take."""
+        """From now on this program is to run; None: nothing. ``grace``: the longest that the end may take."""
         if grace != self._longest_grace:
             self._longest_grace = grace
             self._changed.set()
         if program == self._wanted:
             return
         if self._wanted is None or program is None or program.fingerprint != self._wanted.fingerprint:
-            self._failures = replace(self._failures, row=0)  # other settings need not wait for the old ones
+            self._failures = replace(self._failures, consecutive=0)  # new settings start without a pause
         self._wanted = program
         self._changed.set()
 
     def kill(self) -> None:
-        """Nothing is to run any more, and what runs ends at once."""
+        """From now on nothing is to run, and the process ends at once, without a grace period."""
         self.want(None)
         if self._handle is not None:
             self._handle.signal(signal.SIGKILL)
 
     async def run(self) -> None:
-        """Until nothing is wanted and nothing runs. Cancelled, it leaves the process alone."""
+        """Keep it running until nothing is wanted and nothing runs. When cancelled, the process goes on."""
         try:
             self._adopt()
-            while not self._gone:
+            while not self._forgotten:
                 self._changed.clear()
-                self._ask_as_wanted()
+                self._take_over_settings()
                 self._plan = decide(self._seen())
                 for step in self._plan.steps:
                     await self._perform(step)
                 self._told()
-                if not self._gone:
+                if not self._forgotten:
                     await self._wait()
         finally:
             self._release_slot()
@@ -126,14 +130,14 @@ class Worker:
     def status(self) -> Status:
         """What can be seen of the program."""
         if self._handle is None:
-            phase = Phase.BACK_OFF if self._failures.row else Phase.WAITING
+            phase = Phase.BACK_OFF if self._failures.consecutive else Phase.WAITING
             return Status(self._name, phase, restarts=self._failures.count, message=self._plan.because)
         usage, answers = self._handle.usage(), self._answers
-        message = self._plan.because if self._asked is not None else answers.message
+        message = self._plan.because if self._asked_to_end is not None else answers.message
         return Status(
             self._name,
             self._phase(),
-            ready=answers.ready and self._asked is None,
+            ready=answers.ready and self._asked_to_end is None,
             pid=self._handle.process.pid,
             fingerprint=self._handle.process.fingerprint,
             since=self._since,
@@ -144,7 +148,7 @@ class Worker:
         )
 
     def _phase(self) -> Phase:
-        if self._asked is not None:
+        if self._asked_to_end is not None:
             return Phase.TERMINATING
         return Phase.RUNNING if self._answers.started else Phase.STARTING
 
@@ -154,10 +158,10 @@ class Worker:
             handle, started = found
             self._grace = started.grace
             log.info("found the process of a program", program=self._name, pid=handle.process.pid)
-            self._began_with(handle, started.since)
+            self._follow(handle, started.since)
 
-    def _ask_as_wanted(self) -> None:
-        """Probes and grace of a process are those that are wanted now, if it may go on."""
+    def _take_over_settings(self) -> None:
+        """A process with the fingerprint that is wanted goes on, with the probes and the grace now wanted."""
         wanted, handle = self._wanted, self._handle
         fits = wanted is not None and handle is not None and wanted.fingerprint == handle.process.fingerprint
         if fits and wanted != self._running:
@@ -171,7 +175,7 @@ class Worker:
             wanted=self._wanted,
             process=None if self._handle is None else self._handle.process,
             health=Health() if running is None else self._answers.health(running),
-            asked=self._asked,
+            asked=self._asked_to_end,
             grace=grace if self._longest_grace is None else min(grace, self._longest_grace),
             failures=self._failures,
             memory=0 if self._handle is None else self._handle.usage().memory,
@@ -183,19 +187,19 @@ class Worker:
             case Start():
                 await self._start()
             case Terminate(failed, at_once):
-                self._asked, self._failed = self._clock.monotonic(), failed
+                self._asked_to_end, self._counts_as_failure = self._clock.monotonic(), failed
                 self._signal(signal.SIGKILL if at_once else signal.SIGTERM)
             case Kill():
                 self._signal(signal.SIGKILL)
             case Forget():
                 with suppress(OSError):  # else the next supervisor sees that the process has ended
                     record.forget(self._folder)
-                self._gone = True
+                self._forgotten = True
 
     async def _start(self) -> None:
-        """Start it when it is its turn, if it is still wanted then."""
+        """Start it once a slot is free, if it is still wanted then."""
         await self._slots.acquire()
-        self._slot = True
+        self._holds_slot = True
         if (program := self._wanted) is None:
             return self._release_slot()
         mark, now = f"{self._clock.random.getrandbits(64):016x}", self._clock.now().timestamp()
@@ -210,12 +214,12 @@ class Worker:
             return None
         log.info("started a program", program=self._name, pid=handle.process.pid)
         self._running = program
-        return self._began_with(handle, now)
+        return self._follow(handle, now)
 
-    def _began_with(self, handle: Handle, since: float) -> None:
+    def _follow(self, handle: Handle, since: float) -> None:
         self._handle, self._since, self._began = handle, since, self._clock.monotonic()
         self._ended = asyncio.create_task(handle.ended(), name=f"end of {self._name}")
-        self._asked, self._failed, self._answers = None, True, Answers()
+        self._asked_to_end, self._counts_as_failure, self._answers = None, True, Answers()
         self._next_probe = self._began
         if self._running is not None:
             self._next_probe += self._answers.next_in(self._running, None)
@@ -231,17 +235,17 @@ class Worker:
         changed = asyncio.create_task(self._changed.wait())
         try:
             waits = {changed} if self._ended is None else {changed, self._ended}
-            await asyncio.wait(waits, timeout=self._patience(), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, timeout=self._timeout(), return_when=asyncio.FIRST_COMPLETED)
         finally:
             changed.cancel()
         if self._ended is not None and self._ended.done():
-            self._over(self._ended.result())
+            self._process_ended(self._ended.result())
         elif self._handle is not None and self._clock.monotonic() >= self._next_probe:
             await self._probe()
-        if self._slot and (self._answers.started or self._clock.monotonic() >= self._began + STARTING):
+        if self._holds_slot and (self._answers.started or self._clock.monotonic() >= self._began + STARTING):
             self._release_slot()
 
-    def _patience(self) -> float | None:
+    def _timeout(self) -> float | None:
         """Seconds until something is due without an event; None for never."""
         now, due = self._clock.monotonic(), []
         if self._plan.wake is not None:
@@ -250,26 +254,26 @@ class Worker:
             due.append(max(self._next_probe - now, 0.0))
         return min(due, default=None)
 
-    def _over(self, end: Exit) -> None:
-        """The process has ended."""
+    def _process_ended(self, end: Exit) -> None:
+        """Take in that the process has ended."""
         now = self._clock.monotonic()
-        told = str(end) if self._asked is None else self._plan.because
+        told = str(end) if self._asked_to_end is None else self._plan.because
         log.info("a program ended", program=self._name, how=str(end))
-        if self._failed:
+        if self._counts_as_failure:
             self._failures = self._failures.with_end(told, now, now - self._began)
         if self._handle is not None:
             self._handle.close()
-        self._handle, self._ended, self._running, self._asked = None, None, None, None
+        self._handle, self._ended, self._running, self._asked_to_end = None, None, None, None
         self._release_slot()
 
     async def _probe(self) -> None:
-        """Ask what is due; a process that is to end is not asked."""
+        """Run the probes that are due, and rotate the output; a process that is to end is not probed."""
         program = self._running or self._wanted
-        if program is None or self._asked is not None:
+        if program is None or self._asked_to_end is not None:
             self._next_probe = self._clock.monotonic() + GRACE
             return
         with suppress(OSError):  # a disk that is full holds no second file of output; the program goes on
-            record.turn_over(self._folder)
+            record.rotate_output(self._folder)
         before = self._answers
         startup, readiness, liveness = [
             None if probe is None else await probes.ask(probe, self._folder, program)
@@ -279,6 +283,6 @@ class Worker:
         self._next_probe = self._clock.monotonic() + self._answers.next_in(program, before)
 
     def _release_slot(self) -> None:
-        if self._slot:
-            self._slot = False
+        if self._holds_slot:
+            self._holds_slot = False
             self._slots.release()

@@ -63,10 +63,10 @@ def test_large_output_is_moved_aside_once(tmp_path):
     output, older = tmp_path / record.OUTPUT, tmp_path / f"{record.OUTPUT}.1"
     with output.open("ab", buffering=0) as writer:
         writer.write(b"x" * record.LARGEST_OUTPUT)
-        record.turn_over(tmp_path)
+        record.rotate_output(tmp_path)
         assert not older.exists()
         writer.write(b"y")
-        record.turn_over(tmp_path)
+        record.rotate_output(tmp_path)
         writer.write(b"z")
     assert (older.stat().st_size, mode(older)) == (record.LARGEST_OUTPUT + 1, 0o600)
     assert output.read_bytes() == b"z"
