@@ -171,7 +171,7 @@ async def test_clusterctl_shows_a_cluster_and_moves_it(tmp_path: Path) -> None:
         await it_is_deleted(target.api)
         (kept,) = await listed(target.api, target.api.at("secrets"), lambda items: len(items) == 1)
         assert (kept["metadata"]["name"], driver.cloud.vms) == ("cloud", {})
-        assert not planes.hosts(f"{endpoint['host']}:{endpoint['port']}")
+        assert not planes.is_ours(f"{endpoint['host']}:{endpoint['port']}")
 
 
 async def it_comes_up(api: Api) -> None:

@@ -3,14 +3,19 @@
 Theory.      Everything else takes what it needs as arguments. Here the arguments are made: clients
              and informers for the control and the target cluster, the driver by its entry point,
              the controllers that were asked for, and the manager that runs them all.
-Files        ``options``    what a user may choose, checked
+Both         ``options``    what a user may choose, checked
              ``worlds``     the list of worlds, and which of their controllers run
              ``assembly``   the controllers of all worlds, in a group for each Lease
-             ``embedded``   ``up``: server, controllers and simulated cloud in one process
+             ``program``    the path or name by which the user called this program
+``up``       ``embedded``   server, controllers and simulated cloud in one process
              ``folder``     the data folder: private, its address, and whether it is still there
              ``serving``    a data folder seen from another process, and how its server is ended
-             ``cluster``    ``run``: the controllers against real API servers
-             ``preflight``  checks the clusters before the controllers start
-             ``program``    the path or name by which the user called this program
+             ``leases``     renews our Leases before a request of another process reads them
+             ``planes``     control planes in this process: an embedded API server for each
+             ``nested``     those of them that NestedControlPlanes describe, as a host of components
+             ``plane_transports``  requests of our controllers to these control planes, without sockets
+``run``      ``cluster``    the controllers against real API servers
+             ``preflight``  checks these servers before the controllers start
+             ``webhooks``   serves the rules of admission to them
 Called by    ``cli`` and ``testing``.
 """

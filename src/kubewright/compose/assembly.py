@@ -45,11 +45,12 @@ LEASELESS = "server"
 
 
 class Assembly:
-    """The controllers that ``options`` asks for, all of ``beside``, and what they share.
+    """The controllers that ``options`` asks for, all those of the worlds ``beside``, and what they share.
 
-    ``connect`` makes the transports to workload clusters. ``services`` run always, whether this process
-    leads or not; a driver's own loops are among them: simulated kubelets do not end with a term. ``hosts``
-    say where components of nested control planes run.
+    ``beside`` are worlds that no option switches off (``worlds.server_worlds``). ``connect`` makes the
+    transports to workload clusters. ``services`` run always, whether this process leads or not; a driver's
+    own loops are among them: simulated kubelets do not end with a term. ``hosts`` answers where components
+    of nested control planes run.
 
     Raises:
         InvalidInput: ``options.controllers`` names a controller that does not exist, or leaves none to run.
@@ -81,7 +82,7 @@ class Assembly:
         self.services: list[Task] = [self.recorder.run]
         self._control = Session(control, Informers(control, only=options.namespaces))
         self._target = self._control if target is control else Session(target, Informers(target))
-        self.services += _loops(driver, self._target.caches)
+        self.services += _own_loops(driver, self._target.caches)
         for each in self.informers:
             metrics.informers(each)
         admits = self._admits(WATCH_FILTER_LABEL)
@@ -106,13 +107,13 @@ class Assembly:
         Without an election all controllers are one group, for a process that shares its server with no other.
         """
         if not election.enabled:
-            return [self._lasting("controllers", self.controllers, settings)]
+            return [self._group_without_lease("controllers", self.controllers, settings)]
         return [self._group(lease, election, identity, settings) for lease in leases(self.controllers)]
 
     def _group(self, lease: str, election: Election, identity: str, settings: Settings) -> Group:
         members = [each for each in self.controllers if each.lease == lease]
         if not lease:
-            return self._lasting(LEASELESS, members, settings)
+            return self._group_without_lease(LEASELESS, members, settings)
         elector = Elector(
             self._control.client,
             self.clock,
@@ -128,7 +129,9 @@ class Assembly:
 
         return Group(lease, self.clock, begin, elector=elector, again=election.again, settings=settings)
 
-    def _lasting(self, name: str, controllers: Sequence[ControllerInfo], settings: Settings) -> Group:
+    def _group_without_lease(
+        self, name: str, controllers: Sequence[ControllerInfo], settings: Settings
+    ) -> Group:
         work = self.work(controllers)
         return Group(name, self.clock, lambda: work, settings=settings)
 
@@ -197,7 +200,7 @@ class Assembly:
         return found
 
     def _admits(self, label: str) -> Admits:
-        """Whether objects with these labels are this program's part of those that ``label`` divides."""
+        """Whether an object with these labels is this program's part of those that ``label`` divides."""
         return lambda labels: not self._filter or labels.get(label) == self._filter
 
 
@@ -208,7 +211,7 @@ def _fenced(session: Session, entitled: Entitled, agent: str) -> Session:
     return Session(client, session.caches.borrow(client))
 
 
-def _loops(driver: object, caches: Informers) -> list[Task]:
+def _own_loops(driver: object, caches: Informers) -> list[Task]:
     """What a driver runs by itself, such as the kubelets of a simulated cloud."""
     return [partial(driver.run, caches)] if isinstance(driver, Background) else []
 

@@ -1,8 +1,8 @@
 """``run``: the controllers against real API servers.
 
 Theory.      Connect, check the clusters (``preflight``), elect a leader for each half if the options say
-             so, serve webhooks if they say so, work until told to stop. When an API server is away later,
-             each half gives up its Lease, and is a candidate for it again.
+             so, serve webhooks if they say so, work until told to stop. When an API server cannot be reached
+             later, each half gives up its Lease, and is a candidate for it again.
 Called by    ``cli.run``; ``testing`` for the suites on a real Kubernetes.
 """
 
@@ -41,7 +41,7 @@ SIMULATED = "sim"
 """The driver of the simulated cloud."""
 
 DATA_DIR = "dataDir"
-"""The one option that every driver has."""
+"""The one driver option that every driver has: the folder that it may write to."""
 
 log = structlog.get_logger("kubewright.compose")
 

@@ -116,7 +116,7 @@ class Embedded:
             None if config is None else config.data_dir,
             builtin.Settings(nodes=NodeSettings(grace=options.grace), run_apps=True),
         )
-        """Those of them that are objects."""
+        """Those of them that NestedControlPlanes describe, whose components are therefore in this process."""
         self.driver: Driver
         self.manager: Manager
 
@@ -187,11 +187,11 @@ class Embedded:
         ready()
 
     async def _until_broken(self) -> None:
-        """End with the store's own error, before its effects do, such as Leases that cannot be renewed."""
+        """Raise the store's own error, before its effects are seen, such as Leases that cannot be renewed."""
         raise DiskFailed(await self.server.broken())
 
     async def _until_folder_gone(self) -> None:
-        """End with an error when the lock or a database file is deleted or moved; SQLite would not notice."""
+        """Raise when the lock or a database file is deleted or moved away; SQLite would not notice."""
         if self.config is None:
             return
         server = self.config.data_dir / SERVER_FOLDER
@@ -228,12 +228,12 @@ class Embedded:
         return listener
 
     async def _processes(self) -> Hosting | None:
-        """The host of real programs; they go on when this process ends. None: there is no folder for them."""
+        """The host that runs components as processes, which go on when this one ends. None: no folder."""
         if self.config is None:
             return None
         folder = private_folder(self.config.data_dir / COMPONENTS_FOLDER)
         chosen = processes.settings(self._options.processes, folder, os.environ)
-        self.planes.elsewhere = partial(covers, chosen.addresses)
+        self.planes.served_by_process = partial(covers, chosen.addresses)
         return await self._stack.enter_async_context(ProcessHosting(chosen, self.clock))
 
     def _snapshots(self) -> Path | None:

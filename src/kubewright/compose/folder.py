@@ -2,7 +2,8 @@
 
 Theory.      A copied kubeconfig, and a client that keeps running, know one port. The first start
              picks it, and later starts use it again.
-Files        ``up.json``, mode 0600; the folders ``server`` and ``pki``.
+Files        ``up.json``, mode 0600, and the folders that are named below; docs/reference/data-folder.md has
+             all of them, also those that other modules write.
 Called by    ``embedded`` and ``cluster``; ``serving``, which shows the address.
 """
 
@@ -19,12 +20,12 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
 
 FILE = "up.json"
-SERVER_FOLDER = "server"
-PKI_FOLDER = "pki"
-CLUSTERS_FOLDER = "clusters"
-COMPONENTS_FOLDER = "components"
+SERVER_FOLDER, PKI_FOLDER = "server", "pki"
+"""The files of the API server; its certificates and their keys."""
+CLUSTERS_FOLDER, COMPONENTS_FOLDER = "clusters", "components"
+"""Control planes that run in this process; components of control planes that run as processes."""
 SNAPSHOTS_FOLDER = "snapshots"
-"""Where the API server keeps its files, and its keys, in the data folder."""
+"""Files of ControlPlaneSnapshots."""
 
 LOOK_SECONDS = 1.0
 """Between two looks at the files of a running server: acknowledged writes of this time may be lost."""

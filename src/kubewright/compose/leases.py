@@ -23,7 +23,7 @@ from kubewright.wire.http import Handler, Request, Response
 
 
 class Announced:
-    """A ``Handler`` that announces requests for Leases to the ``electors`` that they concern."""
+    """A ``Handler`` that tells ``electors`` of each request for their Lease, and then passes it on."""
 
     def __init__(self, handler: Handler) -> None:
         self.electors: Sequence[Elector] = ()

@@ -1,10 +1,10 @@
-"""Nested control planes inside this process: the host of version ``embedded``.
+"""Nested control planes inside this process: the host of components of version ``embedded``.
 
-Theory.      The etcd of such a control plane is a folder, its API server one of ours (``planes``), its
-             controller manager those of our controllers that are part of one. They are tasks of this process,
-             so after a restart nothing runs, and the controllers of components apply all of it again. What
-             must outlive a restart is in a file: which address belongs to which control plane, since
-             kubeconfigs and certificates name it, and whether its data is wanted.
+Theory.      The etcd of such a control plane is a folder, its API server an embedded one (``planes``), its
+             controller manager those controllers of ``builtin`` that kube-controller-manager has. They are
+             tasks of this process, so after a restart nothing runs, and the controllers of components apply
+             all of it again. What must outlive a restart is in a file: which address belongs to which control
+             plane, since kubeconfigs and certificates name it, and whether its data is wanted.
 Invariants.  The API server runs only while its etcd does, the controllers only while the API server does.
              Data is deleted when the etcd is removed, and at no other time; a restore puts it aside. One
              control plane changes one step at a time.
@@ -44,15 +44,15 @@ from kubewright.wire.release import version_of
 
 FILE = "nested.json"
 CONTROLLER_MANAGER = "kube-controller-manager"
-"""Who sends the events of these controllers, as in Kubernetes."""
-ALONE = "version embedded runs one instance of each component, and spec.replicas is {}"
+"""The reporting component in the events of these controllers, as in Kubernetes."""
+ONE_INSTANCE = "version embedded runs one instance of each component, and spec.replicas is {}"
 NO_FLAGS = "version embedded takes no flags: remove spec.extraArgs"
 
 log = structlog.get_logger("kubewright.compose")
 
 
 class Kept(msgspec.Struct, omit_defaults=True):
-    """What outlives a restart. ``data``: there is data that goes with its NestedEtcd."""
+    """What the file has of a control plane. ``data``: it has data, which is deleted with its NestedEtcd."""
 
     address: str
     data: bool = False
@@ -60,7 +60,10 @@ class Kept(msgspec.Struct, omit_defaults=True):
 
 @dataclass(slots=True)
 class _Part:
-    """One component: what was applied last, and what its instance runs with since when."""
+    """One component: what was applied last, and with which settings its instance runs, since when.
+
+    ``message``  why it cannot start; empty if it can
+    """
 
     workload: Workload
     fingerprint: str
@@ -70,13 +73,18 @@ class _Part:
 
 @dataclass(slots=True)
 class _Nested:
-    """One control plane. ``ending`` sets the end of its controllers, which are ``controllers``."""
+    """One control plane.
+
+    ``plane``        its API server; None: it does not run
+    ``controllers``  its controllers; None: they do not run. They end when ``ending`` is set
+    ``retry``        starts an API server again that could not start
+    """
 
     parts: dict[Component, _Part] = field(default_factory=dict)
     plane: Plane | None = None
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     controllers: asyncio.Task[None] | None = None
-    again: asyncio.Task[None] | None = None
+    retry: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def wants(self, component: Component) -> bool:
@@ -85,7 +93,7 @@ class _Nested:
 
 
 class NestedPlanes:
-    """All of them (``hosting.contract.Hosting``). ``folder`` None: nothing outlives this process."""
+    """All nested control planes in this process (``hosting.contract.Hosting``). ``folder`` None: no file."""
 
     def __init__(self, planes: Planes, clock: Clock, folder: Path | None, settings: builtin.Settings) -> None:
         self._planes = planes
@@ -109,7 +117,7 @@ class NestedPlanes:
     def problem_of(self, workload: Workload) -> str:
         """As ``Hosting.problem_of``."""
         if workload.replicas > 1:
-            return ALONE.format(workload.replicas)
+            return ONE_INSTANCE.format(workload.replicas)
         container = workload.rendered.workload["spec"]["template"]["spec"]["containers"][0]
         return NO_FLAGS if container.get("args") else ""
 
@@ -183,12 +191,12 @@ class NestedPlanes:
     async def close(self) -> None:
         """End all controllers; ``planes`` ends the API servers."""
         for nested in self._nested.values():
-            if nested.again is not None:
-                nested.again.cancel()
+            if nested.retry is not None:
+                nested.retry.cancel()
             await self._stop_controllers(nested)
 
     async def _settle(self, place: Place, nested: _Nested) -> None:
-        """Start and stop what follows from the parts that there are, and tell it."""
+        """Start and stop what the components that are there ask for, and call the listeners."""
         serves = nested.wants(Component.ETCD) and nested.wants(Component.API_SERVER)
         controls = serves and nested.wants(Component.CONTROLLER_MANAGER)
         if not controls:
@@ -205,12 +213,12 @@ class NestedPlanes:
     async def _start_server(self, place: Place, nested: _Nested) -> None:
         part = nested.parts[Component.API_SERVER]
         try:
-            nested.plane = await self._planes.begin_alone(self._address(place), _keys(part.workload))
+            nested.plane = await self._planes.begin_hosted(self._address(place), _keys(part.workload))
             part.message = ""
         except KubewrightError as error:
             part.message = str(error)
             log.warning("an API server cannot start", control_plane=str(_key(place)), problem=str(error))
-            nested.again = asyncio.create_task(self._settle_later(place, nested))
+            nested.retry = asyncio.create_task(self._settle_later(place, nested))
 
     async def _settle_later(self, place: Place, nested: _Nested) -> None:
         await self._clock.sleep(delays.POLL.total_seconds())
@@ -220,7 +228,7 @@ class NestedPlanes:
     async def _stop_server(self, place: Place, nested: _Nested) -> None:
         plane, nested.plane = nested.plane, None
         if plane is not None:
-            await self._planes.rest(plane.address)
+            await self._planes.unload(plane.address)
 
     def _start_controllers(self, nested: _Nested, plane: Plane) -> None:
         nested.ending = asyncio.Event()
@@ -242,11 +250,11 @@ class NestedPlanes:
             await asyncio.wait([task])
 
     def _address(self, place: Place) -> str:
-        """The address of its API server, the same one since it was first asked for."""
+        """The address of its API server; reserved, and written down, when it is first asked for."""
         known = self._kept.get(str(_key(place)))
         if known is not None:
             return known.address
-        self._kept[str(_key(place))] = Kept(self._planes.reserve(_owner(str(_key(place))), alone=True))
+        self._kept[str(_key(place))] = Kept(self._planes.reserve(_owner(str(_key(place))), hosted=True))
         self._write()
         return self._kept[str(_key(place))].address
 

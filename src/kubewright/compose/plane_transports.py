@@ -1,9 +1,9 @@
 """Transports to the control planes of this process: no socket, but the checks of a TLS connection.
 
 Theory.      Our own controllers reach a workload cluster by its kubeconfig, wherever it runs. For a cluster
-             of this process a TLS connection would cost more than the requests, and on virtual time there
-             are no sockets. So a request is passed to the API server in process; trust and the user are
-             checked from the kubeconfig, as a TLS handshake would check them.
+             of this process a TLS connection would cost more than the requests, and on the simulator's
+             virtual time there are no sockets. So a request is passed to the API server in process; trust and
+             the user are checked from the kubeconfig, as a TLS handshake would check them.
 Invariants.  A kubeconfig whose authority is not the cluster's gets no answer, one whose certificate or token
              is not of the cluster gets 401, and the user is the one that the certificate names: what is
              refused at a socket is refused here. A control plane that does not serve does not answer.
@@ -40,7 +40,7 @@ class PlaneTransports:
     def __call__(self, access: Access, clock: Clock) -> Transport:
         """The transport for this access. Contacts nothing."""
         address = access.server.removeprefix("https://").rstrip("/")
-        if self._planes.hosts(address):
+        if self._planes.is_ours(address):
             return _PlaneTransport(self._planes, address, access, clock)
         return self._others(access, clock)
 

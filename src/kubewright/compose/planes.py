@@ -6,14 +6,14 @@ Theory.      A machine of the simulated cloud that runs ``kubeadm init`` gets an
              was given as its endpoint. Without ``listens`` no socket is opened: tests on virtual time, and
              worlds with a thousand clusters, reach it in process.
              Of what kube-controller-manager does, only the life cycle of nodes runs beside it: nothing else
-             is needed to see a machine die. A control plane that objects describe brings its own certificate,
-             and its controller manager is a component of its own (``nested``): only the API server runs here.
+             is needed to see a machine die. A hosted control plane, which objects describe, brings its own
+             certificate, and its controllers are a component of their own (``nested``): only its API server
+             runs here.
 Invariants.  Nothing listens beyond loopback. A reserved port is bound from then on: until its control plane
              listens, and while that pauses, no other program gets it, and no connection leaves from it.
-             The address of a control plane that objects describe is theirs: no machine begins one there.
-             A control plane that pauses keeps its objects; one that ends is gone with its folder. Its last
-             writes survive ``kill -9`` but not the loss of power: a thousand of them cannot wait for the disk
-             at each write.
+             No machine starts a control plane at the address of a hosted one. A control plane that pauses
+             keeps its objects; one that ends loses its folder. Writes survive ``kill -9`` but not the loss of
+             power, because a thousand control planes cannot wait for the disk at each write.
 Called by    the simulated cloud (``providers.sim.boot``), through its port ``ControlPlanes``; ``nested``.
 """
 
@@ -64,8 +64,8 @@ FIRST_PORT = 20_000
 class Plane:
     """A control plane (``boot.planes.ControlPlane``). It serves while it has a ``task``; ``stop`` ends it.
 
-    ``keys``   the authority of its clients, and its own certificate; made when it begins to listen
-    ``alone``  nothing of a controller manager runs beside it
+    ``keys``    the authority of its clients, and its own certificate; made when it begins to listen
+    ``hosted``  objects describe it, and no machine runs it; nothing of a controller manager runs beside it
     """
 
     address: str
@@ -73,7 +73,7 @@ class Plane:
     authority: bytes
     keys: Callable[[], Pki]
     informers: Informers
-    alone: bool = False
+    hosted: bool = False
     listener: Listener | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
@@ -91,7 +91,7 @@ class Plane:
 
 
 class Planes:
-    """All of them (``boot.planes.ControlPlanes``). ``folder`` None: in memory."""
+    """All control planes in this process (``boot.planes.ControlPlanes``). ``folder`` None: in memory."""
 
     def __init__(
         self,
@@ -109,45 +109,45 @@ class Planes:
         self._reserved: dict[str, str] = {}
         self._owners: dict[str, str] = {}
         """The owners of addresses, by address."""
-        self._alone: set[str] = set()
-        """The addresses of those that belong to no machine."""
+        self._hosted: set[str] = set()
+        """The addresses of hosted control planes."""
         self._listeners: list[Callable[[str], None]] = []
-        self.elsewhere: Callable[[str], bool] = lambda _address: False
-        """As ``ControlPlanes.elsewhere``; set by the program, where other programs run control planes."""
-        self._held: dict[str, socket.socket] = {}
-        self._ports = FIRST_PORT
+        self.served_by_process: Callable[[str], bool] = lambda _address: False
+        """As ``ControlPlanes.served_by_process``; set where other processes run control planes."""
+        self._bound: dict[str, socket.socket] = {}
+        self._last_port = FIRST_PORT
 
-    def reserve(self, owner: str, *, alone: bool = False) -> str:
-        """As ``ControlPlanes.reserve``. ``alone``: for one that belongs to no machine."""
+    def reserve(self, owner: str, *, hosted: bool = False) -> str:
+        """As ``ControlPlanes.reserve``. ``hosted``: for a hosted control plane."""
         if owner not in self._reserved:
             address = self._reserved[owner] = self._free_address()
             self._owners[address] = owner
-            if alone:
-                self._alone.add(address)
+            if hosted:
+                self._hosted.add(address)
         return self._reserved[owner]
 
     def restore(self, owner: str, address: str) -> None:
-        """The owner of one that belongs to no machine has had this address since an earlier start."""
+        """Reserve the address that the owner of a hosted control plane got in an earlier process."""
         self.release(owner)
         self._reserved[owner], self._owners[address] = address, owner
-        self._alone.add(address)
+        self._hosted.add(address)
         if self._listens:
-            self._hold(address, int(address.rpartition(":")[2]))
-        self._ports = max(self._ports, int(address.rpartition(":")[2]) if not self._listens else 0)
+            self._bind(address, int(address.rpartition(":")[2]))
+        self._last_port = max(self._last_port, int(address.rpartition(":")[2]) if not self._listens else 0)
 
     def release(self, owner: str) -> None:
         """As ``ControlPlanes.release``."""
         if (address := self._reserved.pop(owner, None)) is not None:
             self._owners.pop(address, None)
-            self._alone.discard(address)
-            self._let_go(address)
+            self._hosted.discard(address)
+            self._unbind(address)
 
     def listen(self, changed: Callable[[str], None]) -> Callable[[], None]:
         """As ``ControlPlanes.listen``."""
         self._listeners.append(changed)
         return lambda: self._listeners.remove(changed)
 
-    def hosts(self, address: str) -> bool:
+    def is_ours(self, address: str) -> bool:
         """Whether this address is one of ours, whether or not an API server answers there now."""
         return address in self._planes or address in self._owners
 
@@ -175,16 +175,16 @@ class Planes:
         """As ``ControlPlanes.begin``.
 
         Raises:
-            InvalidInput: the authority is none, the address cannot be listened at, or it is that of a control
-                plane that belongs to no machine.
+            InvalidInput: the authority cannot be read, the address cannot be listened at, or it is that of
+                a hosted control plane.
         """
-        if request.address in self._alone:
+        if request.address in self._hosted:
             raise InvalidInput(f"the control plane at {request.address} runs on no machine")
         plane = self._planes.get(request.address)
         if plane is None:
             identity = self._identity(request)
             made = partial(self._keys, request, identity)
-            plane = self._planes[request.address] = await self._made(
+            plane = self._planes[request.address] = await self._new_plane(
                 request.address, identity.certificate, made
             )
         if not plane.serves:
@@ -192,17 +192,17 @@ class Planes:
             await self._create_tokens(plane, request.tokens)
         return plane
 
-    async def begin_alone(self, address: str, keys: Pki) -> Plane:
-        """Start an API server with these certificates, and nothing beside it; or answer the one that serves.
+    async def begin_hosted(self, address: str, keys: Pki) -> Plane:
+        """Start the API server of a hosted control plane with these keys; or answer the one that serves.
 
         Raises:
             InvalidInput: the address cannot be listened at.
         """
         plane = self._planes.get(address)
         if plane is None:
-            plane = self._planes[address] = await self._made(address, keys.authority, lambda: keys)
+            plane = self._planes[address] = await self._new_plane(address, keys.authority, lambda: keys)
         if not plane.serves:
-            plane.authority, plane.keys, plane.alone = keys.authority, lambda: keys, True
+            plane.authority, plane.keys, plane.hosted = keys.authority, lambda: keys, True
             await self._serve(plane)
             self._tell(address)
         return plane
@@ -218,12 +218,12 @@ class Planes:
             await asyncio.wait([task])
         if listener is not None:
             await listener.close()
-            self._hold(address, int(address.rpartition(":")[2]))
-        if plane.alone:
+            self._bind(address, int(address.rpartition(":")[2]))
+        if plane.hosted:
             self._tell(address)
 
-    async def rest(self, address: str) -> None:
-        """Stop it, and let its memory go; what is in its folder stays. One that has no folder is paused."""
+    async def unload(self, address: str) -> None:
+        """Stop it and free its memory; its folder stays. A control plane in memory is only paused."""
         await self.pause(address)
         if self._folder is not None and (plane := self._planes.pop(address, None)) is not None:
             await plane.server.close()
@@ -234,7 +234,7 @@ class Planes:
         if (plane := self._planes.pop(address, None)) is not None:
             await plane.server.close()
         if address not in self._owners:
-            self._let_go(address)
+            self._unbind(address)
         if (folder := self._path(address)) is not None:
             for each in (folder, *folder.parent.glob(f"{folder.name}.*")):
                 shutil.rmtree(each, ignore_errors=True)
@@ -244,10 +244,10 @@ class Planes:
         for address in list(self._planes):
             await self.pause(address)
             await self._planes.pop(address).server.close()
-        for address in list(self._held):
-            self._let_go(address)
+        for address in list(self._bound):
+            self._unbind(address)
 
-    async def _made(self, address: str, authority: bytes, keys: Callable[[], Pki]) -> Plane:
+    async def _new_plane(self, address: str, authority: bytes, keys: Callable[[], Pki]) -> Plane:
         path = self._path(address)
         log = None if path is None else SqliteLog(path, power_loss=False)
         server = ApiServer(self._clock, path=path, log=log)
@@ -269,7 +269,7 @@ class Planes:
         if self._listens:
             plane.listener = await self._listening(plane)
         plane.stop = asyncio.Event()
-        work = Work([] if plane.alone else [self._node_lifecycle(plane)], [plane.informers])
+        work = Work([] if plane.hosted else [self._node_lifecycle(plane)], [plane.informers])
         group = Group(plane.address, self._clock, lambda: work)
         manager = Manager([plane.informers], [group])
         plane.task = asyncio.create_task(manager.run(plane.stop), name=f"control plane {plane.address}")
@@ -289,7 +289,7 @@ class Planes:
     async def _listening(self, plane: Plane) -> Listener:
         port = plane.address.rpartition(":")[2]
         authenticator = Authenticator(self._clock, plane.server.user_of_token)
-        held = self._held.pop(plane.address, None)
+        held = self._bound.pop(plane.address, None)
         listener = Listener(plane.server.handle, authenticator, plane.keys(), port=int(port), held=held)
         await listener.start()
         return listener
@@ -310,18 +310,18 @@ class Planes:
                 await plane.client.create(SECRET, body)
 
     def _free_address(self) -> str:
-        """An address that no cluster has: at a free port here; without sockets, at the next number."""
+        """An address that no cluster has: at a free port; where no socket is opened, at the next number."""
         if not self._listens:
-            self._ports += 1
-            return f"{HOST}:{self._ports}"
+            self._last_port += 1
+            return f"{HOST}:{self._last_port}"
         for _ in range(TRIES):
-            address = self._hold()
+            address = self._bind()
             if address and not self._taken(address):
                 return address
-            self._let_go(address)
+            self._unbind(address)
         raise InvalidInput(f"no port of {HOST} is free for another cluster")
 
-    def _hold(self, address: str = "", port: int = 0) -> str:
+    def _bind(self, address: str = "", port: int = 0) -> str:
         """Bind the port of an address, or a free one; the address, empty if another program has its port."""
         held = socket.socket()
         try:
@@ -331,11 +331,11 @@ class Planes:
             held.close()
             return ""
         address = address or f"{HOST}:{held.getsockname()[1]}"
-        self._held[address] = held
+        self._bound[address] = held
         return address
 
-    def _let_go(self, address: str) -> None:
-        if (held := self._held.pop(address, None)) is not None:
+    def _unbind(self, address: str) -> None:
+        if (held := self._bound.pop(address, None)) is not None:
             held.close()
 
     def _tell(self, address: str) -> None:
@@ -343,8 +343,8 @@ class Planes:
             changed(address)
 
     def _taken(self, address: str) -> bool:
-        """Whether a cluster has this address, even one whose machines have not booted since our start."""
-        return self.hosts(address) or self.has_data(address)
+        """Whether a cluster has this address, also one whose machines have not booted since our start."""
+        return self.is_ours(address) or self.has_data(address)
 
     def _path(self, address: str) -> Path | None:
         return None if self._folder is None else self._folder / address.replace(":", "-")

@@ -1,4 +1,4 @@
-"""A data folder seen from another process: which process serves it, where, what is in it; and its end.
+"""A data folder seen from another process: which process serves it, where, what is in it; how to end that.
 
 Theory.      The folder's lock says whether a process serves it, and which. Its objects are
              read from the database file, whether or not a server runs. Only the server knows whether it
@@ -99,8 +99,8 @@ async def end(data_dir: Path, pid: int, clock: Clock, seconds: float) -> bool:
 
 
 def _terminate(data_dir: Path, pid: int) -> None:
-    """SIGTERM to the holder of the lock. Where the system has handles on processes, the id cannot have
-    passed to another process between the look and the signal."""
+    """SIGTERM to the holder of the lock. Where the system has pidfds, the id cannot have passed to
+    another process between the look and the signal."""
     with suppress(ProcessLookupError):
         try:
             process = _handle(pid)
@@ -120,7 +120,7 @@ def _terminate(data_dir: Path, pid: int) -> None:
 
 
 def _handle(pid: int) -> int | None:
-    """A handle on a process; None where the system has none, or a sandbox forbids them.
+    """A pidfd of a process; None where the system has no pidfds, or a sandbox forbids them.
 
     Raises:
         ProcessLookupError: there is no such process.

@@ -82,7 +82,7 @@ def webhooks_of(client: Client, options: Options, namespace: str, metrics: Metri
 
 
 def rules(options: Options) -> list[Rules[object]]:
-    """The rules of the worlds of which a controller runs."""
+    """The rules of admission of the worlds that have at least one controller here."""
     mine = kinds(options)
     return [each for each in RULES if each.kind in mine]
 
@@ -103,5 +103,5 @@ def name(options: Options) -> str:
     first = service.name if service else NAME
     if options.namespaces == EVERYWHERE and not options.watch_filter:
         return first
-    apart = f"{options.namespaces}/{options.watch_filter}"
-    return f"{first}-{fnv32a(apart.encode()):08x}"
+    part = f"{options.namespaces}/{options.watch_filter}"
+    return f"{first}-{fnv32a(part.encode()):08x}"

@@ -36,7 +36,7 @@ def worlds(
 ) -> tuple[World, ...]:
     """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver.
 
-    ``hosts`` say where components of nested control planes run.
+    ``hosts`` answers where components of nested control planes run.
     """
     drivers = {} if driver is None else {options.driver: driver}
     return (
@@ -49,7 +49,8 @@ def worlds(
 
 
 def _keeper(options: Options, environment: Environment) -> SecretKeeper:
-    """What looks after the certificates of nested control planes; keys are as those of other clusters."""
+    """Makes and renews the certificates of nested control planes, with the same sort of keys as the
+    bootstrap provider's."""
     return SecretKeeper(environment.control.caches, options.bootstrap.algorithm)
 
 
@@ -60,7 +61,7 @@ def server_worlds(options: Options) -> tuple[World, ...]:
 
 
 def shown(options: Options) -> tuple[World, ...]:
-    """The same worlds, for callers that read their lists and wire nothing."""
+    """The worlds of ``run`` without a driver, for callers that read their lists and start no controller."""
     return worlds(options, None, lambda _ended: None)
 
 
@@ -93,12 +94,12 @@ def chosen(options: Options) -> list[ControllerInfo]:
 
 
 def every_word(options: Options) -> tuple[str, ...]:
-    """The words that choose all controllers of all worlds."""
+    """The words for ``--controllers`` that choose all controllers of all worlds."""
     return ("*", *(world.name for world in shown(options) if world.on_request))
 
 
 def kinds(options: Options) -> list[Kind[Any]]:
-    """The kinds of the worlds of which a controller is chosen; they must be served.
+    """The kinds of the worlds that have at least one chosen controller; the API server must serve them.
 
     Raises:
         InvalidInput: as ``chosen``.
@@ -107,7 +108,7 @@ def kinds(options: Options) -> list[Kind[Any]]:
 
 
 def running(all_worlds: Iterable[World], controllers: Iterable[ControllerInfo]) -> list[World]:
-    """The worlds of which one of these controllers is."""
+    """Those of these worlds that have at least one of these controllers."""
     ours = set(controllers)
     return [world for world in all_worlds if not ours.isdisjoint(world.controllers)]
 

@@ -156,7 +156,7 @@ async def test_workers_join_a_control_plane_of_objects_and_all_of_it_goes_with_t
         assert await left(client) == []
         assert isinstance(embedded.driver, SimDriver)
         assert dict(embedded.driver.cloud.vms) == {}
-        assert not embedded.planes.hosts(str(cluster.spec.control_plane_endpoint))
+        assert not embedded.planes.is_ours(str(cluster.spec.control_plane_endpoint))
 
 
 def ref(api_version: str, kind: str) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """Boot the VMs that have user data: run their commands, start their control planes, let their kubelets join.
 
 Theory.      A task for each VM that boots, from the moment when it is up until its data has run; for one that
-             has run before, the same task brings its control plane back. What came of it is a part of the VM
+             booted before, the same task starts its control plane again. What came of it is a part of the VM
              (``vm.Bootstrap``), so it outlives the process. A control plane serves while one of its machines
-             runs, and ends with the last of them. One that belongs to no machine comes and goes without us:
-             the kubelets of its nodes run while it serves and it has nodes. Where the API server is a program
-             of its own, each VM joins it by itself (``enrolment``), and has a kubelet of its own.
+             runs, and ends with the last of them. A hosted control plane, which no machine runs, starts and
+             ends without us: the kubelets of its nodes run while it serves and it has nodes. Where the API
+             server is another process, each VM joins it by itself (``tls_bootstrap``), and has a kubelet of
+             its own (``own_kubelets``).
              ``kubeadm join`` is let in if, and only if, there is a control plane at its address, the hash
              of its CA is one that the machine was given, and it knows the token; for what may come late it
              tries again, as kubeadm does, until its time is over.
@@ -26,11 +27,11 @@ from msgspec.structs import replace
 
 from kubewright.base.errors import KubewrightError
 from kubewright.pki.clusters import public_key_hashes
-from kubewright.providers.sim.boot.enrolment import NotYet, enrol
 from kubewright.providers.sim.boot.kubeadm import Action, Init, Join, NodeSetup, Write, actions
 from kubewright.providers.sim.boot.membership import Membership
-from kubewright.providers.sim.boot.own_kubelets import OwnKubelets, enrolled_by, files_of
+from kubewright.providers.sim.boot.own_kubelets import OwnKubelets, credentials_in, files_of
 from kubewright.providers.sim.boot.planes import ControlPlane, ControlPlanes, PlaneRequest
+from kubewright.providers.sim.boot.tls_bootstrap import NotYet, request_credentials
 from kubewright.providers.sim.boot.userdata import Unbootable, read
 from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
@@ -59,8 +60,8 @@ class Boots:
         self._group: asyncio.TaskGroup | None = None
         self._tasks: dict[str, tuple[int, asyncio.Task[None]]] = {}
         self._kubelets: dict[str, asyncio.Task[None]] = {}
-        self._running: dict[str, set[str]] = {}
-        self._own = OwnKubelets(self._cloud, settings)
+        self._control_plane_vms: dict[str, set[str]] = {}
+        self._own_kubelets = OwnKubelets(self._cloud, settings)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -77,7 +78,7 @@ class Boots:
 
     def changed(self, vm_id: str) -> None:
         """A VM came, went or changed."""
-        self._own.changed(vm_id)
+        self._own_kubelets.changed(vm_id)
         vm, known = self._cloud.get(vm_id), self._tasks.get(vm_id)
         runs = vm is not None and vm.powered and vm.gone_at is None and vm.bootstrap is not None
         if known is not None and (vm is None or not runs or known[0] != vm.boot):
@@ -93,7 +94,7 @@ class Boots:
 
     async def wait_idle(self, vm_id: str) -> None:
         """Wait until the VM's boot has no request in flight: its task is cancelled when it is deleted."""
-        await self._own.wait_idle(vm_id)
+        await self._own_kubelets.wait_idle(vm_id)
         await self._clock.sleep(0)
 
     async def _boot(self, vm: Vm) -> None:
@@ -115,14 +116,14 @@ class Boots:
             log.exception("the boot of a simulated VM failed", vm=vm.id)
             self._cloud.bootstrapped(vm.id, replace(vm.bootstrap, trouble="the boot failed; see the log"))
         else:
-            await self._be_kubelet(vm.id)
+            await self._run_own_kubelet(vm.id)
 
-    async def _be_kubelet(self, vm_id: str) -> None:
-        """Where the VM has a kubelet of its own, be that until the VM stops."""
+    async def _run_own_kubelet(self, vm_id: str) -> None:
+        """If the VM has credentials for a kubelet of its own, run that kubelet until the VM stops."""
         vm = self._cloud.get(vm_id)
-        enrolled = enrolled_by(vm.bootstrap) if vm is not None and vm.bootstrap is not None else None
-        if vm is not None and enrolled is not None:
-            await self._own.run(vm, enrolled)
+        credentials = credentials_in(vm.bootstrap) if vm is not None and vm.bootstrap is not None else None
+        if vm is not None and credentials is not None:
+            await self._own_kubelets.run(vm, credentials)
 
     async def _first_boot(self, vm: Vm, found: Bootstrap) -> None:
         """The first boot: cloud-init runs the commands."""
@@ -138,14 +139,14 @@ class Boots:
             case Init():
                 await self._serve(vm.id, action)
                 return _registered(found, action.address, action.node, control_plane=True)
-            case Join() if self._planes.elsewhere(action.address):
-                return await self._enrolled(vm, found, action)
+            case Join() if self._planes.served_by_process(action.address):
+                return await self._joined_process(vm, found, action)
             case Join():
                 plane = await self._discovered(action)
-                if action.control_plane and plane.alone:
+                if action.control_plane and plane.hosted:
                     raise Unbootable(f"the control plane at {action.address} runs on no machine")
                 if action.control_plane:
-                    self._running.setdefault(action.address, set()).add(vm.id)
+                    self._control_plane_vms.setdefault(action.address, set()).add(vm.id)
                 self._run_kubelets(action.address, plane)
                 return _registered(found, action.address, action.node, control_plane=action.control_plane)
 
@@ -157,7 +158,7 @@ class Boots:
                 return
             if isinstance(action, Join):
                 plane = await self._planes.begin(PlaneRequest(action.address))
-                self._running.setdefault(action.address, set()).add(vm.id)
+                self._control_plane_vms.setdefault(action.address, set()).add(vm.id)
                 self._run_kubelets(action.address, plane)
                 return
 
@@ -166,15 +167,17 @@ class Boots:
             init.address, init.authority.encode(), init.authority_key.encode(), init.names, init.tokens
         )
         plane = await self._planes.begin(request)
-        self._running.setdefault(init.address, set()).add(vm_id)
+        self._control_plane_vms.setdefault(init.address, set()).add(vm_id)
         self._run_kubelets(init.address, plane)
 
-    async def _enrolled(self, vm: Vm, found: Bootstrap, join: Join) -> Bootstrap:
-        """The VM after it has joined an API server that is a program of its own."""
+    async def _joined_process(self, vm: Vm, found: Bootstrap, join: Join) -> Bootstrap:
+        """The VM after it has joined an API server in another process."""
         if join.control_plane:
             raise Unbootable(f"the control plane at {join.address} runs on no machine")
-        enrolled = await self._in_time(lambda: enrol(join, join.node.name or vm.host_name, self._clock))
-        files = {**found.files, **files_of(enrolled)}
+        credentials = await self._retried(
+            lambda: request_credentials(join, join.node.name or vm.host_name, self._clock)
+        )
+        files = {**found.files, **files_of(credentials)}
         return _registered(replace(found, files=files), join.address, join.node, control_plane=False)
 
     async def _discovered(self, join: Join) -> ControlPlane:
@@ -183,13 +186,13 @@ class Boots:
         Raises:
             Unbootable: there is none at its address, or it is another, or it does not know the token.
         """
-        return await self._in_time(lambda: self._found(join))
+        return await self._retried(lambda: self._discover(join))
 
-    async def _in_time(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """The answer of the first attempt that does not say "not yet"; kubeadm tries for as long.
+    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """The answer of the first attempt that does not raise ``NotYet``.
 
         Raises:
-            Unbootable: the last one said it, too; and what an attempt raises.
+            Unbootable: every attempt raised it, for as long as kubeadm tries; and what an attempt raises.
         """
         until = self._clock.monotonic() + DISCOVERY_SECONDS
         while True:
@@ -200,7 +203,7 @@ class Boots:
                     raise Unbootable(f"kubeadm join gave up after {DISCOVERY_SECONDS:g} s: {error}") from None
             await self._clock.sleep(DISCOVERY_PAUSE)
 
-    async def _found(self, join: Join) -> ControlPlane:
+    async def _discover(self, join: Join) -> ControlPlane:
         plane = self._planes.find(join.address)
         if plane is None:
             raise NotYet(f"no API server answers at {join.address}")
@@ -218,9 +221,9 @@ class Boots:
             self._kubelets[address] = self._group.create_task(_quietly(kubelets), name=f"kubelets {address}")
 
     def _plane_changed(self, address: str) -> None:
-        """Run the kubelets of a control plane that belongs to no machine, while it serves and has nodes."""
+        """Run the kubelets of a hosted control plane while it serves and has nodes."""
         plane = self._planes.find(address)
-        if address in self._running or (plane is not None and not plane.alone):
+        if address in self._control_plane_vms or (plane is not None and not plane.hosted):
             return
         if plane is not None and self._membership.members(address):
             self._run_kubelets(address, plane)
@@ -228,16 +231,16 @@ class Boots:
             kubelets.cancel()
 
     def _stopped(self, vm_id: str) -> None:
-        """The VM stopped. Without running machines a control plane pauses, without any it ends."""
-        for address in list(self._kubelets.keys() - self._running.keys()):
+        """A VM stopped: a control plane pauses when none of its machines runs, and ends when none exists."""
+        for address in list(self._kubelets.keys() - self._control_plane_vms.keys()):
             self._plane_changed(address)
-        for address, members in list(self._running.items()):
+        for address, members in list(self._control_plane_vms.items()):
             if vm_id not in members:
                 continue
             members.discard(vm_id)
             if members or self._group is None:
                 continue
-            del self._running[address]
+            del self._control_plane_vms[address]
             there = [vm for vm in self._membership.members(address).values() if vm.gone_at is None]
             exists = any(vm.bootstrap is not None and vm.bootstrap.control_plane for vm in there)
             if (kubelets := self._kubelets.pop(address, None)) is not None:

@@ -1,6 +1,6 @@
 """What the commands of a VM ask of kubeadm, read from the files that they name. Pure.
 
-Theory.      A hollow machine has no shell. It knows the commands that make a node: ``kubeadm init`` and
+Theory.      A simulated VM has no shell. It knows the commands that make a node: ``kubeadm init`` and
              ``kubeadm join`` with their ``--config``, a script that holds them, and ``echo … > file``, by
              which bootstrap data says that all went well. Every other command succeeds and does nothing.
              A line is carried out up to its first command that fails, as ``&&`` says.
@@ -106,7 +106,7 @@ def _line(line: str, boot: BootData, depth: int) -> Iterator[Action]:
 
 
 def _script(text: str, boot: BootData) -> Iterator[Action]:
-    """A script joins phase by phase, and tries again: the first phase stands for all of them."""
+    """The actions of a script. It may join phase by phase, and retry: the first join stands for all."""
     joined = False
     for line in text.splitlines():
         for action in _line(line.strip(), boot, depth=1):
@@ -161,14 +161,14 @@ def _init(documents: Mapping[str, Mapping[str, Any]], boot: BootData) -> Init:
         raise Unbootable("kubeadm init is not told where the API server is reached")
     folder = str(cluster.get("certificatesDir") or PKI).rstrip("/")
     names = _map(cluster, "apiServer").get("certSANs") or ()
-    tokens = [_map({"": each}, "").get("token") for each in first.get("bootstrapTokens") or ()]
+    listed = [each for each in first.get("bootstrapTokens") or () if isinstance(each, Mapping)]
     return Init(
         _with_port(address, local.get("bindPort") or PORT),
         _node(first, control_plane=True),
         names=tuple(str(name) for name in names),
         authority=boot.files.get(f"{folder}/ca.crt", ""),
         authority_key=boot.files.get(f"{folder}/ca.key", ""),
-        tokens=tuple(str(token) for token in tokens if token),
+        tokens=tuple(str(each["token"]) for each in listed if each.get("token")),
     )
 
 

@@ -21,18 +21,18 @@ class Membership:
         self.cloud = cloud
         self._observers: dict[str, VmObserver] = {}
         self._everything: VmObserver | None = None
-        self._cluster: dict[str, str] = {}
+        self._cluster_of: dict[str, str] = {}
         self._members: dict[str, dict[str, None]] = {}
 
     def begin(self, everything: VmObserver) -> None:
-        """Watch the cloud; ``everything`` is told of each change, whichever cluster it concerns."""
+        """Observe the cloud; the observer ``everything`` is told of each change, of whatever cluster."""
         self._everything = everything
         self.cloud.observe(self)
         for vm_id in self.cloud.vms:
             self.changed(vm_id)
 
     def end(self) -> None:
-        """Watch no more."""
+        """Observe the cloud no more."""
         self.cloud.observe(None)
 
     def of(self, cluster: str) -> "ClusterVms":
@@ -53,12 +53,12 @@ class Membership:
 
     def changed(self, vm_id: str) -> None:
         """A VM came, went or changed (``VmObserver``)."""
-        vm, before = self.cloud.get(vm_id), self._cluster.pop(vm_id, None)
+        vm, before = self.cloud.get(vm_id), self._cluster_of.pop(vm_id, None)
         after = vm.cluster if vm is not None else None
         if before is not None and before != after:
             self._members[before].pop(vm_id, None)
         if after is not None:
-            self._cluster[vm_id] = after
+            self._cluster_of[vm_id] = after
             self._members.setdefault(after, {})[vm_id] = None
         for cluster in dict.fromkeys((before, after)):
             if cluster is not None and (observer := self._observers.get(cluster)) is not None:
@@ -70,7 +70,7 @@ class Membership:
         """Wait until nothing that runs on the VM has a request in flight (``VmObserver``)."""
         if self._everything is not None:
             await self._everything.wait_idle(vm_id)
-        if (observer := self._observers.get(self._cluster.get(vm_id, ""))) is not None:
+        if (observer := self._observers.get(self._cluster_of.get(vm_id, ""))) is not None:
             await observer.wait_idle(vm_id)
 
 

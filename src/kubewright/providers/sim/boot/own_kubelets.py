@@ -1,8 +1,8 @@
-"""A kubelet for each VM whose cluster is another program: with its own certificate it sees its own node.
+"""A kubelet for each VM whose API server is another process: with its own certificate it sees its own node.
 
-Theory.      Such an API server lets a kubelet read and write what is its node's, and nothing else. So each VM
-             has a client of its own, with the certificate that it got when it joined, and watches of its own.
-             What goes wrong is tried again: the cluster may be away, and come back.
+Theory.      A real API server lets a kubelet read and write only what belongs to its node. So each VM has a
+             client of its own, with the certificate that it got when it joined, and watches of its own. When
+             the kubelet fails, it starts again after a pause: the cluster may be out of reach for a while.
 Invariants.  ``run`` lasts as long as the boot that it is part of. Nothing of it is left when it is cancelled.
 Called by    ``boots``.
 """
@@ -17,7 +17,7 @@ from kubewright.base.errors import KubewrightError, single
 from kubewright.kube.client import Client
 from kubewright.kube.config import connect
 from kubewright.kube.informers import Informers
-from kubewright.providers.sim.boot.enrolment import Enrolled, access
+from kubewright.providers.sim.boot.tls_bootstrap import KubeletCredentials, access
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmObserver
 from kubewright.providers.sim.kubelets import Kubelets
@@ -27,23 +27,23 @@ from kubewright.providers.sim.vm import Bootstrap, Vm
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 CERTIFICATE = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 KEY = "/var/lib/kubelet/pki/kubelet-client-current.key"
-"""Where a VM has what its kubelet works with."""
+"""The files of a VM that hold the credentials of its kubelet."""
 PAUSE_SECONDS = 5.0
 
 log = structlog.get_logger(__name__)
 
 
-def files_of(enrolled: Enrolled) -> dict[str, str]:
-    """What a VM keeps of joining, by path."""
-    return {AUTHORITY: enrolled.authority, CERTIFICATE: enrolled.certificate, KEY: enrolled.key}
+def files_of(credentials: KubeletCredentials) -> dict[str, str]:
+    """The files in which a VM keeps the credentials, by path."""
+    return {AUTHORITY: credentials.authority, CERTIFICATE: credentials.certificate, KEY: credentials.key}
 
 
-def enrolled_by(found: Bootstrap) -> Enrolled | None:
-    """What a VM has kept; None: it works in no cluster of this kind."""
+def credentials_in(found: Bootstrap) -> KubeletCredentials | None:
+    """The credentials in the files of a VM; None: it has joined no API server of another process."""
     kept = found.files
     if not found.cluster or KEY not in kept:
         return None
-    return Enrolled(kept[AUTHORITY], kept[CERTIFICATE], kept[KEY])
+    return KubeletCredentials(kept[AUTHORITY], kept[CERTIFICATE], kept[KEY])
 
 
 class OneVm:
@@ -75,7 +75,7 @@ class OneVm:
 
 
 class OwnKubelets:
-    """All of them. Observes every VM of the cloud (``inventory.VmObserver``)."""
+    """The kubelets of all such VMs. Observes every VM of the cloud (``inventory.VmObserver``)."""
 
     def __init__(self, cloud: Cloud, settings: KubeletSettings) -> None:
         self._cloud = cloud
@@ -92,15 +92,15 @@ class OwnKubelets:
         if (source := self._sources.get(vm_id)) is not None and source.observer is not None:
             await source.observer.wait_idle(vm_id)
 
-    async def run(self, vm: Vm, enrolled: Enrolled) -> None:
-        """Be the kubelet of this VM until cancelled."""
+    async def run(self, vm: Vm, credentials: KubeletCredentials) -> None:
+        """Run the kubelet of this VM until cancelled."""
         if vm.bootstrap is None or self._settings.kubelets != "on":
             return
         source = self._sources[vm.id] = OneVm(self._cloud, vm.id)
         try:
             while True:
                 try:
-                    await self._work(source, vm.node_name, vm.bootstrap.cluster, enrolled)
+                    await self._work(source, vm.node_name, vm.bootstrap.cluster, credentials)
                 except KubewrightError as error:
                     log.info("the kubelet of a simulated VM cannot work", vm=vm.id, because=str(error))
                 except Exception:  # a bug of ours must not silence all others
@@ -109,9 +109,9 @@ class OwnKubelets:
         finally:
             del self._sources[vm.id]
 
-    async def _work(self, source: OneVm, node: str, address: str, enrolled: Enrolled) -> None:
+    async def _work(self, source: OneVm, node: str, address: str, credentials: KubeletCredentials) -> None:
         clock = self._cloud.clock
-        client = Client(connect(access(address, enrolled), clock=clock), clock, name=f"cluster {address}")
+        client = Client(connect(access(address, credentials), clock=clock), clock, name=f"cluster {address}")
         informers = Informers(client)
         kubelet = Kubelets(source, informers, self._settings, node)
         try:

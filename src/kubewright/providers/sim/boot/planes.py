@@ -5,8 +5,9 @@ Theory.      A VM of this cloud runs nothing. Its control plane is an embedded A
              needs of it: to start one, to find the one at an address, to ask whether it knows a token, and
              a client for its kubelets.
 Invariants.  A control plane is known by its address (host:port), which is the one that kubeconfigs and
-             joining machines name. One that does not serve is not found. One that objects describe belongs to
-             no machine: machines join it, and none starts, pauses or ends it.
+             joining machines name. ``find`` does not find one that does not serve. A *hosted* control plane
+             is described by objects (NestedControlPlane): machines join it, but no machine starts, pauses or
+             ends it.
 Called by    ``boots``; ``compose.planes`` implements it.
 """
 
@@ -34,11 +35,11 @@ class PlaneRequest:
 
 
 class ControlPlane(Protocol):
-    """One that runs."""
+    """A control plane that serves."""
 
     @property
-    def alone(self) -> bool:
-        """It belongs to no machine."""
+    def hosted(self) -> bool:
+        """Whether it is a hosted control plane: no machine runs it."""
         ...
 
     @property
@@ -57,7 +58,7 @@ class ControlPlane(Protocol):
 
 
 class ControlPlanes(Protocol):
-    """All of them. ``address`` is host:port."""
+    """All control planes that the program runs. ``address`` is host:port."""
 
     def reserve(self, owner: str) -> str:
         """An address for the cluster of this owner; the same one for the same owner."""
@@ -71,18 +72,18 @@ class ControlPlanes(Protocol):
         """Start one, or answer the one that is there, whether it serves or not; then it serves.
 
         Raises:
-            InvalidInput: the certificate is none, the address cannot be listened at, or what is to run there
-                belongs to no machine.
+            InvalidInput: the certificate cannot be read, the address cannot be listened at, or it is that of
+                a hosted control plane.
         """
         ...
 
     def listen(self, changed: Callable[[str], None]) -> Callable[[], None]:
-        """Call this with its address when a control plane that belongs to no machine begins to serve, or
-        serves no more; what is answered ends that."""
+        """Call ``changed`` with the address of a hosted control plane when it begins to serve, or ceases to;
+        answers a function that ends this."""
         ...
 
-    def elsewhere(self, address: str) -> bool:
-        """Whether the API server there is a program of its own, which answers at its socket alone."""
+    def served_by_process(self, address: str) -> bool:
+        """Whether the API server at this address is another process, which only its socket reaches."""
         ...
 
     def find(self, address: str) -> ControlPlane | None:

@@ -1,10 +1,10 @@
-"""How a simulated VM joins an API server that is another program: as ``kubeadm join`` and a kubelet do.
+"""How a simulated VM joins an API server in another process: kubeadm's discovery and TLS bootstrap.
 
 Theory.      Of the cluster the VM knows an address, a token and hashes. It reads ConfigMap ``cluster-info``
              there without a credential and without trust; a signature that takes the token to make, and the
              hash of the authority in it, make it trust what it read. With the token it asks for a certificate
              of ``system:node:<name>``, which the cluster's controller manager approves and signs. With that
-             certificate its kubelet works, and may touch its own node alone.
+             certificate its kubelet works, and may write only to its own node.
 Invariants.  What may come late is ``NotYet``; what will never be right is ``Unbootable``. No message has the
              token or the key in it.
 Source       kubeadm join (discovery by token), kubelet (TLS bootstrap), RFC 7515 (signature, detached).
@@ -56,16 +56,16 @@ class NotYet(KubewrightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Enrolled:
-    """What a kubelet works with, PEM: the authority of its cluster, its certificate and its key."""
+class KubeletCredentials:
+    """The credentials of one kubelet, PEM: the authority of its cluster, its certificate and its key."""
 
     authority: str
     certificate: str
     key: str = field(repr=False)
 
 
-async def enrol(join: Join, node: str, clock: Clock) -> Enrolled:
-    """Get a certificate for the kubelet of this node.
+async def request_credentials(join: Join, node: str, clock: Clock) -> KubeletCredentials:
+    """Do what ``kubeadm join`` does until the kubelet of this node has its certificate.
 
     Raises:
         NotYet: something is not there, or does not answer.
@@ -76,16 +76,16 @@ async def enrol(join: Join, node: str, clock: Clock) -> Enrolled:
         certificate, key = await _certificate(join, node, authority, clock)
     except (ApiError, TransportError) as error:
         raise NotYet(f"the API server at {join.address} does not let it join: {error}") from None
-    return Enrolled(authority.decode(), certificate.decode(), key.decode())
+    return KubeletCredentials(authority.decode(), certificate.decode(), key.decode())
 
 
-def access(address: str, enrolled: Enrolled) -> Access:
-    """How the kubelet reaches the API server."""
+def access(address: str, credentials: KubeletCredentials) -> Access:
+    """How a kubelet with these credentials reaches its API server (host:port)."""
     return Access(
         f"https://{address}",
-        ca=enrolled.authority.encode(),
-        certificate=enrolled.certificate.encode(),
-        key=enrolled.key.encode(),
+        ca=credentials.authority.encode(),
+        certificate=credentials.certificate.encode(),
+        key=credentials.key.encode(),
     )
 
 

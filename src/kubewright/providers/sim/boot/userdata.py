@@ -28,7 +28,7 @@ from kubewright.base.errors import InvalidInput
 
 CLOUD_CONFIG, IGNITION = "cloud-config", "ignition"
 LARGEST = 16 * 1024 * 1024
-"""Bytes of a file, unpacked: more is a mistake, or an attack on whom it is unpacked for."""
+"""Bytes of a file, unpacked: more is a mistake, or an attack on the process that unpacks it."""
 
 GZIP = 16 + zlib.MAX_WBITS
 
