@@ -1,7 +1,8 @@
 """What users do with control planes: make one, and change it; and how one must look in the end.
 
-Theory.      The stories have one control plane, ``demo``, and its components are named as what runs for them:
-             ``demo-etcd``, ``demo-apiserver``, ``demo-controller-manager``.
+Theory.      The stories have one control plane, ``demo``, and its components have the names of their
+             workloads: ``demo-etcd``, ``demo-apiserver``, ``demo-controller-manager``. "The four" are these
+             objects.
 Called by    ``stories``, and tests.
 """
 
@@ -16,7 +17,7 @@ from kubewright.api.kinds import Kind
 from kubewright.controlplanes.family import KINDS
 from kubewright.testing.simulation.acts import Part
 from kubewright.testing.simulation.controlplanes import health
-from kubewright.testing.simulation.controlplanes.machine import Machine
+from kubewright.testing.simulation.controlplanes.machine import HostMachine
 from kubewright.testing.simulation.controlplanes.setup import COMPONENTS, PLANES, SECRETS
 from kubewright.testing.simulation.ends import End
 from kubewright.testing.simulation.journal import Journal, Object
@@ -28,7 +29,7 @@ ORDER = (PLANE, *Component)
 """The four objects, as stories name them."""
 FIELDS = {ETCD: "etcd", SERVER: "apiserver", MANAGER: "controllerManager"}
 PATIENCE = 900.0
-"""Seconds in which what a story waits for on its way must come: a fault may last for minutes."""
+"""The deadline of a wait within a story, in seconds: a fault may last for minutes."""
 CLUSTER = "demo"
 
 
@@ -48,7 +49,7 @@ def kind_of(which: str) -> Kind[Any]:
 async def make(
     person: Person, which: str, parts: Sequence[Component] = tuple(Component), **spec: Any
 ) -> None:
-    """Make one of the four; ``parts`` are those that the control plane names."""
+    """Make one of the four; ``parts`` are the components that the control plane names."""
     if which == PLANE:
         spec = {**{FIELDS[each]: {"name": name_of(each)} for each in parts}, **spec}
     await person.make(kind_of(which), name_of(which), spec=spec)
@@ -67,7 +68,7 @@ async def create(
 
 
 def plane(**specs: Mapping[str, Any]) -> Part:
-    """What a story begins with: a control plane that is ready."""
+    """What is there before a story begins: a control plane with components of these specs, ready."""
 
     async def before(person: Person) -> None:
         await create(person, specs=specs)
@@ -91,7 +92,7 @@ async def annotate(person: Person, which: str, annotation: str, value: str | Non
 
 
 async def hand_over(person: Person, which: str, to: str | None = "another-program") -> None:
-    """Another program manages it from now on; None: ours does again."""
+    """Say that another program manages one of the four from now on; None: that ours does again."""
     await annotate(person, which, MANAGED_BY_ANNOTATION, to)
 
 
@@ -103,13 +104,13 @@ async def delete(person: Person, order: Sequence[str], pause: float = 0.0) -> No
 
 
 async def make_secret(person: Person, name: str, data: Mapping[str, bytes]) -> None:
-    """Make a Secret of one's own."""
+    """Make a Secret, as a user's own: without owner."""
     text = {key: value.decode() for key, value in data.items()}
     await person.make(SECRET, name, stringData=text)
 
 
 async def delete_secret(person: Person, name: str) -> None:
-    """Delete a Secret; it counts as deleted by a user."""
+    """Delete a Secret, and remember that a user did."""
     person.deleted.add(secret(name))
     await person.remove(SECRET, name)
 
@@ -122,7 +123,7 @@ def secret(name: str) -> str:
 def kill(person: Person, component: Component, ordinal: int = 0) -> None:
     """A program dies."""
     person.world.journal.say("person", f"kills {component} {ordinal}")
-    person.world.part(Machine).kill(NAMESPACE_NAME, name_of(component), ordinal)
+    person.world.part(HostMachine).kill(NAMESPACE_NAME, name_of(component), ordinal)
 
 
 # ---------------------------------------------------------------- seeing
@@ -139,15 +140,15 @@ def ready(found: Object | None) -> bool:
     return found is not None and bool(found.get("status", {}).get("ready"))
 
 
-def says(person: Person, which: str) -> str:
-    """The reason of the condition Ready; empty while it is true or unknown."""
+def ready_reason(person: Person, which: str) -> str:
+    """The reason of the condition Ready of one of the four; empty where there is none."""
     found = find(person.world.journal, which) or {}
     conditions = found.get("status", {}).get("conditions", ())
     return next((each.get("reason", "") for each in conditions if each["type"] == "Ready"), "")
 
 
-def clients_get_in(journal: Journal, machine: Machine) -> bool:
-    """Whether who has the kubeconfig reaches the API server by what it says."""
+def clients_get_in(journal: Journal, machine: HostMachine) -> bool:
+    """Whether a client with the control plane's kubeconfig gets into an API server of it, at the endpoint."""
     held = journal.objects[SECRETS].get(f"{NAMESPACE_NAME}/{CLUSTER}-kubeconfig")
     found = find(journal, PLANE) or {}
     endpoint = found.get("spec", {}).get("controlPlaneEndpoint") or {}
@@ -157,21 +158,23 @@ def clients_get_in(journal: Journal, machine: Machine) -> bool:
     access = health.access(text)
     servers = machine.instances(NAMESPACE_NAME, name_of(SERVER))
     right = access is not None and access.server == "https://{host}:{port}".format(**endpoint)
-    serving = [each.workload for each in servers if machine.serves(each)]
-    return right and any(health.gets_in(text, each, machine.now()) for each in serving)
+    workloads = [each.workload for each in servers if machine.serves(each)]
+    return right and any(health.gets_in(text, each, machine.now()) for each in workloads)
 
 
 # ---------------------------------------------------------------- ends
 
 
 def serving(servers: int = 1, parts: Sequence[Component] = tuple(Component), **versions: str) -> End:
-    """All that the control plane names is ready and answers, with so many API servers, and no more.
+    """All components that the control plane names are ready and answer, and nothing else runs.
+
+    ``servers``   how many API servers there are
 
     ``versions``  of programs, by component
     """
 
     def end(person: Person) -> bool:
-        journal, machine = person.world.journal, person.world.part(Machine)
+        journal, machine = person.world.journal, person.world.part(HostMachine)
         programs = {each: machine.instances(NAMESPACE_NAME, name_of(each)) for each in parts}
         right = all(
             one.workload.version == versions.get(each, one.workload.version)
@@ -186,7 +189,7 @@ def serving(servers: int = 1, parts: Sequence[Component] = tuple(Component), **v
             and numbers == [servers if each is SERVER else 1 for each in parts]
             and right
             and well
-            and len(machine.kept) == len(parts)
+            and len(machine.workloads) == len(parts)
             and clients_get_in(journal, machine)
         )
 
@@ -195,9 +198,9 @@ def serving(servers: int = 1, parts: Sequence[Component] = tuple(Component), **v
 
 def nothing_left(person: Person) -> bool:
     """Neither objects nor Secrets of ours, nor programs, nor data."""
-    journal, machine = person.world.journal, person.world.part(Machine)
+    journal, machine = person.world.journal, person.world.part(HostMachine)
     objects = any(find(journal, each) is not None for each in ORDER)
-    return not (objects or secrets_of_ours(journal) or machine.kept or machine.left or person.broken)
+    return not (objects or secrets_of_ours(journal) or machine.workloads or machine.retained or person.broken)
 
 
 def secrets_of_ours(journal: Journal) -> list[str]:
@@ -207,7 +210,7 @@ def secrets_of_ours(journal: Journal) -> list[str]:
 
 
 def expect(person: Person, met: bool, what: str) -> None:
-    """If something that must be so is not, the story fails."""
+    """Unless this is ``met``, the story fails; ``what`` says in the journal what was expected."""
     if not met and not person.broken:
         person.broken = f"it is not so that {what}"
         person.world.journal.say("person", person.broken)

@@ -1,7 +1,8 @@
-"""What the rules of control planes know beside the step that they judge.
+"""What the rules of control planes remember: since when something is so, and when each object last answered.
 
-Theory.      What is true now is compared with what a manager may know: each fact has the moment since which
-             it holds; a manager knows of it ``SEEN_SECONDS`` later, counted from when no fault disturbs it.
+Theory.      A rule may blame a manager only for what the manager can have seen. So each fact is remembered
+             with the moment since which it holds, and every manager has seen it ``SEEN_SECONDS`` later;
+             time in which faults disturbed the managers does not count.
 Called by    ``rules`` and ``order``.
 """
 
@@ -11,33 +12,33 @@ from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION, PAUSED_ANNOTATIO
 from kubewright.api.controlplane.names import Component
 from kubewright.testing.simulation.controlplanes import acts
 from kubewright.testing.simulation.controlplanes.acts import ORDER, PLANE, find, name_of
-from kubewright.testing.simulation.controlplanes.machine import Machine
+from kubewright.testing.simulation.controlplanes.machine import HostMachine
 from kubewright.testing.simulation.invariants import Past
 from kubewright.testing.simulation.invariants.facts import deleting
 from kubewright.testing.simulation.journal import Object
 from kubewright.testing.simulation.person import NAMESPACE_NAME
 
 SEEN_SECONDS, SEEN_AT_ONCE_SECONDS = 3.0, 0.1
-"""After so long a manager knows of a change, and what it began before is done; and where there was no fault
-yet: a watch that lags does so for as long as it lives."""
+"""After so long a manager has seen a change, and has ended what it was doing. The second one holds while no
+fault has come yet; after a fault a watch may lag for as long as it lives."""
 AUTHORITIES = ("-ca", "-etcd", "-proxy", "-sa")
-"""How the names of the Secrets end that everything else of a control plane depends on."""
+"""The ends of the names of the Secrets with certificate authorities and the key of service accounts."""
 
 DELETING, PAUSED, FOREIGN = "is deleted", "is paused", "is another program's"
 
 
 class Known:
-    """Of one run; ``learn`` is called with each step before any rule judges it."""
+    """What the rules of one run remember; ``learn`` is called with each step before any rule judges it."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, str], float] = {}
         self._well: set[str] = set()
-        """Those that answer since the last step: until the next one nothing changes."""
+        """The objects that answered at the last step; until the next step nothing changes."""
         self.answered: dict[str, float] = {}
-        """When each of the four last answered its clients."""
+        """When each of the four objects last answered its clients."""
 
-    def learn(self, past: Past, machine: Machine) -> None:
-        """Take in how the world is now."""
+    def learn(self, past: Past, machine: HostMachine) -> None:
+        """Remember how the world is now."""
         now = past.now()
         holds = set(_facts(past))
         self._since = {each: self._since.get(each, now) for each in sorted(holds)}
@@ -46,7 +47,7 @@ class Known:
         self._well = well
 
     def for_long(self, which: str, fact: str, past: Past) -> bool:
-        """Whether a fact holds for so long that every manager knows."""
+        """Whether a fact holds for so long that every manager has seen it."""
         since = self._since.get((which, fact))
         lag = SEEN_SECONDS if past.undisturbed_since() else SEEN_AT_ONCE_SECONDS
         return since is not None and self.silence(since, past) > lag
@@ -57,11 +58,11 @@ class Known:
 
     @staticmethod
     def silence(since: float, past: Past) -> float:
-        """For how long something is so, without the time in which faults disturbed the managers."""
+        """The seconds since then, without those in which faults disturbed the managers."""
         return past.now() - max(since, past.undisturbed_since())
 
 
-def answers(which: str, past: Past, machine: Machine) -> bool:
+def answers(which: str, past: Past, machine: HostMachine) -> bool:
     """Whether what an object stands for answers its clients."""
     if which != PLANE:
         return machine.answers(NAMESPACE_NAME, name_of(which))

@@ -1,7 +1,7 @@
 """Whether the programs of a control plane would answer each other and their clients.
 
 Theory.      What a program was started with decides: its own certificate, the authority that its clients
-             trust, the names that it is good for. Nothing is asked of a Secret that changed since.
+             trust, the names in its certificate. A Secret that changed since then makes no difference.
 Invariants.  The same answer for the same contents: what certificates say is read once.
 Called by    ``machine``, and the ends of stories.
 """
@@ -22,29 +22,29 @@ from kubewright.pki.facts import Facts, facts_of, is_signed_by
 
 CERTIFICATE, KUBECONFIG = "tls.crt", "value"
 SERVING = {Component.ETCD: ("-etcd-server", "-etcd"), Component.API_SERVER: ("-apiserver", "-ca")}
-"""By component: how the Secrets end that have a server's certificate, and its authority."""
+"""By component: the ends of the names of the Secrets with a server's certificate, and with its authority."""
 
 
 def serves(workload: Workload, now: datetime) -> bool:
-    """Whether a program that was started for this has a certificate by its own authority, and good now."""
+    """Whether the program of this workload has a certificate that its own authority signed, and valid now."""
     pair = SERVING.get(workload.place.component)
     if pair is None:
         return True
-    own, authority = (part(workload.contents, end) for end in pair)
+    own, authority = (content(workload.contents, suffix) for suffix in pair)
     return signed(own, authority) and valid(own, now)
 
 
 def may_ask_etcd(server: Workload, etcd: Workload, now: datetime) -> bool:
     """Whether an API server and its etcd trust each other."""
-    client = part(server.contents, "-apiserver-etcd-client")
-    trusts = part(server.contents, "-etcd") == part(etcd.contents, "-etcd")
-    return trusts and signed(client, part(etcd.contents, "-etcd")) and valid(client, now)
+    client = content(server.contents, "-apiserver-etcd-client")
+    trusts = content(server.contents, "-etcd") == content(etcd.contents, "-etcd")
+    return trusts and signed(client, content(etcd.contents, "-etcd")) and valid(client, now)
 
 
 def gets_in(kubeconfig: bytes, server: Workload, now: datetime) -> bool:
-    """Whether a client with this kubeconfig gets into this API server by the name that the kubeconfig has."""
+    """Whether this API server and a client with this kubeconfig accept each other's certificates."""
     found = access(kubeconfig)
-    authority, own = part(server.contents, "-ca"), part(server.contents, "-apiserver")
+    authority, own = content(server.contents, "-ca"), content(server.contents, "-apiserver")
     if found is None or not authority or not own:
         return False
     host = urlsplit(found.server).hostname or ""
@@ -54,23 +54,23 @@ def gets_in(kubeconfig: bytes, server: Workload, now: datetime) -> bool:
 
 def kubeconfig_of(workload: Workload) -> bytes:
     """The kubeconfig that a controller manager was started with."""
-    return part(workload.contents, "-kubeconfig", KUBECONFIG)
+    return content(workload.contents, "-kubeconfig", KUBECONFIG)
 
 
-def part(contents: Mapping[str, Contents], end: str, key: str = CERTIFICATE) -> bytes:
-    """What is in the Secret whose name ends so, after the name of the cluster; empty if there is none."""
-    found = (each for name, each in contents.items() if name.endswith(end))
+def content(contents: Mapping[str, Contents], suffix: str, key: str = CERTIFICATE) -> bytes:
+    """A value in the Secret ``<cluster><suffix>``; empty if there is none."""
+    found = (each for name, each in contents.items() if name.endswith(suffix))
     return next((each[key] for each in found if key in each), b"")
 
 
 @lru_cache(maxsize=512)
 def signed(certificate: bytes, authority: bytes) -> bool:
-    """Whether this authority signed this certificate; of nothing, it did not."""
+    """Whether this authority signed this certificate; False if either is missing."""
     return bool(certificate and authority) and is_signed_by(certificate, authority)
 
 
 def valid(certificate: bytes, now: datetime) -> bool:
-    """Whether a certificate has begun and not ended."""
+    """Whether a certificate is valid at this time."""
     return facts(certificate).not_before <= now <= facts(certificate).not_after
 
 
@@ -82,7 +82,7 @@ def facts(certificate: bytes) -> Facts:
 
 @lru_cache(maxsize=128)
 def access(kubeconfig: bytes) -> Access | None:
-    """What a kubeconfig says; None: it is none."""
+    """How a kubeconfig reaches its server; None: it cannot be read."""
     try:
         return inline_access(kubeconfig)
     except InvalidInput:

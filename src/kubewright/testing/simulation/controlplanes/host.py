@@ -1,9 +1,9 @@
 """The machine as one manager's controllers see it: a host (``hosting.contract``) whose calls may fail.
 
-Theory.      Looks are answered at once, from what is there. A call takes a moment; the schedule's faults of
-             calls (``call:4:fail-after``) hit these, by what a host can do: fail before or after its work, or
-             take long. What the machine has to tell reaches the controllers in the manager's own tasks, so
-             that a manager that is killed hears nothing.
+Theory.      ``place`` and ``status`` are answered at once, from what is there. The other verbs take a moment,
+             and get the faults of calls in a schedule (``call:4:fail-after``): they fail before or after the
+             work is done, or take long. Changes on the machine reach the listeners in a task of the manager,
+             so that a manager that is killed is told of none.
 Called by    the controllers of components; ``setup`` makes one for each term of a manager.
 """
 
@@ -15,8 +15,7 @@ from kubewright.controlplanes.hosting.contract import Instance, Place, Placement
 from kubewright.machines.world import Half
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.cloud import HANG_SECONDS, LATE_SECONDS, LEG_SECONDS
-from kubewright.testing.simulation.controlplanes.machine import Machine, name_of
-from kubewright.testing.simulation.controlplanes.machine import Running as Program
+from kubewright.testing.simulation.controlplanes.machine import HostMachine, Program, name_of
 from kubewright.testing.simulation.journal import HostCall
 from kubewright.testing.simulation.world import World
 from kubewright.wire.gvk import Key
@@ -30,13 +29,13 @@ Answer = asyncio.Future[KubewrightError | None]
 
 
 class HostBusy(KubewrightError):
-    """The host could not do it this time."""
+    """A call failed, by a fault of the schedule; the next one may succeed."""
 
 
 class SimHost:
     """For the controllers of one term of the manager ``client``."""
 
-    def __init__(self, world: World, machine: Machine, client: str, clock: SimClock) -> None:
+    def __init__(self, world: World, machine: HostMachine, client: str, clock: SimClock) -> None:
         self._machine = machine
         self._journal, self._injector = world.journal, world.injector
         self._client = client
@@ -57,13 +56,13 @@ class SimHost:
 
     def status(self, place: Place) -> Running:
         """As ``Hosting.status``."""
-        kept = self._machine.kept.get(name_of(place))
-        if kept is None:
+        hosted = self._machine.workloads.get(name_of(place))
+        if hosted is None:
             return Running()
         instances = [
             self._instance(each) for each in self._machine.instances(place.namespace, place.workload)
         ]
-        return Running(tuple(instances), kept.applied.fingerprint, kept.wanted, exists=True)
+        return Running(tuple(instances), hosted.applied.fingerprint, hosted.wanted, exists=True)
 
     def _instance(self, one: Program) -> Instance:
         return Instance(
@@ -100,7 +99,7 @@ class SimHost:
         self._listeners.append(changed)
 
     async def run(self) -> None:
-        """Pass on what the machine tells."""
+        """Tell the listeners of each change on the machine."""
         try:
             while True:
                 key = await self._told.get()
@@ -112,23 +111,23 @@ class SimHost:
     async def _call(self, call: HostCall, work: Callable[[], bool]) -> None:
         """One call. The machine carries it out, whether or not the manager that asked for it still lives."""
         answer: Answer = asyncio.get_running_loop().create_future()
-        word = self._injector.of_call(self._client, call.verb, call.workload, Half.SETS)
+        fault = self._injector.of_call(self._client, call.verb, call.workload, Half.SETS)
         self._machine.process.spawn(
-            self._serve(word, call, work, answer), name=f"{call.verb} {call.workload}"
+            self._serve(fault, call, work, answer), name=f"{call.verb} {call.workload}"
         )
         if (error := await answer) is not None:
             raise error
 
-    async def _serve(self, word: str, call: HostCall, work: Callable[[], bool], answer: Answer) -> None:
-        await self._clock.sleep(self._clock.random.uniform(*LEG_SECONDS) + SLOW.get(word, 0.0))
-        error: KubewrightError | None = HostBusy(BEFORE[word]) if word in BEFORE else None
+    async def _serve(self, fault: str, call: HostCall, work: Callable[[], bool], answer: Answer) -> None:
+        await self._clock.sleep(self._clock.random.uniform(*LEG_SECONDS) + SLOW.get(fault, 0.0))
+        error: KubewrightError | None = HostBusy(BEFORE[fault]) if fault in BEFORE else None
         if error is None:
             try:
                 if work():
                     self._journal.hosted(call)
             except KubewrightError as refused:
                 error = refused
-        if error is None and word in AFTER:
-            error = HostBusy(AFTER[word])
+        if error is None and fault in AFTER:
+            error = HostBusy(AFTER[fault])
         if not answer.done():
             answer.set_result(error)

@@ -1,11 +1,12 @@
-"""The machine on which the programs of control planes run: it outlives every manager, and so do they.
+"""The host machine of the programs of control planes: it outlives every manager, and so do the programs.
 
-Theory.      A program starts, serves a moment later if it can reach what it needs, and gives up if it cannot,
-             as the real ones do (nested.md D3, D4). One that died is started again, later each time. What is
-             said of a program's readiness follows what it answers by a probe's pause. An API server that is
-             ended while its controller manager runs, or without its etcd, takes long to end.
-Invariants.  What was asked for is kept before anything is started or ended, so no kill of a manager comes in
-             between. Only what ``Kept.discarded`` and a removal name loses its data.
+Theory.      It plays the part of a kubelet and of the programs. A program starts, serves a moment later if it
+             can reach what it needs, and ends if it cannot, as the real ones do (nested.md D3, D4). One that
+             died is started again, with a longer pause each time. Readiness changes a probe's period after
+             what the program answers. An API server that is ended while its controller manager runs, or
+             without its etcd, takes long to end.
+Invariants.  What a manager asked for is stored before anything is started or ended, so no kill of a manager
+             comes in between. Only the ordinals in ``HostedWorkload.discarded``, and a removal, lose data.
 Called by    ``host``, rules and stories.
 """
 
@@ -25,12 +26,12 @@ from kubewright.wire.gvk import Key
 
 START_SECONDS = {Component.ETCD: 0.5, Component.API_SERVER: 3.0, Component.CONTROLLER_MANAGER: 0.3}
 GIVES_UP = {Component.ETCD: 1.0, Component.API_SERVER: 20.0, Component.CONTROLLER_MANAGER: 10.0}
-"""Seconds for which a program that starts waits for what it needs, and then ends."""
+"""For how many seconds a program that starts waits for what it needs, until it ends."""
 PROBE_SECONDS = 1.0
 BACK_OFF = (1.0, 30.0)
 """Seconds until a program that died is started again: the first time, and at most."""
 END_SECONDS, WATCHED_SECONDS, WITHOUT_ETCD_SECONDS = 0.2, 3.0, 15.0
-"""How long a program takes to end; an API server that is watched; and an API server without etcd."""
+"""How long a program takes to end: any, an API server with a controller manager, one without etcd."""
 
 Name = tuple[str, str]
 """Namespace, and name of the workload."""
@@ -43,8 +44,13 @@ class StillRemoved(KubewrightError):
 
 
 @dataclass(eq=False, slots=True)
-class Running:
-    """One instance. ``up``: it serves as far as it goes itself; ``ready``: its probe said so last."""
+class Program:
+    """One instance.
+
+    ``alive``  its process runs; ``up``: it has started, and serves if what it needs does
+    ``ready``  what its readiness probe said last
+    ``died``   set to kill it
+    """
 
     place: Place
     ordinal: int
@@ -60,12 +66,15 @@ class Running:
 
 
 @dataclass(eq=False, slots=True)
-class Kept:
-    """One workload: what was applied last, its instances, and which ordinals have data."""
+class HostedWorkload:
+    """One workload: what was applied last, its instances by ordinal, and which ordinals have data.
+
+    ``discarded``  ordinals beyond the number that is wanted: their data goes when they have ended
+    """
 
     place: Place
     applied: Workload
-    programs: dict[int, Running] = field(default_factory=dict)
+    programs: dict[int, Program] = field(default_factory=dict)
     data: set[int] = field(default_factory=set)
     discarded: set[int] = field(default_factory=set)
     removing: bool = False
@@ -77,12 +86,12 @@ class Kept:
         return 0 if self.removing else self.applied.replicas
 
 
-class Machine:
-    """What runs. ``kept``: by namespace and workload; ``left``: data that was kept after a removal."""
+class HostMachine:
+    """What runs. ``workloads``: by namespace and name; ``retained``: ordinals with data, after a removal."""
 
     def __init__(self, world: World) -> None:
-        self.kept: dict[Name, Kept] = {}
-        self.left: dict[Name, set[int]] = {}
+        self.workloads: dict[Name, HostedWorkload] = {}
+        self.retained: dict[Name, set[int]] = {}
         self.listeners: list[Callable[[Key], None]] = []
         self.process = Process(world.loop, "machine")
         self._clock = world.clock("machine")
@@ -96,7 +105,7 @@ class Machine:
         return self._clock.now()
 
     def jump(self, seconds: float) -> None:
-        """The clock of this machine jumps; what runs does so until it is looked at again."""
+        """The clock of this machine jumps; the next probes see what that did to certificates."""
         self._clock.ahead += seconds
         self._look_soon()
 
@@ -105,24 +114,24 @@ class Machine:
         taken = self._addresses
         return taken.setdefault((name_of(place), ordinal), f"127.77.{len(taken) // 250}.{len(taken) % 250}")
 
-    def instances(self, namespace: str, workload: str) -> list[Running]:
+    def instances(self, namespace: str, workload: str) -> list[Program]:
         """The instances of a workload, by ordinal."""
-        kept = self.kept.get((namespace, workload))
-        return [] if kept is None else [kept.programs[each] for each in sorted(kept.programs)]
+        hosted = self.workloads.get((namespace, workload))
+        return [] if hosted is None else [hosted.programs[each] for each in sorted(hosted.programs)]
 
     def answers(self, namespace: str, workload: str) -> bool:
         """Whether as many instances as were asked for, at least one, answer their clients."""
         found = self.instances(namespace, workload)
         return bool(found) and all(map(self.serves, found))
 
-    def serves(self, one: Running) -> bool:
+    def serves(self, one: Program) -> bool:
         """Whether an instance answers now, and so does what it needs."""
         if not (one.alive and one.up):
             return False
         return health.serves(one.workload, self.now()) and self._reaches(one)
 
-    def _reaches(self, one: Running) -> bool:
-        """Whether what an instance needs lets it in; what does not run here is somewhere else."""
+    def _reaches(self, one: Program) -> bool:
+        """Whether what an instance needs accepts it. An etcd that never ran here is a foreign one."""
         place = one.place
         if place.component is Component.API_SERVER:
             members = self._of(place, Component.ETCD)
@@ -139,96 +148,98 @@ class Machine:
             )
         return True
 
-    def _of(self, place: Place, component: Component) -> list[Running] | None:
+    def _of(self, place: Place, component: Component) -> list[Program] | None:
         """The instances of another component; None: it never ran here."""
         name = (place.namespace, f"{place.cluster}-{component}")
-        return self.instances(*name) if name in self.kept else None
+        return self.instances(*name) if name in self.workloads else None
 
     # ------------------------------------------------------------ act
 
     def apply(self, workload: Workload) -> bool:
-        """From now on this should run; False: nothing changes, as when anything is asked for again.
+        """From now on this should run; False: that was wanted already.
 
         Raises:
             StillRemoved: the one of this name is not gone yet.
         """
         name = name_of(workload.place)
-        kept, new = self.kept.get(name), name not in self.kept
-        if kept is None:
-            kept = self.kept[name] = Kept(workload.place, workload, data=self.left.pop(name, set()))
-        if kept.removing:
+        hosted, new = self.workloads.get(name), name not in self.workloads
+        if hosted is None:
+            hosted = self.workloads[name] = HostedWorkload(
+                workload.place, workload, data=self.retained.pop(name, set())
+            )
+        if hosted.removing:
             raise StillRemoved(f"{workload.place.workload} is still being removed")
-        before, kept.place, kept.applied = kept.applied, workload.place, workload
-        self._settle(kept)
+        before, hosted.place, hosted.applied = hosted.applied, workload.place, workload
+        self._settle(hosted)
         same = (before.fingerprint, before.replicas) == (workload.fingerprint, workload.replicas)
         if not same:
-            self._tell(kept.place)
+            self._tell(hosted.place)
         return new or not same
 
     def replace(self, place: Place, ordinal: int) -> bool:
         """End an instance, which is started again as was applied last."""
-        kept = self.kept.get(name_of(place))
-        if kept is None or ordinal not in kept.programs or kept.programs[ordinal].ending:
+        hosted = self.workloads.get(name_of(place))
+        if hosted is None or ordinal not in hosted.programs or hosted.programs[ordinal].ending:
             return False
-        self._end(kept, kept.programs[ordinal])
+        self._end(hosted, hosted.programs[ordinal])
         return True
 
     def remove(self, place: Place, *, keep_data: bool) -> bool:
         """End all, and then delete the data, unless it is to be kept."""
         name = name_of(place)
-        kept = self.kept.get(name)
-        if kept is None:
-            left = set() if keep_data else self.left.pop(name, set())
-            for ordinal in sorted(left):
+        hosted = self.workloads.get(name)
+        if hosted is None:
+            retained = set() if keep_data else self.retained.pop(name, set())
+            for ordinal in sorted(retained):
                 self._say(place, ordinal, Happening.DATA_GONE)
-            return bool(left)
-        if kept.removing:
+            return bool(retained)
+        if hosted.removing:
             return False
-        kept.removing, kept.keeps_data = True, keep_data
-        self._settle(kept)
+        hosted.removing, hosted.keeps_data = True, keep_data
+        self._settle(hosted)
         return True
 
     def kill(self, namespace: str, workload: str, ordinal: int = 0) -> None:
         """A program dies, as by ``kill -9``."""
-        kept = self.kept.get((namespace, workload))
-        if kept is not None and ordinal in kept.programs:
-            kept.programs[ordinal].died.set()
+        hosted = self.workloads.get((namespace, workload))
+        if hosted is not None and ordinal in hosted.programs:
+            hosted.programs[ordinal].died.set()
 
-    def _settle(self, kept: Kept) -> None:
-        for ordinal in range(kept.wanted):
-            if ordinal not in kept.programs:
-                self._start(kept, ordinal)
-        if kept.wanted:
-            kept.discarded = {each for each in kept.data if each >= kept.wanted}
-        for ordinal, program in sorted(kept.programs.items()):
-            if ordinal >= kept.wanted:
-                self._end(kept, program)
-        if kept.removing and not kept.programs:
-            self._forget(kept)
+    def _settle(self, hosted: HostedWorkload) -> None:
+        for ordinal in range(hosted.wanted):
+            if ordinal not in hosted.programs:
+                self._start(hosted, ordinal)
+        if hosted.wanted:
+            hosted.discarded = {each for each in hosted.data if each >= hosted.wanted}
+        for ordinal, program in sorted(hosted.programs.items()):
+            if ordinal >= hosted.wanted:
+                self._end(hosted, program)
+        if hosted.removing and not hosted.programs:
+            self._forget(hosted)
 
-    def _forget(self, kept: Kept) -> None:
+    def _forget(self, hosted: HostedWorkload) -> None:
         """Nothing runs of what was removed."""
-        name = name_of(kept.place)
-        del self.kept[name]
-        if kept.keeps_data:
-            self.left[name] = kept.data
+        name = name_of(hosted.place)
+        del self.workloads[name]
+        if hosted.keeps_data:
+            self.retained[name] = hosted.data
         else:
-            for ordinal in sorted(kept.data):
-                self._say(kept.place, ordinal, Happening.DATA_GONE)
+            for ordinal in sorted(hosted.data):
+                self._say(hosted.place, ordinal, Happening.DATA_GONE)
             self._addresses = {each: at for each, at in self._addresses.items() if each[0] != name}
         self._look_soon()
 
     # ------------------------------------------------------------ the life of a program
 
-    def _start(self, kept: Kept, ordinal: int) -> None:
-        one = Running(kept.place, ordinal, kept.applied, self.now().timestamp())
-        kept.programs[ordinal] = one
-        self._tell(kept.place)
-        kept.data.add(ordinal)
-        self._say(kept.place, ordinal, Happening.STARTS)
-        one.task = self.process.spawn(self._live(one), name=f"{kept.place.instance(ordinal)} lives")
+    def _start(self, hosted: HostedWorkload, ordinal: int) -> None:
+        one = Program(hosted.place, ordinal, hosted.applied, self.now().timestamp())
+        hosted.programs[ordinal] = one
+        self._tell(hosted.place)
+        hosted.data.add(ordinal)
+        self._say(hosted.place, ordinal, Happening.STARTS)
+        one.task = self.process.spawn(self._live(one), name=f"{hosted.place.instance(ordinal)} lives")
 
-    async def _live(self, one: Running) -> None:
+    async def _live(self, one: Program) -> None:
         pause, longest = BACK_OFF
         while True:
             if await self._begins(one):
@@ -247,8 +258,8 @@ class Machine:
             self._say(one.place, one.ordinal, Happening.STARTS_AGAIN)
             self._tell(one.place)
 
-    async def _begins(self, one: Running) -> bool:
-        """Wait until it serves; False: it gave up, or was killed."""
+    async def _begins(self, one: Program) -> bool:
+        """Wait until it can serve; False: what it needs was not there in time, or it was killed."""
         await self._clock.sleep(START_SECONDS[one.place.component])
         for _ in range(int(GIVES_UP[one.place.component])):
             if one.died.is_set():
@@ -258,30 +269,30 @@ class Machine:
             await self._clock.sleep(1.0)
         return False
 
-    def _end(self, kept: Kept, one: Running) -> None:
+    def _end(self, hosted: HostedWorkload, one: Program) -> None:
         if one.ending:
             return
         one.ending, one.ready = True, False
-        self._tell(kept.place)
+        self._tell(hosted.place)
         self._say(one.place, one.ordinal, Happening.ENDS)
-        self.process.spawn(self._ends(kept, one), name=f"{one.place.instance(one.ordinal)} ends")
+        self.process.spawn(self._ends(hosted, one), name=f"{one.place.instance(one.ordinal)} ends")
 
-    async def _ends(self, kept: Kept, one: Running) -> None:
+    async def _ends(self, hosted: HostedWorkload, one: Program) -> None:
         if one.task is not None:
             one.task.cancel()
         await self._clock.sleep(self._end_seconds(one))
         one.up = one.alive = False
-        del kept.programs[one.ordinal]
+        del hosted.programs[one.ordinal]
         self._say(one.place, one.ordinal, Happening.ENDED)
-        if one.ordinal in kept.discarded:
-            kept.discarded.discard(one.ordinal)
-            kept.data.discard(one.ordinal)
+        if one.ordinal in hosted.discarded:
+            hosted.discarded.discard(one.ordinal)
+            hosted.data.discard(one.ordinal)
             self._say(one.place, one.ordinal, Happening.DATA_GONE)
-        self._settle(kept)
-        self._tell(kept.place)
+        self._settle(hosted)
+        self._tell(hosted.place)
         self._look_soon()
 
-    def _end_seconds(self, one: Running) -> float:
+    def _end_seconds(self, one: Program) -> float:
         if one.place.component is not Component.API_SERVER or not one.up:
             return END_SECONDS
         if not self._reaches(one):
@@ -292,7 +303,7 @@ class Machine:
     # ------------------------------------------------------------ probes
 
     def _look_soon(self) -> None:
-        """What one program does changes what the probes of others say, a moment later."""
+        """Run the probes of all programs, a moment later: what one does changes what the others answer."""
         self.process.spawn(self._look(), name="probes")
 
     async def _look(self) -> None:
@@ -303,8 +314,8 @@ class Machine:
                 one.ready = ready
                 self._tell(one.place)
 
-    def _all(self) -> Iterator[Running]:
-        for name in sorted(self.kept):
+    def _all(self) -> Iterator[Program]:
+        for name in sorted(self.workloads):
             yield from self.instances(*name)
 
     def _say(self, place: Place, ordinal: int, happening: Happening) -> None:
@@ -316,5 +327,5 @@ class Machine:
 
 
 def name_of(place: Place) -> Name:
-    """By what the machine knows a workload."""
+    """The namespace and the name of the workload of this place."""
     return place.namespace, place.workload

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kubewright.controlplanes.component.decide import PATIENCE
 from kubewright.testing.simulation.controlplanes.acts import ETCD, MANAGER, PLANE, SERVER, find, name_of
 from kubewright.testing.simulation.controlplanes.facts import DELETING, Known
-from kubewright.testing.simulation.controlplanes.machine import Machine
+from kubewright.testing.simulation.controlplanes.machine import HostMachine
 from kubewright.testing.simulation.invariants import Invariant, Past
 from kubewright.testing.simulation.journal import Happening, HostCall, ProgramStep, Step
 from kubewright.testing.simulation.person import NAMESPACE_NAME
@@ -18,13 +18,13 @@ from kubewright.testing.simulation.person import NAMESPACE_NAME
 NEEDS = {SERVER: ETCD, MANAGER: SERVER}
 """What each component needs before it starts."""
 LAG_SECONDS = 10.0
-"""What a program needs has answered within so long before it is started."""
+"""A program may be started if what it needs answered less than so long ago."""
 
 
 class Order:
     """These rules, of one run."""
 
-    def __init__(self, known: Known, machine: Callable[[], Machine]) -> None:
+    def __init__(self, known: Known, machine: Callable[[], HostMachine]) -> None:
         self._known = known
         self._machine = machine
 

@@ -1,8 +1,8 @@
 """What must be true of control planes at every step; the order of starts and ends is in ``order``.
 
 Theory.      The stories have one control plane, and what the machine runs is known at every moment, so a rule
-             compares what objects say with what is. A manager knows of a change a moment later, and later
-             still while faults last: a rule that a manager could break in that time waits for that.
+             compares what objects say with what is. A manager sees a change a moment later, and later still
+             while faults last: a rule that a manager could break before it has seen it waits for so long.
 Invariants.  Nothing here disturbs the world. What a user does is no violation.
 Called by    ``stories.run``, as ``invariants`` of ``run.simulate``.
 """
@@ -19,7 +19,7 @@ from kubewright.testing.simulation.controlplanes.facts import (
     Known,
     annotated,
 )
-from kubewright.testing.simulation.controlplanes.machine import Machine
+from kubewright.testing.simulation.controlplanes.machine import HostMachine
 from kubewright.testing.simulation.controlplanes.order import Order
 from kubewright.testing.simulation.controlplanes.setup import COMPONENTS, PLANES, SECRETS
 from kubewright.testing.simulation.invariants import Invariant, Past
@@ -34,7 +34,7 @@ from kubewright.testing.simulation.journal import (
 from kubewright.testing.simulation.person import NAMESPACE_NAME
 
 LAG_SECONDS = 10.0
-"""For so long an object may say ready of what does not answer any more: a probe, and what comes after it."""
+"""For so long an object may be ready though its program does not answer: a probe has to fail first."""
 
 _OBJECT = re.compile(r"/apis/[^/]+/[^/]+/namespaces/[^/]+/(?P<plural>[^/]+)/(?P<name>[^/]+)")
 _RESOURCES: dict[str, str] = {PLANE: PLANES} | {str(each): found for each, found in COMPONENTS.items()}
@@ -43,7 +43,7 @@ _RESOURCES: dict[str, str] = {PLANE: PLANES} | {str(each): found for each, found
 class Rules:
     """The rules of one run, and what they remember. ``machine`` is set before the run begins."""
 
-    machine: Machine
+    machine: HostMachine
 
     def __init__(self) -> None:
         self._known = Known()
@@ -69,7 +69,7 @@ class Rules:
         return ""
 
     def nothing_is_ready_that_does_not_answer(self, step: Step, past: Past) -> str:
-        """An object says ready of what answered a moment ago, and stops to soon after it does not answer."""
+        """An object is ready only if it answered its clients less than ``LAG_SECONDS`` ago."""
         for which in ORDER:
             found = find(past.journal, which)
             if not ready(found) or self._known.for_long(which, FOREIGN, past):
@@ -83,7 +83,7 @@ class Rules:
         return ""
 
     def no_authority_is_replaced(self, step: Step, past: Past) -> str:
-        """What certificates and tokens depend on is the same for as long as the control plane is there."""
+        """Authorities, and the key of service accounts, stay the same while the control plane exists."""
         old, new = both(step, SECRETS)
         if find(past.journal, PLANE) is None:
             self._authorities.clear()
@@ -95,7 +95,7 @@ class Rules:
         return f"Secret {name} is {'changed' if old else 'made anew'}"
 
     def a_users_secret_stays(self, step: Step, past: Past) -> str:
-        """What a user made is not written, not owned and not deleted by a manager."""
+        """No controller writes, owns or deletes a Secret that a user made."""
         old, new = both(step, SECRETS)
         if old is None or old["metadata"].get("ownerReferences"):
             return ""
@@ -124,9 +124,9 @@ class Rules:
             name = (NAMESPACE_NAME, name_of(component))
             if old is None or new is not None or old["metadata"]["name"] != name_of(component):
                 continue
-            if name in self.machine.kept:
+            if name in self.machine.workloads:
                 return f"{name_of(component)} is gone, and something of it runs"
-            if name in self.machine.left and not annotated(old, KEEP_DATA_ANNOTATION):
+            if name in self.machine.retained and not annotated(old, KEEP_DATA_ANNOTATION):
                 return f"{name_of(component)} is gone, and its data is there"
         return ""
 
@@ -152,7 +152,7 @@ def _loses_data(step: Step) -> bool:
 
 
 def _touched(step: Step) -> str | None:
-    """Which of the four a manager writes, or asks a host about."""
+    """Which of the four a manager writes, or asks a host to change."""
     if isinstance(step, HostCall):
         return next((each for each in Component if name_of(each) == step.workload), None)
     found = _OBJECT.match(step.path) if isinstance(step, Written) else None

@@ -24,7 +24,7 @@ from kubewright.runtime.world import Environment, Runnables
 from kubewright.runtime.world import World as ApiWorld
 from kubewright.testing.simulation.clusterapi.whole.setup import record_write
 from kubewright.testing.simulation.controlplanes.host import SimHost
-from kubewright.testing.simulation.controlplanes.machine import Machine
+from kubewright.testing.simulation.controlplanes.machine import HostMachine
 from kubewright.testing.simulation.journal import CONTROL, HostCall
 from kubewright.testing.simulation.loop import Process
 from kubewright.testing.simulation.world import World
@@ -33,14 +33,14 @@ PLANES, SECRETS, CLUSTERS = (str(kind.resource) for kind in (NESTED_CONTROL_PLAN
 COMPONENTS = {component: str(kind.resource) for component, kind in KINDS.items()}
 """The resource of each component, as the journal has it."""
 REQUESTS_AT_START = 150
-"""What a manager may send when it begins: lists and watches, and what it does again."""
+"""Requests that a manager may send when it begins: lists and watches, and writes that it repeats."""
 REQUESTS_PER_CALL = 40
-"""What goes with a call of a host: certificates, the statuses of four objects, what waits for what."""
+"""Requests that may come with each call of a host: certificates, and the statuses of the four objects."""
 
 
 def install(world: World) -> None:
     """Let managers run the controllers of control planes, on one machine."""
-    machine = Machine(world)
+    machine = HostMachine(world)
     world.add(machine)
     nowhere = controlplanes.world(controlplanes.no_hosts, _keeper)
     made = (clusters.world(), nowhere)
@@ -59,7 +59,7 @@ def install(world: World) -> None:
     )
 
 
-def _worlds(world: World, machine: Machine, process: Process, _driver: Driver) -> Sequence[ApiWorld]:
+def _worlds(world: World, machine: HostMachine, process: Process, _driver: Driver) -> Sequence[ApiWorld]:
     clock = world.clock(f"host of {process.name}")
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:

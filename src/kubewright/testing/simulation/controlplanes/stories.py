@@ -24,7 +24,7 @@ from kubewright.testing.simulation.controlplanes.acts import (
     plane,
     serving,
 )
-from kubewright.testing.simulation.controlplanes.machine import Machine
+from kubewright.testing.simulation.controlplanes.machine import HostMachine
 from kubewright.testing.simulation.controlplanes.rules import Rules
 from kubewright.testing.simulation.ends import End
 from kubewright.testing.simulation.journal import Object
@@ -38,7 +38,7 @@ OLD, NEW = "3.6.7", "3.6.8"
 OLDER, NEWER = "1.35.0", "1.36.3"
 """Versions of Kubernetes."""
 BETWEEN, LONG = 0.4, 5.0
-"""Seconds between two things that a user does one after the other; and after which all of it is known."""
+"""Seconds between two things that a user does, while the controllers still work; and when they have done."""
 
 YEAR = 370 * 86400.0
 """Longer than any certificate of ours lasts, but for authorities."""
@@ -94,8 +94,8 @@ async def keep_data(person: Person) -> None:
     await acts.delete(person, [ETCD])
     journal = person.world.journal
     await person.until(lambda: acts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
-    left = person.world.part(Machine).left
-    acts.expect(person, list(left) == [(NAMESPACE_NAME, acts.name_of(ETCD))], "the data is there")
+    retained = person.world.part(HostMachine).retained
+    acts.expect(person, list(retained) == [(NAMESPACE_NAME, acts.name_of(ETCD))], "the data is there")
     await acts.make(person, ETCD)
 
 
@@ -106,10 +106,10 @@ async def sleep(person: Person) -> None:
     """All instances end; the data stays."""
     for which in (MANAGER, SERVER, ETCD):
         await acts.change(person, which, replicas=0)
-    machine = person.world.part(Machine)
+    machine = person.world.part(HostMachine)
 
     def asleep() -> bool:
-        runs = any(each.programs for each in machine.kept.values())
+        runs = any(each.programs for each in machine.workloads.values())
         return not runs and not acts.ready(acts.find(person.world.journal, PLANE))
 
     await person.until(asleep, "all of it sleeps", seconds=acts.PATIENCE)
@@ -140,21 +140,21 @@ async def roll_servers(person: Person) -> None:
 
 
 async def lose_leaves(person: Person) -> None:
-    """Certificates and kubeconfigs are deleted."""
+    """Certificates and kubeconfigs, but no authority, are deleted."""
     for name in ("apiserver", "kubeconfig", "etcd-server", "controller-manager-kubeconfig"):
         await acts.delete_secret(person, f"{acts.CLUSTER}-{name}")
         await person.wait(BETWEEN)
 
 
 async def move_endpoint(person: Person) -> None:
-    """Clients are to come by another name, and then by another."""
+    """The endpoint gets another host name, and then another."""
     for name in ("one.example.com", "two.example.com"):
         await acts.change(person, PLANE, controlPlaneEndpoint={"host": name, "port": 443})
         await person.wait(3)
 
 
 async def bring_own(person: Person) -> None:
-    """The authority of the API server is the user's; and so is a Secret that begins with the same name."""
+    """The authority of the API server is the user's, and so is a Secret whose name begins as ours do."""
     await own_secrets(person)
     await acts.create(person)
 
@@ -174,13 +174,13 @@ async def bring_own_and_delete(person: Person) -> None:
 
 
 async def bring_what_does_not_fit(person: Person) -> None:
-    """The certificate of the API server is the user's, and good for nothing; then the user takes it away."""
+    """The certificate of the API server is the user's, by another authority; then the user deletes it."""
     pair = new_cluster_authority(BEGIN, Algorithm.EC, "another")
     name = f"{acts.CLUSTER}-apiserver"
     await acts.make_secret(person, name, {"tls.crt": pair.certificate, "tls.key": pair.key})
     await acts.create(person)
     await person.until(
-        lambda: bool(acts.says(person, SERVER)) and acts.ready(acts.find(person.world.journal, ETCD)),
+        lambda: bool(acts.ready_reason(person, SERVER)) and acts.ready(acts.find(person.world.journal, ETCD)),
         "the API server says what is wrong",
         seconds=acts.PATIENCE,
     )
@@ -212,13 +212,13 @@ async def hand_over_and_back(person: Person) -> None:
     await person.wait(LONG)
     await acts.change(person, ETCD, version=NEW)
     await person.wait(10)
-    found = person.world.part(Machine).instances(NAMESPACE_NAME, acts.name_of(ETCD))
+    found = person.world.part(HostMachine).instances(NAMESPACE_NAME, acts.name_of(ETCD))
     acts.expect(person, [each.workload.version for each in found] == [OLD], "etcd is as it was")
     await acts.hand_over(person, ETCD, None)
 
 
 async def pause_all(person: Person) -> None:
-    """What a user wants while it is paused is done later."""
+    """What a user changes while it is paused is done when it is not any more."""
     await acts.annotate(person, PLANE, PAUSED_ANNOTATION)
     await person.wait(LONG)
     await acts.change(person, ETCD, version=NEW)
@@ -228,7 +228,7 @@ async def pause_all(person: Person) -> None:
 
 
 async def name_twice(person: Person) -> None:
-    """A second control plane names an etcd that has one; it says so until it is gone."""
+    """A second control plane names an etcd that belongs to the first; then it is deleted."""
     second = {acts.FIELDS[ETCD]: {"name": acts.name_of(ETCD)}}
     await person.make(acts.kind_of(PLANE), "second", spec=second)
     await person.wait(10)
@@ -242,14 +242,14 @@ async def jump_a_year(person: Person) -> None:
     """The clocks of managers and of the machine jump: all certificates but the authorities' have ended."""
     person.world.journal.say("person", "a year passes")
     person.world.managers.step_clocks(YEAR)
-    person.world.part(Machine).jump(YEAR)
+    person.world.part(HostMachine).jump(YEAR)
 
 
 def dies(component: Component, *, times: int = 1) -> Part:
-    """A program dies; the control plane says so unless its managers are away meanwhile, and recovers."""
+    """A program dies, and is started again; the control plane is ready again after that."""
 
     async def act(person: Person) -> None:
-        journal, machine = person.world.journal, person.world.part(Machine)
+        journal, machine = person.world.journal, person.world.part(HostMachine)
         for number in range(1, times + 1):
             acts.kill(person, component)
             await person.wait(BETWEEN)
@@ -331,6 +331,6 @@ def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False) ->
 
     def prepare(world: World) -> None:
         setup.install(world)
-        rules.machine = world.part(Machine)
+        rules.machine = world.part(HostMachine)
 
     return simulate(story, plot, quiet=quiet, plans=plans, prepare=prepare, invariants=rules.all)
