@@ -12,7 +12,7 @@ from kubewright.api.core import CRD, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.cluster import page, reading
-from kubewright.cli.cluster.tree import Read, tree
+from kubewright.cli.cluster.tree import ClusterObjects, tree
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.testing.clocks import LoopClock
@@ -60,7 +60,7 @@ def test_a_whole_cluster():
     ]  # fmt: skip
     infra, plane = thing("FooCluster", "demo", READY), thing("FooPlane", "plane", READY)
     cluster = thing("Cluster", "demo", READY, spec=BOTH, phase="Provisioned")
-    assert shown(Read(cluster, infra, plane, others)) == [
+    assert shown(ClusterObjects(cluster, infra, plane, others)) == [
         "NAME                            PHASE         READY   SINCE   REPLICAS",
         "Cluster demo                    Provisioned   True    5m",
         "├─ FooCluster demo                            True    5m",
@@ -79,12 +79,14 @@ def test_a_whole_cluster():
 def test_many_machines_that_say_the_same_are_one_line():
     many = [thing("Machine", f"w{n}", READY, phase="Running") for n in range(5)]
     assert "   └─ 5 Machines w0, w1, w2 and 2 more   Running   True    5m" in shown(
-        Read(thing("Cluster", "demo"), others=many)
+        ClusterObjects(thing("Cluster", "demo"), others=many)
     )
 
 
 def test_what_is_missing_is_shown_as_missing():
-    found = tree(Read(thing("Cluster", "demo", spec=BOTH), "there is no FooCluster demo", "not installed"))
+    found = tree(
+        ClusterObjects(thing("Cluster", "demo", spec=BOTH), "there is no FooCluster demo", "not installed")
+    )
     infra, plane = found.children
     assert (infra.kind, infra.name, infra.waits_for) == (
         "FooCluster",
@@ -130,13 +132,15 @@ COMPONENTS = [
 )
 def test_the_components_of_a_control_plane_are_below_it(components, said):
     plane = thing("NestedControlPlane", "plane", READY)
-    read = Read(thing("Cluster", "demo", READY, spec=BOTH), control_plane=plane, components=components)
+    read = ClusterObjects(
+        thing("Cluster", "demo", READY, spec=BOTH), control_plane=plane, components=components
+    )
     _, _, rest = "\n".join(shown(read)).partition("NestedControlPlane plane")
     assert [" ".join(line.strip("│├└─ ").split()) for line in rest.splitlines()[1:]] == said
 
 
 def test_machines_of_a_control_plane_without_a_provider_have_a_heading():
-    found = tree(Read(thing("Cluster", "demo"), others=[thing("Machine", "c1", labels=MASTER)]))
+    found = tree(ClusterObjects(thing("Cluster", "demo"), others=[thing("Machine", "c1", labels=MASTER)]))
     (heading,) = found.children
     assert (heading.kind, heading.name, [each.name for each in heading.children]) == (
         "",
@@ -161,7 +165,7 @@ WAITS = [
 
 @pytest.mark.parametrize(("conditions", "said"), [row[1:] for row in WAITS], ids=[row[0] for row in WAITS])
 def test_what_is_waited_for(conditions, said):
-    assert tree(Read(thing("Cluster", "demo", *conditions))).waits_for == said
+    assert tree(ClusterObjects(thing("Cluster", "demo", *conditions))).waits_for == said
 
 
 COLOURS = [
@@ -175,7 +179,7 @@ COLOURS = [
 
 @pytest.mark.parametrize(("cluster", "colour"), [row[1:] for row in COLOURS], ids=[row[0] for row in COLOURS])
 def test_colours(cluster, colour):
-    _, line, *_ = page.lines(tree(Read(cluster)), NOW)
+    _, line, *_ = page.lines(tree(ClusterObjects(cluster)), NOW)
     assert line.colour == colour
 
 
@@ -185,7 +189,7 @@ def test_an_object_that_is_bent_is_shown_as_far_as_it_can_be_read():
         "metadata": {"name": "m", "ownerReferences": "none"},
         "status": {"conditions": [7]},
     }
-    found = tree(Read({"metadata": {"name": "demo"}, "spec": "no"}, others=[bent]))
+    found = tree(ClusterObjects({"metadata": {"name": "demo"}, "spec": "no"}, others=[bent]))
     assert [each.name for each in found.children[0].children] == ["m"]
 
 

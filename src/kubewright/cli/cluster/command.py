@@ -29,7 +29,7 @@ def describe(kubeconfig: Path | None, key: Key, output: str) -> None:
 
     Raises:
         InvalidInput: there is no such cluster, or no such form of output.
-        ApiError, TransportError: the server does not say.
+        ApiError, TransportError: the server refused, or did not answer.
     """
     if output not in OUTPUTS:
         raise InvalidInput(f"-o {output!r} is not known; there is: json")
@@ -55,13 +55,13 @@ def kubeconfig_of(kubeconfig: Path | None, key: Key) -> None:
 
     Raises:
         InvalidInput: there is no such cluster, or it has none.
-        ApiError, TransportError: the server does not say.
+        ApiError, TransportError: the server refused, or did not answer.
     """
     sys.stdout.write(_asked(kubeconfig, lambda client: reading.kubeconfig(client, key)).decode())
 
 
 def _asked(kubeconfig: Path | None, ask: Callable[[Client], Awaitable[T]]) -> T:
-    """The answer of the server of a kubeconfig."""
+    """What ``ask`` answers, with a client of the server that this kubeconfig names."""
 
     async def work() -> T:
         clock = SystemClock()

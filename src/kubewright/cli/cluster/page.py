@@ -1,7 +1,7 @@
 """The tree of a cluster as text: a table whose first column is the tree. Pure.
 
-Theory.      The same lines go to a pipe and to a terminal, where each also has a colour. What a part waits
-             for stands below it, since it is a sentence and would not fit into a column.
+Theory.      The same lines go to a pipe and to a terminal, where each also has a colour. What an object waits
+             for stands in a line below it, since a sentence does not fit into a column.
 Called by    ``command``.
 """
 
@@ -11,7 +11,7 @@ from datetime import datetime
 
 from kubewright.api.cluster.conditions import ERROR, TRUE
 from kubewright.apiserver.registry.builtin.cells import human
-from kubewright.cli.cluster.tree import Node
+from kubewright.cli.cluster.tree import TreeNode
 
 HEAD = ("NAME", "PHASE", "READY", "SINCE", "REPLICAS")
 NAMES_SHOWN = 3
@@ -29,7 +29,7 @@ class Line:
     note: bool = False
 
 
-def lines(root: Node, now: datetime) -> Iterator[Line]:
+def lines(root: TreeNode, now: datetime) -> Iterator[Line]:
     """All lines of a tree, head first."""
     yield Line(HEAD)
     yield from _lines(root, now, "", "")
@@ -46,7 +46,7 @@ def _padded(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "   ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
-def _lines(node: Node, now: datetime, first: str, rest: str) -> Iterator[Line]:
+def _lines(node: TreeNode, now: datetime, first: str, rest: str) -> Iterator[Line]:
     """``first`` is drawn before the node, ``rest`` before what is below it."""
     ready = next((each for each in node.conditions if each.type == "Ready"), None)
     at = ready.last_transition_time if ready is not None else None
@@ -60,7 +60,7 @@ def _lines(node: Node, now: datetime, first: str, rest: str) -> Iterator[Line]:
         yield from _lines(child, now, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
 
 
-def _label(node: Node) -> str:
+def _label(node: TreeNode) -> str:
     if not node.kind:
         return node.name
     if len(node.names) == 1:
@@ -69,7 +69,7 @@ def _label(node: Node) -> str:
     return f"{len(node.names)} {node.kind}s {shown}" + (f" and {more} more" if more > 0 else "")
 
 
-def _colour(node: Node) -> str:
+def _colour(node: TreeNode) -> str:
     if not node.kind:
         return PLAIN
     if node.phase == "Failed" or any(each.severity == ERROR for each in node.conditions):

@@ -1,7 +1,7 @@
 """The objects of one cluster, from the server that has them.
 
-Invariants.  Only reads. What must be there is missed with a sentence that says what is there; what may be
-             missing, such as an object of a provider, is shown as missing.
+Invariants.  Only reads. If the cluster does not exist, the error names those that do; an object that may be
+             missing, such as a provider's, is shown as missing.
 Called by    ``command``.
 """
 
@@ -27,13 +27,14 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.core import SECRET
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.cluster.tree import JsonObject, Read
+from kubewright.cli.cluster.tree import ClusterObjects, JsonObject
 from kubewright.kube.client import Client
 from kubewright.kube.discovery import Served, discover
 from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key, split_api_version
 
 PARTS: tuple[Kind[Any], ...] = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE, MACHINE_HEALTH_CHECK)
+"""The kinds whose objects name their cluster in ``spec.clusterName``."""
 
 COMPONENTS: Mapping[str, Kind[Any]] = {
     "etcd": NESTED_ETCD,
@@ -43,12 +44,12 @@ COMPONENTS: Mapping[str, Kind[Any]] = {
 """The kinds of the components of a NestedControlPlane, by the fields that name them."""
 
 
-async def read(client: Client, key: Key) -> Read:
+async def read(client: Client, key: Key) -> ClusterObjects:
     """All objects of a cluster.
 
     Raises:
         InvalidInput: there is no such cluster.
-        ApiError, TransportError: the server does not say.
+        ApiError, TransportError: the server refused, or did not answer.
     """
     cluster = await _cluster(client, key)
     others: list[JsonObject] = []
@@ -59,7 +60,7 @@ async def read(client: Client, key: Key) -> Read:
     spec, served = _spec(cluster), (await discover(client)).served
     plane = await _referred(client, key.namespace, spec.get("controlPlaneRef"), served)
     components = [(ref, await _referred(client, key.namespace, ref, served)) for ref in _components(plane)]
-    return Read(
+    return ClusterObjects(
         {**cluster, "kind": CLUSTER.resource.kind},
         await _referred(client, key.namespace, spec.get("infrastructureRef"), served),
         plane,

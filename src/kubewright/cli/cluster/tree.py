@@ -2,10 +2,9 @@
 
 Theory.      The tree has the shape that users of clusterctl know: infrastructure, control plane, workers;
              below these, deployments, sets and machines, by the owner references of the objects, and the
-             components that a nested control plane names. An object says how it is by its conditions; what is
-             not as it should be is what a user wants to see.
-             Machines that say the same are one line.
-Invariants.  Whatever an object lacks is empty. Everything that was read is somewhere in the tree.
+             components that a nested control plane names. Below an object stand those of its conditions that
+             are not as they should be. Machines with the same phase and conditions are one line.
+Invariants.  A field that an object lacks is empty. Every object that was read is somewhere in the tree.
 Called by    ``command``; ``page`` prints it, and its JSON is what ``-o json`` shows.
 """
 
@@ -35,7 +34,7 @@ BAD_WHILE_TRUE = frozenset(
 """The conditions that say that something is not as it should be while they are True."""
 
 
-class Node(Value, frozen=True, kw_only=True):
+class TreeNode(Value, frozen=True, kw_only=True):
     """One part of a cluster.
 
     ``kind`` is empty for a heading, such as Workers. ``names``: of all objects that the line is about.
@@ -50,16 +49,17 @@ class Node(Value, frozen=True, kw_only=True):
     detail: str = ""
     waits_for: tuple[str, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    children: tuple["Node", ...] = ()
+    children: tuple["TreeNode", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ClusterObjects:
     """The objects of a cluster, as plain JSON.
 
     ``infrastructure``, ``control_plane``  what the Cluster refers to, or why it cannot be shown
-    ``others``   deployments, sets, machines and health checks that belong to it
-    ``components``  what the control plane names as its parts: each reference, and what it refers to
+    ``others``      deployments, sets, machines and health checks that belong to it
+    ``components``  the references of a nested control plane to its components, each with the object, or
+                    why it cannot be shown
     """
 
     cluster: JsonObject
@@ -69,31 +69,37 @@ class Read:
     components: Sequence[tuple[JsonObject, JsonObject | str]] = ()
 
 
-def tree(read: Read) -> Node:
+def tree(read: ClusterObjects) -> TreeNode:
     """The tree of a cluster."""
-    spec = _struct(read.cluster, "spec")
-    family = _Family(read.others)
-    parts = [_referred(read.infrastructure, _struct(spec, "infrastructureRef"))]
-    masters = family.left(lambda each: _kind(each) == "Machine" and CONTROL_PLANE_LABEL in _labels(each))
-    if _struct(spec, "controlPlaneRef"):
+    spec = _mapping(read.cluster, "spec")
+    others = _ByOwner(read.others)
+    parts = [_referred(read.infrastructure, _mapping(spec, "infrastructureRef"))]
+    control_plane_machines = others.take(
+        lambda each: _kind(each) == "Machine" and CONTROL_PLANE_LABEL in _labels(each)
+    )
+    if _mapping(spec, "controlPlaneRef"):
         components = [_referred(found, ref) for ref, found in read.components]
-        below = [*(each for each in components if each is not None), *masters]
-        parts.append(_referred(read.control_plane, _struct(spec, "controlPlaneRef"), below))
-    elif masters:
-        parts.append(Node(name="Control plane", children=tuple(grouped(masters))))
-    checks = family.left(lambda each: _kind(each) == "MachineHealthCheck")
-    workers = [*family.top("MachineDeployment"), *family.top("MachineSet"), *family.top("Machine")]
+        below = [*(each for each in components if each is not None), *control_plane_machines]
+        parts.append(_referred(read.control_plane, _mapping(spec, "controlPlaneRef"), below))
+    elif control_plane_machines:
+        parts.append(TreeNode(name="Control plane", children=tuple(grouped(control_plane_machines))))
+    checks = others.take(lambda each: _kind(each) == "MachineHealthCheck")
+    workers = [
+        *others.take_trees("MachineDeployment"),
+        *others.take_trees("MachineSet"),
+        *others.take_trees("Machine"),
+    ]
     if workers:
-        parts.append(Node(name="Workers", children=tuple(grouped(workers))))
+        parts.append(TreeNode(name="Workers", children=tuple(grouped(workers))))
     parts += checks
     return structs.replace(node(read.cluster), children=tuple(each for each in parts if each is not None))
 
 
-def node(found: JsonObject, children: Iterable[Node] = ()) -> Node:
+def node(found: JsonObject, children: Iterable[TreeNode] = ()) -> TreeNode:
     """One object."""
     conditions = _conditions(found)
     name = _name(found)
-    return Node(
+    return TreeNode(
         kind=_kind(found),
         name=name,
         names=(name,),
@@ -107,7 +113,8 @@ def node(found: JsonObject, children: Iterable[Node] = ()) -> Node:
 
 
 def waits_for(conditions: Sequence[Condition]) -> Iterator[str]:
-    """What is not as it should be. Ready sums up the others, so it counts only where it is alone."""
+    """A clause for each condition that is not as it should be; Ready, which sums up the others, only where no
+    other is."""
     wrong = [each for each in conditions if each.type != READY and not _good(each)]
     for each in wrong or [each for each in conditions if not _good(each)]:
         yield f"{each.type}: {each.message or each.reason or each.status}"
@@ -117,9 +124,9 @@ def _good(condition: Condition) -> bool:
     return (condition.status == TRUE) != (condition.type in BAD_WHILE_TRUE)
 
 
-def grouped(nodes: Iterable[Node]) -> Iterator[Node]:
-    """The same nodes; those without children that say the same are one."""
-    alike: dict[tuple[Json, ...], list[Node]] = {}
+def grouped(nodes: Iterable[TreeNode]) -> Iterator[TreeNode]:
+    """The same nodes; those without children that look the same become one, with all their names."""
+    alike: dict[tuple[Json, ...], list[TreeNode]] = {}
     for each in nodes:
         alone = each.name if each.children else ""
         said = (alone, each.kind, each.phase, each.ready, each.detail, each.waits_for)
@@ -128,8 +135,8 @@ def grouped(nodes: Iterable[Node]) -> Iterator[Node]:
         yield structs.replace(same[0], names=tuple(each.name for each in same))
 
 
-class _Family:
-    """Objects by who controls them; each is taken once."""
+class _ByOwner:
+    """Objects by their controlling owners. An object that a method took is in no later answer."""
 
     def __init__(self, objects: Iterable[JsonObject]) -> None:
         self._objects = {(_kind(each), _name(each)): each for each in objects}
@@ -140,14 +147,14 @@ class _Family:
                 self._children[owner].append(place)
         self._taken: set[tuple[str, str]] = set()
 
-    def left(self, of: Callable[[JsonObject], bool]) -> list[Node]:
-        """The objects for which ``of`` is true, without children; they are taken."""
+    def take(self, of: Callable[[JsonObject], bool]) -> list[TreeNode]:
+        """The objects for which ``of`` is true, without children."""
         found = [place for place, each in sorted(self._objects.items()) if of(each)]
         self._taken.update(found)
         return [node(self._objects[place]) for place in found]
 
-    def top(self, kind: str) -> list[Node]:
-        """The objects of a kind that nothing in the family controls, with all below them; they are taken."""
+    def take_trees(self, kind: str) -> list[TreeNode]:
+        """The objects of a kind that none of these objects controls, with all that they control."""
         owned = {place for places in self._children.values() for place in places}
         return [
             self._node(place)
@@ -155,20 +162,20 @@ class _Family:
             if place[0] == kind and place not in self._taken and place not in owned
         ]
 
-    def _node(self, place: tuple[str, str]) -> Node:
+    def _node(self, place: tuple[str, str]) -> TreeNode:
         self._taken.add(place)
         below = [self._node(each) for each in sorted(self._children[place]) if each not in self._taken]
         return node(self._objects[place], grouped(below))
 
 
-def _referred(found: JsonObject | str, ref: JsonObject, children: Iterable[Node] = ()) -> Node | None:
+def _referred(found: JsonObject | str, ref: JsonObject, children: Iterable[TreeNode] = ()) -> TreeNode | None:
     """The object of a provider; where it cannot be shown, why."""
     if not ref:
         return None
     if not isinstance(found, str):
         return node(found, grouped(children))
     name = _text(ref, "name")
-    return Node(
+    return TreeNode(
         kind=_text(ref, "kind"),
         name=name,
         names=(name,),
@@ -178,8 +185,8 @@ def _referred(found: JsonObject | str, ref: JsonObject, children: Iterable[Node]
 
 
 def _detail(found: JsonObject) -> str:
-    """How many machines, or instances, there are of those that there should be."""
-    wanted, status = _struct(found, "spec").get("replicas"), _struct(found, "status")
+    """How many of the wanted replicas are ready."""
+    wanted, status = _mapping(found, "spec").get("replicas"), _mapping(found, "status")
     if not isinstance(wanted, int):
         return ""
     ready, there = status.get("readyReplicas") or 0, status.get("replicas") or 0
@@ -187,13 +194,13 @@ def _detail(found: JsonObject) -> str:
 
 
 def _phase(found: JsonObject) -> str:
-    if _struct(found, "metadata").get("deletionTimestamp"):
+    if _mapping(found, "metadata").get("deletionTimestamp"):
         return "Deleting"
-    return _text(_struct(found, "status"), "phase")
+    return _text(_mapping(found, "status"), "phase")
 
 
 def _conditions(found: JsonObject) -> tuple[Condition, ...]:
-    listed = _struct(found, "status").get("conditions")
+    listed = _mapping(found, "status").get("conditions")
     conditions: list[Condition] = []
     for each in listed if isinstance(listed, list) else ():
         try:
@@ -204,7 +211,7 @@ def _conditions(found: JsonObject) -> tuple[Condition, ...]:
 
 
 def _controller(found: JsonObject) -> tuple[str, str]:
-    owners = _struct(found, "metadata").get("ownerReferences")
+    owners = _mapping(found, "metadata").get("ownerReferences")
     for each in owners if isinstance(owners, list) else ():
         if isinstance(each, Mapping) and each.get("controller"):
             return _text(each, "kind"), _text(each, "name")
@@ -212,7 +219,7 @@ def _controller(found: JsonObject) -> tuple[str, str]:
 
 
 def _labels(found: JsonObject) -> JsonObject:
-    return _struct(_struct(found, "metadata"), "labels")
+    return _mapping(_mapping(found, "metadata"), "labels")
 
 
 def _kind(found: JsonObject) -> str:
@@ -220,10 +227,10 @@ def _kind(found: JsonObject) -> str:
 
 
 def _name(found: JsonObject) -> str:
-    return _text(_struct(found, "metadata"), "name")
+    return _text(_mapping(found, "metadata"), "name")
 
 
-def _struct(found: JsonObject, key: str) -> JsonObject:
+def _mapping(found: JsonObject, key: str) -> JsonObject:
     inner = found.get(key)
     return inner if isinstance(inner, Mapping) else {}
 
