@@ -1,4 +1,4 @@
-"""``make bench``: what a machine and a cluster cost, on the embedded server and on a real kube-apiserver.
+"""``make bench``: what a machine, a cluster and a control plane cost, embedded and beside real programs.
 
 Theory.      The product runs as a user runs it, in a process of its own: ``kubewright up``, or
              ``kubewright run`` against etcd and kube-apiserver. The bench drives it from outside:
@@ -12,7 +12,7 @@ Counting.    ``ours`` is what the controllers ask for; kubelets and the bench it
              server, cloud, kubelets and controllers together.
 Clusters     are measured beside the Go programs of Cluster API: ``bench.clusters``. The API of MCM, ours
              alone, is measured here. ``python -m bench machines`` and ``python -m bench clusters`` choose.
-Planes       nested control planes, embedded and of real programs: ``planes`` has scenario and table.
+Planes       are measured in ``kubewright up`` alone, in two channels: ``planes`` has scenario and table.
 Files        ``requests``  requests by client, from the audit log or the metrics (pure)
              ``process``   CPU and memory of a process
              ``meter``     what a phase costs

@@ -51,9 +51,9 @@ async def whole_clusters(
         return await of_clusters.Scenario(found, clock, workers, many).play()
 
 
-async def nested(counts: Mapping[str, tuple[str, int]], world: str) -> planes.Result:
-    """The scenario of nested control planes in one channel."""
-    channel, many = counts[world]
+async def nested(channels: Mapping[str, tuple[str, int]], world: str) -> planes.Result:
+    """The scenario of nested control planes in one world. ``channels``: by world, with how many at once."""
+    channel, many = channels[world]
     _say(f"kubewright with control planes of channel {channel}")
     return await planes.measure(channel, many, SystemClock())
 
@@ -108,8 +108,8 @@ def main() -> None:
     if words.what in ("clusters", ALL):
         _clusters(words, asked, console)
     if words.what in ("planes", ALL):
-        counts = {EMBEDDED: (planes.EMBEDDED, words.planes), REAL: (planes.REAL, words.real_planes)}
-        if results := measured([world for world in asked if world != THEIRS], partial(nested, counts)):
+        channels = {EMBEDDED: (planes.EMBEDDED, words.planes), REAL: (planes.REAL, words.real_planes)}
+        if results := measured([world for world in asked if world != THEIRS], partial(nested, channels)):
             planes.show(results, console)
 
 

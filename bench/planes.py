@@ -2,9 +2,9 @@
 
 Theory.      ``kubewright up`` in a process of its own, driven from outside, as by a user: the four objects
              are written, and the kubeconfig is used as soon as it is there. In channel ``embedded`` a control
-             plane is tasks of that process, so its memory and CPU are what the process has more with it. In
-             the other it is three programs: their memory is their proportional share (PSS), because they
-             share their binaries, and what ``kubewright`` itself needs is apart.
+             plane is tasks of that process, so its memory and CPU are the growth of the process. In the other
+             channel it is three programs: their memory is their proportional share (PSS), because they share
+             their binaries, and the growth of ``kubewright`` itself is shown apart.
 Counting.    A control plane is usable when the default namespace is read with its kubeconfig. Many are begun
              at once; the seconds are those until the last one is usable.
 Called by    ``python -m bench planes``.
@@ -39,7 +39,7 @@ from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 EMBEDDED, REAL = "embedded", "1.36"
-"""The channels."""
+"""The channels: control planes inside of ``kubewright up``, and of Kubernetes' programs beside it."""
 NAMESPACE_NAME = "bench"
 FIELDS = {
     Component.ETCD: "etcd",
@@ -61,12 +61,20 @@ PUBLISHED = (
     ("HyperShift", "10 to 15 min", "8.5 GiB asked for, one replica"),
     ("1.20 by hand, here", "8.1 to 10.8 s; the API server again 3.5 s", "338 MiB PSS of three side by side"),
 )
-"""Of others, from nested.md B3 and D3: system, time, memory each."""
+"""What other systems publish (nested.md B3), and Kubernetes 1.20 by hand (D3): system, time, memory."""
 
 
 @dataclass(slots=True)
 class Result:
-    """One channel. Seconds; memory in MiB; ``cpu_*`` in seconds of processor time; nan: not measured."""
+    """What was measured in one channel; nan: not measured. All but the first four are of ``many`` at once.
+
+    ``first``, ``asleep``, ``awake``  seconds of one: from nothing to usable, to sleep, from there to usable
+    ``all_usable``, ``gone``          seconds until the last one is usable, and until all are deleted
+    ``ours``, ``each``                MiB for each: of ``kubewright up``; of its programs (embedded: the same)
+    ``cpu_ours``, ``cpu_each``        CPU-seconds for each until then, of the same two
+    ``rest_ours``, ``rest_each``      cores for each at rest, of the same two
+    ``left_behind``                   processes that run after the deletion of all
+    """
 
     channel: str
     many: int
@@ -117,9 +125,9 @@ class Scenario:
         result = self._result
         names = [f"p{number}" for number in range(result.many)]
         before, began = usage(self._pid), self._clock.monotonic()
-        await self._in_turn(self._create(name) for name in names)
+        await self._at_once(self._create(name) for name in names)
         await self._until(lambda: self._all_ready(len(names)), MANY_STEP_SECONDS)
-        usable = await self._in_turn(self._usable(name) for name in names)
+        usable = await self._at_once(self._usable(name) for name in names)
         result.all_usable = self._clock.monotonic() - began
         result.notes += [f"{usable.count(False)} are ready and not usable"] if not all(usable) else []
         await self._clock.sleep(REST_SECONDS)
@@ -156,7 +164,7 @@ class Scenario:
             await self._scale(name, each, 1)
 
     async def _delete(self, names: Iterable[str]) -> None:
-        await self._in_turn(self._client.delete(NESTED_CONTROL_PLANE, _key(name)) for name in names)
+        await self._at_once(self._client.delete(NESTED_CONTROL_PLANE, _key(name)) for name in names)
 
     # ------------------------------------------------------------ what a user sees
 
@@ -199,7 +207,8 @@ class Scenario:
                 await self._clock.sleep(step)
 
     @staticmethod
-    async def _in_turn(works: Iterable[Awaitable[Any]]) -> list[Any]:
+    async def _at_once(works: Iterable[Awaitable[Any]]) -> list[Any]:
+        """The answers of all, at most ``AT_ONCE`` at one time."""
         slots = asyncio.Semaphore(AT_ONCE)
 
         async def one(work: Awaitable[Any]) -> Any:
@@ -259,8 +268,8 @@ def lines(result: Result) -> list[Budget]:
         Budget("side by side", "", None, n),
         Budget("  all usable after", "s", None, result.all_usable),
         Budget("  seconds each", "s", None, result.all_usable / n if n else nan),
-        Budget("  memory each", "MiB", None, result.each),
-        Budget("  of which kubewright itself", "MiB", None, result.ours),
+        Budget("  memory of what it runs as, each", "MiB", None, result.each),
+        Budget("  memory of kubewright itself, each", "MiB", None, result.ours),
         Budget("  CPU of kubewright until then, each", "ms", None, result.cpu_ours * 1000),
         Budget("  CPU of its programs until then, each", "ms", None, result.cpu_each * 1000),
         Budget("  at rest: CPU of kubewright, each", "m", None, result.rest_ours * 1000),

@@ -41,5 +41,5 @@ async def host(kubeconfig: Path, stop: asyncio.Event) -> None:
 
 
 if __name__ == "__main__":
-    log.configure(SystemClock(), level="error")  # to standard error: nobody reads the rest of the output
+    log.configure(SystemClock(), level="error")  # to standard error: of the output only READY is read
     run_until_signal(lambda stop: host(Path(sys.argv[1]), stop))

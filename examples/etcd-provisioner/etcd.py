@@ -1,9 +1,9 @@
 """One etcd of one member on loopback, with its data, keys and log in a folder of its own.
 
-Theory.      Whether it runs is seen in /proc: a process whose flag names our data. So nothing is remembered
-             between passes, and a provisioner that was killed finds its etcd again.
-Invariants.  At most one process has the data. Nothing is waited for: what is not done yet is seen in the
-             next pass. Data is deleted by ``delete`` only.
+Theory.      ``pid`` finds the process in /proc by the flag that names our data folder. So the provisioner
+             needs to remember nothing between passes, and one that was killed finds its etcd again.
+Invariants.  At most one process has the data. No method waits for etcd to start or to end: the next pass sees
+             what came of it. Only ``delete`` deletes data.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ HOST = "127.0.0.1"
 GRACE_SECONDS = 10.0
 """From SIGTERM to SIGKILL."""
 BETWEEN_STARTS = 2.0
-"""Seconds from one start to the next, where it ends again at once."""
+"""Seconds from one start to the next, for an etcd that ends at once."""
 HEALTH_SECONDS = 3.0
 LINE_CHARS = 300
 
 
 class Etcd:
-    """``program``: the path of etcd. Times are seconds of a clock that does not step."""
+    """``folder``: its own; ``program``: the path of etcd. Times are seconds of a monotonic clock."""
 
     def __init__(self, folder: Path, program: str) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class Etcd:
 
     @property
     def pid(self) -> int | None:
-        """The process that has our data; None: none has."""
+        """The process whose flag names our data; None: there is none."""
         with suppress(ChildProcessError):  # one of ours that has ended stays in /proc until it is waited for
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -83,7 +83,7 @@ class Etcd:
             )
 
     def end(self, now: float) -> bool:
-        """Ask it to end, or after ``GRACE_SECONDS`` make it; True: it has ended."""
+        """Send SIGTERM, and after ``GRACE_SECONDS`` SIGKILL, a pass each; True: it has ended."""
         pid = self.pid
         if pid is None:
             self._asked_to_end = float("-inf")
@@ -101,13 +101,13 @@ class Etcd:
 
     async def trouble(self) -> str:
         """Why it cannot be used, as the API server would see it; empty: it can."""
-        with_client = ssl.create_default_context(cafile=str(self.folder / "authority.crt"))
-        with_client.load_cert_chain(self.folder / CLIENT)
+        as_client = ssl.create_default_context(cafile=str(self.folder / "authority.crt"))
+        as_client.load_cert_chain(self.folder / CLIENT)
         timeout = aiohttp.ClientTimeout(total=HEALTH_SECONDS)
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
-                session.get(f"https://{HOST}:{self.port}/health", ssl=with_client) as answer,
+                session.get(f"https://{HOST}:{self.port}/health", ssl=as_client) as answer,
             ):
                 health = (await answer.json(content_type=None)).get("health")
         except (OSError, TimeoutError, aiohttp.ClientError, ValueError) as error:
@@ -132,7 +132,7 @@ class Etcd:
 
 
 def version(program: str) -> str:
-    """The version of an etcd; it is waited for.
+    """The version that the program prints; blocks until it has.
 
     Raises:
         OSError, subprocess.SubprocessError: it cannot be run.

@@ -1,10 +1,10 @@
-"""The keys of one etcd: an authority, and the pairs that it signs for the server and for its client.
+"""The certificates of one etcd: an authority, and the pairs that it signs for the server and for its client.
 
 Theory.      They are in the folder of the etcd, so the authority's own key never leaves this machine: the
              API server is given a certificate, and needs no more. A pair is one file with certificate and
              key, written under another name and renamed: a reader finds the old pair or the new one.
-Invariants.  The authority is made once; another one would end every connection. A pair is made anew when
-             less than a third of its life is left. No file is readable by others.
+Invariants.  The authority is made once, because etcd and its clients would not trust what another one signs.
+             A pair is made anew when less than a third of its life is left. Other users can read no key.
 """
 
 import ipaddress
@@ -40,13 +40,14 @@ class Pair:
 
 
 def ensure(folder: Path, address: str, now: datetime) -> tuple[bytes, Pair]:
-    """Make what is missing or due; answers the authority's certificate, and the pair of the client."""
-    authority = _read(folder / AUTHORITY) or _made(folder / AUTHORITY, "etcd-ca", now, None, "")
+    """Make what is missing or due. Answers the authority's certificate and the pair of etcd's client, the API
+    server. ``address``: the IP address in the certificate of the server."""
+    authority = _read(folder / AUTHORITY) or _create(folder / AUTHORITY, "etcd-ca", now, None, "")
     (folder / "authority.crt").write_bytes(authority.certificate)
     for name, subject, host in ((SERVER, "kube-etcd", address), (CLIENT, "kube-apiserver-etcd-client", "")):
         found = _read(folder / name)
         if found is None or _is_due(found, now):
-            _made(folder / name, subject, now, authority, host)
+            _create(folder / name, subject, now, authority, host)
     client = _read(folder / CLIENT)
     assert client is not None, "it was made a moment ago"
     return authority.certificate, client
@@ -66,8 +67,12 @@ def _read(path: Path) -> Pair | None:
     return Pair(certificate, mark + key)
 
 
-def _made(path: Path, subject: str, now: datetime, authority: Pair | None, host: str) -> Pair:
-    """Make a pair and write it. ``authority`` None: it is one itself. ``host``: it is for a server there."""
+def _create(path: Path, subject: str, now: datetime, authority: Pair | None, host: str) -> Pair:
+    """Make a pair and write it.
+
+    ``authority``   signs it; None: the pair is an authority, and signs itself
+    ``host``        the IP address of the server that it is for; empty: it is for a client
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     named = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
     life = AUTHORITY_LIFE if authority is None else PAIR_LIFE

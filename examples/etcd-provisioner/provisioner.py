@@ -3,11 +3,12 @@
     python examples/etcd-provisioner/provisioner.py --kubeconfig FILE --folder FOLDER --etcd PROGRAM
 
 Theory.      It watches NestedEtcds and NestedControlPlanes. One pass looks at every NestedEtcd that is its
-             own and brings it one step nearer to what it should be; a pass follows each change, and comes
-             every few seconds besides, since no watch tells that an etcd has stopped. The numbers in the
-             comments are those of the steps in that page. Of Kubewright it uses the client
-             (``kubewright.kube``) and the values that its methods take; all that it knows of control planes
-             is in that page.
+             own, and does the next step for each; a pass follows each change, and comes every few seconds
+             besides, since no watch tells that an etcd has stopped. The numbers in the comments are those of
+             the steps in that page. Of Kubewright it uses the client (``kubewright.kube``) and the
+             values that its methods take; all that it knows of control planes is in that page.
+Map.         ``etcd``  one etcd as a process: started, found, asked, ended
+             ``keys``  its authority and certificates
 Invariants.  It writes to a NestedEtcd only a finalizer and the status. A Secret that it did not make is not
              written. An etcd is stopped when its object asks for no replicas or is deleted, and its data is
              deleted when the object is deleted and does not say that its data is kept.
@@ -47,8 +48,11 @@ KEEP_DATA = "nested.controlplane.cluster.x-k8s.io/keep-data"
 CLUSTER_NAME = "cluster.x-k8s.io/cluster-name"
 FINALIZER = "example.com/etcd-provisioner"
 PASS_SECONDS = 2.0
+"""The longest time from one pass to the next."""
 SYNC_SECONDS = 30.0
+"""How long the first lists of the watches may take."""
 NOT_OFFERED = ("channel", "patches", "image", "binary", "extraArgs", "withoutArgs", "extraFiles", "resources")
+"""Fields of the spec that this provisioner reports as an error instead of obeying them."""
 
 Json = dict[str, Any]
 log = structlog.get_logger("etcd-provisioner")
@@ -66,6 +70,7 @@ class Provisioner:
         self._etcds, self._planes = informers.get(ETCD), informers.get(PLANE)
         self._changed = asyncio.Event()
         self._running: dict[str, Etcd] = {}
+        """By the uid of the NestedEtcd, which is also the name of the etcd's folder."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Pass after pass until told to stop; the etcds go on."""
@@ -142,7 +147,7 @@ class Provisioner:
         await self._report(found, etcd, problem)  # step 6
 
     async def _publish(self, found: Json, cluster: str, secret: str, content: Mapping[str, bytes]) -> str:
-        """Write a Secret of ours; why it cannot be, if a user made one of this name."""
+        """Write a Secret. Answers the problem if another made one of this name; else an empty text."""
         meta = found["metadata"]
         data = {key: base64.b64encode(value).decode() for key, value in content.items()}
         try:
@@ -189,7 +194,7 @@ class Provisioner:
             await self._patch(found, {"status": changes}, subresource="status")
 
     async def _patch(self, found: Json, body: Json, *, subresource: str = "") -> None:
-        """A merge patch of the very object that was seen: no other one of the same name."""
+        """A merge patch that the server refuses if the object is not the one that was seen (by uid)."""
         meta = found["metadata"]
         marked = {**body, "metadata": {**body.get("metadata", {}), "uid": meta["uid"]}}
         await self._client.patch(ETCD, Key(meta["namespace"], meta["name"]), marked, subresource=subresource)
@@ -205,7 +210,7 @@ class Provisioner:
         return plane if plane is not None and plane["metadata"]["uid"] == owner["uid"] else None
 
     async def _cluster(self, owner: Json | None, namespace: str) -> Json:
-        """The Cluster that owns the control plane; empty: none does."""
+        """The Cluster that owns the control plane; empty if none does. One that is gone has its name only."""
         if owner is None or owner["kind"] != "Cluster":
             return {}
         with suppress(NotFound):
@@ -224,7 +229,7 @@ def _name(plane: Json) -> str:
 
 
 def _problem(spec: Json, ours: str) -> str:
-    """What of a spec this provisioner cannot do; empty: all of it."""
+    """What this provisioner cannot do of a spec; empty: nothing. ``ours``: the version that it runs."""
     if spec.get("replicas", 1) not in (0, 1):
         return f"spec.replicas is {spec['replicas']}: this provisioner runs one member"
     if spec.get("version", ours).removeprefix("v") != ours:
