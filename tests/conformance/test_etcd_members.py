@@ -14,7 +14,7 @@ from tests.conformance.programs import ETCD, Plane, hosted, nothing_left, place
 
 from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.members.client import Members, NoAnswer
-from kubewright.controlplanes.members.decide import Access, Door, beginning, decide, replicas
+from kubewright.controlplanes.members.decide import Access, Endpoint, decide, initial_variables, replicas
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(180)]
 
@@ -31,7 +31,7 @@ class Cluster:
         certificates = authority["tls.crt"], own["tls.crt"], own["tls.key"]
         self.hosts = found.hosting.place(place(ETCD), SIZE).hosts
         self.urls = [f"https://{host}:2379" for host in self.hosts]
-        self.access = Access([Door(url) for url in self.urls], *certificates)
+        self.access = Access([Endpoint(url) for url in self.urls], *certificates)
 
     def wanted(self, size):
         return {f"demo-etcd-{n}": f"https://{host}:2380" for n, host in enumerate(self.hosts[:size])}
@@ -51,7 +51,7 @@ class Cluster:
                 seen = await members.look(self.wanted(size))
                 plan = decide(seen)
                 if seen.members:
-                    await self.run(replicas(seen), beginning(seen))
+                    await self.run(replicas(seen), initial_variables(seen))
                     if not plan.steps and len(seen.voters) == size == len(seen.members):
                         return changes
                 for step in plan.steps:

@@ -73,7 +73,7 @@ def work_in_the_pause(patch: Patch) -> None:
 def start_without_needs(patch: Patch) -> None:
     """Components start whether or not what they need is there."""
     patch.setattr(
-        obstacles, "_WAY", tuple(each for each in obstacles._WAY if each is not obstacles._dependencies)
+        obstacles, "_CHECKS", tuple(each for each in obstacles._CHECKS if each is not obstacles._dependencies)
     )
 
 

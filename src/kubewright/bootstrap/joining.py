@@ -1,14 +1,14 @@
-"""What a cluster must have so that machines can join it: what ``kubeadm init`` leaves behind for them.
+"""What a cluster must have so that machines can join it: what ``kubeadm init`` would have created for them.
 
-Theory.      A machine that joins reads ConfigMap ``cluster-info`` without a credential, checks it by its
-             token and by the hash of the authority, and asks with the token for a certificate; rules allow
-             both, and the certificate to be signed without a user. In a cluster that ``kubeadm init`` has
-             started all of that is there. A control plane that runs on no machine was started by no kubeadm,
-             so the provider makes it before the first token.
-             kubeadm then reads how its cluster and its kubelet are configured (``kubeadm-config``,
-             ``kubelet-config``).
-Invariants.  Pure but for ``ensure``. Of what is there it changes what cluster-info says, and the version in
-             kubeadm-config, which follows the API server's; users may change all else.
+Theory.      A machine that joins reads ConfigMap ``cluster-info`` anonymously, verifies it by its token and
+             by the hash of the authority, and asks for a certificate with the token; RBAC rules allow both,
+             and let kube-controller-manager sign the certificate without a user's approval. kubeadm then
+             reads the ConfigMaps ``kubeadm-config`` and ``kubelet-config``. ``kubeadm init`` creates all of
+             that. A control plane that runs on no machine was started without kubeadm, so the bootstrap
+             provider creates it before the first token.
+Invariants.  Pure but for ``ensure``. Of what exists, only two things are changed: the content of
+             cluster-info, and the version in kubeadm-config, which follows that of the API server. Users may
+             change everything else.
 Source       the phases bootstrap-token and upload-config of ``kubeadm init``: names, subjects and rules are
              what ``kubeadm join`` and kube-controller-manager expect. nested.md A10 (no kubeadm behind it).
 Called by    ``token_calls``.
@@ -42,7 +42,7 @@ CONFIGURATION = "ClusterConfiguration"
 SERVICES, DOMAIN = "10.96.0.0/12", "cluster.local"
 """The defaults of kubeadm."""
 KUBECONFIG = "kubeconfig"
-"""Its key in ``cluster-info``. kube-controller-manager adds a signature for each token."""
+"""The key in ``cluster-info``. kube-controller-manager adds a signature for each token."""
 NODES = "system:nodes"
 CERTIFICATES = "system:certificates.k8s.io:certificatesigningrequests"
 
@@ -56,10 +56,12 @@ CLUSTER_ROLE_BINDING = dynamic(
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """What machines are told of a cluster.
+    """What the objects for joining contain of a cluster.
 
-    ``server``     where its API server is (host:port), and ``authority`` its certificate, PEM
-    ``name``       of the cluster; ``services``, ``pods`` and ``domain`` are its networks
+    ``server``     host and port of its API server (``host:port``)
+    ``authority``  the certificate of its authority, PEM
+    ``name``       the name of the cluster
+    ``services``, ``pods``  the ranges of addresses; ``domain``: the DNS domain of Services
     """
 
     server: str
@@ -71,28 +73,32 @@ class Joining:
 
 
 def objects(joining: Joining, version: str) -> Iterator[tuple[Kind[Any], dict[str, Any]]]:
-    """Everything that joining takes, cluster-info last: by then a machine may use what it reads there.
+    """Every object that joining needs; cluster-info last, because a machine that finds it goes on at once.
 
     ``version``: of the API server.
     """
     reader = "kubeadm:bootstrap-signer-clusterinfo"
-    yield _bound("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", TOKEN_GROUPS)
-    yield _bound("kubeadm:node-autoapprove-bootstrap", f"{CERTIFICATES}:nodeclient", TOKEN_GROUPS)
-    yield _bound("kubeadm:node-autoapprove-certificate-rotation", f"{CERTIFICATES}:selfnodeclient", NODES)
+    yield _cluster_role_binding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", TOKEN_GROUPS)
+    yield _cluster_role_binding(
+        "kubeadm:node-autoapprove-bootstrap", f"{CERTIFICATES}:nodeclient", TOKEN_GROUPS
+    )
+    yield _cluster_role_binding(
+        "kubeadm:node-autoapprove-certificate-rotation", f"{CERTIFICATES}:selfnodeclient", NODES
+    )
     nodes = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
     yield CLUSTER_ROLE, {"metadata": {"name": "kubeadm:get-nodes"}, "rules": [nodes]}
-    yield _bound("kubeadm:get-nodes", "kubeadm:get-nodes", TOKEN_GROUPS)
+    yield _cluster_role_binding("kubeadm:get-nodes", "kubeadm:get-nodes", TOKEN_GROUPS)
     members = [("Group", TOKEN_GROUPS), ("Group", NODES)]
-    yield from _readable(SYSTEM, KUBEADM_CONFIG, "kubeadm:nodes-kubeadm-config", members)
-    yield _config(SYSTEM, KUBEADM_CONFIG, CONFIGURATION, yaml.safe_dump(configuration(joining, version)))
-    yield from _readable(SYSTEM, KUBELET_CONFIG, "kubeadm:kubelet-config", members)
-    yield _config(SYSTEM, KUBELET_CONFIG, "kubelet", yaml.safe_dump(kubelet(joining)))
-    yield from _readable(PUBLIC, CLUSTER_INFO, reader, [("User", "system:anonymous")])
-    yield _config(PUBLIC, CLUSTER_INFO, KUBECONFIG, kubeconfig(joining))
+    yield from _role_to_read(SYSTEM, KUBEADM_CONFIG, "kubeadm:nodes-kubeadm-config", members)
+    yield _config_map(SYSTEM, KUBEADM_CONFIG, CONFIGURATION, yaml.safe_dump(configuration(joining, version)))
+    yield from _role_to_read(SYSTEM, KUBELET_CONFIG, "kubeadm:kubelet-config", members)
+    yield _config_map(SYSTEM, KUBELET_CONFIG, "kubelet", yaml.safe_dump(kubelet(joining)))
+    yield from _role_to_read(PUBLIC, CLUSTER_INFO, reader, [("User", "system:anonymous")])
+    yield _config_map(PUBLIC, CLUSTER_INFO, KUBECONFIG, kubeconfig(joining))
 
 
 def configuration(joining: Joining, version: str) -> dict[str, Any]:
-    """How the cluster is configured, as kubeadm reads it."""
+    """The ClusterConfiguration in ``kubeadm-config``."""
     pods = {"podSubnet": joining.pods} if joining.pods else {}
     return {
         "apiVersion": api_of(version).value,
@@ -105,10 +111,12 @@ def configuration(joining: Joining, version: str) -> dict[str, Any]:
 
 
 def kubelet(joining: Joining) -> dict[str, Any]:
-    """How a kubelet is configured: kubeadm's defaults. The DNS has the tenth address of Services.
+    """The KubeletConfiguration in ``kubelet-config``: kubeadm's defaults.
+
+    The DNS server has the tenth address of Services.
 
     Raises:
-        InvalidInput: the addresses of Services are none.
+        InvalidInput: the range of Services is not valid.
     """
     try:
         dns = str(ip_network(joining.services.partition(",")[0], strict=False)[10])
@@ -132,7 +140,7 @@ def kubelet(joining: Joining) -> dict[str, Any]:
 
 
 def kubeconfig(joining: Joining) -> str:
-    """What cluster-info holds: a kubeconfig without a user. Equal arguments give equal texts."""
+    """The kubeconfig without a user in ``cluster-info``. Equal arguments give equal texts."""
     authority = b64encode(joining.authority).decode()
     cluster = {"server": f"https://{joining.server}", "certificate-authority-data": authority}
     found: dict[str, Any] = {
@@ -148,11 +156,11 @@ def kubeconfig(joining: Joining) -> str:
 
 
 async def ensure(client: Client, joining: Joining) -> None:
-    """Create what is missing; let cluster-info say what is so now.
+    """Create what is missing, and correct cluster-info and the version in kubeadm-config.
 
     Raises:
         ApiError, TransportError: the cluster refused, or did not answer.
-        InvalidInput: the addresses of its Services are none.
+        InvalidInput: the range of its Services is not valid.
     """
     answer = await client.send(client.request("GET", "/version"), safe=True)
     version = str(msgspec.json.decode(answer.body).get("gitVersion", ""))
@@ -168,7 +176,7 @@ async def ensure(client: Client, joining: Joining) -> None:
 
 
 def corrected(name: str, found: Mapping[str, str], wanted: Mapping[str, str]) -> Mapping[str, str]:
-    """What the ConfigMap of this name should hold, where there is one already. Pure."""
+    """The data that the ConfigMap of this name should have, where it exists with the data ``found``. Pure."""
     if name == CLUSTER_INFO:
         return {**found, **wanted}
     if name != KUBEADM_CONFIG:
@@ -183,14 +191,14 @@ def corrected(name: str, found: Mapping[str, str], wanted: Mapping[str, str]) ->
     return {**found, CONFIGURATION: yaml.safe_dump({**known, "kubernetesVersion": version})}
 
 
-def _config(namespace: str, name: str, key: str, text: str) -> tuple[Kind[Any], dict[str, Any]]:
+def _config_map(namespace: str, name: str, key: str, text: str) -> tuple[Kind[Any], dict[str, Any]]:
     return CONFIG_MAP, {"metadata": {"name": name, "namespace": namespace}, "data": {key: text}}
 
 
-def _readable(
+def _role_to_read(
     namespace: str, config: str, role: str, readers: Iterable[tuple[str, str]]
 ) -> Iterator[tuple[Kind[Any], dict[str, Any]]]:
-    """Who may read a ConfigMap."""
+    """A Role to read one ConfigMap, and its binding."""
     meta = {"name": role, "namespace": namespace}
     rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config], "verbs": ["get"]}
     yield ROLE, {"metadata": meta, "rules": [rule]}
@@ -199,7 +207,7 @@ def _readable(
     yield ROLE_BINDING, {"metadata": meta, "roleRef": ref, "subjects": subjects}
 
 
-def _bound(name: str, role: str, group: str) -> tuple[Kind[Any], dict[str, Any]]:
+def _cluster_role_binding(name: str, role: str, group: str) -> tuple[Kind[Any], dict[str, Any]]:
     return CLUSTER_ROLE_BINDING, {
         "metadata": {"name": name},
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},

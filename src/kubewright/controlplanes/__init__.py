@@ -1,17 +1,23 @@
-"""Control planes as objects: NestedControlPlane and its three components (nested.md, seed 003).
+"""Control planes as objects: NestedControlPlane and its three components.
 
 Map.         ``family``        which objects belong to one control plane (pure)
-             ``caches``        what is watched of them
-             ``templates``     which set of templates a component is made from
-             ``rendering``     what is to run for it: manifests (pure)
-             ``certificates``  which certificates and kubeconfigs there should be
-             ``hosting``       where its programs run
-             ``component``     the controllers of the three components
-             ``plane``         the controller of control planes
-             ``templated``     the controller of control planes that name a template
-             ``users``         kubeconfigs of users
-             ``snapshots``     copies of the data of a control plane, and their way back
-             ``nestedcluster`` the controller of the infrastructure of Clusters
-             ``world``         all of them, put together
-Floor        a context: it meets others only in API objects.
+             ``caches``        the informers and indexes that several of these controllers share
+             ``templates``     chooses the manifests that a component is made from, by version or channel
+             ``rendering``     fills in those manifests and applies the user's changes to them (pure)
+             ``certificates``  makes and renews certificates and kubeconfigs, and replaces authorities
+             ``hosting``       runs the programs: in pods, as processes, or inside this process
+             ``members``       adds and removes members of an etcd
+             ``component``     the controllers of NestedEtcd, NestedAPIServer and NestedControllerManager
+             ``plane``         the controller of NestedControlPlane
+             ``templated``     creates the components of a NestedControlPlane that names a template
+             ``users``         keeps a kubeconfig for each ControlPlaneUser
+             ``snapshots``     the controllers of snapshots, of their schedules, and of restores
+             ``nestedcluster`` the controller of NestedCluster, which stands for the infrastructure of a
+                               Cluster
+             ``world``         lists all of these controllers and wires them
+Floor        a context: other contexts use its API objects and import nothing from it.
+Source       S3-01 to S3-49 are the statements of the proposal of Cluster API Provider Nested (also called
+             seed 003); docs/reference/nested-parity.md has a row for each. A1 to E and R-nn are sections of
+             nested.md, the notes on that provider from which this was designed; they are not part of this
+             repository.
 """

@@ -1,8 +1,8 @@
-"""What is watched of control planes, for the controllers of all their parts.
+"""The informers and indexes that the controllers of control planes share.
 
-Invariants.  Indexes are declared here once, so that what belongs together is found in the same way by the
-             controller of a control plane and by those of its components.
-Called by    ``plane`` and ``component``.
+Invariants.  The indexes are declared here once, so every controller finds the objects of a family in the same
+             way.
+Called by    ``component``, ``plane``, ``templated``, ``users`` and ``snapshots``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ from kubewright.wire.gvk import Key
 BY_COMPONENT = "nested-control-planes-by-component"
 """Control planes by ``component/namespace/name`` of the components that they name."""
 BY_CLUSTER = "nested-control-planes-by-cluster-name"
-"""Control planes by ``namespace/name`` of what their Secrets are named after."""
+"""Control planes by ``namespace/name``, where the name is that with which names of their Secrets begin."""
 BY_OWNER = "components-by-control-plane"
 """Components by the uid of the control plane that controls them."""
 
@@ -47,7 +47,7 @@ class Caches:
             informer.index(BY_OWNER, _owner_uid)
 
     def family_of(self, plane: NestedControlPlane) -> Family:
-        """A control plane with all of its own that is there."""
+        """The family of a control plane: the objects of it that are in the caches."""
         cluster = owning_cluster(plane)
         there = {name: self.components[name].get(key) for name, key in keys_of(plane).items()}
         return Family(
@@ -57,7 +57,7 @@ class Caches:
         )
 
     def family_around(self, meta: ObjectMeta) -> Family | None:
-        """The control plane of a component; None: none owns it, or it is not there."""
+        """The family of a component; None: no control plane owns it, or its owner does not exist."""
         owner = owning_plane(meta)
         plane = self.planes.get(Key(meta.namespace, owner.name)) if owner is not None else None
         if owner is None or plane is None or plane.metadata.uid != owner.uid:

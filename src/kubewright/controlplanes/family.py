@@ -1,13 +1,14 @@
 """Which objects belong to one control plane, and how they find each other. Pure.
 
-Theory.      A NestedControlPlane names its components and becomes their controlling owner; a Cluster, if
-             there is one, controls the NestedControlPlane. A component finds its control plane by its
-             controlling owner, and the other components by the references of that control plane.
-Invariants.  Owners are compared by group and kind: they are the same in every version. Secrets and programs
-             are named after the Cluster: its owner, or its label; and after the control plane where it has
-             neither.
+Theory.      A family is a NestedControlPlane, the components that it names, and the Cluster that owns it. The
+             NestedControlPlane becomes the controlling owner of its components; a Cluster, if there is one,
+             controls the NestedControlPlane. A component finds its control plane by its controlling owner,
+             and the other components by the references in the spec of that control plane.
+Invariants.  Owners are compared by group and kind, never by version. Secrets, StatefulSets and processes are
+             named after the Cluster that owns the control plane; without one, after its label
+             ``cluster.x-k8s.io/cluster-name``; without that, after the control plane.
 Source       seed 003 (owner references, discovery of siblings); nested.md A4; S3-10 to S3-14.
-Called by    the controllers of components and of control planes.
+Called by    all controllers of this package.
 """
 
 from collections.abc import Mapping
@@ -44,10 +45,10 @@ KINDS: Mapping[Component, Kind[Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A control plane as one of its components sees it.
+    """A control plane, the Cluster that owns it, and its components.
 
-    ``cluster``     the Cluster that owns the control plane, if any does
-    ``components``  those of the named objects that are there
+    ``cluster``     the Cluster that owns the control plane; None: no Cluster does, or it does not exist
+    ``components``  the components that the control plane names and that exist
     """
 
     plane: NestedControlPlane
@@ -56,18 +57,18 @@ class Family:
 
     @property
     def name(self) -> str:
-        """What names of Secrets and programs begin with."""
+        """The name with which names of Secrets and workloads begin (see ``cluster_name``)."""
         return cluster_name(self.plane)
 
     @property
     def restore(self) -> str:
-        """The ControlPlaneRestore for which all components stop; empty: none."""
+        """The name of the ControlPlaneRestore for which all components are to stop; empty: there is none."""
         return self.plane.metadata.annotations.get(RESTORING_ANNOTATION, "")
 
     def stopped_for(self, needed_by: Component | None) -> bool:
-        """Whether a component stops, for a restore or to sleep: when the one that needs it has stopped.
+        """Whether a component is to stop now, for a restore or to sleep: after the one that needs it.
 
-        What another program manages may go on while its control plane sleeps: then it is not waited for.
+        To sleep, it does not wait for a component that another program manages, which may go on.
         """
         after = self.components.get(needed_by) if needed_by is not None else None
         if self.restore:
@@ -77,17 +78,17 @@ class Family:
 
 
 def owning_plane(meta: ObjectMeta) -> OwnerReference | None:
-    """The NestedControlPlane that controls a component."""
+    """The controlling owner of a component, if that is a NestedControlPlane."""
     return _controller(meta, NESTED_CONTROL_PLANE)
 
 
 def owning_cluster(plane: NestedControlPlane) -> OwnerReference | None:
-    """The Cluster that controls a NestedControlPlane."""
+    """The controlling owner of a NestedControlPlane, if that is a Cluster."""
     return _controller(plane.metadata, CLUSTER)
 
 
 def cluster_name(plane: NestedControlPlane) -> str:
-    """What names of Secrets and programs begin with: the Cluster's name, or the control plane's own.
+    """The name with which names of Secrets and workloads begin: the Cluster's, or the control plane's own.
 
     A user who writes the label of the Cluster onto the control plane gets the Cluster's name from the start,
     before the controller of Clusters has become its owner.
@@ -97,7 +98,7 @@ def cluster_name(plane: NestedControlPlane) -> str:
 
 
 def references(spec: NestedControlPlaneSpec) -> dict[Component, ObjectReference]:
-    """The components that a control plane names."""
+    """The references of a control plane to its components, by component."""
     named = {
         Component.ETCD: spec.etcd,
         Component.API_SERVER: spec.apiserver,
@@ -107,7 +108,7 @@ def references(spec: NestedControlPlaneSpec) -> dict[Component, ObjectReference]
 
 
 def keys_of(plane: NestedControlPlane) -> dict[Component, Key]:
-    """Where the components are that a control plane names: in its own namespace."""
+    """The keys of the components that a control plane names; all are in its own namespace."""
     return {
         component: Key(plane.namespace, named.name) for component, named in references(plane.spec).items()
     }

@@ -1,9 +1,10 @@
-"""The world of nested control planes: its controllers, and how they are put together.
+"""The world of nested control planes: lists its controllers and wires them.
 
-Theory.      All of them work under the Lease of Cluster API Provider Nested, so the two never work on the
-             same objects at once. Each can be left out by name, for a foreign program that does its work.
-Invariants.  Which hosts there are is a function of the term, because a host on a Kubernetes has caches of its
-             own; one that is part of this process outlives terms.
+Theory.      All controllers work under the Lease of Cluster API Provider Nested, so this program and that
+             provider never work on the same objects at once. Each controller can be left out by name, where
+             another program does its work.
+Invariants.  The hosts are looked up anew for each term of leadership, because a host that runs pods uses the
+             informers of that term. The host inside this process outlives terms.
 Source       nested.md A12 (Lease), A15 (one controller per component, off by flag); S3-17, S3-34.
 Called by    ``compose.worlds``.
 """
@@ -28,7 +29,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_ETCD,
 )
 from kubewright.controlplanes.component import reconciler as component
-from kubewright.controlplanes.component.look import Keeper, Means
+from kubewright.controlplanes.component.look import ComponentSetup, Keeper
 from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
 from kubewright.controlplanes.nestedcluster import reconciler as nestedcluster
 from kubewright.controlplanes.plane import reconciler as plane
@@ -42,7 +43,7 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 STABLE = "stable"
-"""The channel of components that name neither version nor channel, as upstream meant it."""
+"""The default channel where our own API server cannot run; the name is that of upstream."""
 
 CONTROLLERS = (
     ControllerInfo(
@@ -119,34 +120,34 @@ FindHosts = Callable[[Environment], Hosts]
 
 
 def no_hosts(_environment: Environment) -> Hosts:
-    """For a program that runs no component itself, and says so."""
+    """No hosts: for a program that only reports that it cannot run components."""
     return Hosts()
 
 
-def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
-    """This world, whose components run where ``find`` says; ``keeper`` looks after their certificates.
+def world(find_hosts: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
+    """This world. ``find_hosts`` says where components run; ``keeper`` makes and renews their certificates.
 
-    Components that name neither version nor channel get our own API server where it can run.
+    A component that names neither version nor channel runs inside this process where that is possible.
     """
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
-        hosts = find(environment)
+        hosts = find_hosts(environment)
         channel = STABLE if hosts.embedded is None else EMBEDDED
-        means = Means(hosts, templates(), channel, keeper(environment))
+        setup = ComponentSetup(hosts, templates(), channel, keeper(environment))
         made = []
         if plane.CONTROLLER in chosen:
             made.append(plane.wire(environment))
         if nestedcluster.CONTROLLER in chosen:
             made.append(nestedcluster.wire(environment))
-        made += component.wire(environment, means, chosen)
-        beside: dict[str, Callable[[], Controller]] = {
+        made += component.wire(environment, setup, chosen)
+        others: dict[str, Callable[[], Controller]] = {
             templated.CONTROLLER: lambda: templated.wire(environment),
             taking.CONTROLLER: lambda: taking.wire(environment, hosts),
             schedules.CONTROLLER: lambda: schedules.wire(environment),
             users.CONTROLLER: lambda: users.wire(environment),
             restoring.CONTROLLER: lambda: restoring.wire(environment, hosts),
         }
-        return Runnables([*made, *(wired() for name, wired in beside.items() if name in chosen)])
+        return Runnables([*made, *(wired() for name, wired in others.items() if name in chosen)])
 
     return World(
         "controlplanes",
@@ -161,5 +162,5 @@ def world(find: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
 
 @cache
 def templates() -> catalog.Catalog:
-    """Our own sets of templates; read once."""
+    """The sets of templates that this package brings; read once."""
     return catalog.read(files("kubewright.controlplanes.templates") / "sets")

@@ -12,11 +12,11 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.apiserver.server import ApiServer
-from kubewright.controlplanes.certificates.act import Home, Maker
+from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.decide import Plan, decide, secrets_of
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.look import Reader, read_secret
-from kubewright.controlplanes.certificates.sets import Around, wanted_by
+from kubewright.controlplanes.certificates.sets import Naming, wanted_by
 from kubewright.controlplanes.certificates.wanted import Wanted
 from kubewright.controlplanes.hosting.contract import Placement
 from kubewright.kube.client import Client
@@ -40,8 +40,8 @@ OWNER = OwnerReference(
     uid="u1",
     controller=True,
 )
-HOME = Home("default", "demo", OWNER)
-AROUND = Around(
+DESTINATION = Destination("default", "demo", OWNER)
+NAMING = Naming(
     "demo",
     "default",
     Placement(("127.0.0.2",), ("127.0.0.2", 6443)),
@@ -65,7 +65,7 @@ class Plane:
         self.transport = transport
         self.client = client = Client(transport, clock)
         self.now = clock.now()
-        self.around = AROUND
+        self.around = NAMING
         self.maker = Maker(client, Algorithm.EC)
 
     @property
@@ -81,7 +81,7 @@ class Plane:
         asked = self.wanted if wanted is None else wanted
         before = await self.found(secrets_of(asked))
         plan = decide(asked, before, OWNER, self.now)
-        await self.maker.perform(HOME, plan.steps, before, self.now)
+        await self.maker.perform(DESTINATION, plan.steps, before, self.now)
         after = await self.found(secrets_of(asked))
         written = {name for name, each in after.items() if each.contents != _contents(before.get(name))}
         return written, decide(asked, after, OWNER, self.now)
@@ -170,7 +170,7 @@ async def test_who_looks_when_the_plan_says_finds_nothing_that_has_ended(plane: 
 async def test_another_endpoint_changes_the_servers_names_and_all_kubeconfigs(plane: Plane) -> None:
     """Acceptance test 8 of nested.md E."""
     await plane.keep()
-    plane.around = replace(AROUND, endpoint=ApiEndpoint(host="api.example", port=443))
+    plane.around = replace(NAMING, endpoint=ApiEndpoint(host="api.example", port=443))
     written, rest = await plane.keep()
     assert (written, rest.steps) == ({"demo-apiserver", *KUBECONFIGS}, ())
     found = await plane.found(["demo-apiserver", "demo-kubeconfig"])
@@ -183,9 +183,9 @@ async def test_another_endpoint_changes_the_servers_names_and_all_kubeconfigs(pl
 async def test_what_another_writer_makes_first_stays_and_nothing_is_signed_with_ours(plane: Plane) -> None:
     """Two writers decide on the same view: the second one finds each Secret made."""
     plan = decide(plane.wanted, {}, OWNER, plane.now)
-    await plane.maker.perform(HOME, plan.steps, {}, plane.now)
+    await plane.maker.perform(DESTINATION, plan.steps, {}, plane.now)
     before = await plane.found(ROOTS | LEAVES | KUBECONFIGS)
-    await plane.maker.perform(HOME, plan.steps, {}, plane.now)
+    await plane.maker.perform(DESTINATION, plan.steps, {}, plane.now)
     assert await plane.found(ROOTS | LEAVES | KUBECONFIGS) == before
     assert (await plane.keep())[0] == set()
 
@@ -198,7 +198,7 @@ async def test_what_another_writers_authority_signs_is_not_signed_with_ours(plan
         data={"tls.crt": pair.certificate, "tls.key": pair.key},
     )
     await plane.client.create(SECRET, theirs)
-    await plane.maker.perform(HOME, plan.steps, {}, plane.now)
+    await plane.maker.perform(DESTINATION, plan.steps, {}, plane.now)
     of_it = {"demo-apiserver", "demo-kubelet-client", *KUBECONFIGS}
     assert set(await plane.found(LEAVES | KUBECONFIGS)) == (LEAVES | KUBECONFIGS) - of_it
     assert (await plane.keep())[0] == of_it | SIGNER
@@ -238,7 +238,7 @@ async def test_a_secret_that_changed_since_it_was_read_is_not_written_over(plane
     for name in LEAVES:
         await plane.client.patch(SECRET, Key("default", name), mine)
     with pytest.raises(Conflict):
-        await plane.maker.perform(HOME, plan.steps, before, plane.now)
+        await plane.maker.perform(DESTINATION, plan.steps, before, plane.now)
     after = await plane.found(LEAVES)
     assert {each.pair.certificate for each in after.values()} == {b"mine"}
 
@@ -248,7 +248,7 @@ async def test_with_etcd_elsewhere_what_its_authority_signs_is_waited_for(plane:
     pair = new_cluster_authority(plane.now, Algorithm.EC, "etcd")
     brought = ObjectMeta(name="demo-etcd", namespace="default")
     await plane.client.create(SECRET, Secret(metadata=brought, data={"tls.crt": pair.certificate}))
-    wanted = list(wanted_by(Component.API_SERVER, AROUND))
+    wanted = list(wanted_by(Component.API_SERVER, NAMING))
     written, rest = await plane.keep(wanted)
     assert "demo-apiserver-etcd-client" not in written
     assert rest.steps == ()

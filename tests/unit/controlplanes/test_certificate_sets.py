@@ -6,12 +6,12 @@ import pytest
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.certificates.sets import Around, needed, wanted_by
+from kubewright.controlplanes.certificates.sets import Naming, needed, wanted_by
 from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf, Signer
 from kubewright.controlplanes.hosting.contract import Placement
 from kubewright.wire.http import User
 
-AROUND = Around(
+NAMING = Naming(
     "demo",
     "ns",
     Placement(("127.0.0.2", "127.0.0.3"), ("lb.example", 6443), also=("Other.example",)),
@@ -24,7 +24,7 @@ KCM = "system:kube-controller-manager"
 
 
 def of(component, **changes):
-    return {each.secret: each for each in wanted_by(component, replace(AROUND, **changes))}
+    return {each.secret: each for each in wanted_by(component, replace(NAMING, **changes))}
 
 
 def test_etcd_has_an_authority_and_what_its_members_and_probes_need():
@@ -133,5 +133,5 @@ def test_pods_reach_the_api_server_at_the_first_address_of_services(ranges, addr
     ],
 )
 def test_certificates_are_made_where_volumes_name_them(component, mounted, made):
-    found = needed(component, wanted_by(component, AROUND), mounted)
+    found = needed(component, wanted_by(component, NAMING), mounted)
     assert {each.secret for each in found} == made

@@ -5,7 +5,14 @@ import pytest
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import ComponentSpec
 from kubewright.controlplanes.templates.catalog import Catalog, Entry
-from kubewright.controlplanes.templates.choice import Choice, NoChoice, both, choose, highest, minor
+from kubewright.controlplanes.templates.choice import (
+    Choice,
+    NoChoice,
+    choose,
+    highest,
+    ignored_channel,
+    minor,
+)
 
 OLD, NEW, PATCHED, ETCD = ({"name": "old"},), ({"name": "new"},), ({"name": "patched"},), ({"name": "etcd"},)
 CATALOG = Catalog(
@@ -132,6 +139,10 @@ def test_the_minor_version(version, told):
 
 
 def test_naming_both_is_told():
-    told = both(ComponentSpec(version="1.36.3", channel="stable"))
+    told = ignored_channel(ComponentSpec(version="1.36.3", channel="stable"))
     assert told == "spec.channel stable is ignored, because spec.version is 1.36.3"
-    assert both(ComponentSpec(version="1.36.3")) == both(ComponentSpec(channel="stable")) == ""
+    assert (
+        ignored_channel(ComponentSpec(version="1.36.3"))
+        == ignored_channel(ComponentSpec(channel="stable"))
+        == ""
+    )

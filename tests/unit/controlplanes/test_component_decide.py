@@ -250,7 +250,7 @@ def test_the_reason_says(seen: Seen, told: str) -> None:
 
 def test_what_a_user_has_to_mend_is_looked_at_again_without_an_event() -> None:
     """A Secret outside our caches, or a program that is installed later, sends none."""
-    broken = replace(WAITING, hosted="no program kube-apiserver 1.36 is installed")
+    broken = replace(WAITING, unhosted="no program kube-apiserver 1.36 is installed")
     assert decide(broken).wake == UNHEARD
 
 

@@ -82,7 +82,7 @@ PHASES: dict[str, tuple[Seen, Phase]] = {
         Phase.SLEEPING,
     ),
     "one without templates": (replace(WAITING, choice=NoChoice("there is no channel fast")), Phase.FAILED),
-    "one that no host can run": (replace(WAITING, hosted="no program is installed"), Phase.FAILED),
+    "one that no host can run": (replace(WAITING, unhosted="no program is installed"), Phase.FAILED),
     "one that could not be applied": (replace(WAITING, failed="the disk is full"), Phase.FAILED),
     "one that is being deleted": (
         replace(RUNNING, component=with_meta(api_server(), deletion_timestamp=NOW)),

@@ -11,8 +11,8 @@ from kubewright.controlplanes.members.decide import (
     Promote,
     Remove,
     Seen,
-    beginning,
     decide,
+    initial_variables,
     replicas,
 )
 
@@ -130,11 +130,11 @@ def test_how_many_run(state, expected):
 
 
 def test_a_new_etcd_begins_with_all_and_a_new_member_with_those_that_are():
-    assert beginning(seen(2, [])) == {
+    assert initial_variables(seen(2, [])) == {
         "INITIAL_CLUSTER": f"demo-etcd-0={peer(0)},demo-etcd-1={peer(1)}",
         "INITIAL_CLUSTER_STATE": "new",
     }
-    assert beginning(seen(3, [*ONE, NEW])) == {
+    assert initial_variables(seen(3, [*ONE, NEW])) == {
         "INITIAL_CLUSTER": f"demo-etcd-0={peer(0)},demo-etcd-1={peer(1)}",
         "INITIAL_CLUSTER_STATE": "existing",
     }

@@ -7,14 +7,14 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
 from kubewright.controlplanes.component.membership import (
     Membership,
-    doors,
+    endpoints,
     membership,
     must_be_asked,
     peers,
     problem_of,
 )
 from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running
-from kubewright.controlplanes.members.decide import AddLearner, Door, Plan, Promote, Remove, Seen
+from kubewright.controlplanes.members.decide import AddLearner, Endpoint, Plan, Promote, Remove, Seen
 
 PLACE = Place("team", "demo", Component.ETCD, OwnerReference(name="store", uid="e"))
 HOSTS = tuple(f"127.64.0.{number}" for number in range(7))
@@ -194,7 +194,7 @@ def test_which_numbers_are_refused(asked, told):
 
 def test_members_are_called_at_their_addresses_and_not_while_they_end():
     pod = Instance(0, "demo-etcd-0", "demo-etcd-0.demo-etcd.team.svc", "fd00::1", ready=True)
-    assert doors(Running((pod, instance(1), instance(2, ending=True)))) == [
-        Door("https://[fd00::1]:2379", "demo-etcd-0.demo-etcd.team.svc"),
-        Door("https://127.64.0.1:2379"),
+    assert endpoints(Running((pod, instance(1), instance(2, ending=True)))) == [
+        Endpoint("https://[fd00::1]:2379", "demo-etcd-0.demo-etcd.team.svc"),
+        Endpoint("https://127.64.0.1:2379"),
     ]

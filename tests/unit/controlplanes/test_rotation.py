@@ -15,7 +15,7 @@ from kubewright.controlplanes.certificates.look import read_secret
 from kubewright.controlplanes.certificates.rotation import (
     Asked,
     Consumer,
-    Turn,
+    Transition,
     View,
     decide,
     digest_of,
@@ -57,11 +57,11 @@ def verifies(certificate, bundle):
 
 
 def begun(old=OLD):
-    return written(Turn.BEGIN, secret("demo-ca", {"tls.crt": old.certificate, "tls.key": old.key}), NEW)
+    return written(Transition.BEGIN, secret("demo-ca", {"tls.crt": old.certificate, "tls.key": old.key}), NEW)
 
 
 def signing(old=OLD):
-    data = written(Turn.SIGN, secret("demo-ca", begun(old)), NEW)
+    data = written(Transition.SIGN, secret("demo-ca", begun(old)), NEW)
     return {name: entry for name, entry in data.items() if entry is not None}
 
 
@@ -100,7 +100,7 @@ BOTH, SWAPPED = TRUSTING.pair.certificate, SIGNING.pair.certificate
         pytest.param(view(SETTLED), None, "", id="no user asked, and it is young"),
         pytest.param(
             view(SETTLED, asked=NOW_PLEASE),
-            Turn.BEGIN,
+            Transition.BEGIN,
             "it was made before 2030-01-01T00:00:00Z: a new one is trusted beside it",
             id="a user asked",
         ),
@@ -110,7 +110,7 @@ BOTH, SWAPPED = TRUSTING.pair.certificate, SIGNING.pair.certificate
         ),
         pytest.param(
             view(SETTLED, now=NOW + 9 * 365 * DAY),
-            Turn.BEGIN,
+            Transition.BEGIN,
             "it is valid only until 2039-11-30T00:00:00Z: a new one is trusted beside it",
             id="a tenth of its life is left",
         ),
@@ -123,7 +123,7 @@ BOTH, SWAPPED = TRUSTING.pair.certificate, SIGNING.pair.certificate
 )
 def test_when_a_rotation_begins(seen, turn, because):
     answer = decide(seen)
-    assert (answer.turn, answer.because, answer.stage) == (turn, because, None)
+    assert (answer.transition, answer.because, answer.stage) == (turn, because, None)
 
 
 def test_it_is_looked_at_again_when_it_is_due():
@@ -143,7 +143,7 @@ def test_a_users_authority_is_refused_with_a_reason_where_one_asks(asked):
         "replace it"
     )
     expected = (None, Reason.NOT_OURS, told) if asked is NOW_PLEASE else (None, None, "")
-    assert (answer.turn, answer.stage, answer.told) == expected
+    assert (answer.transition, answer.stage, answer.told) == expected
 
 
 TOLD = "Secret demo-ca: the old authority signs, and components are given both; "
@@ -194,7 +194,7 @@ TOLD = "Secret demo-ca: the old authority signs, and components are given both; 
 )  # fmt: skip
 def test_the_new_one_signs_when_all_trust_both(seen, waits):
     answer = decide(seen)
-    assert answer.turn == (None if waits else Turn.SIGN)
+    assert answer.transition == (None if waits else Transition.SIGN)
     assert answer.stage is Reason.TRUSTING_BOTH
     assert not waits or answer.told == TOLD + waits
 
@@ -231,7 +231,7 @@ def test_the_new_one_signs_when_all_trust_both(seen, waits):
 )  # fmt: skip
 def test_the_old_one_goes_when_nothing_of_it_is_left(seen, waits):
     answer = decide(seen)
-    assert answer.turn == (None if waits else Turn.DROP)
+    assert answer.transition == (None if waits else Transition.DROP)
     told = "Secret demo-ca: the new authority signs, and the old one is still trusted"
     assert answer.told == (f"{told}; {waits}" if waits else told)
 
@@ -240,16 +240,16 @@ def test_what_each_turn_writes():
     assert trusted_by(TRUSTING) == (OLD.certificate, NEW.certificate)
     assert (TRUSTING.pair.key, TRUSTING.contents["next.key"]) == (OLD.key, NEW.key)
     assert trusted_by(SIGNING) == (NEW.certificate, OLD.certificate)
-    turned = written(Turn.SIGN, TRUSTING, NEW)
+    turned = written(Transition.SIGN, TRUSTING, NEW)
     assert (turned["tls.key"], turned["next.crt"], turned["next.key"]) == (NEW.key, None, None)
-    assert written(Turn.DROP, SIGNING, NEW) == {"tls.crt": NEW.certificate, "tls.key": NEW.key}
+    assert written(Transition.DROP, SIGNING, NEW) == {"tls.crt": NEW.certificate, "tls.key": NEW.key}
 
 
 def test_keys_under_both_names_and_nothing_else_end_without_a_new_authority():
     """A Secret that was copied in between has no key of the new one: what was never used goes."""
     copied = {"tls.crt": BOTH, "tls.key": OLD.key}
-    assert decide(view(copied, leaf())).turn is Turn.DROP
-    assert written(Turn.DROP, secret("demo-ca", copied), NEW)["tls.crt"] == OLD.certificate
+    assert decide(view(copied, leaf())).transition is Transition.DROP
+    assert written(Transition.DROP, secret("demo-ca", copied), NEW)["tls.crt"] == OLD.certificate
 
 
 @dataclass
@@ -282,7 +282,7 @@ class Model:
         self.report()
 
     def steps(self):
-        yield from (self.sign, self.trust, self.turn, self.report)
+        yield from (self.sign, self.trust, self.transition, self.report)
         yield from (lambda p=p, n=n: self.restart(p, n) for p in self.programs for n in (0, 1))
 
     @property
@@ -307,13 +307,13 @@ class Model:
             made = kubeconfig(self.authority.pair.certificate, self.signs)
             self.secrets["demo-kubeconfig"] = made.contents
 
-    def turn(self):
+    def transition(self):
         consumers = [Consumer(f"program {n}", said) for n, said in enumerate(self.said)]
         others = [secret(name, each) for name, each in self.secrets.items() if name != "demo-ca"]
         seen = view(self.secrets["demo-ca"], *others, consumers=consumers, asked=Asked(NOW - 1 * DAY))
-        if (answer := decide(seen)).turn is not None:
-            self.turns.append(answer.turn)
-            data = written(answer.turn, seen.authority, NEW)
+        if (answer := decide(seen)).transition is not None:
+            self.turns.append(answer.transition)
+            data = written(answer.transition, seen.authority, NEW)
             self.secrets["demo-ca"] = {
                 name: each for name, each in {**self.secrets["demo-ca"], **data}.items() if each is not None
             }
@@ -351,6 +351,6 @@ def test_at_every_step_what_is_presented_verifies_wherever_it_may_arrive(seed):
     for _ in range(600):
         model.random.choice(list(model.steps()))()
         assert model.broken() == []
-        if Turn.DROP in model.turns:
+        if Transition.DROP in model.turns:
             break
-    assert model.turns == [Turn.BEGIN, Turn.SIGN, Turn.DROP]
+    assert model.turns == [Transition.BEGIN, Transition.SIGN, Transition.DROP]

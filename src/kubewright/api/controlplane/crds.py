@@ -1,9 +1,9 @@
 """The CustomResourceDefinitions of control planes.
 
 Theory.      Names, paths, types, short names and categories are those of Cluster API Provider Nested v0.1.0;
-             what we add is beside them: fields, the scale subresource, columns. So its manifests apply as
-             they are, and a user of kubectl sees more. The label of the contract says that ``v1alpha4`` of
-             these kinds follows Cluster API's contract v1beta1.
+             we add fields, the scale subresource and columns. So manifests written for that provider can be
+             applied unchanged. A label says that ``v1alpha4`` of these kinds follows the contract v1beta1 of
+             Cluster API.
 Called by    ``kubewright crds`` and the world of control planes.
 """
 

@@ -1,9 +1,9 @@
-"""What the controllers of control planes may do on the management cluster; and what users may.
+"""What the controllers of control planes may do on the management cluster; and what users may do.
 
-Theory.      The controllers write their own kinds, and what runs for components in pods. They read Clusters,
-             whose own controller writes them. Users who may see or edit what is in a namespace may do so
-             with control planes too: the spec of a component names Secrets and never holds one, and the
-             credentials of a control plane are in Secrets, which users who may only view do not read.
+Theory.      The controllers write their own kinds, and the objects of components in pods. They read Clusters,
+             which another controller writes. Users with the roles view or edit have the same rights on
+             control planes: the spec of a component names Secrets and never contains one, and the credentials
+             of a control plane are in Secrets, which the role view cannot read.
 Source       nested.md A12, C8; S3-46.
 Called by    ``make gen``, which writes ``deploy/clusters`` and ``deploy/one-namespace``; ``compose.embedded``
              (the roles of users).

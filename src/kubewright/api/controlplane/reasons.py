@@ -1,8 +1,9 @@
 """What controllers of control planes report: types and reasons of conditions, reasons of events.
 
-Theory.      Conditions say where a component is held up: each step of its way has one, and Ready sums up.
+Theory.      Each check that a component has to pass before it runs has a condition, so the conditions show
+             where it is stopped; Ready sums up.
 Source       nested.md A10.
-Called by    the controllers of components and of control planes.
+Called by    the controllers in ``controlplanes``.
 """
 
 from enum import StrEnum
@@ -20,24 +21,24 @@ RESTORE_REPORTER = "controlplanerestore-controller"
 
 
 class ComponentCondition(StrEnum):
-    """Types of conditions of a component beside Ready, in the order of its way."""
+    """Types of conditions of a component beside Ready, in the order in which it passes them."""
 
     TEMPLATE_RESOLVED = "TemplateResolved"
-    """A set of templates was found for its version or channel, and it may have that version."""
+    """There is a set of templates for its version or channel, and the component may have that version."""
     DEPENDENCIES_READY = "DependenciesReady"
-    """What it needs to run is ready: etcd for the API server, that one for the controller manager."""
+    """What it needs is ready: etcd for the API server, the API server for the controller manager."""
     CERTIFICATES_READY = "CertificatesReady"
-    """Its certificates and kubeconfigs are there and good."""
+    """Its certificates and kubeconfigs exist and are good."""
     PATCHES_APPLIED = "PatchesApplied"
     """Flags, patches and files of its spec could be applied."""
     WORKLOAD_AVAILABLE = "WorkloadAvailable"
     """All its instances are as the spec wants them, and ready."""
     AUTHORITIES_ROTATED = "AuthoritiesRotated"
-    """No authority that it makes is being replaced, or should be. Only while one is, and from then on."""
+    """No authority that it makes is being replaced or is to be. Absent before the first rotation."""
 
 
 class PlaneCondition(StrEnum):
-    """Types of conditions of a control plane beside Ready; the last five are there only while they hold."""
+    """Types of conditions of a control plane beside Ready; the last five exist only while they are True."""
 
     AVAILABLE = "Available"
     """Its API server can be used, wherever its etcd is."""
@@ -66,11 +67,11 @@ class Reason(StrEnum):
     WAITING_FOR_DEPENDENCY = "WaitingForDependency"
     WAITING_FOR_CERTIFICATES = "WaitingForCertificates"
     TRUSTING_BOTH = "TrustingBoth"
-    """An old authority signs, and the components are given the new one beside it."""
+    """The old authority signs, and the components are given both to trust."""
     SIGNING_WITH_NEW = "SigningWithNew"
-    """A new authority signs, and the old one is trusted until nothing is left of it."""
+    """The new authority signs; the old one is trusted until no certificate of it is in use."""
     NOT_OURS = "NotOurs"
-    """An authority is a user's, and never written."""
+    """The authority is a user's, so it is not replaced."""
     WAITING_FOR_FILES = "WaitingForFiles"
     INVALID_CONFIGURATION = "InvalidConfiguration"
     NO_TEMPLATES = "NoTemplates"

@@ -1,12 +1,13 @@
 """When a schedule of sleep or of snapshots is due: cron expressions in a time zone, as moments. Pure.
 
-Theory.      An expression has cron's five fields and is read as Debian's cron reads it: a time that a change
-             of clocks leaves out comes at the end of the gap, and one that comes twice counts once, the first
-             time. cronsim looks on from one moment; near a change of clocks its answer can lie on the other
-             side of that moment, so it begins a margin earlier, and what is not wanted is left out.
-Invariants.  Every loop is bounded: a margin has as many minutes as it has. What cannot be read is an
-             ``InvalidInput``, in a sentence.
-Called by    ``validate``, and what decides whether a control plane sleeps and when a snapshot is due.
+Theory.      An expression has the five fields of cron and is read as Debian's cron reads it: a time that a
+             change of clocks skips is due at the end of the gap, and a time that occurs twice is due once,
+             the first time. cronsim iterates from a given moment. Near a change of clocks its first answers
+             may lie on the wrong side of that moment, so the iteration starts ``MARGIN`` earlier, and those
+             answers are dropped.
+Invariants.  Every loop is bounded by the number of minutes in the margin. An expression or a time zone that
+             cannot be read is an ``InvalidInput`` with a sentence.
+Called by    ``validate``, ``controlplanes.plane.rest`` and ``controlplanes.snapshots.schedules``.
 """
 
 from collections.abc import Iterator
@@ -19,9 +20,9 @@ from cronsim import CronSim, CronSimError
 from kubewright.base.errors import InvalidInput
 
 MARGIN = timedelta(hours=3)
-"""More than any clock is changed by at once."""
+"""More than any change of clocks."""
 _MOST = int(MARGIN / timedelta(minutes=1)) * 2 + 2
-"""An expression has at most one moment in a minute."""
+"""The most moments that are tried: an expression has at most one in a minute."""
 
 
 def zone(name: str) -> ZoneInfo:
@@ -37,10 +38,10 @@ def zone(name: str) -> ZoneInfo:
 
 
 def check(expression: str) -> None:
-    """Whether this is an expression of cron.
+    """Check that this is an expression of cron.
 
     Raises:
-        InvalidInput: it is none, and why.
+        InvalidInput: it is not; the message says why.
     """
     if len(expression.split()) != 5:
         raise InvalidInput("a schedule has five fields: minute, hour, day of month, month, day of week")
@@ -60,7 +61,7 @@ def following(expression: str, name: str, now: datetime) -> datetime | None:
 
 
 def latest(expression: str, name: str, now: datetime) -> datetime | None:
-    """The last moment up to and with ``now``; None: there was none in fifty years.
+    """The last moment up to ``now``, included; None: there was none in fifty years.
 
     Raises:
         InvalidInput: the expression or the time zone is none.
@@ -70,7 +71,7 @@ def latest(expression: str, name: str, now: datetime) -> datetime | None:
 
 
 def _moments(expression: str, name: str, begin: datetime, *, back: bool = False) -> Iterator[datetime]:
-    """Moments in UTC from one on, or back from it."""
+    """The moments after ``begin``, or with ``back`` those before it; in UTC."""
     check(expression)
     local = begin.astimezone(zone(name))
     found = islice(CronSim(expression, local, reverse=back), _MOST)

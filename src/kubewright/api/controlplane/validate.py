@@ -1,13 +1,13 @@
-"""The rules of control planes beyond the schema: of an object, and of a change.
+"""The rules of control planes beyond the schema.
 
-Theory.      Manifests written for Cluster API Provider Nested are accepted as they are, so admission refuses
-             only what could never mean anything: a name that leaves the folder of templates, a file without
-             a source, a number of instances below zero, a reference to another kind or namespace. What may
-             become right by another change (a version that is not installed, a component that is not there)
-             is a condition of the object, and the controller's.
+Theory.      Manifests written for Cluster API Provider Nested are accepted unchanged, so admission refuses
+             only what can never have a meaning: a name that leaves the folder of templates, a file without a
+             source, a number of instances below zero, a reference to another kind or namespace. What another
+             change may make right (a version that is not installed, a component that does not exist) is
+             accepted, and the controller reports it in a condition.
 Invariants.  Pure; every violation is reported, in the order of the fields.
 Source       nested.md A3 (safe names), A4 (references in one namespace), D7 (length of names).
-Called by    admission and the controllers, since an object may have come past any webhook.
+Called by    admission; and the controllers, since no webhook may have seen an object.
 """
 
 import re
@@ -171,7 +171,7 @@ def _named(path: str, name: str) -> Errors:
 
 
 def _location(location: SnapshotLocation) -> Errors:
-    """A folder stays below that of the program: it is no path to elsewhere on its machine."""
+    """A folder has to be below that of the program, so that no user reaches other files of its machine."""
     path, bucket = "spec.location", location.bucket
     if location.folder and bucket is not None:
         yield FieldError(f"{path}.folder", "a bucket is named too", Fault.FORBIDDEN)

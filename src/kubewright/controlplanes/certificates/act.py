@@ -1,11 +1,12 @@
 """Make keys and certificates, and write them into Secrets.
 
-Theory.      Keys are made first, side by side, authorities before what they sign; each Secret is written when
-             it is made. Another writer may have been faster: then its Secret counts, what would have been
-             signed with ours is not made, and the next look finds what is there.
-Invariants.  A Secret is created, or patched in the very version that was decided on. What a server says about
-             a Secret is not repeated in a log: it may quote what is in it.
-Called by    the controllers of components.
+Theory.      Authorities and key pairs come first, then what the authorities sign; the keys of each group are
+             made at the same time. If another process has created a Secret in the meantime, that Secret
+             counts: what we would have signed with our own key is not made, and the next pass reads what is
+             there.
+Invariants.  A Secret is created, or patched in exactly the version that was decided on. What the server
+             answers about a Secret is not logged, because it may quote its content.
+Called by    ``keeper`` and ``users``.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.reasons import canonical
-from kubewright.controlplanes.certificates.rotation import Turn, written
+from kubewright.controlplanes.certificates.rotation import Transition, written
 from kubewright.controlplanes.certificates.wanted import (
     Authority,
     KeyPair,
@@ -44,15 +45,15 @@ from kubewright.wire.gvk import Key
 log = structlog.get_logger(__name__)
 
 Data = Mapping[str, bytes | None]
-"""The entries of a Secret; None: one that goes."""
+"""The entries of a Secret; None: the entry is removed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
-    """Where Secrets are made, and for whom.
+class Destination:
+    """What the new Secrets have in common: namespace, label and owner.
 
-    ``cluster``  the value of their label
-    ``owner``    the object that controls them
+    ``cluster``  the value of the label ``cluster.x-k8s.io/cluster-name``
+    ``owner``    the controlling owner
     """
 
     namespace: str
@@ -68,9 +69,9 @@ class Maker:
         self._algorithm = algorithm
 
     async def perform(
-        self, home: Home, steps: Sequence[Make], found: Mapping[str, Found], now: datetime
+        self, destination: Destination, steps: Sequence[Make], found: Mapping[str, Found], now: datetime
     ) -> None:
-        """All steps. ``found`` is what they were decided on.
+        """Perform all steps. ``found``: the Secrets that they were decided on.
 
         Raises:
             ApiError, TransportError: a Secret could not be written; what was written before stays.
@@ -79,14 +80,14 @@ class Maker:
         pairs = {name: each.pair for name, each in found.items()}
         roots = [each for each in steps if isinstance(each.wanted, Authority | KeyPair)]
         for step, data in zip(roots, await self._all(roots, pairs, found, now), strict=True):
-            if await self._write(home, step, data):
+            if await self._write(destination, step, data):
                 certificate, key = data[CERTIFICATE_KEY], data[PRIVATE_KEY]
-                assert certificate is not None, "no step takes it away"
-                assert key is not None, "no step takes it away"
+                assert certificate is not None, "no step removes it"
+                assert key is not None, "no step removes it"
                 pairs[step.wanted.secret] = keys.KeyPair(certificate, key)
         signed = [each for each in steps if _authority(each) in pairs]
         for step, data in zip(signed, await self._all(signed, pairs, found, now), strict=True):
-            await self._write(home, step, data)
+            await self._write(destination, step, data)
 
     async def _all(
         self,
@@ -95,11 +96,11 @@ class Maker:
         found: Mapping[str, Found],
         now: datetime,
     ) -> list[Data]:
-        """What the Secrets hold, with new keys."""
+        """The entries of the Secret of each step, with new keys, in the order of the steps."""
         making = [
             made(
-                partial(self._turned, each, each.turn, found[each.wanted.secret], now)
-                if each.turn is not None
+                partial(self._transitioned, each, each.transition, found[each.wanted.secret], now)
+                if each.transition is not None
                 else partial(self._data, each, pairs, now),
                 self._algorithm,
             )
@@ -107,11 +108,11 @@ class Maker:
         ]
         return await asyncio.gather(*making)
 
-    def _turned(self, step: Make, turn: Turn, authority: Found, now: datetime) -> Data:
+    def _transitioned(self, step: Make, transition: Transition, authority: Found, now: datetime) -> Data:
         assert isinstance(step.wanted, Authority), "only authorities are replaced"
-        begins, name = turn is Turn.BEGIN, step.wanted.common_name
+        begins, name = transition is Transition.BEGIN, step.wanted.common_name
         new = new_pair(Purpose.CA, now, self._algorithm, name) if begins else authority.pair
-        return written(turn, authority, new)
+        return written(transition, authority, new)
 
     def _data(self, step: Make, pairs: Mapping[str, keys.KeyPair], now: datetime) -> Data:
         if step.copies:
@@ -145,15 +146,15 @@ class Maker:
                 text = render(wanted.cluster, wanted.entry, wanted.server, signer.certificate, identity)
                 return {SECRET_VALUE_KEY: text}
 
-    async def _write(self, home: Home, step: Make, data: Data) -> bool:
-        """Write one Secret; False: one that is there already stays as it is."""
+    async def _write(self, destination: Destination, step: Make, data: Data) -> bool:
+        """Write one Secret; False: another process has created it, and it stays as it is."""
         name = step.wanted.secret
         secret = Secret(
             metadata=ObjectMeta(
                 name=name,
-                namespace=home.namespace,
-                labels={CLUSTER_NAME_LABEL: home.cluster},
-                owner_references=(home.owner,),
+                namespace=destination.namespace,
+                labels={CLUSTER_NAME_LABEL: destination.cluster},
+                owner_references=(destination.owner,),
             ),
             type=SECRET_TYPE,
             data={name: entry for name, entry in data.items() if entry is not None},
@@ -161,13 +162,13 @@ class Maker:
         if step.replaces is not None:
             entries = {**dict.fromkeys(data), **SECRET.to_plain(secret)["data"]}
             body = onto({"data": entries}, step.replaces)
-            await self._client.patch(SECRET, Key(home.namespace, name), body)
+            await self._client.patch(SECRET, Key(destination.namespace, name), body)
         else:
             try:
                 await self._client.create(SECRET, secret)
             except AlreadyExists:
                 return False
-        log.info("made a certificate", secret=f"{home.namespace}/{name}", because=step.because)
+        log.info("made a certificate", secret=f"{destination.namespace}/{name}", because=step.because)
         return True
 
 
@@ -176,5 +177,5 @@ def _identity(pair: keys.KeyPair) -> Identity:
 
 
 def _authority(step: Make) -> str:
-    """The Secret of the authority that signs; empty for what signs itself."""
+    """The Secret of the authority that signs; empty for an authority or a key pair."""
     return step.wanted.authority if isinstance(step.wanted, Signed) else ""

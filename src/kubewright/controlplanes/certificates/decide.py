@@ -1,14 +1,14 @@
 """Decide which certificates and kubeconfigs are made, from what is wanted and what is found. Pure.
 
-Theory.      What is wanted and not there is made, and so is what we made before and that is outdated. What a
+Theory.      What is wanted and does not exist is made. What we made before and is outdated is renewed. What a
              user made is used, or is a problem that the user has to mend. What another controller makes is
-             waited for. One plan makes an authority and what it signs.
-Invariants.  No plan writes a Secret that the owner does not control. No plan here replaces an authority: with
-             a new one no credential of the cluster would verify any more. So one that is gone, while what it
-             signed is there, is a problem for the user. How one is replaced ``rotation`` decides. An equal
-             view gives an equal plan.
+             waited for. One plan can make an authority and everything that it signs.
+Invariants.  No plan writes a Secret that the owner does not control. No plan replaces an authority, because
+             no credential that the old one signed would verify any more. So if an authority is gone and
+             certificates that it signed exist, that is a problem for the user; ``rotation`` decides how an
+             authority is replaced. An equal view gives an equal plan.
 Source       nested.md A6 (rules); S3-24, S3-25, S3-27 to S3-29.
-Called by    the controllers of components. ``act`` performs the steps.
+Called by    ``keeper`` and ``users``; ``act`` performs the steps.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from kubewright.base import plan
 from kubewright.base.plan import in_seconds
 from kubewright.controlplanes.certificates import reasons
 from kubewright.controlplanes.certificates.found import Found
-from kubewright.controlplanes.certificates.rotation import Turn
+from kubewright.controlplanes.certificates.rotation import Transition
 from kubewright.controlplanes.certificates.wanted import (
     Authority,
     KeyPair,
@@ -34,19 +34,19 @@ from kubewright.controlplanes.certificates.wanted import (
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """Make one Secret, or make it anew.
+    """Make one Secret, or renew it.
 
-    ``because``   a clause
-    ``replaces``  the metadata of the Secret that is there; None: there is none
-    ``copies``    the Secret whose keys it has too, instead of new ones; empty: none
-    ``turn``      of an authority that is being replaced: what is written now
+    ``because``     a clause
+    ``replaces``    the metadata of the Secret that exists; None: there is none
+    ``copies``      the Secret whose content it gets instead of new keys; empty: none
+    ``transition``  the next change of an authority that is being replaced; None: any other step
     """
 
     wanted: Wanted
     because: str
     replaces: ObjectMeta | None = None
     copies: str = ""
-    turn: Turn | None = None
+    transition: Transition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Plan(plan.Plan[Make]):
 
     ``waiting``   what other controllers or programs have to make first, a clause each
     ``problems``  what a user has to mend, a sentence each
-    ``wake``      when one of those that are there is due, or ends
+    ``wake``      when the next of those that exist is to be renewed, or ends
     """
 
     waiting: tuple[str, ...] = ()
@@ -105,10 +105,10 @@ def decide(
 
 
 def renamed(plan: Plan, found: Mapping[str, Found], before: str, after: str) -> Plan:
-    """The plan, for a control plane whose Secrets began with another name before.
+    """The plan for a control plane that has got another cluster name: from ``before`` to ``after``.
 
-    Its authorities and keys for tokens stay what they are, under both names: a Cluster that becomes the owner
-    of a control plane that runs ends no kubeconfig and no token.
+    New Secrets for its authorities and keys for tokens become copies of the old ones. So a Cluster that
+    becomes the owner of a control plane that runs makes no kubeconfig and no token invalid.
     """
     steps = []
     for each in plan.steps:
@@ -120,7 +120,7 @@ def renamed(plan: Plan, found: Mapping[str, Found], before: str, after: str) -> 
 
 @dataclass(slots=True)
 class _View:
-    """What a decision reads, and the plan that grows."""
+    """What a decision reads, and the parts of its plan so far."""
 
     found: Mapping[str, Found]
     owner: OwnerReference
@@ -131,7 +131,7 @@ class _View:
     moments: list[datetime] = field(default_factory=list)
 
     def owns(self, secret: str) -> bool:
-        """Whether this Secret is there, and ours."""
+        """Whether this Secret exists, and is ours."""
         return secret in self.found and self.found[secret].owned_by(self.owner)
 
     def makes(self, secret: str) -> bool:
@@ -139,7 +139,7 @@ class _View:
         return any(each.wanted.secret == secret for each in self.steps)
 
     def later(self, moment: datetime) -> None:
-        """Look again then, if that is still to come."""
+        """Look again at this moment, if it is in the future."""
         if moment > self.now:
             self.moments.append(moment)
 
@@ -220,7 +220,7 @@ def _decide_kubeconfig(view: _View, wanted: Kubeconfig) -> None:
 
 
 def _sign(view: _View, wanted: Signed, because: str, found: Found | None) -> None:
-    """Make it, if the authority can sign; else wait for the authority, or say why it cannot."""
+    """Plan to make it if the authority can sign; else wait for the authority, or report why it cannot."""
     step = Make(wanted, because, found.metadata if found is not None else None)
     authority = view.found.get(wanted.authority)
     if authority is None:

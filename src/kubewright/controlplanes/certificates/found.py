@@ -1,7 +1,7 @@
-"""What is in one Secret of a control plane, as far as decisions look at it. Pure.
+"""The content of one Secret of a control plane, as far as decisions read it. Pure.
 
-Invariants.  No field that a ``repr`` shows has a part of a key in it.
-Called by    ``look`` makes it; ``decide``, ``reasons`` and ``act`` read it.
+Invariants.  No field that a repr shows has a part of a key in it.
+Called by    ``look`` makes it; ``decide``, ``reasons``, ``rotation`` and ``act`` read it.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ from kubewright.wire.gvk import split_api_version
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A Secret that is there.
+    """A Secret that exists.
 
-    ``contents``    all of it, by its keys
+    ``contents``    its data
     ``pair``        the certificate or public key, and the private key; empty where there is none
-    ``problem``     why the pair will never be of use, as the end of a sentence about the Secret
-    ``facts``       what the certificate says; None: it is none
-    ``kubeconfig``  what its kubeconfig says, if it has one
+    ``problem``     why the pair can never be used, as the end of a sentence about the Secret
+    ``facts``       what the certificate says; None: there is no certificate
+    ``kubeconfig``  what the kubeconfig says; None: there is none
     """
 
     metadata: ObjectMeta
@@ -33,7 +33,7 @@ class Found:
     kubeconfig: Kubeconfig | None = None
 
     def owned_by(self, owner: OwnerReference) -> bool:
-        """Whether this object controls the Secret, whatever its version and its uid are by now."""
+        """Whether this object controls the Secret. API version and uid are not compared."""
         mine = self.metadata.controller
         return mine is not None and _named(mine) == _named(owner)
 

@@ -1,12 +1,13 @@
-"""Look after the certificates and kubeconfigs of components, for their controllers.
+"""Makes and renews the certificates and kubeconfigs of components, for their controllers.
 
-Theory.      A component's authorities and kubeconfigs are always made, since other programs look for them by
-             name; a certificate only where the volumes of what runs name it. All of them are controlled by
-             the control plane: a component that is deleted and made again finds the same authorities. The
-             controller that makes an authority also replaces it, and looks for that at all components.
-Invariants.  What is decided on is what is performed: the steps carry the Secrets that they were decided on.
+Theory.      Authorities and kubeconfigs of a component are always made, since other programs look for them by
+             name; a leaf certificate is made only where the volumes of the workload name its Secret. The
+             control plane is the owner of all of them: a component that is deleted and created again finds
+             the same authorities. The controller of the component that makes an authority also rotates it,
+             and for that reads the status of all components.
+Invariants.  A plan is performed on the Secrets that it was decided on: the steps carry them.
 Source       nested.md A4 (owners), A6, A7.
-Called by    ``component.look`` and ``component.act``, through their ``Keeper``.
+Called by    ``component.look`` and ``component.act``, through their protocol ``Keeper``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +20,12 @@ from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLA
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base.plan import in_seconds
 from kubewright.controlplanes.certificates import rotation
-from kubewright.controlplanes.certificates.act import Home, Maker
+from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.decide import Make, decide, renamed, secrets_of
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.look import Reader
 from kubewright.controlplanes.certificates.rotation import Asked, Consumer, Rotation, View, trusted_by
-from kubewright.controlplanes.certificates.sets import Around, needed, wanted_by
+from kubewright.controlplanes.certificates.sets import Naming, needed, wanted_by
 from kubewright.controlplanes.certificates.wanted import Authority, Signed, Wanted
 from kubewright.controlplanes.component.look import CertificateRequest
 from kubewright.controlplanes.component.policies import service_cidr, service_domain
@@ -39,13 +40,13 @@ from kubewright.pki.keys import Algorithm
 class Work:
     """Steps, and what they were decided on."""
 
-    home: Home
+    destination: Destination
     steps: Sequence[Make]
     found: Mapping[str, Found] = field(repr=False)
 
 
 class SecretKeeper:
-    """Keeps them in Secrets."""
+    """The ``Keeper`` that keeps certificates and kubeconfigs in Secrets."""
 
     def __init__(self, informers: Informers, algorithm: Algorithm) -> None:
         self._clock = informers.client.clock
@@ -53,15 +54,15 @@ class SecretKeeper:
         self._maker = Maker(informers.client, algorithm)
 
     async def look(self, request: CertificateRequest) -> Certificates:
-        """What is there of them, and what is to be made.
+        """Which certificates and kubeconfigs of a component exist, and which are to be made.
 
         Raises:
             ApiError, TransportError: the server could not be asked.
         """
         plane, component = request.family.plane, request.policy.component
-        wanted = needed(component, wanted_by(component, around(request)), request.mounted)
+        wanted = needed(component, wanted_by(component, naming_of(request)), request.mounted)
         if component is Component.API_SERVER:
-            wanted += _for_another(request)
+            wanted += _of_foreign_controller_manager(request)
         name, before = request.family.name, request.place.cluster
         names = secrets_of(wanted)
         others = [f"{before}{each.removeprefix(name)}" for each in names] if before != name else []
@@ -70,11 +71,11 @@ class SecretKeeper:
         plan = decide(wanted, found, owner, self._clock.now())
         if before != name:
             plan = renamed(plan, found, before, name)
-        turns, told, wake = await self._rotations(request.family, wanted, found, owner)
-        steps = plan.steps or turns
-        home = Home(plane.namespace, name, owner)
+        transitions, told, wake = await self._rotations(request.family, wanted, found, owner)
+        steps = plan.steps or transitions
+        destination = Destination(plane.namespace, name, owner)
         return Certificates(
-            (Work(home, steps, found),) if steps else (),
+            (Work(destination, steps, found),) if steps else (),
             waiting="; ".join(plan.waiting),
             problem="; ".join(plan.problems),
             wake=min((each for each in (plan.wake, wake) if each is not None), default=None),
@@ -84,23 +85,23 @@ class SecretKeeper:
     async def _rotations(
         self, family: Family, wanted: Sequence[Wanted], found: Mapping[str, Found], owner: OwnerReference
     ) -> tuple[tuple[Make, ...], tuple[Rotating, ...], timedelta | None]:
-        """The turns that the authorities of this component take now, how far each is, and when one is due."""
+        """The rotation of its authorities: the steps for now, how far each is, and when to look again."""
         now, answers = self._clock.now(), {}
         for each in wanted:
             if isinstance(each, Authority) and each.secret in found:
                 view = await self._view(family, found[each.secret], owner, now)
                 answers[each] = rotation.decide(view)
-        turns = tuple(
-            Make(each, answer.because, found[each.secret].metadata, turn=answer.turn)
+        transitions = tuple(
+            Make(each, answer.because, found[each.secret].metadata, transition=answer.transition)
             for each, answer in answers.items()
-            if answer.turn is not None
+            if answer.transition is not None
         )
-        told = tuple(_told(each) for each in answers.values() if each.stage is not None)
+        told = tuple(_rotating(each) for each in answers.values() if each.stage is not None)
         wake = min((each.wake for each in answers.values() if each.wake is not None), default=None)
-        return turns, told, None if wake is None else in_seconds((wake - now).total_seconds())
+        return transitions, told, None if wake is None else in_seconds((wake - now).total_seconds())
 
     async def _view(self, family: Family, authority: Found, owner: OwnerReference, now: datetime) -> View:
-        """What is read for one authority: while it is not being replaced, nothing but itself."""
+        """What is read for one authority: only its own Secret, while it is not being replaced."""
         plane, secret = family.plane, authority.metadata.name
         others: dict[str, Found] = {}
         if len(trusted_by(authority)) > 1:
@@ -119,14 +120,14 @@ class SecretKeeper:
         """
         for work in seen.certificates.steps:
             assert isinstance(work, Work), "the steps are those of this keeper"
-            await self._maker.perform(work.home, work.steps, work.found, seen.now)
+            await self._maker.perform(work.destination, work.steps, work.found, seen.now)
 
 
-def around(request: CertificateRequest) -> Around:
-    """What the certificates of a component name; kubeconfigs lead to the endpoint of the control plane."""
+def naming_of(request: CertificateRequest) -> Naming:
+    """What the certificates and kubeconfigs of a component take names and addresses from."""
     family = request.family
     endpoint = family.plane.spec.control_plane_endpoint
-    return Around(
+    return Naming(
         family.name,
         family.plane.namespace,
         request.placement,
@@ -136,13 +137,13 @@ def around(request: CertificateRequest) -> Around:
     )
 
 
-def _for_another(request: CertificateRequest) -> tuple[Wanted, ...]:
-    """The kubeconfig of a controller manager that another program runs: the contract of provisioners."""
+def _of_foreign_controller_manager(request: CertificateRequest) -> tuple[Wanted, ...]:
+    """The kubeconfig for a foreign controller manager, which the contract of provisioners promises."""
     component = Component.CONTROLLER_MANAGER
     found = request.family.components.get(component)
     if found is None or MANAGED_BY_ANNOTATION not in found.metadata.annotations:
         return ()
-    return needed(component, wanted_by(component, around(request)), ())
+    return needed(component, wanted_by(component, naming_of(request)), ())
 
 
 def _asked(family: Family) -> Asked:
@@ -154,18 +155,18 @@ def _asked(family: Family) -> Asked:
 
 
 def _consumers(family: Family, authority: str) -> Iterator[Consumer]:
-    """The components, and with which certificates they run; of a foreign one only what it says."""
+    """The components, and with which certificates they run; of a foreign one, what its status says."""
     for component, found in family.components.items():
         name, runs = f"{KINDS[component].resource.kind} {found.name}", found.status.certificates
         foreign = MANAGED_BY_ANNOTATION in found.metadata.annotations
-        unknown = foreign and authority not in runs and authority in _concern(component, family)
+        unknown = foreign and authority not in runs and authority in _authorities_of(component, family)
         told = f"another program manages it, and its status.certificates does not say {authority}"
         yield Consumer(name, runs, told if unknown else "")
 
 
-def _concern(component: Component, family: Family) -> set[str]:
-    """The authorities by which a component verifies others, or that signed what it presents."""
-    every = wanted_by(component, Around(family.name, family.plane.namespace, Placement(), "", ""))
+def _authorities_of(component: Component, family: Family) -> set[str]:
+    """The authorities that a component makes, or that signed one of its certificates."""
+    every = wanted_by(component, Naming(family.name, family.plane.namespace, Placement(), "", ""))
     return _authorities(every)
 
 
@@ -174,6 +175,6 @@ def _authorities(wanted: Sequence[Wanted]) -> set[str]:
     return own | {each.authority for each in wanted if isinstance(each, Signed)}
 
 
-def _told(answer: Rotation) -> Rotating:
-    assert answer.stage is not None, "only what goes on is told"
+def _rotating(answer: Rotation) -> Rotating:
+    assert answer.stage is not None, "only a rotation that goes on is reported"
     return Rotating(answer.stage, answer.told)

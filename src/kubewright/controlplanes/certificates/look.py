@@ -1,11 +1,11 @@
 """Read the Secrets of control planes, each of their versions once.
 
-Theory.      The metadata of Secrets with a cluster's label is watched; what is in one is read from the server
-             when the watch shows another version. A Secret without the label is in no cache: a user may have
-             made it, so it is asked for at each look, as is one that is not there.
-Invariants.  What is known of a Secret is never older than what the watch shows; it is dropped when the Secret
-             changes or is gone.
-Called by    the controllers of components.
+Theory.      The metadata of Secrets with the label of a cluster is watched; the content of a Secret is read
+             from the server when the watch shows another version. A Secret without the label, such as a
+             user's, is in no cache and is read in each pass; so is one that does not exist.
+Invariants.  The content that is kept of a Secret is never older than what the watch shows; it is dropped when
+             the Secret changes or is gone.
+Called by    ``keeper`` and ``users``.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class Reader:
         self._secrets.subscribe(lambda change: self._drop(change.key))
 
     async def read(self, namespace: str, names: Iterable[str]) -> dict[str, Found]:
-        """What is in those of the Secrets that are there, by name.
+        """The content of those of the Secrets that exist, by name.
 
         Raises:
             ApiError, TransportError: the server could not be asked.
@@ -63,7 +63,7 @@ class Reader:
 
 
 def read_secret(secret: Secret) -> Found:
-    """What a Secret says."""
+    """The content of a Secret, as decisions read it."""
     pair = pair_of(secret)
     if SECRET_VALUE_KEY in secret.data:
         return Found(secret.metadata, secret.data, pair, kubeconfig=read_kubeconfig(secret))

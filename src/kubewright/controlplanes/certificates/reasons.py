@@ -1,11 +1,11 @@
-"""Why a certificate or a kubeconfig is made anew, or is of no use. Pure.
+"""Why a certificate or a kubeconfig is renewed, or cannot be used. Pure.
 
-Theory.      What we made has to say exactly what is wanted, and is made anew while a part of its life is
-             left: a third of a certificate's, half of a kubeconfig's. What a user made has to be good for
-             what is wanted, and may be good for more. Where an authority ends with what it signed, another
-             certificate would live no longer, so none is made.
-Invariants.  Every answer about a certificate is the end of a sentence about its Secret. Answers are stable in
-             their words, and have no part of a key.
+Theory.      What we made has to say exactly what is wanted, and is renewed before it ends: a certificate when
+             a third of its life is left, a kubeconfig when half of it is. What a user made has to be good for
+             what is wanted, and may be good for more. A certificate that ends together with its authority is
+             not renewed, because a new one would live no longer.
+Invariants.  Every answer about a certificate is the end of a sentence that begins with its Secret. Equal
+             views give equal words, and no answer contains a part of a key.
 Source       nested.md A6 (rules), A7, C3.
 Called by    ``decide``.
 """
@@ -23,19 +23,19 @@ from kubewright.runtime.credentials.values import LIFETIME, half_time, mismatch
 from kubewright.runtime.credentials.values import Kubeconfig as Held
 from kubewright.wire.http import User
 
-LEFT = 3
-"""A leaf is made anew when one part in so many of its life is left."""
+RENEWAL_PART = 3
+"""A leaf is renewed when this part of its life is left: one third."""
 
 
 def renewed_at(leaf: Facts, authority: Facts | None) -> datetime:
-    """When a leaf of ours is made anew, if nothing changes; at its end, where its authority ends with it."""
+    """When a leaf of ours is renewed, if nothing changes; its end, where its authority ends no later."""
     if authority is not None and leaf.not_after >= authority.not_after:
         return leaf.not_after
-    return leaf.not_after - (leaf.not_after - leaf.not_before) / LEFT
+    return leaf.not_after - (leaf.not_after - leaf.not_before) / RENEWAL_PART
 
 
 def leaf_is_outdated(found: Found, wanted: Leaf, authority: Found | None, now: datetime) -> str:
-    """Why a leaf of ours is made anew; empty: it is as it should be. ``authority`` None: it is made too."""
+    """Why a leaf of ours is renewed; empty: it is good. ``authority`` None: a new one is being made."""
     if told := _unusable(found):
         return told
     facts = found.facts
@@ -69,7 +69,7 @@ def leaf_is_unfit(found: Found, wanted: Leaf, authority: Found | None, now: date
 
 
 def signer_is_outdated(found: Found, wanted: Signer, authority: Found | None) -> str:
-    """Why the copy of what signs is made anew; empty: it is right. ``authority`` None: it is made too."""
+    """Why a ``Signer`` is renewed; empty: it is good. ``authority`` None: a new one is being made."""
     if authority is None:
         return f"is a copy of another authority than Secret {wanted.authority}"
     same = found.pair.certificate == _signs(authority.pair.certificate)
@@ -93,9 +93,9 @@ def keys_are_unfit(found: Found) -> str:
 
 
 def kubeconfig_is_outdated(found: Found, wanted: Kubeconfig, authority: Found | None, now: datetime) -> str:
-    """Why a kubeconfig of ours is made anew, a clause; empty: it is as it should be.
+    """Why a kubeconfig of ours is renewed, a clause; empty: it is good.
 
-    ``authority`` None: it is made too.
+    ``authority`` None: a new one is being made.
     """
     held = found.kubeconfig
     if held is None:
@@ -132,9 +132,9 @@ def kubeconfig_is_unfit(found: Found, wanted: Kubeconfig, authority: Found | Non
 def kubeconfig_renewed_at(
     held: Held, authority: Found | None, lifetime: timedelta = LIFETIME
 ) -> datetime | None:
-    """When a kubeconfig of ours is made anew, if nothing changes; as ``renewed_at``. None: it has no end.
+    """When a kubeconfig of ours is renewed, as ``renewed_at`` says of a leaf. None: it never ends.
 
-    A certificate is valid from an hour before it was made, which matters where it lives for a day.
+    A certificate is backdated by an hour, so half of a short life is counted back from its end.
     """
     half = half_time(held)
     if lifetime < LIFETIME and held.not_after is not None:
@@ -146,7 +146,7 @@ def kubeconfig_renewed_at(
 
 
 def canonical(names: Iterable[str]) -> frozenset[str]:
-    """Host names in small letters, and addresses in the one form in which certificates show them."""
+    """Host names in lower case, and addresses in the form that certificates have them in."""
     return frozenset(map(_canonical, names))
 
 
@@ -180,7 +180,7 @@ def _signed(found: Found, authority: Found) -> bool:
 
 
 def _signed_by_any(found: Found, authority: Found) -> bool:
-    """Whether one of those signed it that are trusted: while an authority is replaced there are two."""
+    """Whether a certificate in ``tls.crt`` of the authority signed it; during a rotation there are two."""
     if authority.facts is None:
         return False
     return any(is_signed_by(found.pair.certificate, each) for each in pems(authority.pair.certificate))

@@ -1,15 +1,17 @@
 """How an authority is replaced so that every credential verifies at every moment. Pure.
 
-Theory.      Its Secret shows how far that is. ``tls.crt`` is what is trusted, and begins with the one that
-             signs; ``tls.key`` is that one's key. First the new one is put behind the old one, with its key
-             under a name of its own, and all that verify are given both. When all of them run with both, the
-             new one signs, and all that is presented is made anew. When nothing that the old one signed is
-             presented any more, it is trusted no more. Every turn is one write, so after a crash another
-             process goes on from what is there.
-Invariants.  No turn is taken before all components run with the last one. An authority of a user is never
-             written. An old one that has expired is waited for by nothing: nothing verifies by it.
+Theory.      The Secret of the authority shows how far its rotation is. ``tls.crt`` is the bundle to trust;
+             its first certificate is the one that signs, with ``tls.key``. Three transitions replace the
+             authority. BEGIN puts a new certificate behind the old one, and its key into ``next.key``; then
+             all components, and all kubeconfigs, get both to trust. SIGN, once all of them have both, puts
+             the new certificate and key in front; then every certificate is signed anew. DROP, once no
+             certificate of the old authority is in use, removes the old one from the bundle. Each transition
+             is one write of one Secret, so after a crash another process goes on from what is there.
+Invariants.  No transition before all components run with the result of the last one. The authority of a user
+             is never written. An old authority that has expired is replaced without waiting, since nothing
+             verifies by it.
 Source       nested.md A6 (CA rotation is two-phase), C4; decision 0034.
-Called by    ``keeper``; ``act`` makes what a turn writes.
+Called by    ``keeper``; ``act`` makes what a transition writes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,13 +30,13 @@ from kubewright.pki.keys import BACKDATED, KeyPair, pems
 from kubewright.runtime.credentials.values import CERTIFICATE_KEY, PRIVATE_KEY, data_of
 
 NEXT_CERTIFICATE, NEXT_KEY = "next.crt", "next.key"
-"""Under which the Secret of an authority has the one that is going to sign."""
-LEFT = 10
-"""An authority is replaced when one part in so many of its life is left: a year, of ten."""
+"""The keys under which the Secret has the certificate and the key that sign after SIGN."""
+RENEWAL_PART = 10
+"""An authority is replaced when this part of its life is left: one tenth, a year of ten."""
 
 
-class Turn(StrEnum):
-    """What is written next into the Secret of an authority."""
+class Transition(StrEnum):
+    """A change of the Secret of an authority; the value says what holds after it."""
 
     BEGIN = "a new one is trusted beside it"
     SIGN = "the new one signs"
@@ -43,7 +45,7 @@ class Turn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a user asks for: ``spec.certificateAuthorities``, with its defaults."""
+    """The ``spec.certificateAuthorities`` of the control plane, with defaults."""
 
     rotate_after: datetime | None = None
     stop_before: str = StopBefore.NEVER
@@ -51,10 +53,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A component, which presents and verifies certificates.
+    """A component that presents and verifies certificates.
 
-    ``runs_with``  digests of what its instances run with, by names of Secrets
-    ``unknown``    why that is not known, a clause; empty: it is
+    ``runs_with``  its ``status.certificates``: digests by names of Secrets
+    ``unknown``    why it is not known with which certificates it runs, a clause; empty: it is known
     """
 
     name: str
@@ -67,7 +69,7 @@ class View:
     """All that a decision about one authority reads.
 
     ``ours``   whether its Secret is ours to write
-    ``found``  Secrets of the control plane, by name: those it has signed, and kubeconfigs, are among them
+    ``found``  Secrets of the control plane, by name, with all that it has signed and all kubeconfigs
     """
 
     secret: str
@@ -83,14 +85,14 @@ class View:
 class Rotation:
     """What to do now with one authority, and how far its rotation is.
 
-    ``turn``     None: nothing is written now
-    ``because``  a clause
-    ``stage``    how far it is; None: no rotation goes on
-    ``told``     a sentence about it for users
-    ``wake``     when it is due
+    ``transition``  the change to make now; None: none
+    ``because``     why, a clause
+    ``stage``       how far it is; None: no rotation goes on
+    ``told``        a sentence about that for users
+    ``wake``        when the rotation is to begin
     """
 
-    turn: Turn | None = None
+    transition: Transition | None = None
     because: str = ""
     stage: Reason | None = None
     told: str = ""
@@ -105,20 +107,20 @@ def decide(view: View) -> Rotation:
     if view.authority.problem or (view.ours and not view.authority.pair.key):
         return Rotation()
     if view.ours and {NEXT_CERTIFICATE, NEXT_KEY} <= view.authority.contents.keys():
-        return _trusting(view, facts)
+        return _while_old_signs(view, facts)
     if len(trusted) > 1 and view.ours:
-        return _signing(view, trusted)
+        return _while_new_signs(view, trusted)
     due, because = _due(facts, view.asked)
     if due > view.now:
         return Rotation(wake=due)
     if not view.ours:
         told = f"Secret {view.secret} is not ours to write: {because}, and its owner has to replace it"
         return Rotation(stage=Reason.NOT_OURS, told=told) if view.asked.rotate_after else Rotation()
-    return Rotation(Turn.BEGIN, f"{because}: {Turn.BEGIN}")
+    return Rotation(Transition.BEGIN, f"{because}: {Transition.BEGIN}")
 
 
 def trusted_by(authority: Found) -> tuple[bytes, ...]:
-    """The certificates that those trust who verify by an authority; the first is the one that signs."""
+    """The certificates in ``tls.crt`` of an authority; the first is the one that signs."""
     try:
         return tuple(pems(authority.pair.certificate))
     except ValueError:
@@ -126,82 +128,88 @@ def trusted_by(authority: Found) -> tuple[bytes, ...]:
 
 
 def digest_of(contents: Mapping[str, bytes]) -> str:
-    """Stands for the certificates in a Secret: ``status.certificates``. Empty: there are none in it."""
+    """The digest of the certificates in a Secret, as in ``status.certificates``. Empty: there are none."""
     said = contents.get(CERTIFICATE_KEY) or contents.get(SECRET_VALUE_KEY)
     return sha256(said).hexdigest()[:16] if said else ""
 
 
-def written(turn: Turn, authority: Found, new: KeyPair) -> dict[str, bytes | None]:
-    """What the Secret holds after a turn; None: an entry that goes. ``new`` is made for ``Turn.BEGIN``."""
+def written(transition: Transition, authority: Found, new: KeyPair) -> dict[str, bytes | None]:
+    """The entries of the Secret after a transition; None: the entry is removed. BEGIN alone reads ``new``."""
     trusted, pair = trusted_by(authority), authority.pair
-    match turn:
-        case Turn.BEGIN:
+    match transition:
+        case Transition.BEGIN:
             return {
                 **data_of(trusted[0] + new.certificate, pair.key),
                 NEXT_CERTIFICATE: new.certificate,
                 NEXT_KEY: new.key,
             }
-        case Turn.SIGN:
+        case Transition.SIGN:
             then = authority.contents[NEXT_CERTIFICATE]
             both = data_of(then + trusted[0], authority.contents[NEXT_KEY])
             return {**both, NEXT_CERTIFICATE: None, NEXT_KEY: None}
-        case Turn.DROP:
+        case Transition.DROP:
             return {CERTIFICATE_KEY: trusted[0], PRIVATE_KEY: pair.key}
 
 
 def _due(facts: Facts, asked: Asked) -> tuple[datetime, str]:
     """When an authority is to be replaced, and why, a clause."""
-    late = facts.not_after - (facts.not_after - facts.not_before) / LEFT
+    late = facts.not_after - (facts.not_after - facts.not_before) / RENEWAL_PART
     after = asked.rotate_after
     if after is not None and facts.not_before + BACKDATED < after < late:
         return after, f"it was made before {rfc3339(after)}"
     return late, f"it is valid only until {rfc3339(facts.not_after)}"
 
 
-def _trusting(view: View, facts: Facts) -> Rotation:
-    """The old one signs: both have to be trusted by all before the new one does."""
+def _while_old_signs(view: View, facts: Facts) -> Rotation:
+    """The old authority signs: everything has to trust both before the new one may sign."""
     told = f"Secret {view.secret}: the old authority signs, and components are given both"
-    waits = next(_not_trusted(view), "") or next(_late(view), "")
+    waits = next(_without_both(view), "") or next(_not_restarted(view), "")
     if not waits and view.asked.stop_before == StopBefore.SIGNING:
         waits = "it stops before Signing, as spec.certificateAuthorities.stopBefore says or leaves it"
     if waits and facts.not_after > view.now:
         return Rotation(stage=Reason.TRUSTING_BOTH, told=f"{told}; {waits}")
-    return Rotation(Turn.SIGN, f"both are trusted: {Turn.SIGN}", Reason.TRUSTING_BOTH, told)
+    return Rotation(Transition.SIGN, f"both are trusted: {Transition.SIGN}", Reason.TRUSTING_BOTH, told)
 
 
-def _signing(view: View, trusted: tuple[bytes, ...]) -> Rotation:
-    """The new one signs: nothing of the old one may be presented when it is trusted no more."""
+def _while_new_signs(view: View, trusted: tuple[bytes, ...]) -> Rotation:
+    """The new authority signs: no certificate of the old one may be in use when it is dropped."""
     told = f"Secret {view.secret}: the new authority signs, and the old one is still trusted"
-    waits = next(_of_old(view, trusted), "") or next(_not_trusted(view), "") or next(_late(view), "")
+    waits = (
+        next(_signed_by_old(view, trusted), "")
+        or next(_without_both(view), "")
+        or next(_not_restarted(view), "")
+    )
     if not waits and view.asked.stop_before in (StopBefore.SIGNING, StopBefore.DROPPING):
         waits = "it stops before Dropping, as spec.certificateAuthorities.stopBefore says or leaves it"
     if waits:
         return Rotation(stage=Reason.SIGNING_WITH_NEW, told=f"{told}; {waits}")
-    return Rotation(Turn.DROP, f"nothing of the old one is left: {Turn.DROP}", Reason.SIGNING_WITH_NEW, told)
+    return Rotation(
+        Transition.DROP, f"nothing of the old one is left: {Transition.DROP}", Reason.SIGNING_WITH_NEW, told
+    )
 
 
-def _of_old(view: View, trusted: tuple[bytes, ...]) -> Iterator[str]:
-    """What is presented that another than the first of these has signed."""
+def _signed_by_old(view: View, trusted: tuple[bytes, ...]) -> Iterator[str]:
+    """What waits because a certificate of an older authority than the first is still in use."""
     for name, found in view.found.items():
         presented = _presented(found)
         if presented and _signer(presented, trusted[1:]) is not None:
             yield f"waits until what the old one signed is replaced in Secret {name}"
 
 
-def _not_trusted(view: View) -> Iterator[str]:
-    """The kubeconfigs that lead to this control plane and do not trust all of these."""
+def _without_both(view: View) -> Iterator[str]:
+    """What waits because a kubeconfig of this control plane does not trust all certificates of the bundle."""
     trusted = set(trusted_by(view.authority))
     for name, found in view.found.items():
         if found.kubeconfig is None or not found.kubeconfig.authority:
             continue
-        trusts = _read(found.kubeconfig.authority)
+        trusts = _certificates_in(found.kubeconfig.authority)
         if trusts & trusted and not trusted <= trusts:
             yield f"waits until the kubeconfig in Secret {name} trusts both"
 
 
-def _late(view: View) -> Iterator[str]:
-    """The components that do not run yet with what the Secrets say."""
-    concerned = {view.secret, *_concerned(view)}
+def _not_restarted(view: View) -> Iterator[str]:
+    """What waits because a component does not run yet with the present content of the Secrets."""
+    concerned = {view.secret, *_affected(view)}
     for each in view.consumers:
         if each.unknown:
             yield f"waits for {each.name}: {each.unknown}"
@@ -210,32 +218,32 @@ def _late(view: View) -> Iterator[str]:
                 yield f"waits until all instances of {each.name} run with what is in Secret {name} now"
 
 
-def _concerned(view: View) -> Iterator[str]:
-    """The Secrets with what one of the authorities signed, or is trusted in."""
+def _affected(view: View) -> Iterator[str]:
+    """The Secrets with a certificate that one of the bundle signed, or a kubeconfig that trusts one."""
     trusted = trusted_by(view.authority)
     for name, found in view.found.items():
-        trusts = _read(found.kubeconfig.authority) if found.kubeconfig is not None else set()
+        trusts = _certificates_in(found.kubeconfig.authority) if found.kubeconfig is not None else set()
         presented = _presented(found)
         if trusts & set(trusted) or (presented and _signer(presented, trusted) is not None):
             yield name
 
 
 def _presented(found: Found) -> bytes:
-    """The certificate that who holds this Secret shows; empty: none, or it can sign itself."""
+    """The certificate that a client or server presents which uses this Secret; empty: there is none."""
     if found.kubeconfig is not None:
         return found.kubeconfig.certificate
     return found.pair.certificate if found.facts is not None else b""
 
 
 def _signer(certificate: bytes, authorities: Iterable[bytes]) -> bytes | None:
-    """Which of these signed a certificate. An authority is none of what it signed."""
+    """Which of these signed a certificate; None: none. An authority does not count as signed by itself."""
     for each in authorities:
-        if each not in _read(certificate) and is_signed_by(certificate, each):
+        if each not in _certificates_in(certificate) and is_signed_by(certificate, each):
             return each
     return None
 
 
-def _read(bundle: bytes) -> set[bytes]:
+def _certificates_in(bundle: bytes) -> set[bytes]:
     try:
         return set(pems(bundle))
     except ValueError:

@@ -1,13 +1,13 @@
 """Which certificates and kubeconfigs each component of a control plane needs, and for which names. Pure.
 
-Theory.      etcd has an authority of its own, and so have the API server and its front proxy. A server's
-             certificate is good for every name and address by which others reach it: in pods through
-             Services, on this machine through loopback addresses, as the placement says. The API server is
-             reached by pods of its cluster too: through the first address of each range of Services.
-Invariants.  An authority stands before what it signs. What etcd's authority signs for the API server is made
-             by the API server's controller, where the authority has a key; else who runs etcd brings it.
+Theory.      etcd, the API server and its front proxy have an authority each. The certificate of a server
+             contains every name and address by which others reach it: of Services where it runs in pods,
+             loopback addresses where it is a process, as the placement says. Pods of the new cluster reach
+             the API server through the first address of each range of Services.
+Invariants.  An authority comes before what it signs. The API server's certificate for etcd is made by the API
+             server's controller if etcd's authority has a key; else by the program that runs etcd.
 Source       nested.md A6 (the recommended set), A7; S3-24, S3-25, S3-27 to S3-29.
-Called by    the controllers of components.
+Called by    ``keeper``; ``component.look`` for one name.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -35,10 +35,10 @@ CONTROLLER_MANAGER = User("system:kube-controller-manager", ())
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """What the certificates of a component name.
+class Naming:
+    """What the names and addresses in certificates, and the names of their Secrets, are made from.
 
-    ``cluster``         what names of Secrets and programs begin with
+    ``cluster``         the name with which names of Secrets begin
     ``placement``       of the component
     ``endpoint``        by which clients reach the API server; None: not known yet
     ``service_cidr``    ranges of the addresses of Services, with commas between them
@@ -54,25 +54,25 @@ class Around:
 
 
 def etcd_health_client(cluster: str) -> str:
-    """The Secret with which our controllers are clients of an etcd."""
+    """The Secret with the certificate by which our controllers, and probes, are clients of an etcd."""
     return f"{cluster}-etcd-health-client"
 
 
-def wanted_by(component: Component, around: Around) -> tuple[Wanted, ...]:
-    """What the controller of a component makes."""
+def wanted_by(component: Component, naming: Naming) -> tuple[Wanted, ...]:
+    """The certificates and kubeconfigs that the controller of a component makes."""
     match component:
         case Component.ETCD:
-            return tuple(_of_etcd(around))
+            return tuple(_of_etcd(naming))
         case Component.API_SERVER:
-            return tuple(_of_api_server(around))
+            return tuple(_of_api_server(naming))
         case Component.CONTROLLER_MANAGER:
-            return tuple(_of_controller_manager(around))
+            return tuple(_of_controller_manager(naming))
 
 
 def needed(component: Component, wanted: Iterable[Wanted], mounted: Collection[str]) -> tuple[Wanted, ...]:
-    """Those of them that a workload needs whose volumes name these Secrets.
+    """Without the leaves that no volume of the workload mounts. ``mounted``: names of Secrets.
 
-    Probes and snapshots of an etcd are clients of its members, where these have certificates.
+    An etcd that mounts one of its leaves needs all, since probes and snapshots are clients of its members.
     """
     every = tuple(wanted)
     leaves = {each.secret for each in every if isinstance(each, Leaf | Signer)}
@@ -81,10 +81,10 @@ def needed(component: Component, wanted: Iterable[Wanted], mounted: Collection[s
     return tuple(each for each in every if not isinstance(each, Leaf | Signer) or each.secret in kept)
 
 
-def _of_etcd(around: Around) -> Iterator[Wanted]:
-    cluster = around.cluster
+def _of_etcd(naming: Naming) -> Iterator[Wanted]:
+    cluster = naming.cluster
     authority = secret_name(cluster, Purpose.ETCD)
-    names = _etcd_names(around)
+    names = _etcd_names(naming)
     yield Authority(authority, "etcd-ca")
     yield Leaf(f"{cluster}-etcd-server", authority, User("kube-etcd", ()), names)
     yield Leaf(f"{cluster}-etcd-peer", authority, User("kube-etcd-peer", ()), names)
@@ -92,69 +92,72 @@ def _of_etcd(around: Around) -> Iterator[Wanted]:
     yield Leaf(etcd_health_client(cluster), authority, health)
 
 
-def _of_api_server(around: Around) -> Iterator[Wanted]:
-    cluster = around.cluster
+def _of_api_server(naming: Naming) -> Iterator[Wanted]:
+    cluster = naming.cluster
     authority, proxy = secret_name(cluster, Purpose.CA), secret_name(cluster, Purpose.FRONT_PROXY)
     yield Authority(authority, "kubernetes")
     yield Authority(proxy, "front-proxy-ca")
     yield KeyPair(secret_name(cluster, Purpose.SERVICE_ACCOUNT))
     serving = User("kube-apiserver", ())
-    yield Leaf(f"{cluster}-apiserver", authority, serving, _api_server_names(around), client=False)
+    yield Leaf(f"{cluster}-apiserver", authority, serving, _api_server_names(naming), client=False)
     to_etcd = User("kube-apiserver-etcd-client", ())
     yield Leaf(secret_name(cluster, Purpose.ETCD_CLIENT), secret_name(cluster, Purpose.ETCD), to_etcd)
     to_kubelets = User("kube-apiserver-kubelet-client", ("system:masters",))
     yield Leaf(f"{cluster}-kubelet-client", authority, to_kubelets)
     yield Leaf(f"{cluster}-proxy-client", proxy, User("front-proxy-client", ()))
-    if around.endpoint is not None:
-        server, entry = url(around.endpoint), f"{cluster}-admin"
+    if naming.endpoint is not None:
+        server, entry = url(naming.endpoint), f"{cluster}-admin"
         yield Kubeconfig(kubeconfig_secret(cluster), authority, server, ADMIN, cluster, entry)
 
 
-def _of_controller_manager(around: Around) -> Iterator[Wanted]:
-    authority = secret_name(around.cluster, Purpose.CA)
-    yield Signer(f"{around.cluster}-{Component.CONTROLLER_MANAGER}-signer", authority)
-    if around.endpoint is not None:
+def _of_controller_manager(naming: Naming) -> Iterator[Wanted]:
+    authority = secret_name(naming.cluster, Purpose.CA)
+    yield Signer(f"{naming.cluster}-{Component.CONTROLLER_MANAGER}-signer", authority)
+    if naming.endpoint is not None:
         yield Kubeconfig(
-            kubeconfig_secret(f"{around.cluster}-{Component.CONTROLLER_MANAGER}"),
+            kubeconfig_secret(f"{naming.cluster}-{Component.CONTROLLER_MANAGER}"),
             authority,
-            url(around.endpoint),
+            url(naming.endpoint),
             CONTROLLER_MANAGER,
-            around.cluster,
+            naming.cluster,
             CONTROLLER_MANAGER.name,
         )
 
 
-def _etcd_names(around: Around) -> frozenset[str]:
-    """Every member by its own name behind the headless Service, the Service, and where members are placed."""
-    service = f"{around.cluster}-{Component.ETCD}"
-    members = [f"{service}-{ordinal}.{service}" for ordinal in range(len(around.placement.hosts))]
-    placed = (*around.placement.hosts, *around.placement.also)
-    names = [*LOOPBACK, *placed, *_of_service(service, around)]
-    names += [name for member in members for name in _of_service(member, around)[1:]]
+def _etcd_names(naming: Naming) -> frozenset[str]:
+    """The names of each member behind the headless Service, of the Service, and of the placement."""
+    service = f"{naming.cluster}-{Component.ETCD}"
+    members = [f"{service}-{ordinal}.{service}" for ordinal in range(len(naming.placement.hosts))]
+    placed = (*naming.placement.hosts, *naming.placement.also)
+    names = [*LOOPBACK, *placed, *_of_service(service, naming)]
+    names += [name for member in members for name in _of_service(member, naming)[1:]]
     return canonical(names)
 
 
-def _api_server_names(around: Around) -> frozenset[str]:
-    service = f"{around.cluster}-{Component.API_SERVER}"
+def _api_server_names(naming: Naming) -> frozenset[str]:
+    service = f"{naming.cluster}-{Component.API_SERVER}"
     inside = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
-    names = [*LOOPBACK, *inside, f"kubernetes.default.svc.{around.service_domain}"]
-    names += [*_of_service(service, around), *_first_addresses(around.service_cidr)]
-    names += [*around.placement.hosts, *around.placement.also]
-    if around.endpoint is not None:
-        names.append(around.endpoint.host)
-    if around.placement.endpoint is not None:
-        names.append(around.placement.endpoint[0])
+    names = [*LOOPBACK, *inside, f"kubernetes.default.svc.{naming.service_domain}"]
+    names += [*_of_service(service, naming), *_first_addresses(naming.service_cidr)]
+    names += [*naming.placement.hosts, *naming.placement.also]
+    if naming.endpoint is not None:
+        names.append(naming.endpoint.host)
+    if naming.placement.endpoint is not None:
+        names.append(naming.placement.endpoint[0])
     return canonical(names)
 
 
-def _of_service(name: str, around: Around) -> list[str]:
+def _of_service(name: str, naming: Naming) -> list[str]:
     """The names of a Service, or of a pod behind a headless one, from the shortest to the full one."""
-    local = f"{name}.{around.namespace}"
-    return [name, local, f"{local}.svc", f"{local}.svc.{around.service_domain}"]
+    local = f"{name}.{naming.namespace}"
+    return [name, local, f"{local}.svc", f"{local}.svc.{naming.service_domain}"]
 
 
 def _first_addresses(ranges: str) -> list[str]:
-    """By which pods reach the API server. What is no range has no address: the API server refuses it."""
+    """The first address of each range, by which pods reach the API server.
+
+    A text that is no range is skipped: the API server itself refuses it.
+    """
     found = []
     for each in ranges.split(","):
         try:

@@ -1,11 +1,10 @@
-"""What there should be: the certificates and kubeconfigs of a control plane, as values. Pure.
+"""The certificates and kubeconfigs that there should be, as values. Pure.
 
-Theory.      Names, subjects and uses are those that Cluster API, kubeadm and k0smotron agree on, so that
-             their tools find them. Each lies in a Secret ``<cluster>-<purpose>``, of the type and with the
-             label of Cluster API's contract. A Secret that we did not make is a user's: it is used, and
-             never written.
+Theory.      Names, subjects and uses are those of Cluster API, kubeadm and k0smotron, so that their tools
+             find what they expect. Each is in a Secret ``<cluster>-<purpose>`` with the type and the label of
+             Cluster API's contract.
 Source       nested.md A6 (the recommended set), A7; S3-24, S3-25, S3-27 to S3-29.
-Called by    the policies of components; ``certificates.decide``.
+Called by    ``sets`` and ``users``, which make the values; ``decide``, ``reasons``, ``act``, ``keeper``.
 """
 
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from kubewright.wire.http import User
 class Authority:
     """A self-signed authority: Secret ``<cluster>-ca``, ``-etcd`` or ``-proxy``.
 
-    ``external_without_key``  a user's Secret may lack the key: another program signs
+    ``external_without_key``  whether the Secret may lack the key, because another program signs
     """
 
     secret: str
@@ -29,17 +28,17 @@ class Authority:
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """The keys by which tokens of service accounts are signed: Secret ``<cluster>-sa``."""
+    """The keys that sign the tokens of service accounts: Secret ``<cluster>-sa``."""
 
     secret: str
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """The one certificate of an authority that signs, and its key: a copy of both.
+    """A copy of the certificate of an authority that signs, and of its key.
 
-    kube-controller-manager signs with a file that holds one certificate, and an authority that is being
-    replaced has two.
+    kube-controller-manager accepts only a file with one certificate to sign with, and ``tls.crt`` of an
+    authority that is being replaced has two.
     """
 
     secret: str
@@ -52,7 +51,7 @@ class Leaf:
 
     ``authority``  the name of the Secret of the authority
     ``names``      host names and addresses of a server; empty for a client
-    ``client``     whether it is good for a client too, as that of a member of etcd must be
+    ``client``     whether a client may present it too, as a member of etcd does
     """
 
     secret: str

@@ -1,9 +1,9 @@
 """Perform a component's plan: its steps, then its status and the events that go with it.
 
-Theory.      Steps run in order and stop at the first failure. What a host refuses is shown in the status
-             before it is tried again. A status is written onto the version that was read, if it says
-             something new.
-Invariants.  No PUT. An event tells one thing once, and nothing that is in a Secret.
+Theory.      Steps run in order and stop at the first failure. What a host refused is written into the status
+             before the controller tries again. The status patch names the version of the object that was
+             read, and is sent only if it changes something.
+Invariants.  No PUT. An event about one problem is sent once, and never contains the content of a Secret.
 Called by    ``reconciler``.
 """
 
@@ -31,13 +31,13 @@ from kubewright.controlplanes.component.decide import (
     Replace,
     Step,
 )
-from kubewright.controlplanes.component.look import Means
+from kubewright.controlplanes.component.look import ComponentSetup
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Seen, counted
 from kubewright.controlplanes.component.status import status_of
 from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.members.client import Members, NoAnswer
-from kubewright.controlplanes.templates.choice import both
+from kubewright.controlplanes.templates.choice import ignored_channel
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.runtime.events import Recorder
@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 
 
 class HostFailed(KubewrightError):
-    """A host, or an etcd, could not do a step this time; its error says how it is to be retried."""
+    """A host or an etcd failed to do a step; the retry class is that of its error."""
 
     def __init__(self, error: KubewrightError) -> None:
         super().__init__(str(error))
@@ -56,12 +56,15 @@ class HostFailed(KubewrightError):
 
 
 class Actor:
-    """Performs plans for the components of one policy. ``writing``: keys whose status is being written."""
+    """Performs plans for the components of one policy.
 
-    def __init__(self, policy: Policy, client: Client, means: Means, recorder: Recorder) -> None:
+    ``writing``: keys whose status is being written, by which ``reconciler`` knows our own changes.
+    """
+
+    def __init__(self, policy: Policy, client: Client, setup: ComponentSetup, recorder: Recorder) -> None:
         self._policy = policy
         self._client = client
-        self._means = means
+        self._setup = setup
         self._recorder = recorder.of(COMPONENT_REPORTER)
         self._told: dict[Key, tuple[str, frozenset[str]]] = {}
         self.writing: set[Key] = set()
@@ -77,7 +80,7 @@ class Actor:
             await self._step(seen, step)
 
     async def report(self, seen: Seen) -> None:
-        """Write the status, if it says something new, and tell what changed."""
+        """Write the status, if it has changed, and send events about the changes."""
         meta, before = seen.component.metadata, seen.component.status
         status = status_of(seen)
         patch = merge_patch(before, status)
@@ -94,13 +97,13 @@ class Actor:
         self._tell_problems(seen, status)
 
     def forget(self, key: Key) -> None:
-        """The object is gone."""
+        """Forget which problems were reported of an object that is gone."""
         self._told.pop(key, None)
 
     def _tell_problems(self, seen: Seen, status: ComponentStatus) -> None:
-        """An event for each problem that the last pass did not find."""
+        """Send an event for each problem that the last pass did not find."""
         meta = seen.component.metadata
-        key, ignored = Key(meta.namespace, meta.name), both(seen.component.spec)
+        key, ignored = Key(meta.namespace, meta.name), ignored_channel(seen.component.spec)
         uid, before = self._told.get(key, ("", frozenset()))
         known = before if uid == meta.uid else frozenset()
         for message in status.errors:
@@ -125,7 +128,7 @@ class Actor:
                 except NotFound:
                     return
             case KeepCertificates():
-                await self._means.keeper.perform(seen)
+                await self._setup.keeper.perform(seen)
             case ChangeMembers(change):
                 try:
                     await self._change_members(seen, change)
@@ -148,7 +151,7 @@ class Actor:
 
     async def _ask_host(self, seen: Seen, step: Apply | Replace | Remove) -> None:
         assert seen.place is not None, "only what has a place is hosted"
-        hosts = self._means.hosts
+        hosts = self._setup.hosts
         match step:
             case Apply(workload):
                 host = hosts.of(workload.version)
@@ -170,16 +173,16 @@ class Actor:
                     await host.remove(seen.place, keep_data=keep_data)
 
 
-_MEANT = (Phase.SLEEPING, Phase.UPGRADING, Phase.SCALING)
-"""What a user asked for, so that it is no news that the component is not ready."""
+_INTENDED = (Phase.SLEEPING, Phase.UPGRADING, Phase.SCALING)
+"""Phases that a user's change leads to: that the component is not ready then is no news."""
 
 
 def events_of(before: ComponentStatus, after: ComponentStatus) -> Iterator[Event]:
-    """What has changed from one status to the next, for people."""
+    """Events about what has changed from one status to the next."""
     if after.ready and not before.ready:
         yield Event(EventReason.READY, f"{counted(after.replicas)} of version {after.version} ready")
     told = next((each.message for each in after.conditions if each.type == "Ready"), "")
-    if before.ready and not after.ready and after.phase not in _MEANT:
+    if before.ready and not after.ready and after.phase not in _INTENDED:
         yield Event(EventReason.NOT_READY, told or "it is not ready any more", warning=True)
     if after.phase == Phase.SLEEPING and before.phase != after.phase:
         yield Event(EventReason.SLEEPING, told)

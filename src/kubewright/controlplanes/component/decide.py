@@ -1,13 +1,15 @@
 """Decide what comes next for one component, from everything that is seen of it. Pure.
 
-Theory.      While it lives: our finalizer, then certificates, then what should run, then one instance after
-             another, then one member of an etcd after another. Certificates are made while a component still
-             waits for another one, so that it starts at once later. On deletion: what runs is ended, then the
-             finalizer goes. Where all components are deleted at once, each lets the one that needs it go
-             first: an API server without its etcd does not end before it is killed.
-Invariants.  An object that another program manages, or that is paused, is not written at all; of the first,
-             only what we may have started is ended when it is deleted. A deletion needs no Cluster, no
-             control plane and no Secret, and waits for another one no longer than ``PATIENCE``.
+Theory.      While the component lives: our finalizer, then certificates, then what should run, then the
+             replacement of one instance after another, then the change of one etcd member after another.
+             Certificates are made even while the component waits for another one, so that it starts at once
+             later. On deletion: the host ends what runs, then the finalizer goes. Where all components are
+             deleted at once, each waits for the one that needs it: an API server whose etcd is gone would end
+             only when it is killed.
+Invariants.  An object that is paused is not written at all, nor is one that another program manages; of the
+             latter only what we may have started ourselves is ended when it is deleted. A deletion needs no
+             Cluster, no control plane and no Secret, and waits for another component no longer than
+             ``LONGEST_WAIT``.
 Source       nested.md A5, A9, A11, A15; S3-31 to S3-41.
 Called by    ``reconciler``.
 """
@@ -32,14 +34,14 @@ from kubewright.controlplanes.members import decide as members
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Put our finalizer on, and a label with what its programs are named after."""
+    """Add our finalizer, and the label with the cluster name that its workload is named after."""
 
     cluster: str
 
 
 @dataclass(frozen=True, slots=True)
 class KeepCertificates:
-    """Make certificates and kubeconfigs, or make them anew."""
+    """Make or renew certificates and kubeconfigs."""
 
     steps: Sequence[Any]
 
@@ -53,14 +55,14 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """End one instance, which comes back as it should be."""
+    """End one instance; the host starts it again with what was applied last."""
 
     ordinal: int
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeMembers:
-    """Make one change of an etcd's members."""
+    """Add, promote or remove one member of an etcd."""
 
     change: members.Step
 
@@ -74,7 +76,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Nothing of it is left: let the object go."""
+    """Remove our finalizer: nothing runs any more."""
 
 
 Step = AddFinalizer | KeepCertificates | Apply | Replace | ChangeMembers | Remove | RemoveFinalizer
@@ -82,7 +84,7 @@ Step = AddFinalizer | KeepCertificates | Apply | Replace | ChangeMembers | Remov
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to do now with a component. ``silent``: its status is not written either."""
+    """What to do now with a component. ``silent``: not even its status is written."""
 
     silent: bool = False
 
@@ -143,7 +145,7 @@ def _rolled_out(seen: Seen) -> Plan | None:
 
 
 def _resized(seen: Seen) -> Plan | None:
-    """The next change of members. While an instance has to be replaced there is none."""
+    """The next change of members; there is none while an instance has to be replaced."""
     found, workload = seen.membership, seen.workload
     if found is None or found.settled or workload is None or first_obstacle(seen) is not None:
         return None
@@ -165,24 +167,24 @@ def _deleted(seen: Seen) -> Plan:
         if told := _ends_first(seen):
             return Plan(wake=delays.SOON, because=told)
         keep = KEEP_DATA_ANNOTATION in meta.annotations
-        return Plan((Remove(keep),), _END, "it is being deleted, and something of it runs")
+        return Plan((Remove(keep),), _LOOK_AGAIN, "it is being deleted, and something of it runs")
     return Plan((RemoveFinalizer(),), because="nothing of it is left", silent=True)
 
 
 def _ends_first(seen: Seen) -> str:
-    """Which component goes too, and ends before this one; empty: none, or it was waited for long enough."""
+    """Which component is deleted too and has to end first; empty: none, or it was waited for long enough."""
     meta, needed_by = seen.component.metadata, seen.policy.needed_by
     if seen.family is None or needed_by is None or meta.deletion_timestamp is None:
         return ""
     found = seen.family.components.get(needed_by)
     goes = found is not None and (found.metadata.deleting or seen.family.plane.metadata.deleting)
-    if found is None or not goes or seen.now >= meta.deletion_timestamp + PATIENCE:
+    if found is None or not goes or seen.now >= meta.deletion_timestamp + LONGEST_WAIT:
         return ""
     return f"it is being deleted, and {KINDS[needed_by].resource.kind} {found.name} ends before it"
 
 
-PATIENCE = timedelta(minutes=2)
-"""For a component that needs this one: longer than an API server takes at most to end."""
+LONGEST_WAIT = timedelta(minutes=2)
+"""For the component that needs this one. It is longer than an API server takes at most to end."""
 
-_END = delays.SOON
-"""A host tells when all has ended; this is for one that was restarted in between."""
+_LOOK_AGAIN = delays.SOON
+"""When to look again. Usually the host reports the end before; a host that was restarted may not."""

@@ -1,10 +1,10 @@
 """Read everything that a decision about one component looks at, into one value.
 
-Theory.      Objects are in caches, what runs is told by hosts. Of Secrets caches have only the metadata, so
-             what is in them is read from the server, once for each version that a watch shows. A Secret or
-             ConfigMap without the label of its cluster is in no cache and is read in each pass.
-             The members of an etcd are asked themselves, where their number is not one.
-Invariants.  What is in a Secret is kept in memory only as long as its version is the newest one known.
+Theory.      Objects are read from caches; what runs, from the hosts. The caches hold only the metadata of
+             Secrets, so the content of a Secret is read from the server, once for each version that the watch
+             shows. A Secret or ConfigMap without the label of its cluster is in no cache and is read in each
+             pass. The members of an etcd are asked over its API, unless there is one and there should be one.
+Invariants.  The content of a Secret is kept in memory only while its version is the newest one known.
 Called by    ``reconciler``.
 """
 
@@ -23,7 +23,13 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.certificates.sets import etcd_health_client
-from kubewright.controlplanes.component.membership import MOST, doors, membership, must_be_asked, peers
+from kubewright.controlplanes.component.membership import (
+    MAX_MEMBERS,
+    endpoints,
+    membership,
+    must_be_asked,
+    peers,
+)
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Certificates, Seen, place_of
 from kubewright.controlplanes.component.versions import Version, Versions
@@ -47,10 +53,10 @@ from kubewright.wire.gvk import Key
 
 
 class Keeper(Protocol):
-    """Looks after the certificates and kubeconfigs of components."""
+    """Makes and renews the certificates and kubeconfigs of components; ``certificates.keeper`` is one."""
 
     async def look(self, request: "CertificateRequest") -> Certificates:
-        """What is there of them, and what is to be made."""
+        """Which certificates and kubeconfigs of a component exist, and which are to be made."""
         ...
 
     async def perform(self, seen: Seen) -> None:
@@ -60,7 +66,7 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CertificateRequest:
-    """Whose certificates, and for what: ``mounted`` are the Secrets that the workload's volumes name."""
+    """Whose certificates, and for what. ``mounted``: the names of Secrets in the workload's volumes."""
 
     policy: Policy
     component: ComponentObject
@@ -71,8 +77,11 @@ class CertificateRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What is needed to run components: hosts, templates, the channel of those that name nothing."""
+class ComponentSetup:
+    """What the controllers of components work with, besides clients and caches.
+
+    ``channel``  of components that name neither version nor channel
+    """
 
     hosts: Hosts
     catalog: Catalog
@@ -81,17 +90,17 @@ class Means:
 
 
 class Looker:
-    """Looks at the components of one policy."""
+    """Reads the components of one policy."""
 
-    def __init__(self, policy: Policy, informers: Informers, caches: Caches, means: Means) -> None:
+    def __init__(self, policy: Policy, informers: Informers, caches: Caches, setup: ComponentSetup) -> None:
         self._policy = policy
         self._client = informers.client
         self._caches = caches
-        self._means = means
+        self._setup = setup
         self._known: dict[Source, tuple[int, Contents]] = {}
 
     async def look(self, found: ComponentObject) -> Seen:
-        """What there is.
+        """Read one component and everything around it.
 
         Raises:
             ApiError, TransportError: the server could not be asked.
@@ -109,29 +118,29 @@ class Looker:
         )
         if place is None or seen.paused:
             return seen
-        home, running = self._means.hosts.holding(place)
+        current_host, running = self._setup.hosts.holding(place)
         seen = replace(seen, running=running)
         managed = cluster_names.MANAGED_BY_ANNOTATION in meta.annotations
         if family is None or meta.deleting or managed or seen.problem:
             return seen
-        return await self._wanted(seen, family, place, home)
+        return await self._wanted(seen, family, place, current_host)
 
-    async def _wanted(self, seen: Seen, family: Family, place: Place, home: Hosting | None) -> Seen:
-        """What should run, as far as it can be said."""
-        spec, means = seen.component.spec, self._means
+    async def _wanted(self, seen: Seen, family: Family, place: Place, current_host: Hosting | None) -> Seen:
+        """With what should run, as far as that is known by now."""
+        spec, setup = seen.component.spec, self._setup
         choice = self._choice(place.component, spec, family)
         seen = replace(seen, choice=choice, versions=self._versions(family))
         if isinstance(choice, NoChoice):
             return seen
-        host = means.hosts.of(choice.version)
-        if host is None or home not in (None, host):
+        host = setup.hosts.of(choice.version)
+        if host is None or current_host not in (None, host):
             told = absent(choice.version) if host is None else elsewhere(choice.version)
-            return replace(seen, hosted=told)
+            return replace(seen, unhosted=told)
         try:
-            # Certificates of an etcd are good for all members that it may have: a new one needs no new ones.
-            placement = host.place(place, MOST if self._policy.members else seen.replicas)
+            # Certificates of an etcd name every member that it may ever have: a new member changes none.
+            placement = host.place(place, MAX_MEMBERS if self._policy.members else seen.replicas)
         except InvalidInput as error:
-            return replace(seen, hosted=str(error), running=host.status(place))
+            return replace(seen, unhosted=str(error), running=host.status(place))
         seen = replace(seen, placement=placement, running=host.status(place))
         if self._policy.members:
             seen = await self._with_members(seen, family, place, placement)
@@ -151,14 +160,14 @@ class Looker:
             return replace(seen, missing=tuple(missing))
         variables = seen.membership.variables if seen.membership is not None else {}
         workload = Workload(place, choice.version, rendered, seen.size, contents, variables)
-        return replace(seen, workload=workload, hosted=host.problem_of(workload))
+        return replace(seen, workload=workload, unhosted=host.problem_of(workload))
 
     def _choice(self, component: Component, spec: ComponentSpec, family: Family) -> Choice | NoChoice:
-        catalog, default = self._means.catalog, self._means.channel
+        catalog, default = self._setup.catalog, self._setup.channel
         return choose(component, spec, catalog, default=default, of_plane=family.plane.spec.version)
 
     def _versions(self, family: Family) -> Versions:
-        """Those of the control plane, and of the components that we run."""
+        """The versions of the control plane, and of the components that no other program manages."""
         plane, found = family.plane, {}
         for component, each in family.components.items():
             if cluster_names.MANAGED_BY_ANNOTATION in each.metadata.annotations:
@@ -172,7 +181,7 @@ class Looker:
         return Versions(Version(named, plane.status.version, plane.spec.version), found)
 
     async def _with_members(self, seen: Seen, family: Family, place: Place, placement: Placement) -> Seen:
-        """With what the members of an etcd say; they are asked only when it matters."""
+        """With the membership of an etcd; its members are asked only where ``must_be_asked`` says so."""
         asked, running, found = seen.replicas, seen.running, None
         before = seen.component.status.addresses if isinstance(seen.component, NestedEtcd) else ()
         access = None
@@ -184,27 +193,27 @@ class Looker:
         return replace(seen, membership=known, access=access)
 
     async def _access(self, family: Family, running: Running) -> members.Access | None:
-        """How the members are called; None if the certificates for that are not there."""
+        """Where and with which certificates the members are called; None: there are no certificates."""
         names = secret_name(family.name, Purpose.ETCD), etcd_health_client(family.name)
         authority, own = [await self._read(family.plane.namespace, Source("Secret", name)) for name in names]
         try:
             found = (authority or {})["tls.crt"], (own or {})["tls.crt"], (own or {})["tls.key"]
         except KeyError:
             return None
-        return members.Access(doors(running), *found)
+        return members.Access(endpoints(running), *found)
 
     async def _certificates(
         self, seen: Seen, family: Family, place: Place, placement: Placement, rendered: Rendered | None
     ) -> Certificates:
         named = [each.name for each in sources(rendered) if each.kind == "Secret"] if rendered else []
-        return await self._means.keeper.look(
+        return await self._setup.keeper.look(
             CertificateRequest(
                 self._policy, seen.component, family, place, placement, mounted=frozenset(named)
             )
         )
 
     async def _contents(self, namespace: str, rendered: Rendered) -> tuple[dict[str, Contents], list[str]]:
-        """What is in the Secrets and ConfigMaps of the volumes, and what of it is missing."""
+        """The content of the Secrets and ConfigMaps that volumes name, and what of these does not exist."""
         found: dict[str, Contents] = {}
         missing: list[str] = []
         for source in sources(rendered):
@@ -228,13 +237,13 @@ class Looker:
             object_found = await self._client.get(kind, key)
         except NotFound:
             return None
-        contents = _in(object_found)
+        contents = _as_bytes(object_found)
         if header is not None and str(header.version) == object_found.metadata.resource_version:
             self._known[name] = (header.version, contents)
         return contents
 
     def forget(self, secret: Key) -> None:
-        """A Secret has another version, or is gone."""
+        """Drop the content of a Secret that has changed or is gone."""
         self._known.pop(Source("Secret", str(secret)), None)
 
 
@@ -249,7 +258,7 @@ async def _asked(access: members.Access | None, wanted: Mapping[str, str]) -> me
         return members.Seen(wanted, unasked=str(error))
 
 
-def _in(found: Any) -> Contents:
+def _as_bytes(found: Any) -> Contents:
     return {key: value.encode() if isinstance(value, str) else value for key, value in found.data.items()}
 
 

@@ -1,11 +1,13 @@
 """The members of an etcd, as its controller sees them: how many run now, and what is next. Pure.
 
-Theory.      The spec says how many members there should be; how many instances run follows from who is a
-             member (``members.decide``). So a host is told a number that changes one by one, each time after
-             the members themselves have changed. An etcd that is asleep says nothing, so its last addresses
-             tell how many it had: it wakes with all of these, or it would have no majority.
-Invariants.  While the members cannot be asked, as many run as did, and begin with what they were given. With
-             certificates for ``MOST`` members no change of their number makes a certificate anew.
+Theory.      The spec says how many members there should be in the end; how many instances run now follows
+             from who is a member (``members.decide``). So the host is given a number that changes by one at a
+             time, each time after the members have changed. The members of an etcd that was stopped cannot be
+             asked; the addresses in its status tell how many it had. It starts again with as many, because
+             with fewer it would have no majority.
+Invariants.  While the members cannot be asked, the number of instances and the variables of new members stay
+             as they are. Certificates are made for ``MAX_MEMBERS`` members, so that no change of the number
+             replaces one.
 Source       nested.md C6, D6; acceptance test 10.
 Called by    ``look``; ``policies`` for the addresses; ``status`` and ``decide`` read the result.
 """
@@ -16,10 +18,10 @@ from dataclasses import dataclass, field
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running
 from kubewright.controlplanes.members import decide as members
 
-CLIENTS, PEERS = 2379, 2380
-"""The ports of a member: for clients, and for the others."""
-MOST = 7
-"""Members: etcd's own advice, since each write waits for more than half of them."""
+CLIENT_PORT, PEER_PORT = 2379, 2380
+"""The ports of a member: for clients, and for the other members."""
+MAX_MEMBERS = 7
+"""As etcd itself advises: each write waits for more than half of the members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,10 @@ class Membership:
     """What is known of the members of an etcd, and what follows.
 
     ``size``       how many instances should run now
-    ``variables``  what an instance without data begins with
+    ``variables``  the environment with which an instance without data joins or starts the etcd
     ``plan``       the next change of members
-    ``settled``    they are as the spec wants them, as far as is known; also where a host knows no members
+    ``settled``    whether they are as the spec wants them, as far as that is known; true for a host whose
+                   etcd has no members (our own API server)
     """
 
     size: int
@@ -39,9 +42,9 @@ class Membership:
 
 
 def problem_of(asked: int) -> str:
-    """What is wrong with a number of members, a sentence; empty if nothing. None at all is sleep."""
-    if asked > MOST:
-        return f"spec.replicas is {asked}: more than {MOST} members make an etcd slower, not safer"
+    """What is wrong with a number of members, a sentence; empty if nothing is. 0 is allowed."""
+    if asked > MAX_MEMBERS:
+        return f"spec.replicas is {asked}: more than {MAX_MEMBERS} members make an etcd slower, not safer"
     if asked and asked % 2 == 0:
         told = f"with {asked} it stands the loss of no more of them than with {asked - 1}"
         return f"spec.replicas is {asked}: etcd needs an odd number of members: {told}"
@@ -49,23 +52,23 @@ def problem_of(asked: int) -> str:
 
 
 def must_be_asked(asked: int, running: Running) -> bool:
-    """Whether the members have to be asked. One that runs alone, as it should, has nothing to say."""
+    """Whether the members have to be asked: not where one runs and one is wanted, nor while none is ready."""
     if not asked or problem_of(asked) or asked == running.replicas == 1:
         return False
     return any(each.ready for each in running.instances)
 
 
 def peers(place: Place, placement: Placement, count: int) -> dict[str, str]:
-    """The URLs by which the first so many instances reach each other, by their names."""
+    """The peer URLs of the first ``count`` instances, by their names."""
     hosts = enumerate(placement.hosts[:count])
-    return {place.instance(number): f"https://{bracketed(host)}:{PEERS}" for number, host in hosts}
+    return {place.instance(number): f"https://{bracketed(host)}:{PEER_PORT}" for number, host in hosts}
 
 
-def doors(running: Running) -> list[members.Door]:
-    """Where the members are called that run; one that is about to end counts as one that does not answer."""
+def endpoints(running: Running) -> list[members.Endpoint]:
+    """The client endpoints of the instances that run; one that is ending counts as not answering."""
     return [
-        members.Door(
-            f"https://{bracketed(each.address or each.host)}:{CLIENTS}", each.host if each.address else ""
+        members.Endpoint(
+            f"https://{bracketed(each.address or each.host)}:{CLIENT_PORT}", each.host if each.address else ""
         )
         for each in running.instances
         if not each.ending
@@ -81,19 +84,19 @@ def membership(
     before: int,
     found: members.Seen | None,
 ) -> Membership:
-    """What is to run now, and what is next.
+    """How many instances are to run now, and which change of members is next.
 
     Args:
-        asked: what the spec says, a number that ``problem_of`` accepts.
-        before: how many members there were before it fell asleep; 0 if that is not known.
-        found: what the members say; None: they were not asked.
+        asked: the number in the spec, one that ``problem_of`` accepts.
+        before: how many members there were before the etcd was stopped; 0 if that is not known.
+        found: what the members answered; None: they were not asked.
     """
     if not asked or not placement.hosts:
         return Membership(asked, _unchanged(running))
     if not running.applied or not running.replicas:
         size = before or asked
         begun = members.Seen(peers(place, placement, size))
-        return Membership(size, members.beginning(begun), settled=size == asked)
+        return Membership(size, members.initial_variables(begun), settled=size == asked)
     if found is None or not found.members:
         plan = members.decide(found) if found is not None else members.Plan()
         settled = running.replicas == asked
@@ -102,11 +105,11 @@ def membership(
         return Membership(running.replicas, _unchanged(running), plan, settled)
     plan, size = members.decide(found), members.replicas(found)
     settled = size == asked == len(found.voters) == len(found.members)
-    return Membership(size or running.replicas, members.beginning(found), plan, settled)
+    return Membership(size or running.replicas, members.initial_variables(found), plan, settled)
 
 
 def bracketed(host: str) -> str:
-    """A host as URLs have it."""
+    """A host as it is written in a URL: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host
 
 

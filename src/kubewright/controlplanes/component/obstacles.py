@@ -1,11 +1,11 @@
 """What a component waits for, and what a user has to mend, before it runs as its spec says. Pure.
 
-Theory.      A component goes one way: it has an owner, its spec is good, templates are found, it may have
-             their version, what it needs is ready, its certificates are there, all of its spec could be
-             applied, the files are there, and a host can run it. The first obstacle on this way holds it up;
-             the status shows all of them.
-Invariants.  What already runs is never stopped by an obstacle. What a component needs is asked for only when
-             instances are going to be started: an etcd that falls silent takes no API server with it.
+Theory.      Before a component starts, these must hold, in this order: it has an owner, its spec is good,
+             templates are found, it may have their version, what it needs is ready, its certificates exist,
+             all of its spec could be applied, its files exist, and a host can run it. Whatever does not hold
+             is an obstacle. The first obstacle stops the start; the status shows all of them.
+Invariants.  An obstacle never stops an instance that runs. Whether what the component needs is ready counts
+             only when instances are going to be started: an etcd that stops answering ends no API server.
 Source       nested.md A9 (order and readiness); S3-20, S3-21.
 Called by    ``decide`` and ``status``.
 """
@@ -24,7 +24,7 @@ from kubewright.controlplanes.templates.choice import NoChoice
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """One thing that holds a component up. ``fault``: a user has to mend it; else it is waited for."""
+    """One thing that keeps a component from running. ``fault``: a user has to mend it; else it may pass."""
 
     about: ComponentCondition
     reason: Reason
@@ -33,7 +33,7 @@ class Obstacle:
 
 
 def first_obstacle(seen: Seen) -> Obstacle | None:
-    """What holds the component up now."""
+    """The obstacle that stops the component now; None: it may go on."""
     starting = starts_instances(seen)
     for each in obstacles(seen):
         if starting or each.reason is not Reason.WAITING_FOR_DEPENDENCY:
@@ -42,8 +42,8 @@ def first_obstacle(seen: Seen) -> Obstacle | None:
 
 
 def obstacles(seen: Seen) -> Iterator[Obstacle]:
-    """All obstacles, in the order of the way. What may be unknown because of an earlier one is none."""
-    for find in _WAY:
+    """All obstacles, in order. What may only be unknown because of an earlier obstacle is not reported."""
+    for find in _CHECKS:
         if (found := find(seen)) is not None:
             yield found
             if found.reason in (Reason.WAITING_FOR_OWNER, Reason.INVALID_CONFIGURATION):
@@ -51,7 +51,7 @@ def obstacles(seen: Seen) -> Iterator[Obstacle]:
 
 
 def starts_instances(seen: Seen) -> bool:
-    """Whether instances would be started if nothing held the component up: the first, more, or others."""
+    """Whether instances would be started if there were no obstacle: the first, further, or changed ones."""
     if not seen.replicas:
         return False
     running, workload = seen.running, seen.workload
@@ -77,7 +77,7 @@ def _spec(seen: Seen) -> Obstacle | None:
 
 
 def _number(seen: Seen) -> str:
-    """What is wrong with the number of members of an etcd; empty for others."""
+    """What is wrong with the number of members of an etcd; empty if nothing is, or for other components."""
     return problem_of(seen.replicas) if seen.policy.members else ""
 
 
@@ -89,7 +89,7 @@ def _templates(seen: Seen) -> Obstacle | None:
 
 
 def _version(seen: Seen) -> Obstacle | None:
-    """Also while it has that version still: what the spec says is wrong."""
+    """A refused version is reported even while the component still runs the version before it."""
     told = refused(seen.policy.component, seen.versions)
     about = ComponentCondition.TEMPLATE_RESOLVED
     return Obstacle(about, Reason.VERSION_REFUSED, told, fault=True) if told else None
@@ -114,7 +114,7 @@ def _certificates(seen: Seen) -> Obstacle | None:
 
 def _rendering(seen: Seen) -> Obstacle | None:
     if seen.rendered is None and _dependencies(seen) is not None:
-        return None  # the addresses of etcd, for one, are known when it is ready
+        return None  # what is missing, such as the addresses of etcd, is known once the other one is ready
     problems = list(seen.rendered.problems) if seen.rendered is not None else []
     told = "; ".join([*([seen.unrendered] if seen.unrendered else []), *problems])
     if not told:
@@ -130,12 +130,12 @@ def _files(seen: Seen) -> Obstacle | None:
 
 
 def _hosting(seen: Seen) -> Obstacle | None:
-    if not seen.hosted:
+    if not seen.unhosted:
         return None
-    return Obstacle(ComponentCondition.WORKLOAD_AVAILABLE, Reason.CANNOT_RUN_HERE, seen.hosted, fault=True)
+    return Obstacle(ComponentCondition.WORKLOAD_AVAILABLE, Reason.CANNOT_RUN_HERE, seen.unhosted, fault=True)
 
 
-_WAY: tuple[Callable[[Seen], Obstacle | None], ...] = (
+_CHECKS: tuple[Callable[[Seen], Obstacle | None], ...] = (
     _owner,
     _spec,
     _templates,

@@ -1,11 +1,12 @@
 """What differs between the three components, as one value each. Pure.
 
-Theory.      A component needs another one before it starts, and finds it through their control plane. What it
-             needs of it stands in that object's status, so a foreign program can have made it; an etcd that
-             no NestedEtcd stands for has its addresses in the status of the control plane.
-Invariants.  What is waited for is said with kind and name.
+Theory.      A component needs another one before it starts, and finds it through their control plane. It
+             reads that component's status alone, so a foreign program may have made it. Where the control
+             plane names no NestedEtcd, the addresses of etcd are in the status of the control plane.
+Invariants.  What a component waits for is reported with kind and name.
 Source       nested.md A4, A8 (defaults), A9 (what may start when); S3-20, S3-21, S3-42 to S3-45.
-Called by    ``obstacles``, ``workload``, ``status``, ``look``.
+Called by    the other modules here; ``plane``, ``certificates`` and ``snapshots`` use the functions about a
+             family.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from kubewright.api.cluster.v1beta1 import ApiEndpoint, ObjectReference
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import Address, NestedEtcd
 from kubewright.api.kinds import Kind
-from kubewright.controlplanes.component.membership import CLIENTS, bracketed
+from kubewright.controlplanes.component.membership import CLIENT_PORT, bracketed
 from kubewright.controlplanes.family import KINDS, Family, references
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running
 
@@ -30,26 +31,26 @@ REPOSITORY = "registry.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One of the three.
+    """What is particular to one component.
 
-    ``needs``     what has to be there before it starts: a clause that says what is missing, or empty
-    ``values``    what its templates leave open, beside what all have; without those that are not known
-    ``further``   further fields of its status
-    ``members``   whether its instances are members that have to agree, so that their number is odd
-    ``needed_by`` the component that cannot end well without this one
+    ``needs``            what has to be ready before it starts: a clause that says what is missing, or empty
+    ``template_values``  values for its templates beside ``common_values``, as far as they are known
+    ``status_fields``    the fields that only its status has
+    ``members``          whether its instances are members of an etcd
+    ``needed_by``        the component that needs this one, also to end in an orderly way
     """
 
     component: Component
     kind: Kind[Any]
     needs: Callable[[Family], str]
-    values: Callable[[Family, int], Mapping[str, str]]
-    further: Callable[[Place, Placement, Running], Mapping[str, Any]]
+    template_values: Callable[[Family, int], Mapping[str, str]]
+    status_fields: Callable[[Place, Placement, Running], Mapping[str, Any]]
     members: bool = False
     needed_by: Component | None = None
 
 
 def common_values(family: Family, place: Place) -> dict[str, str]:
-    """What the templates of all components leave open."""
+    """The values that the templates of all components may use."""
     return {
         "cluster": place.cluster,
         "secrets": family.name,
@@ -61,7 +62,7 @@ def common_values(family: Family, place: Place) -> dict[str, str]:
 
 
 def service_cidr(family: Family) -> str:
-    """Where the addresses of Services come from."""
+    """The ranges of the addresses of Services, with commas between them."""
     shared = family.plane.status.apiserver
     if shared is not None and shared.service_cidr:
         return shared.service_cidr
@@ -77,12 +78,20 @@ def service_domain(family: Family) -> str:
 
 
 def etcd_addresses(family: Family) -> tuple[Address, ...]:
-    """Where etcd is reached: as the NestedEtcd says, or the control plane where it names none."""
+    """The addresses in the status of the NestedEtcd, or of the control plane where that names none."""
     if Component.ETCD in references(family.plane.spec):
         found = family.components.get(Component.ETCD)
         return found.status.addresses if isinstance(found, NestedEtcd) else ()
     status = family.plane.status.etcd
     return status.addresses if status is not None else ()
+
+
+def etcd_urls(family: Family) -> list[str]:
+    """The URLs by which clients reach etcd, one for each of ``etcd_addresses``."""
+    return [
+        f"https://{bracketed(each.hostname or each.ip)}:{each.port or CLIENT_PORT}"
+        for each in etcd_addresses(family)
+    ]
 
 
 def _needs_nothing(_family: Family) -> str:
@@ -119,20 +128,17 @@ def _no_values(_family: Family, _replicas: int) -> Mapping[str, str]:
     return {}
 
 
-def _of_api_server(family: Family, _replicas: int) -> Mapping[str, str]:
-    servers = [
-        f"https://{bracketed(each.hostname or each.ip)}:{each.port or CLIENTS}"
-        for each in etcd_addresses(family)
-    ]
+def _values_of_api_server(family: Family, _replicas: int) -> Mapping[str, str]:
+    servers = etcd_urls(family)
     return {"etcd_servers": ",".join(servers)} if servers else {}
 
 
-def _of_controller_manager(_family: Family, replicas: int) -> Mapping[str, str]:
+def _values_of_controller_manager(_family: Family, replicas: int) -> Mapping[str, str]:
     return {"leader_elect": "true" if replicas > 1 else "false"}
 
 
-def _addresses(_place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
-    """Those of its members; one that is asleep keeps those that it had, and wakes with them."""
+def _etcd_status(_place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
+    """The addresses of its members. An etcd that is stopped keeps them, to start again with as many."""
     if running.applied and not running.replicas:
         return {}
     there = tuple(_address(host) for host in placement.hosts[: running.replicas])
@@ -143,12 +149,12 @@ def _address(host: str) -> Address:
     try:
         ip_address(host)
     except ValueError:
-        return Address(hostname=host, port=CLIENTS)
-    return Address(ip=host, port=CLIENTS)
+        return Address(hostname=host, port=CLIENT_PORT)
+    return Address(ip=host, port=CLIENT_PORT)
 
 
-def _reached(place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
-    """Where clients reach an API server, known before it runs; and by which Service, if there is one."""
+def _api_server_status(place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
+    """The endpoint of an API server, which is known before it runs; and its Service, if there is one."""
     host, port = placement.endpoint or ("", 0)
     service = ObjectReference(
         api_version="v1", kind="Service", name=running.service, namespace=place.namespace
@@ -159,7 +165,7 @@ def _reached(place: Place, placement: Placement, running: Running) -> Mapping[st
     }
 
 
-def _nothing_further(_place: Place, _placement: Placement, _running: Running) -> Mapping[str, Any]:
+def _no_status(_place: Place, _placement: Placement, _running: Running) -> Mapping[str, Any]:
     return {}
 
 
@@ -167,8 +173,8 @@ ETCD = Policy(
     Component.ETCD,
     KINDS[Component.ETCD],
     needs=_needs_nothing,
-    values=_no_values,
-    further=_addresses,
+    template_values=_no_values,
+    status_fields=_etcd_status,
     members=True,
     needed_by=Component.API_SERVER,
 )
@@ -176,15 +182,15 @@ API_SERVER = Policy(
     Component.API_SERVER,
     KINDS[Component.API_SERVER],
     needs=_needs_etcd,
-    values=_of_api_server,
-    further=_reached,
+    template_values=_values_of_api_server,
+    status_fields=_api_server_status,
     needed_by=Component.CONTROLLER_MANAGER,
 )
 CONTROLLER_MANAGER = Policy(
     Component.CONTROLLER_MANAGER,
     KINDS[Component.CONTROLLER_MANAGER],
     needs=_needs_api_server,
-    values=_of_controller_manager,
-    further=_nothing_further,
+    template_values=_values_of_controller_manager,
+    status_fields=_no_status,
 )
 POLICIES = (ETCD, API_SERVER, CONTROLLER_MANAGER)

@@ -1,11 +1,11 @@
 """One component, one pass: look, decide, act, report. And which changes enqueue a component.
 
-Theory.      A component is looked at when it changes, when its control plane does, when another component of
-             the same control plane becomes ready or stops being so, when a Secret of its cluster changes,
-             when its Cluster is paused, and when its host has something to tell.
-Invariants.  Our own write of a status enqueues only what waits for it. A change may enqueue too many
-             components, never too few.
-Called by    ``runtime.controller``; put together by ``world``.
+Theory.      A component is enqueued when it changes, when its control plane does, when another component of
+             the same control plane changes in what others read, when a Secret of its cluster or its Cluster's
+             spec changes, and when its host reports a change.
+Invariants.  Our own write of a status enqueues only components that may wait for it. A change may enqueue too
+             many components, never too few.
+Called by    ``runtime.controller``; wired by ``world``.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from kubewright.api.controlplane.v1alpha4 import NestedControlPlane, NestedEtcd
 from kubewright.controlplanes.caches import BY_CLUSTER, Caches
 from kubewright.controlplanes.component.act import Actor, HostFailed
 from kubewright.controlplanes.component.decide import decide
-from kubewright.controlplanes.component.look import Looker, Means
+from kubewright.controlplanes.component.look import ComponentSetup, Looker
 from kubewright.controlplanes.component.policies import POLICIES, Policy
 from kubewright.controlplanes.family import ComponentObject, keys_of, owning_plane
 from kubewright.kube.informer import Change
@@ -38,13 +38,15 @@ log = structlog.get_logger(__name__)
 class Components:
     """The reconciler of the components of one policy."""
 
-    def __init__(self, policy: Policy, environment: Environment, caches: Caches, means: Means) -> None:
+    def __init__(
+        self, policy: Policy, environment: Environment, caches: Caches, setup: ComponentSetup
+    ) -> None:
         informers = environment.control.caches
         self.policy = policy
         self._found = caches.components[policy.component]
         self._recorder = environment.recorder
-        self.looker = Looker(policy, informers, caches, means)
-        self.actor = Actor(policy, environment.control.client, means, environment.recorder)
+        self.looker = Looker(policy, informers, caches, setup)
+        self.actor = Actor(policy, environment.control.client, setup, environment.recorder)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -73,17 +75,17 @@ class Components:
         return Result.later(plan.wake)
 
 
-def wire(environment: Environment, means: Means, chosen: Iterable[str]) -> list[Controller]:
-    """The controllers of those components whose names are chosen, listening to all that decisions look at."""
+def wire(environment: Environment, setup: ComponentSetup, chosen: Iterable[str]) -> list[Controller]:
+    """The controllers whose names are chosen, with watches on every object that a decision reads."""
     caches = Caches(environment.control.caches)
     wanted = [policy for policy in POLICIES if controller_name(policy) in set(chosen)]
-    made = [_wired(policy, environment, caches, means) for policy in wanted]
+    made = [_wired(policy, environment, caches, setup) for policy in wanted]
 
     def changed(key: Key) -> None:
         for controller in made:
             controller.enqueue(key, "its host has something to tell")
 
-    means.hosts.listen(changed)
+    setup.hosts.listen(changed)
     return made
 
 
@@ -92,8 +94,8 @@ def controller_name(policy: Policy) -> str:
     return policy.kind.resource.kind.lower()
 
 
-def _wired(policy: Policy, environment: Environment, caches: Caches, means: Means) -> Controller:
-    components = Components(policy, environment, caches, means)
+def _wired(policy: Policy, environment: Environment, caches: Caches, setup: ComponentSetup) -> Controller:
+    components = Components(policy, environment, caches, setup)
     wakes = Wakes(components, caches)
     controller = Controller(
         controller_name(policy), components, environment.clock, metrics=environment.metrics
@@ -106,24 +108,24 @@ def _wired(policy: Policy, environment: Environment, caches: Caches, means: Mean
 
 
 class Wakes:
-    """Which components of one policy a change enqueues."""
+    """Which components of one policy a change of an object enqueues."""
 
     def __init__(self, components: Components, caches: Caches) -> None:
         self._components = components
         self._caches = caches
 
     def of_itself(self, change: Change[Any]) -> Iterable[Key]:
-        """The object itself, unless it is our own write of its status.
+        """The object itself, unless the change is our own write of its status.
 
-        A rotation of what it makes waits for what is said there of the certificates that it runs with.
+        A change of ``status.certificates`` counts all the same: a rotation of its authority waits for it.
         """
         own = change.key in self._components.actor.writing and status_alone(change)
         return () if own and not _certificates_differ(change) else (change.key,)
 
     def of_sibling(self, change: Change[Any]) -> Iterable[Key]:
-        """The component of the same control plane, where it may wait for what changed in another."""
+        """The component of this policy in the same control plane, if it may wait for what has changed."""
         before, after = change.before(), change.after()
-        if before is not None and after is not None and _told(before) == _told(after):
+        if before is not None and after is not None and _what_others_read(before) == _what_others_read(after):
             return ()
         owners = [owning_plane(each.metadata) for each in (before, after) if each is not None]
         keys = {Key(change.key.namespace, owner.name) for owner in owners if owner is not None}
@@ -137,7 +139,7 @@ class Wakes:
         return self._of(each for each in (before, after) if each is not None)
 
     def of_cluster(self, change: Change[Cluster]) -> Iterable[Key]:
-        """The components of a Cluster that is paused or changes its networks."""
+        """The components of a Cluster whose spec has changed, such as its pause or its networks."""
         before, after = change.before(), change.after()
         if before is not None and after is not None and before.spec == after.spec:
             return ()
@@ -160,8 +162,8 @@ def _refused(error: ApiError) -> str:
     return f"The API server refused a write: {error.code} {error.reason}"
 
 
-def _told(found: ComponentObject) -> tuple[object, ...]:
-    """What other components may wait for in one."""
+def _what_others_read(found: ComponentObject) -> tuple[object, ...]:
+    """The parts of a component that other components read."""
     meta, status = found.metadata, found.status
     asked = meta.deleting, meta.owner_references, found.spec.version, found.spec.channel
     addresses = found.status.addresses if isinstance(found, NestedEtcd) else ()
@@ -175,7 +177,7 @@ def _certificates_differ(change: Change[Any]) -> bool:
 
 
 def _plane_differs(before: NestedControlPlane, after: NestedControlPlane) -> bool:
-    """Whether a component could tell the two apart."""
+    """Whether anything has changed that a component reads."""
 
     def parts(plane: NestedControlPlane) -> tuple[object, ...]:
         meta, status = plane.metadata, plane.status

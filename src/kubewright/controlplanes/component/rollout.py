@@ -1,11 +1,11 @@
 """Which instance of a component is replaced next. Pure.
 
-Theory.      An instance that runs with something else than what was applied is replaced by one that does. One
-             that is not ready serves no one and goes first: it may be what a repair is for, such as one with
-             a certificate that has expired. Of those that are ready one goes at a time, and only while all
-             others are ready, the highest ordinal first, as a StatefulSet does it.
-Invariants.  At most one instance is missing because of a rollout. Of three members or more, those that are
-             ready never become fewer than a majority by it.
+Theory.      An instance that runs with other settings than those applied last is replaced. One that is not
+             ready goes first: no client can use it, and the change may be its repair, such as a renewed
+             certificate. Of those that are ready, one is replaced at a time, only while all others are ready,
+             and the highest ordinal first, as a StatefulSet does.
+Invariants.  At most one instance is missing because of a rollout. With three members or more, a rollout never
+             leaves fewer ready members than a majority.
 Source       nested.md D6 (rolling change), A9.
 Called by    ``decide``, for all components and all hosts; ``status`` and ``obstacles`` count by it.
 """
@@ -14,27 +14,27 @@ from kubewright.controlplanes.hosting.contract import Instance, Running, Workloa
 
 
 def current(workload: Workload | None, running: Running) -> list[Instance]:
-    """The instances that run with what should run; none while that is not known."""
+    """The instances that run with the wanted settings; none while these are not known."""
     if workload is None:
         return []
     return [each for each in running.instances if each.fingerprint == workload.fingerprint]
 
 
 def outdated(workload: Workload, running: Running) -> list[Instance]:
-    """The instances that run with something else than what should run, in their order."""
+    """The instances that run with other settings than the wanted ones, by ordinal."""
     return [each for each in running.instances if each.fingerprint != workload.fingerprint]
 
 
 def next_instance(workload: Workload, running: Running) -> int | None:
-    """The ordinal of the instance to replace now; None: none, or not yet.
+    """The ordinal of the instance to replace now; None: there is none, or it has to wait.
 
-    An instance beyond the number that should run is ended by its host, and never replaced.
+    An instance beyond the wanted number is ended by its host, and never replaced.
     """
     instances = [each for each in running.instances if each.ordinal < workload.replicas]
     if any(each.ending for each in running.instances):
         return None
     old = [each for each in outdated(workload, running) if each.ordinal < workload.replicas]
-    # It goes even while others are not ready: members of an etcd may wait for this one to have a majority.
+    # It is replaced even while others are not ready: an etcd may need this member to have a majority.
     if broken := [each.ordinal for each in old if not each.ready]:
         return max(broken)
     if len(instances) < workload.replicas or not all(each.ready for each in instances):

@@ -1,7 +1,7 @@
 """Everything that a decision about one component reads, as one frozen value.
 
-Invariants.  No field shows what is in a Secret. What is None or empty could not be known yet, and
-             ``obstacles`` says why.
+Invariants.  No field shows the content of a Secret in its repr. A field is None or empty where it cannot be
+             known yet; ``obstacles`` says why.
 Called by    ``look`` fills it; ``obstacles``, ``decide`` and ``status`` read it.
 """
 
@@ -27,7 +27,7 @@ from kubewright.controlplanes.templates.choice import Choice, NoChoice
 
 @dataclass(frozen=True, slots=True)
 class Rotating:
-    """How far the rotation of an authority is, a sentence; or why there is none."""
+    """How far the rotation of one authority is, or why it is not rotated: a reason and a sentence."""
 
     stage: Reason
     message: str
@@ -35,13 +35,13 @@ class Rotating:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What is found of the certificates and kubeconfigs of a component.
+    """The certificates and kubeconfigs of a component: what is missing, due or broken.
 
-    ``steps``    what is to be made or made anew, for ``certificates``
-    ``waiting``  why they are not complete yet: the end of a sentence; empty if they are
+    ``steps``    what the keeper is to make or to renew; only the keeper reads them
+    ``waiting``  why some are not there yet: the end of a sentence; empty if all are
     ``problem``  what a user has to mend, a sentence; empty if nothing
-    ``wake``     when one of them is due
-    ``rotating`` of the authorities that it makes: those that are being replaced, or should be and cannot
+    ``wake``     after what time the next one has to be renewed
+    ``rotating`` the authorities that this component makes and that are being replaced, or cannot be
     """
 
     steps: Sequence[Any] = field(default=(), repr=False)
@@ -55,16 +55,19 @@ class Certificates:
 class Seen:
     """One component, and all around it.
 
-    ``family``     its control plane; None: none owns it, or the owner is not there
+    ``family``     its control plane; None: no control plane owns it, or its owner does not exist
     ``problem``    how its spec breaks the rules of its kind, a sentence
-    ``place``      what its programs are named after; None: none can have been started
-    ``workload``   what should run, with the contents of ``rendered``'s volumes; None: not known yet
-    ``unrendered`` why the templates could not be filled in, a sentence
-    ``missing``    Secrets and ConfigMaps, or their entries, that volumes name and that are not there
-    ``hosted``     why no host can run it, a sentence
-    ``membership`` of an etcd: who its members are; None for others, and while it is not known
-    ``access``     by which its members can be called
-    ``versions``   those of its control plane and of the components
+    ``place``      what its workload is named after; None: no instance can have been started
+    ``choice``     the version and the templates that its spec comes to, or why there are none
+    ``rendered``   the manifests; None: not known yet, or ``unrendered`` says why there are none
+    ``workload``   what should run: ``rendered`` with the content of its volumes; None: not known yet
+    ``unrendered`` why the templates could not be filled in, a sentence; else empty
+    ``missing``    Secrets and ConfigMaps, or their entries, that volumes name and that do not exist
+    ``unhosted``   why no host can run it, a sentence; empty if one can
+    ``running``    what the host that has it answers
+    ``membership`` of an etcd: its members and their next change; None: unknown, or no etcd
+    ``access``     how the members of an etcd are called; None: they were not asked
+    ``versions``   the versions of its control plane and of all its components
     ``failed``     why the last step of this pass failed, a sentence
     """
 
@@ -82,7 +85,7 @@ class Seen:
     unrendered: str = ""
     missing: tuple[str, ...] = ()
     workload: Workload | None = None
-    hosted: str = ""
+    unhosted: str = ""
     running: Running = field(default_factory=Running)
     membership: Membership | None = None
     access: Access | None = None
@@ -91,19 +94,19 @@ class Seen:
 
     @property
     def replicas(self) -> int:
-        """How many instances there should be."""
+        """How many instances there should be in the end."""
         if self.family is not None and self.family.stopped_for(self.policy.needed_by):
             return 0
         return replicas_of(self.component, self.policy.component, self.family)
 
     @property
     def size(self) -> int:
-        """How many there should be now: an etcd comes to its number by one member after another."""
+        """How many instances there should be now: an etcd gains and loses one member at a time."""
         return self.replicas if self.membership is None else self.membership.size
 
     @property
     def why_none(self) -> str:
-        """Why there should be no instance: a clause, where there should be none."""
+        """Why there should be no instance, a clause. Only for a component that should have none."""
         if self.family is not None and self.family.restore:
             return f"it is stopped for ControlPlaneRestore {self.family.restore}"
         if self.family is not None and self.family.stopped_for(self.policy.needed_by):
@@ -112,7 +115,10 @@ class Seen:
 
 
 def place_of(found: ComponentObject, policy: Policy, family: Family | None) -> Place | None:
-    """What its programs are named after: what it was started with, else what its control plane is."""
+    """What its workload is named after: its label once it has our finalizer, else the name of its family.
+
+    So what was started is found even after the family has got another name.
+    """
     meta = found.metadata
     started = meta.labels.get(CLUSTER_NAME_LABEL, "") if FINALIZER in meta.finalizers else ""
     cluster = started or (family.name if family is not None else "")
@@ -128,9 +134,9 @@ def counted(replicas: int) -> str:
 
 
 def replicas_of(found: ComponentObject, component: Component, family: Family | None) -> int:
-    """How many instances a component should have: its own number, else (API server) its plane's, else 1.
+    """How many instances its spec asks for, or (API server only) that of its control plane, or 1.
 
-    Below zero is broken, and counts as zero.
+    A number below zero is refused elsewhere, and counts as zero here.
     """
     asked = found.spec.replicas
     if asked is None and component is Component.API_SERVER and family is not None:

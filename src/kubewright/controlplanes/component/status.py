@@ -1,11 +1,11 @@
 """What the status of a component says: a function of what is seen. Pure.
 
-Theory.      A component is ready when what its spec asks for is applied, and as many instances as it asks
-             for, at least one, run with exactly that and are ready. A component that sleeps is none of this:
-             no one can use it. Each condition says of one part of the way whether it is done; Ready sums up.
-Invariants.  ``ready`` and the phase Ready are the same. Nothing here reads the phase but to tell a first
-             start from a failure. Equal views give equal statuses, so a pass that finds nothing new writes
-             nothing.
+Theory.      A component is ready when what its spec asks for was applied, and as many instances as it asks
+             for, at least one, run with it and are ready. A component without instances, such as one that
+             sleeps, is not ready: no client can use it. Each condition stands for one of the checks of
+             ``obstacles``; Ready sums up.
+Invariants.  ``ready`` is true exactly in the phase Ready. The former phase is read only to tell a first start
+             from a failure. Equal views give equal statuses, so a pass that finds nothing new writes nothing.
 Source       nested.md A3 (phases), A9 (readiness), A10 (conditions); S3-19, S3-42 to S3-45.
 Called by    ``act``.
 """
@@ -37,14 +37,14 @@ from kubewright.controlplanes.component.workload import sources
 from kubewright.controlplanes.hosting.contract import Workload
 from kubewright.controlplanes.templates.choice import Choice
 
-_HAS_RUN = (
+_AFTER_FIRST_START = (
     Phase.READY,
     Phase.UNREADY,
     Phase.UPGRADING,
     Phase.SCALING,
     Phase.ROTATING_CERTIFICATES,
 )
-_OF_PHASE = {
+_PHASE_FOR = {
     Reason.PROVISIONING: Phase.PROVISIONING,
     Reason.ROLLING_OUT: Phase.UPGRADING,
     Reason.SCALING: Phase.SCALING,
@@ -80,11 +80,11 @@ def status_of(seen: Seen) -> ComponentStatus:
     )
     if seen.place is None:
         return status
-    return structs.replace(status, **seen.policy.further(seen.place, seen.placement, running))
+    return structs.replace(status, **seen.policy.status_fields(seen.place, seen.placement, running))
 
 
 def _certificates(seen: Seen) -> Mapping[str, str]:
-    """With which certificates all instances run: while not all run with the same, as it was before."""
+    """The digests of the certificates with which all instances run; unchanged while these differ."""
     workload, running = seen.workload, seen.running
     if not running.instances:
         return {}
@@ -94,13 +94,13 @@ def _certificates(seen: Seen) -> Mapping[str, str]:
 
 
 def _renews_certificates(seen: Seen) -> bool:
-    """Whether instances are replaced by such with other certificates."""
+    """Whether the instances are being replaced in order to get other certificates."""
     before = seen.component.status.certificates
     return bool(before) and seen.workload is not None and _digests(seen.workload) != before
 
 
 def _digests(workload: Workload) -> Mapping[str, str]:
-    """Of the certificates in the Secrets that the volumes name."""
+    """The digests of the certificates in the Secrets that the volumes name, by name of the Secret."""
     secrets = {each.name for each in sources(workload.rendered) if each.kind == "Secret"}
     said = {name: digest_of(workload.contents[name]) for name in sorted(secrets & workload.contents.keys())}
     return {name: digest for name, digest in said.items() if digest}
@@ -121,7 +121,7 @@ def _verdict(seen: Seen) -> Obstacle | None:
 
 
 def _with_cause(seen: Seen, missing: Obstacle) -> Obstacle:
-    """What does not answer may lack what it needs: then that is said first."""
+    """If instances are not ready while something that they need is not ready either, that is said first."""
     needed = next((each for each in obstacles(seen) if each.reason is Reason.WAITING_FOR_DEPENDENCY), None)
     if needed is None or missing.reason is not Reason.NOT_READY:
         return missing
@@ -129,7 +129,7 @@ def _with_cause(seen: Seen, missing: Obstacle) -> Obstacle:
 
 
 def _instances(seen: Seen) -> Obstacle | None:
-    """Why the instances are not what the spec asks for and ready; None: they are."""
+    """Why the instances are not as many as the spec asks for, up to date and ready; None: they are."""
     about, wanted, running = ComponentCondition.WORKLOAD_AVAILABLE, seen.replicas, seen.running
     if not wanted:
         count = len(running.instances)
@@ -149,7 +149,7 @@ def _instances(seen: Seen) -> Obstacle | None:
         return None
     waits = "; ".join(f"{each.name}: {each.message}" for each in running.instances if each.message)
     told = f"ready instances: {len(ready)} of {wanted}" + (f": {waits}" if waits else "")
-    has_run = seen.component.status.phase in _HAS_RUN
+    has_run = seen.component.status.phase in _AFTER_FIRST_START
     return Obstacle(about, Reason.NOT_READY if has_run else Reason.PROVISIONING, told)
 
 
@@ -160,7 +160,7 @@ def _phase(seen: Seen, verdict: Obstacle | None) -> Phase:
         return Phase.FAILED
     if verdict.reason is Reason.ROLLING_OUT and _renews_certificates(seen):
         return Phase.ROTATING_CERTIFICATES
-    return _OF_PHASE.get(verdict.reason, Phase.UNREADY if seen.running.instances else Phase.PROVISIONING)
+    return _PHASE_FOR.get(verdict.reason, Phase.UNREADY if seen.running.instances else Phase.PROVISIONING)
 
 
 def _version(seen: Seen) -> str:
@@ -183,14 +183,14 @@ def _errors(seen: Seen) -> Iterator[str]:
 
 
 def _conditions(seen: Seen, verdict: Obstacle | None) -> tuple[Condition, ...]:
-    found = [*_way(seen), _available(seen)]
+    found = [*_before_instances(seen), _available(seen)]
     found += _rotation(seen)
     found.append(true_condition(READY) if verdict is None else _false(READY, verdict))
     return with_conditions(seen.component.status.conditions, found, seen.now)
 
 
 def _rotation(seen: Seen) -> Iterator[Condition]:
-    """How far the authorities are that it makes; nothing before the first of them is replaced."""
+    """How far the rotation of its authorities is; no condition before the first rotation."""
     about, rotating = ComponentCondition.AUTHORITIES_ROTATED, seen.certificates.rotating
     if rotating:
         severity = WARNING if any(each.stage is Reason.NOT_OURS for each in rotating) else INFO
@@ -200,8 +200,8 @@ def _rotation(seen: Seen) -> Iterator[Condition]:
         yield true_condition(about)
 
 
-def _way(seen: Seen) -> Iterator[Condition]:
-    """A condition for each part of the way before the instances of which something is known."""
+def _before_instances(seen: Seen) -> Iterator[Condition]:
+    """The conditions about the checks before instances start, as far as these could be made."""
     held = {each.about: each for each in reversed(list(obstacles(seen)))}
     known = {
         ComponentCondition.TEMPLATE_RESOLVED: isinstance(seen.choice, Choice),

@@ -1,15 +1,15 @@
-"""Whether a component may have the version that is chosen for it, and which one has its own first. Pure.
+"""Whether a component may have its chosen version, and which component is upgraded first. Pure.
 
-Theory.      A version that a control plane names reaches its components in the order in which they start:
-             etcd, the API server, the controller manager. Each waits until the one before is ready with the
-             version that is chosen for that one. What a step may be is a rule of Kubernetes and of etcd: the
-             next minor version at most, which reads what the last one has stored; and none back, which may
-             not read what a later one has stored. Patch releases may go both ways, so that a bad one can be
-             left.
-Invariants.  A version counts as had when all instances were ready with it: an upgrade that never became
-             ready can be taken back. A version that the control plane must not have is refused for all
-             components that follow it, so none of them goes ahead. What is no release (``embedded``) is not
-             compared, nor what a foreign program provides.
+Theory.      A new version of a control plane reaches its components in the order in which they start: etcd,
+             the API server, the controller manager. Each waits until the one before it is ready with its own
+             new version. Which changes are allowed follows from the rules of Kubernetes and etcd: to the next
+             minor version, which reads what the last one has stored; not back to an older minor version,
+             which may not read what the newer one has stored. Patch releases may go both ways, so that a user
+             can leave a bad one.
+Invariants.  The version of a component is the one with which all its instances were ready: an upgrade that
+             never became ready can be taken back. A version that the control plane must not have is refused
+             for every component that follows it, so that none of them is upgraded alone. A version that is no
+             release (``embedded``) is not compared, nor is that of a component which a foreign program runs.
 Source       nested.md C2, D6 (version rules); Kubernetes' version skew policy; S3-04, S3-06.
 Called by    ``look`` makes the values; ``obstacles`` asks.
 """
@@ -23,12 +23,12 @@ from kubewright.controlplanes.templates.choice import minor
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Of one component, or of the control plane.
+    """The versions of one component, or of the control plane.
 
     ``named``    kind and name of the object
-    ``now``      that all its instances had when they were ready; empty: none was yet
-    ``wanted``   that its spec comes to; empty: nothing could be chosen
-    ``follows``  the control plane says which
+    ``now``      the version with which all its instances were last ready; empty: they never were
+    ``wanted``   the version that its spec comes to; empty: none could be chosen
+    ``follows``  whether it is the control plane that names the wanted version
     """
 
     named: str = ""
@@ -39,7 +39,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Those of a control plane, and of its components that are there and that we run."""
+    """The versions of a control plane, and of those of its components that our controllers run."""
 
     plane: Version = field(default_factory=Version)
     components: Mapping[Component, Version] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Versions:
 
 Minor = tuple[int, int]
 BEFORE = {Component.API_SERVER: Component.ETCD, Component.CONTROLLER_MANAGER: Component.API_SERVER}
-"""Which component has its version first."""
+"""Which component is upgraded before which."""
 
 
 def problem_of(component: Component, versions: Versions) -> str:
@@ -62,7 +62,7 @@ def problem_of(component: Component, versions: Versions) -> str:
 
 
 def waits_for(component: Component, versions: Versions) -> str:
-    """Which component has its version first, a clause; empty: none, or it has."""
+    """The component that has to be upgraded before this one, a clause; empty: none, or it is done."""
     first = versions.components.get(BEFORE[component]) if component in BEFORE else None
     if first is None or not minor(first.wanted) or not first.now or _plain(first.now) == first.wanted:
         return ""
@@ -70,7 +70,7 @@ def waits_for(component: Component, versions: Versions) -> str:
 
 
 def _step(version: Version) -> str:
-    """Why this is no step that can be taken; empty: it can, or nothing is known of it."""
+    """Why a version cannot be changed in this way; empty: it can, or one of the two is no release."""
     now, wanted = _minor(version.now), _minor(version.wanted)
     if now is None or wanted is None or now == wanted:
         return ""
@@ -85,7 +85,10 @@ def _step(version: Version) -> str:
 
 
 def _skew(component: Component, versions: Versions) -> str:
-    """How far a controller manager may be from its API server: as old, or one minor version older."""
+    """How a controller manager and its API server are too far apart; empty if they are not.
+
+    A controller manager may be as old as its API server, or one minor version older.
+    """
     server = versions.components.get(Component.API_SERVER)
     manager = versions.components.get(Component.CONTROLLER_MANAGER)
     if server is None or manager is None:

@@ -1,7 +1,7 @@
 """What should run for a component: from its spec and what is known of its control plane. Pure.
 
-Theory.      The templates are rendered with what is known; the volumes of the result name the Secrets and
-             ConfigMaps that have to be read; with what is in those it is a workload.
+Theory.      The templates are rendered first. The volumes of the result name the Secrets and ConfigMaps that
+             ``look`` has to read. The manifests and this content together are the workload.
 Invariants.  A Secret that a volume calls optional may be missing. Only the entries that a volume lists are
              asked for.
 Source       nested.md A5 (order), D5 (delivery).
@@ -37,8 +37,8 @@ class Source:
 def rendered_for(
     policy: Policy, spec: ComponentSpec, choice: Choice, family: Family, *, place: Place, replicas: int
 ) -> tuple[Rendered | None, str]:
-    """What should run, and why it could not be said: one of the two is empty."""
-    values = {**common_values(family, place), **policy.values(family, replicas)}
+    """The rendered manifests, or why the templates could not be rendered: one of the two is empty."""
+    values = {**common_values(family, place), **policy.template_values(family, replicas)}
     try:
         return render(spec, choice, values, namespace=place.namespace, replicas=replicas), ""
     except InvalidInput as error:
@@ -56,7 +56,7 @@ def sources(rendered: Rendered) -> tuple[Source, ...]:
 
 
 def missing_of(source: Source, contents: Contents | None) -> list[str]:
-    """What of a source is not there, as it is said to users."""
+    """What a volume names of a source and does not exist, in words for users."""
     if contents is None:
         return [] if source.optional else [str(source)]
     return [f"{source} has no {key}" for key in source.keys if key not in contents and not source.optional]

@@ -1,11 +1,12 @@
-"""Where the programs of components run: one contract, and a way to fulfil it for each kind of place.
+"""Where the programs of components run: one contract, and an implementation for each kind of place.
 
-Theory.      Controllers of components decide what should run, in which order, and which instance is replaced
-             next. How an instance is started and asked differs: a pod of a StatefulSet, a process of this
-             machine, an API server inside this process. All of them are given the same rendered manifests
-             and answer with the same values, so that no controller knows which one it has.
-Map.         ``contract``   the verbs and their values
-             ``hosts``      which of them runs which version
-             ``pods``       StatefulSets and their pods, on a Kubernetes
-             ``processes``  programs of this machine
+Theory.      The controllers of components decide what should run, in which order, and which instance is
+             replaced next. A host starts, probes and ends instances: pods of a StatefulSet, processes of this
+             machine, or an API server inside this process. Every host is given the same rendered manifests
+             and answers with the same values, so controllers do not know which kind of host they have.
+Map.         ``contract``  the methods of a host and their values
+             ``hosts``     which host runs which version
+             ``pods``      the host that makes StatefulSets on a Kubernetes
+             ``processes`` the host that starts programs on this machine
+Continues    in ``compose.nested``, the host for our own API server inside this process.
 """

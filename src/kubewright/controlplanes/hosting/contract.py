@@ -1,21 +1,21 @@
-"""The contract between the controllers of components and what runs their programs.
+"""The contract between the controllers of components and the hosts that run their programs.
 
 Theory.      A workload is all instances of one component. Every instance has an ordinal, a name that follows
-             from it, and a host by which the others reach it; these are known before anything runs, since
-             certificates and the other components name them. ``apply`` says what should run. It starts
-             instances that are missing and ends those beyond the number, but it leaves an instance that runs
-             with other settings alone: ``replace`` ends exactly one, and that one comes back with what was
-             applied last. So the order of a rollout, and how many instances may be missing, is decided in
-             one place for all hosts, by a pure function.
-Invariants.  ``place``, ``problem_of`` and ``status`` look only at what is in memory or in files of this
-             machine: they never wait. Every effect can be repeated. What is in Secrets appears in no repr,
-             no command line, no log, and in no file that other users can read. After a restart of this
-             program ``status`` finds what runs, and nothing is started twice.
+             from it, and a host name or address by which the others reach it; these are known before anything
+             runs, since certificates and other components contain them. ``apply`` says what should run. It
+             starts missing instances and ends those beyond the number, but an instance that runs with other
+             settings goes on: ``replace`` ends exactly one, which is started again with what was applied
+             last. So the order of a rollout, and how many instances may be missing, is decided in one place
+             for all hosts, by a pure function.
+Invariants.  ``place``, ``problem_of`` and ``status`` use only memory and files of this machine: they never
+             wait. Every effect can be repeated. The content of Secrets appears in no repr, no command line,
+             no log, and in no file that other users can read. After a restart of this program ``status``
+             finds what runs, and nothing is started twice.
 Variables.   Every instance has ``INSTANCE`` (its name), ``HOST``, ``ADDRESS`` (to listen on), ``NAMESPACE``,
              ``PKI_DIR``, ``FILES_DIR``, ``DATA_DIR``, ``ADVERTISE_ADDRESS``, ``ENDPOINT_RECONCILER``, and
              those of ``Workload.environment``.
 Source       nested.md D4 to D6, A9.
-Called by    the controllers of components; ``compose`` makes the implementations.
+Called by    the controllers of components; ``compose`` makes the hosts.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,15 +30,15 @@ from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.wire.gvk import Key
 
 Contents = Mapping[str, bytes]
-"""What is in a Secret or a ConfigMap, by its keys."""
+"""The data of a Secret or a ConfigMap, by its keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which component of which control plane; what runs for it is named after this.
+    """Identifies a workload: which component of which control plane. All names follow from it.
 
-    ``cluster``   the name by which Secrets, StatefulSets and programs begin
-    ``object``    the component object: it owns what is made for it, and ``listen`` names its key
+    ``cluster``   the name with which names of Secrets, StatefulSets and processes begin
+    ``object``    the component object: it owns what is made for it, and ``listen`` reports its key
     """
 
     namespace: str
@@ -63,11 +63,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a workload runs, or is going to.
+    """The addresses of a workload, known before it runs.
 
-    ``hosts``      of each instance, by ordinal: DNS names or addresses by which the others reach it
+    ``hosts``      for each instance, by ordinal: the DNS name or address by which the others reach it
     ``endpoint``   host and port by which clients reach the workload as a whole; None: not known yet
-    ``also``       further names and addresses that certificates of its servers have to be good for
+    ``also``       further names and addresses that certificates of its servers have to contain
     """
 
     hosts: tuple[str, ...] = ()
@@ -80,9 +80,9 @@ class Workload:
     """What should run for one component.
 
     ``rendered``      the manifests: one StatefulSet, and what belongs to it
-    ``contents``      what is in the Secrets and ConfigMaps that its volumes name, by their names
-    ``environment``   variables of all instances, known now but no reason to replace an instance
-    ``replicas``      how many instances; 0 keeps the data and nothing else
+    ``contents``      the content of the Secrets and ConfigMaps that its volumes name, by their names
+    ``environment``   further variables of all instances; a change of them replaces no instance
+    ``replicas``      how many instances; 0 ends all and keeps their data
     """
 
     place: Place
@@ -94,7 +94,7 @@ class Workload:
 
     @property
     def fingerprint(self) -> str:
-        """Stands for the manifests and the contents: an instance with another one has to be replaced.
+        """A hash of the manifests and the contents: an instance with another one has to be replaced.
 
         The number of instances is no part of it.
         """
@@ -107,14 +107,14 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One instance, as it is seen.
+    """One instance, as its host sees it.
 
-    ``fingerprint``  of the workload that it was started for
-    ``version``      that it was started with
-    ``ready``        it runs, its probes are good, and it is not ending
-    ``ending``       it was asked to end
+    ``fingerprint``  of the workload with which it was started
+    ``version``      with which it was started
+    ``ready``        whether it runs, its probes succeed, and it is not ending
+    ``ending``       whether it was asked to end
     ``since``        when it was started, in seconds since the epoch; 0.0 if it was not
-    ``address``      to connect to, where ``host`` is a name that only the others can resolve; else empty
+    ``address``      the address to connect to, where only other instances can resolve ``host``; else empty
     ``message``      what is wrong or waited for: the end of a sentence, empty if nothing is
     ``memory``, ``cpu``  resident bytes, and seconds of processor time so far; 0 where they are not known
     """
@@ -136,13 +136,13 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What there is of a workload: its instances by ordinal.
+    """What a host has of a workload: its instances by ordinal.
 
     ``applied``   the fingerprint of the workload that was applied last; empty if none was
     ``replicas``  how many instances were applied last
-    ``exists``    whether anything of it is there, so that ``remove`` has something to do
+    ``exists``    whether the host has anything of it, so that ``remove`` has something to do
     ``service``   the name of the Service of Kubernetes by which clients reach it; empty if there is none
-    ``variables`` of the environment of the instances that were applied last, those of the workload among them
+    ``variables`` the environment that was applied last, with that of the workload
     """
 
     instances: tuple[Instance, ...] = ()
@@ -154,10 +154,10 @@ class Running:
 
 
 class Hosting(Protocol):
-    """One kind of place where components run."""
+    """A host: one kind of place where components run."""
 
     def place(self, place: Place, replicas: int) -> Placement:
-        """Where the instances of a workload are reached; the same answer for the same place.
+        """The addresses of a workload, which it reserves; the same answer for the same arguments.
 
         Raises:
             InvalidInput: there is no address left for it.
@@ -165,18 +165,18 @@ class Hosting(Protocol):
         ...
 
     def problem_of(self, workload: Workload) -> str:
-        """Why this cannot run here, and what would help: a sentence; empty if it can."""
+        """Why this host cannot run a workload, and what would help: a sentence; empty if it can."""
         ...
 
     def status(self, place: Place) -> Running:
-        """What there is of a workload."""
+        """What this host has of a workload."""
         ...
 
     async def apply(self, workload: Workload) -> None:
-        """From now on this should run. Instances that run with other settings go on until ``replace``.
+        """From now on this workload should run. Instances with other settings go on until ``replace``.
 
-        An instance beyond the number is ended, and its data is deleted: its member is no longer part of the
-        cluster and could not come back with it. With no replicas all data stays.
+        An instance beyond the number is ended, and its data is deleted: it is no longer a member of its etcd
+        and could not join again with that data. With 0 replicas all data stays.
 
         Raises:
             KubewrightError: it did not work this time.
@@ -184,7 +184,7 @@ class Hosting(Protocol):
         ...
 
     async def replace(self, place: Place, ordinal: int) -> None:
-        """End this instance; it comes back with what was applied last. Nothing happens if it is not there.
+        """End this instance, and start it again with what was applied last. No effect if there is none.
 
         Raises:
             KubewrightError: it did not work this time.
@@ -192,7 +192,7 @@ class Hosting(Protocol):
         ...
 
     async def remove(self, place: Place, *, keep_data: bool) -> None:
-        """End everything of a workload; its data too, unless it is to be kept. ``status`` says when.
+        """End all instances and, unless ``keep_data``, delete their data. ``status`` says when it is done.
 
         Raises:
             KubewrightError: it did not work this time.
@@ -206,7 +206,7 @@ class Hosting(Protocol):
 
 @runtime_checkable
 class SavesData(Protocol):
-    """A host whose etcd has no API of its own to copy its data by."""
+    """A host that copies the data of its etcd itself, because that etcd has no API for it."""
 
     async def save_data(self, place: Place, target: Path) -> None:
         """Write a copy of the data of an etcd, as of one moment, into a new file.
@@ -219,17 +219,17 @@ class SavesData(Protocol):
 
 @runtime_checkable
 class ReplacesData(Protocol):
-    """A host that can put a snapshot in the place of the data of an etcd."""
+    """A host that can replace the data of an etcd by a snapshot."""
 
     def replacing_needs(self) -> str:
-        """What this machine lacks for that, a sentence; empty: nothing."""
+        """What this machine lacks for ``replace_data``, a sentence; empty if nothing."""
         ...
 
     async def replace_data(self, place: Place, source: Path, mark: str) -> str:
-        """Put a snapshot in the place of the data of an etcd that is stopped, once for each ``mark``.
+        """Replace the data of an etcd that is stopped by a snapshot, once for each ``mark``.
 
-        What was there before is kept beside it until the etcd is removed. A call that was cut short is
-        completed by the next one with the same mark.
+        The former data is kept beside it until the etcd is removed. A call that was interrupted is completed
+        by the next one with the same mark.
 
         Returns:
             Where the former data is; empty: there was none.

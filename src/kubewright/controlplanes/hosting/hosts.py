@@ -1,11 +1,11 @@
-"""Which host runs a component: by its version, and by where something of it runs already.
+"""Which host runs a component: by its version, and by where it runs already.
 
-Theory.      Version ``embedded`` is our own API server, which only a process that is one itself can run
-             beside itself. All other versions are real programs: processes of this machine, or pods of a
-             Kubernetes. Which of the two a program has is decided when it is put together.
-Invariants.  What runs is found again in whichever host it is, so it can always be ended.
+Theory.      Version ``embedded`` is our own API server, which only ``kubewright up`` can run, inside its own
+             process. All other versions are real programs: processes of this machine, or pods on a
+             Kubernetes. ``compose`` decides which of the two a program has.
+Invariants.  A workload that runs is found in whichever host has it, so it can always be ended.
 Source       nested.md E, decision 5.
-Called by    the controllers of components; ``compose`` says which hosts there are.
+Called by    the controllers of components and of snapshots; ``compose`` makes the value.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,11 @@ EMBEDDED = "embedded"
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """``embedded`` runs our own API server, ``programs`` run all else; None: this program has none.
+    """The hosts of this program: ``embedded`` for our own API server, ``programs`` for all other versions.
 
-    ``snapshots``  the folder in which files of snapshots are kept; None: this program has none
+    None: this program has no such host.
+
+    ``snapshots``  the folder for files of snapshots; None: this program has none
     """
 
     embedded: Hosting | None = None
@@ -52,7 +54,7 @@ class Hosts:
 
 
 def absent(version: str) -> str:
-    """Why there is no host for a version."""
+    """Why this program cannot run a version, a sentence: it has no host for it."""
     if version == EMBEDDED:
         return (
             "channel embedded is the API server inside of `kubewright up`, and this program has none: name "
@@ -62,7 +64,7 @@ def absent(version: str) -> str:
 
 
 def elsewhere(version: str) -> str:
-    """Why something that runs in one host is not run in another."""
+    """Why a workload cannot get a version that another host runs, a sentence."""
     return (
         f"it cannot become version {version} while it runs by other means: its data would stay behind; "
         "delete the component, or name a version of the same kind"

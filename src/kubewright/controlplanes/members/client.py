@@ -1,13 +1,13 @@
 """Asks the members of an etcd who they are, and changes them.
 
-Theory.      Every member serves etcd's API as JSON over HTTPS beside gRPC, so no further library is needed.
-             Whether each answers, and how far it is, is asked of each itself, all at once; the list of
-             members is asked of one that answers, which asks the leader: what it knows itself may be old.
-Invariants.  Each call has a deadline. A call that changes members is sent once: whether it took effect is
-             seen in the list. A learner counts as caught up only where etcd would say so too.
+Theory.      Every member serves etcd's API as JSON over HTTPS beside gRPC, so no gRPC library is needed. Each
+             member is asked for its own status, all at the same time. The list of members is asked of one
+             that answers, as a linearizable read, which the leader confirms.
+Invariants.  Each call has a deadline. A call that changes members is sent once; the next look at the list
+             shows whether it took effect. A learner counts as caught up only where etcd would promote it too.
 Source       etcd's API reference v3 (``/v3/cluster/member``, ``/v3/maintenance/status``); its rule for
              learners (nine tenths of the leader's entries).
-Called by    the controller of NestedEtcd.
+Called by    ``component``.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from kubewright.base.errors import KubewrightError, Retry
 from kubewright.controlplanes.members.decide import (
     Access,
     AddLearner,
-    Door,
+    Endpoint,
     Member,
     Promote,
     Remove,
@@ -33,12 +33,12 @@ from kubewright.controlplanes.members.decide import (
 from kubewright.pki.certificates import Identity
 
 CALL_SECONDS = 5.0
-LAG = 100
-"""Entries that a learner may lack and yet has caught up."""
-NEARLY = 0.9
-"""Of the leader's entries: with fewer, etcd itself gives a learner no vote."""
-LEARNER = "not supported for learner"
-"""What a learner answers to all but the question how it is."""
+MAX_LAG = 100
+"""How many entries a learner may be behind the leader and still be promoted."""
+PROMOTABLE = 0.9
+"""The share of the leader's entries below which etcd itself refuses to promote a learner."""
+REFUSED_BY_LEARNER = "not supported for learner"
+"""What a learner answers to every request but that for its status."""
 Answer = Mapping[str, Any]
 
 
@@ -49,7 +49,7 @@ class NoAnswer(KubewrightError):
 
 
 def tls_of(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """To be a client of members that this authority signed for; all as PEM.
+    """TLS of a client of these members: it trusts ``authority`` and presents ``certificate``; all as PEM.
 
     Raises:
         ValueError: it is not a certificate with its key.
@@ -61,14 +61,14 @@ def tls_of(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
 
 
 class Members:
-    """The etcd to which there is this access.
+    """A client of the members of one etcd, as an async context manager.
 
     Raises:
         NoAnswer: the certificates of the access are unfit.
     """
 
     def __init__(self, access: Access) -> None:
-        self._doors = tuple(access.doors)
+        self._endpoints = tuple(access.endpoints)
         try:
             tls = tls_of(access.authority, access.certificate, access.key)
         except (ValueError, ssl.SSLError):
@@ -86,7 +86,7 @@ class Members:
         await self._http.close()
 
     async def look(self, wanted: Mapping[str, str]) -> Seen:
-        """What the members say. Without members, and with the reason, if they do not say who they are."""
+        """What the members answer. If no list can be had, the answer has no members, and says why."""
         there, unasked = await self._answers()
         answers = {int(each["header"]["member_id"]): each for each in there.values()}
         try:
@@ -96,8 +96,10 @@ class Members:
         members = tuple(map(_member, listed.get("members", ())))
         ahead = max((int(each.get("raftIndex", 0)) for each in answers.values()), default=0)
         learners = {each.id for each in members if each.learner}
-        near = {each for each, said in answers.items() if _near(int(said.get("raftAppliedIndex", 0)), ahead)}
-        return Seen(wanted, members, frozenset(answers), frozenset(learners & near))
+        caught_up = {
+            each for each, said in answers.items() if _caught_up(int(said.get("raftAppliedIndex", 0)), ahead)
+        }
+        return Seen(wanted, members, frozenset(answers), frozenset(learners & caught_up))
 
     async def perform(self, step: Step) -> None:
         """Make one change.
@@ -115,52 +117,54 @@ class Members:
             case Remove(member, _):
                 await self._first(there, unasked, "/v3/cluster/member/remove", {"ID": str(member)})
 
-    async def _answers(self) -> tuple[dict[Door, Answer], str]:
-        """How each member is that answers; and why another one does not."""
-        found = await asyncio.gather(*map(self._status, self._doors))
-        pairs = list(zip(self._doors, found, strict=True))
-        there = {door: each for door, each in pairs if not isinstance(each, str)}
+    async def _answers(self) -> tuple[dict[Endpoint, Answer], str]:
+        """The status of each member that answers; and why the first of the others does not."""
+        found = await asyncio.gather(*map(self._status, self._endpoints))
+        pairs = list(zip(self._endpoints, found, strict=True))
+        there = {endpoint: each for endpoint, each in pairs if not isinstance(each, str)}
         return there, next((each for _, each in pairs if isinstance(each, str)), "it has no address")
 
-    async def _first(self, doors: Iterable[Door], unasked: str, path: str, body: Answer) -> Answer:
-        """The answer of the first of these that has a vote: a learner refuses."""
-        for door in doors:
+    async def _first(self, endpoints: Iterable[Endpoint], unasked: str, path: str, body: Answer) -> Answer:
+        """The answer of the first of these that has a vote; a learner refuses."""
+        for endpoint in endpoints:
             try:
-                return await self._post(door, path, body)
+                return await self._post(endpoint, path, body)
             except (OSError, aiohttp.ClientError) as error:
-                raise NoAnswer(f"no answer from etcd: {_unreachable(door, error)}") from None
+                raise NoAnswer(f"no answer from etcd: {_unreachable(endpoint, error)}") from None
             except NoAnswer as error:
-                if LEARNER not in str(error):
+                if REFUSED_BY_LEARNER not in str(error):
                     raise
                 unasked = str(error)
         raise NoAnswer(f"no member of etcd answers: {unasked}")
 
-    async def _status(self, door: Door) -> Answer | str:
-        """How a member is; a text says why it does not answer."""
+    async def _status(self, endpoint: Endpoint) -> Answer | str:
+        """The status of a member; or, as a text, why it does not answer."""
         try:
-            return await self._post(door, "/v3/maintenance/status", {})
+            return await self._post(endpoint, "/v3/maintenance/status", {})
         except (OSError, aiohttp.ClientError, NoAnswer) as error:
-            return _unreachable(door, error)
+            return _unreachable(endpoint, error)
 
-    async def _post(self, door: Door, path: str, body: Answer) -> Answer:
-        sent = self._http.post(f"{door.url}{path}", json=body, server_hostname=door.name or None)
+    async def _post(self, endpoint: Endpoint, path: str, body: Answer) -> Answer:
+        sent = self._http.post(f"{endpoint.url}{path}", json=body, server_hostname=endpoint.name or None)
         async with sent as answer:
             try:
                 found: Answer = await answer.json(content_type=None) or {}
             except ValueError:
-                raise NoAnswer(f"{door.name or door.url} is no etcd: it answers {answer.status}") from None
+                raise NoAnswer(
+                    f"{endpoint.name or endpoint.url} is no etcd: it answers {answer.status}"
+                ) from None
         if answer.status != 200:
             raise NoAnswer(f"etcd refuses {path}: {found.get('message') or answer.status}")
         return found
 
 
-def _unreachable(door: Door, error: Exception) -> str:
-    return f"{door.name or door.url}: {str(error) or type(error).__name__}"
+def _unreachable(endpoint: Endpoint, error: Exception) -> str:
+    return f"{endpoint.name or endpoint.url}: {str(error) or type(error).__name__}"
 
 
-def _near(applied: int, ahead: int) -> bool:
-    """Whether a learner has so many of the leader's entries that it may get a vote."""
-    return ahead - applied <= LAG and applied >= NEARLY * ahead
+def _caught_up(applied: int, ahead: int) -> bool:
+    """Whether a learner has enough of the leader's entries to be promoted."""
+    return ahead - applied <= MAX_LAG and applied >= PROMOTABLE * ahead
 
 
 def _member(listed: Answer) -> Member:

@@ -1,15 +1,15 @@
 """Which change of an etcd's members is next. Pure.
 
-Theory.      What is wanted are instances with the URLs by which members reach each other; what is seen are
-             members, and which of them answer. A wanted instance that is no member is added as a learner,
-             started, and promoted when it has caught up. A member that is not wanted is removed. While a
-             learner is there, nothing else is changed.
-Invariants.  At most one change at a time. No change while the members that answer are no majority, nor one
-             after which they would be none: a member that answers is removed only while the others that
-             answer stay a majority of those left, and the last one never. A member that does not answer goes
-             before another is added; one that answers goes after.
+Theory.      What is wanted are instances with their peer URLs; what is seen are members, and which of them
+             answer. A wanted instance that is no member is added as a learner, started, and promoted when it
+             has caught up. A member that is not wanted is removed. While there is a learner, nothing else is
+             changed.
+Invariants.  At most one change at a time. No change while the members that answer are no majority, and none
+             after which they would not be one: a member that answers is removed only while the others that
+             answer are still a majority of the rest, and the last member is never removed. A member that does
+             not answer is removed before another is added; one that answers, after it.
 Source       nested.md C6, D6; S3-04.
-Called by    the controller of NestedEtcd.
+Called by    ``component``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from kubewright.base import plan
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member, as the others know it.
+    """A member, as the list of members has it.
 
     ``name``     empty until its program has started once
     ``peer``     the URL by which the others reach it
@@ -35,7 +35,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class AddLearner:
-    """Let an instance become a member without a vote, before it is started."""
+    """Add an instance that was not started yet as a member without a vote."""
 
     name: str
     peer: str
@@ -69,12 +69,12 @@ class Remove:
 Step = AddLearner | Promote | Remove
 
 VARIABLES = ("INITIAL_CLUSTER", "INITIAL_CLUSTER_STATE")
-"""Those of ``beginning``."""
+"""The keys of ``initial_variables``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """Where one member is called. ``name``: what its certificate is for, where the URL has an address."""
+class Endpoint:
+    """The client URL of one member. ``name``: the name in its certificate, where the URL has an address."""
 
     url: str
     name: str = ""
@@ -82,9 +82,9 @@ class Door:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How members are called: where, and with which certificates, all as PEM. No key is in its text."""
+    """How members are called: endpoints, and and certificates as PEM, which its repr does not show."""
 
-    doors: Sequence[Door]
+    endpoints: Sequence[Endpoint]
     authority: bytes = field(repr=False)
     certificate: bytes = field(repr=False)
     key: bytes = field(repr=False)
@@ -99,11 +99,11 @@ class Plan(plan.Plan[Step]):
 class Seen:
     """All that a decision reads.
 
-    ``wanted``     the peer URL of each instance that there should be, by its name, in their order
-    ``members``    all of them; empty: they could not be asked
-    ``answering``  the ids of those that answer, themselves
-    ``caught_up``  the ids of learners that have all data of the leader
-    ``unasked``    why there are no members here, a clause
+    ``wanted``     the peer URL of each instance that there should be, by its name, by ordinal
+    ``members``    all members; empty: they could not be asked
+    ``answering``  the ids of the members that answer for themselves
+    ``caught_up``  the ids of learners that may be promoted
+    ``unasked``    why ``members`` is empty, a clause
     """
 
     wanted: Mapping[str, str]
@@ -119,19 +119,19 @@ class Seen:
 
     @property
     def unwanted(self) -> list[Member]:
-        """The members with a vote that should be none, those that do not answer first, then the newest."""
+        """The voters to remove: first those that do not answer, then by name, the last first."""
         found = [each for each in self.voters if each.peer not in self.wanted.values()]
         return sorted(found, key=lambda each: (each.id not in self.answering, each.name), reverse=True)
 
     @property
     def missing(self) -> list[tuple[str, str]]:
-        """The instances that are no members, in their order."""
+        """The wanted instances that are no members, by ordinal: name and peer URL."""
         known = {each.peer for each in self.members}
         return [(name, peer) for name, peer in self.wanted.items() if peer not in known]
 
 
 def decide(seen: Seen) -> Plan:
-    """The change that is next."""
+    """The next change, or why there is none."""
     if not seen.members:
         told = f": {seen.unasked}" if seen.unasked else ""
         return Plan(because=f"its members could not be asked{told}")
@@ -170,10 +170,10 @@ def _removal(seen: Seen, member: Member) -> Plan:
 
 
 def replicas(seen: Seen) -> int:
-    """How many instances should run now: those that are members, and all before them.
+    """How many instances should run now: up to the highest ordinal that is a member.
 
-    An instance is started when it is a member, and ended when it is none; while its members cannot be asked,
-    the number that is wanted says nothing about that, so 0 means: leave it as it is.
+    An instance is started after it has become a member, and ended after it was removed. 0: the members could
+    not be asked, and the number of instances is to stay as it is.
     """
     known = {each.peer for each in seen.members}
     names = [each.name for each in seen.members]
@@ -182,8 +182,8 @@ def replicas(seen: Seen) -> int:
     return max(ordinals, default=0)
 
 
-def beginning(seen: Seen) -> Mapping[str, str]:
-    """The variables with which a new member finds the others; one that has data does not read them."""
+def initial_variables(seen: Seen) -> Mapping[str, str]:
+    """The variables with which a new member finds the others; an etcd that has data ignores them."""
     if not seen.members:
         members = [f"{name}={peer}" for name, peer in seen.wanted.items()]
         return {"INITIAL_CLUSTER": ",".join(members), "INITIAL_CLUSTER_STATE": "new"}

@@ -1,7 +1,8 @@
 """Decide what comes next for one NestedCluster, and what its status says. Pure.
 
-Invariants.  One that is paused, or that another program manages, is not written at all. An endpoint that is
-             set is never changed. ``ready`` follows what is, both ways. Equal views give equal statuses.
+Invariants.  A NestedCluster that is paused, or that another program manages, is not written at all. An
+             endpoint that is set is never changed. ``ready`` becomes true and false again with the control
+             plane. Equal views give equal statuses.
 Source       nested.md A5, A7, A10.
 Called by    ``reconciler``.
 """
@@ -29,8 +30,8 @@ from kubewright.base import plan
 class Seen:
     """One NestedCluster, and all around it.
 
-    ``owner``  its Cluster, if one owns it and is there
-    ``plane``  the NestedControlPlane that the Cluster names, if it is there
+    ``owner``  the Cluster that owns it, if that exists
+    ``plane``  the NestedControlPlane that the Cluster names, if that exists
     """
 
     cluster: NestedCluster
@@ -42,14 +43,14 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class PublishEndpoint:
-    """Write where machines reach the API server into the spec."""
+    """Write the endpoint of the control plane into the spec."""
 
     endpoint: ApiEndpoint
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[PublishEndpoint]):
-    """What to do now. ``silent``: the status is not written either."""
+    """What to do now. ``silent``: not even the status is written."""
 
     silent: bool = False
 

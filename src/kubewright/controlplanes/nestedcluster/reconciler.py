@@ -2,7 +2,7 @@
 
 Invariants.  No PUT: every write is a patch onto the version that was read. A change may enqueue too many
              NestedClusters, never too few.
-Called by    ``runtime.controller``; put together by ``world``.
+Called by    ``runtime.controller``; wired by ``world``.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ log = structlog.get_logger(__name__)
 
 
 class Caches:
-    """What is watched for NestedClusters."""
+    """The informers and indexes that this controller needs."""
 
     def __init__(self, informers: Informers) -> None:
         self.found = informers.get(NESTED_CLUSTER)
@@ -75,7 +75,7 @@ class NestedClusters:
         return Result.later(plan.wake)
 
     def look(self, found: NestedCluster) -> Seen:
-        """What there is."""
+        """Read one NestedCluster, its Cluster and its control plane."""
         at = owner_key(found)
         owner = self._caches.clusters.get(at) if at is not None else None
         named = plane_key(owner) if owner is not None else None
@@ -102,7 +102,7 @@ class NestedClusters:
 
 
 def wire(environment: Environment) -> Controller:
-    """The controller, listening to everything that a decision looks at."""
+    """The controller, with watches on everything that a decision reads."""
     caches = Caches(environment.control.caches)
     controller = Controller(
         CONTROLLER, NestedClusters(environment, caches), environment.clock, metrics=environment.metrics

@@ -1,12 +1,13 @@
-"""One control plane: it takes over the components that it names, and says of them all how it is.
+"""The controller of NestedControlPlanes: adopts the components, sums up their status, deletes them in order.
 
-Theory.      The components do the work; this controller makes them one thing. It becomes their controlling
-             owner, so that they find each other; what they report becomes what the control plane reports,
-             in the words of Cluster API's contract; and on deletion it ends them in order.
-Map.         ``seen``        everything that a decision reads, as one frozen value
-             ``decide``      what comes next (pure)
-             ``status``      what the status says (pure)
-             ``act``         performs a plan
-             ``reconciler``  looks; one pass; and which changes enqueue a control plane
+Theory.      The controllers of the components run the programs. This one makes the components a whole: it
+             becomes their controlling owner, by which they find each other; it sums up their status in the
+             conditions and fields of Cluster API's contract; and it deletes them in order.
+Map.         ``seen``       everything that a decision reads, as one frozen value
+             ``rest``       whether the control plane sleeps now, and until when (pure)
+             ``decide``     what comes next (pure)
+             ``status``     what the status says (pure)
+             ``act``        performs a plan, and writes the status
+             ``reconciler`` reads; one pass; and which changes enqueue a control plane
 Source       seed 003; nested.md A4, A5, A9 to A11; S3-12 to S3-14, S3-30.
 """

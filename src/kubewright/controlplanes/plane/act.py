@@ -1,8 +1,8 @@
 """Perform a control plane's plan: its steps, then its status and the events that go with it.
 
-Theory.      Each write names the object, in the version that was read. What has changed since then, or is
-             gone, is a conflict, and the next pass looks again.
-Invariants.  No PUT. The status comes after the steps, onto the version that they left.
+Theory.      Each patch names the uid and the version of the object that was read. If the object has changed
+             or gone since, the server answers with a conflict, and the next pass reads it again.
+Invariants.  No PUT. The status is written after the steps, onto the version of the object that they left.
 Called by    ``reconciler``.
 """
 
@@ -41,7 +41,10 @@ log = structlog.get_logger(__name__)
 
 
 class Actor:
-    """Performs plans. ``writing``: keys whose status is being written."""
+    """Performs plans.
+
+    ``writing``: keys whose status is being written, by which ``reconciler`` knows our own changes.
+    """
 
     def __init__(self, client: Client, recorder: Recorder) -> None:
         self._client = client
@@ -95,7 +98,7 @@ class Actor:
         return (await self._client.patch(NESTED_CONTROL_PLANE, _key(meta), onto(body, meta))).metadata
 
     async def _report(self, seen: Seen, meta: ObjectMeta) -> None:
-        """Write the status, if it says something new, and tell what changed."""
+        """Write the status, if it has changed, and send events about the changes."""
         plane = seen.family.plane
         before, after = plane.status, status_of(seen)
         if not (patch := merge_patch(before, after)):
@@ -112,7 +115,7 @@ class Actor:
 
 
 def events_of(before: NestedControlPlaneStatus, after: NestedControlPlaneStatus) -> Iterator[Event]:
-    """What has changed from one status to the next, for people."""
+    """Events about what has changed from one status to the next."""
     if after.ready and not before.ready:
         yield Event("Ready", "all components that it names are ready")
     if after.asleep and not before.asleep:

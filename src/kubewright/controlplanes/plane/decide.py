@@ -1,12 +1,13 @@
 """Decide what comes next for one control plane, from everything that is seen of it. Pure.
 
-Theory.      While it lives: our finalizer, then the components that it names become its own, then its
-             endpoint is published. On deletion its components are deleted in the reverse of the order in
-             which they start, each when the one that needs it is gone; then the finalizer goes.
+Theory.      While it lives: our finalizer, then it adopts the components that it names, then its endpoint is
+             published. A schedule of sleep needs no step: components read ``status.asleep``, and the plan
+             only says when to look again. On deletion its components are deleted in the reverse of the order
+             in which they start, each after the one that needs it is gone; then the finalizer goes.
 Invariants.  A control plane that is paused, or that another program manages, is not written at all. A
-             component that another object controls is never taken over, and never deleted. An endpoint that
-             is set is never changed: a user, or an earlier pass, chose it. A deletion needs no Cluster, no
-             Secret and no component that is there.
+             component that another object controls is neither adopted nor deleted. An endpoint that is set is
+             never changed: a user, or an earlier pass, has chosen it. A deletion needs no Cluster, no Secret
+             and no component.
 Source       nested.md A4, A5, A7, A11; S3-13, S3-28.
 Called by    ``reconciler``.
 """
@@ -24,7 +25,7 @@ from kubewright.controlplanes.plane.seen import Seen
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Put our finalizer on."""
+    """Add our finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class DeleteComponent:
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Nothing of it is left: let the object go."""
+    """Remove our finalizer: none of its components is left."""
 
 
 Step = AddFinalizer | Adopt | PublishEndpoint | DeleteComponent | RemoveFinalizer
@@ -60,7 +61,7 @@ Step = AddFinalizer | Adopt | PublishEndpoint | DeleteComponent | RemoveFinalize
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to do now with a control plane. ``silent``: its status is not written either."""
+    """What to do now with a control plane. ``silent``: not even its status is written."""
 
     silent: bool = False
 
@@ -73,7 +74,7 @@ def decide(seen: Seen) -> Plan:
         return _deleted(seen)
     if seen.managed_elsewhere:
         return Plan(because="another program manages it", silent=True)
-    return in_order((_finalizer, _adopted, _published, _kubeconfig, _rest), seen, Plan())
+    return in_order((_finalizer, _adopted, _published, _kubeconfig_awaited, _sleep_or_wake), seen, Plan())
 
 
 def _finalizer(seen: Seen) -> Plan | None:
@@ -104,16 +105,16 @@ def _published(seen: Seen) -> Plan | None:
     return Plan((PublishEndpoint(told),), because=f"its API server is reached at {told}")
 
 
-def _kubeconfig(seen: Seen) -> Plan | None:
-    """A Secret without the label of its cluster, such as a user's own, is in no cache and sends no event."""
+def _kubeconfig_awaited(seen: Seen) -> Plan | None:
+    """Look again for the Secret: one without the label of its cluster, such as a user's, is not watched."""
     server = seen.family.components.get(Component.API_SERVER)
     if seen.kubeconfig or server is None or not server.status.ready:
         return None
     return Plan(wake=UNHEARD, because=f"there is no Secret {seen.family.name}-kubeconfig yet")
 
 
-def _rest(seen: Seen) -> Plan | None:
-    """Components see in the status whether they sleep: all there is to do is to look again in time."""
+def _sleep_or_wake(seen: Seen) -> Plan | None:
+    """Look again at the next moment of the schedule. Components read in the status whether they sleep."""
     until = seen.rest.until
     if until is None:
         return None

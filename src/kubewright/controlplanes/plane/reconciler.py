@@ -1,10 +1,12 @@
 """One control plane, one pass: look, decide, act. And which changes enqueue a control plane.
 
-Theory.      Nearly everything is in caches. Before the finalizer goes the server itself is asked for
-             components that the caches do not show: one that was adopted a moment ago must not stay behind.
+Theory.      Nearly everything is read from caches. Before the finalizer goes, the server itself is asked for
+             components that the caches may not show yet: one that was adopted a moment ago must be deleted
+             too.
 Invariants.  Our own write of a status enqueues nothing. A change may enqueue too many control planes, never
-             too few: also those that name a component, and those that once controlled it.
-Called by    ``runtime.controller``; put together by ``world``.
+             too few: a change of a component enqueues every control plane that names it, controls it, or
+             controlled it before.
+Called by    ``runtime.controller``; wired by ``world``.
 """
 
 from collections.abc import Iterable
@@ -70,14 +72,14 @@ class ControlPlanes:
         seen = await self.look(plane)
         plan = decide(seen)
         if RemoveFinalizer() in plan.steps:
-            seen = replace(seen, owned=await self._left(plane))
+            seen = replace(seen, owned=await self._owned_on_server(plane))
             plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
         await self.actor.perform(seen, plan)
         return Result.later(plan.wake)
 
     async def look(self, plane: NestedControlPlane) -> Seen:
-        """What there is.
+        """Read one control plane and everything around it.
 
         Raises:
             ApiError, TransportError: the server could not be asked.
@@ -104,7 +106,7 @@ class ControlPlanes:
         )
 
     async def _exists(self, secret: Key) -> bool:
-        """Whether a Secret is there; one without the label of its cluster is in no cache."""
+        """Whether a Secret exists. The server is asked, if no cache has it for lack of a label."""
         if self._caches.secrets.header(secret) is not None:
             return True
         try:
@@ -113,8 +115,10 @@ class ControlPlanes:
             return False
         return True
 
-    async def _left(self, plane: NestedControlPlane) -> tuple[tuple[Component, ComponentObject], ...]:
-        """The components that the server itself knows it to control."""
+    async def _owned_on_server(
+        self, plane: NestedControlPlane
+    ) -> tuple[tuple[Component, ComponentObject], ...]:
+        """The components that it controls, as the server lists them."""
         found: list[tuple[Component, ComponentObject]] = []
         for component, kind in KINDS.items():
             for each in await self._client.list(kind, plane.namespace):
@@ -125,7 +129,7 @@ class ControlPlanes:
 
 
 def wire(environment: Environment) -> Controller:
-    """The controller, listening to everything that a decision looks at."""
+    """The controller, with watches on everything that a decision reads."""
     caches = Caches(environment.control.caches)
     planes = ControlPlanes(environment, caches)
     controller = Controller(CONTROLLER, planes, environment.clock, metrics=environment.metrics)

@@ -1,12 +1,12 @@
-"""Whether a control plane sleeps now, and when that changes: by hand, or by its schedule. Pure.
+"""Whether a control plane sleeps now, and until when: by its spec and its schedule. Pure.
 
-Theory.      ``spec.asleep`` says it, where it is set. Else the last moment of the schedules counts, of all
-             entries together: a sleep or a wake. Nothing is remembered, so after a time in which no
-             controller ran the answer is the one that it would have been.
-Invariants.  A moment before the object was made does not count: what is made in the evening starts. Where
-             a sleep and a wake come together, it wakes.
+Theory.      Where ``spec.asleep`` is set, it decides. Else the latest moment of all entries of the schedule
+             decides: it is either a sleep or a wake. Nothing is kept, so after a time in which no controller
+             ran the answer is the same as if one had run.
+Invariants.  Moments before the object was created do not count, so a control plane that is created in the
+             evening starts. If a sleep and a wake are at the same moment, it wakes.
 Source       nested.md R-09, C11.
-Called by    ``seen``; components follow what the status says.
+Called by    ``reconciler``; components read the result in ``status.asleep``.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,10 @@ Find = Callable[[str, str, datetime], datetime | None]
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Whether it sleeps. ``until``: when the schedule says otherwise next; None: it never does."""
+    """Whether it sleeps. ``until``: when the schedule next changes that; None: it does not.
+
+    ``by_hand``  whether ``spec.asleep`` decides
+    """
 
     asleep: bool = False
     until: datetime | None = None
@@ -29,7 +32,7 @@ class Rest:
 
 
 def rest_of(spec: NestedControlPlaneSpec, made: datetime | None, now: datetime) -> Rest:
-    """Whether a control plane with this spec, made then, sleeps now.
+    """Whether a control plane with this spec sleeps at ``now``. ``made``: when it was created.
 
     Raises:
         InvalidInput: a schedule cannot be read.
@@ -46,7 +49,7 @@ def rest_of(spec: NestedControlPlaneSpec, made: datetime | None, now: datetime) 
 
 
 def _all(spec: NestedControlPlaneSpec, sleep: bool, find: Find, now: datetime) -> Iterator[datetime]:
-    """The moments of one sort that ``find`` finds in all entries."""
+    """The moment that ``find`` finds in each entry: of its sleep, or of its wake."""
     for each in spec.schedule:
         expression = each.sleep if sleep else each.wake
         if expression and (moment := find(expression, each.time_zone, now)) is not None:

@@ -18,7 +18,7 @@ from kubewright.controlplanes.plane.rest import Rest
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A component that the control plane names; ``found`` None: it is not there."""
+    """A component that the control plane names; ``found`` None: it does not exist."""
 
     component: Component
     name: str
@@ -32,12 +32,12 @@ class Named:
 class Seen:
     """One control plane, and all around it.
 
-    ``family``      the control plane, its Cluster, and those of the named components that are there
-    ``paused``      it, or its Cluster, is paused
+    ``family``      the control plane, its Cluster, and the components that it names and that exist
+    ``paused``      whether it or its Cluster is paused
     ``problem``     how its spec breaks the rules of its kind, a sentence
-    ``kubeconfig``  whether the Secret with the kubeconfig is there
+    ``kubeconfig``  whether the Secret with the kubeconfig exists
     ``rest``        whether it sleeps, and until when
-    ``owned``       the components that it controls, named or not
+    ``owned``       the components that it controls, also those that its spec no longer names
     """
 
     family: Family
@@ -50,12 +50,12 @@ class Seen:
 
     @property
     def owner(self) -> OwnerReference:
-        """The reference by which it controls its components."""
+        """The owner reference that its components get."""
         return owner_of(self.family.plane, API_VERSION, NESTED_CONTROL_PLANE.resource.kind)
 
     @property
     def managed_elsewhere(self) -> bool:
-        """Another program does the work of this controller for it."""
+        """Whether an annotation leaves this control plane to another program."""
         return MANAGED_BY_ANNOTATION in self.family.plane.metadata.annotations
 
     def named(self) -> Iterator[Named]:

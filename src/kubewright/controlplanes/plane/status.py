@@ -1,11 +1,12 @@
 """What the status of a control plane says: a function of what is seen. Pure.
 
-Theory.      It is ready when every component that it names is its own and ready, it names one at least, and
-             the kubeconfig of its API server is there; it is not ready any more as soon as one of these is
-             not so. It is initialized once its API server was ready, for good: Cluster API begins to call
-             it then. What it says of instances and of the version is what its API server says.
-Invariants.  Equal views give equal statuses, so a pass that finds nothing new writes nothing. Addresses of an
-             etcd that no NestedEtcd stands for are another program's to write, and stay.
+Theory.      A control plane is ready while it names at least one component, controls all that it names, all
+             of these are ready, and the kubeconfig of its API server exists. It is initialized, for good,
+             once its API server was ready: from then on Cluster API connects to it. Its version and its
+             numbers of instances are those of its API server.
+Invariants.  Equal views give equal statuses, so a pass that finds nothing new writes nothing. Where the
+             control plane names no NestedEtcd, ``status.etcd.addresses`` belong to another program and are
+             kept.
 Source       nested.md A9 (readiness), A10 (conditions, contract); S3-30.
 Called by    ``act``.
 """
@@ -39,16 +40,16 @@ from kubewright.controlplanes.component.policies import service_cidr
 from kubewright.controlplanes.family import ComponentObject
 from kubewright.controlplanes.plane.seen import Named, Seen
 
-_OF_COMPONENT = {
+_CONDITION_OF = {
     Component.ETCD: PlaneCondition.ETCD_AVAILABLE,
     Component.API_SERVER: PlaneCondition.API_SERVER_AVAILABLE,
     Component.CONTROLLER_MANAGER: PlaneCondition.CONTROLLER_MANAGER_AVAILABLE,
 }
-_OF_ANY = (
+_WHILE_ANY_COMPONENT = (
     (PlaneCondition.ROLLING_OUT, Reason.ROLLING_OUT),
     (PlaneCondition.SLEEPING, Reason.SLEEPING),
 )
-"""What holds for the whole while it holds for one component."""
+"""Conditions of the control plane that are True while Ready of a component has this reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Why:
     severity: str = INFO
 
     def condition(self, about: str) -> Condition:
-        """A condition that says so."""
+        """The condition, False, with this reason."""
         return false_condition(about, self.reason, self.severity, self.message[:MESSAGE_CHARS])
 
 
@@ -135,14 +136,14 @@ def _not_ready(seen: Seen) -> Why | None:
 
 
 def _no_kubeconfig(seen: Seen) -> Why | None:
-    """Why no client can get in; None: the kubeconfig is there."""
+    """Why there is no kubeconfig for clients; None: it exists."""
     told = f"there is no Secret {seen.family.name}-kubeconfig yet"
     return None if seen.kubeconfig else Why(Reason.WAITING_FOR_KUBECONFIG, told)
 
 
 def _conditions(seen: Seen) -> tuple[Condition, ...]:
     why = _not_ready(seen)
-    found = [_said(READY, why), *_of_parts(seen), *_whole(seen), *_while_they_hold(seen)]
+    found = [_said(READY, why), *_of_components(seen), *_of_the_whole(seen), *_while_they_hold(seen)]
     types = {each.type for each in found}
     ours = {str(each) for each in PlaneCondition}
     kept = [
@@ -151,10 +152,10 @@ def _conditions(seen: Seen) -> tuple[Condition, ...]:
     return with_conditions(kept, found, seen.now)
 
 
-def _of_parts(seen: Seen) -> Iterator[Condition]:
-    """Each component; and the certificates of all."""
+def _of_components(seen: Seen) -> Iterator[Condition]:
+    """A condition for each component, and one for the certificates of all."""
     for each in seen.named():
-        yield _said(_OF_COMPONENT[each.component], why_not(seen, each))
+        yield _said(_CONDITION_OF[each.component], why_not(seen, each))
     told = [
         said
         for each in seen.named()
@@ -169,7 +170,7 @@ def _of_parts(seen: Seen) -> Iterator[Condition]:
         yield true_condition(about)
 
 
-def _whole(seen: Seen) -> Iterator[Condition]:
+def _of_the_whole(seen: Seen) -> Iterator[Condition]:
     endpoint = seen.family.plane.spec.control_plane_endpoint
     reached = endpoint is not None and endpoint.valid
     no_endpoint = None if reached else Why(Reason.WAITING_FOR_ENDPOINT, "its endpoint is not known yet")
@@ -184,7 +185,7 @@ def _whole(seen: Seen) -> Iterator[Condition]:
 
 
 def _while_they_hold(seen: Seen) -> Iterator[Condition]:
-    """What is said only while it is so."""
+    """The conditions that exist only while they are True."""
     conflicts = [
         f"{each}: {told}"
         for each in seen.named()
@@ -192,7 +193,7 @@ def _while_they_hold(seen: Seen) -> Iterator[Condition]:
     ]
     if conflicts:
         yield _holds(PlaneCondition.COMPONENT_CONFLICT, Reason.CONFLICT, "; ".join(conflicts))
-    for about, reason in _OF_ANY:
+    for about, reason in _WHILE_ANY_COMPONENT:
         there = [each for each in seen.named() if each.found is not None and _reason(each.found) == reason]
         if about is PlaneCondition.SLEEPING and seen.rest.asleep:
             yield _holds(about, reason, _asleep(seen, there))
@@ -241,13 +242,13 @@ def _names(seen: Seen, component: Component) -> bool:
 
 
 def _own(seen: Seen, component: Component) -> ComponentObject | None:
-    """A component that is its own."""
+    """A component that it names and controls."""
     found = seen.family.components.get(component)
     return found if found is not None and seen.controls(found) else None
 
 
 def _up_to_date(found: ComponentObject) -> bool:
-    """A program that provisions a component need not write generations."""
+    """Whether all instances are as the spec says; a foreign provisioner need not write these fields."""
     told = found.status
     current = told.observed_generation in (0, found.metadata.generation)
     return told.ready and current and told.updated_replicas in (0, told.replicas)
@@ -263,5 +264,5 @@ def _reason(found: ComponentObject) -> str:
 
 
 def _with_v(version: str) -> str:
-    """As Cluster API writes versions; a name that is no number stays."""
+    """A version with ``v`` before it, as Cluster API writes it; one that is no number stays."""
     return f"v{version}" if version[:1].isdigit() else version

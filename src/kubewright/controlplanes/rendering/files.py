@@ -1,11 +1,11 @@
 """The folders of a container that flags name, and the user's own files in one of them. Pure.
 
-Theory.      A flag names a folder by a variable (``$(PKI_DIR)``), because a container always has the same
-             folders and a process of this machine has its own. A user's files come from entries of Secrets
-             and ConfigMaps, all of them in one volume, so each host mounts them as it mounts any other.
+Theory.      A flag names a folder by a variable such as ``$(PKI_DIR)``: a container has these folders at
+             fixed paths, a process has them below a folder of its own. The user's files come from entries of
+             Secrets and ConfigMaps in one projected volume, so each host mounts them like any other volume.
 Invariants.  A file without a source adds nothing: admission has refused it.
 Source       nested.md C9, D5, R-07.
-Called by    ``render``; hosts name the folders.
+Called by    ``render``; hosts use the paths.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from kubewright.api.controlplane.v1alpha4 import ExtraFile
 PKI_FOLDER = "/etc/kubernetes/pki"
 FILES_FOLDER = "/etc/kubernetes/files"
 DATA_FOLDER = "/var/lib/etcd/data"
-"""In a container: ``$(PKI_DIR)``, ``$(FILES_DIR)`` and ``$(DATA_DIR)``."""
+"""The paths in a container that ``$(PKI_DIR)``, ``$(FILES_DIR)`` and ``$(DATA_DIR)`` stand for."""
 
 VOLUME = "extra-files"
 

@@ -1,9 +1,9 @@
-"""The flags of a program: those of its template with those of the user. Pure.
+"""The flags of a program: those of its template and those of the user together. Pure.
 
-Theory.      A flag stands in the arguments as ``--name=value``. A user's flag takes the place of the
-             template's or comes after all others. A flag whose value the template leaves open says where
-             something is: addresses, certificates, other components. Those belong to the controllers.
-Invariants.  The order of the template's flags stays. Nothing but flags is changed.
+Theory.      Arguments are written ``--name=value``. A user's flag replaces that of the template, or is added
+             at the end. A flag whose value in the template has a placeholder is managed by the controllers,
+             because it names an address, a certificate or a file: a user cannot change it.
+Invariants.  The flags of the template keep their order. Arguments that are no flags stay as they are.
 Source       nested.md C9, R-07.
 Called by    ``render``.
 """
@@ -14,7 +14,7 @@ from kubewright.controlplanes.rendering.variables import is_open
 
 
 def managed(template: Iterable[str]) -> frozenset[str]:
-    """The names of the flags that belong to the controllers, of a template that is not filled in."""
+    """The names of the flags that the controllers manage. ``template``: arguments with placeholders."""
     return frozenset(_name(each) for each in template if _is_flag(each) and is_open(each))
 
 

@@ -1,10 +1,11 @@
-"""A user's changes of the manifests. Pure.
+"""Applies a user's patches to the manifests. Pure.
 
-Theory.      A patch is a part of an object: it changes the manifest of the same group, kind and name, as
-             Cluster API Provider Nested meant it. Or it has a target, which names kind and name or leaves
-             them out, and says of which form it is: a strategic merge patch, a merge patch, a JSON patch.
-Invariants.  In the order of the list, each on the result of the one before. A patch that is for no manifest
-             is told, never ignored.
+Theory.      There are two forms. A patch may be a part of an object: it is merged into the manifest of the
+             same group, kind and name, as Cluster API Provider Nested meant it. Or it has a target, with a
+             kind and a name that may both be left out, and a type: strategic merge patch, merge patch or JSON
+             patch.
+Invariants.  Patches are applied in the order of the list, each to the result of the one before. A patch that
+             matches no manifest is reported, never ignored.
 Source       seed 003 (PatchSpec); nested.md A3 (matching, order), C10.
 Called by    ``render``.
 """
@@ -40,7 +41,7 @@ def patched(
         targets = [index for index, each in enumerate(found) if _is_target(each, patch, namespace)]
         if not targets:
             problems.append(
-                f"spec.patches[{number}] is for no object: {_wanted(patch)}; there are: {_listed(found)}"
+                f"spec.patches[{number}] is for no object: {_described(patch)}; there are: {_listed(found)}"
             )
         for index in targets:
             try:
@@ -96,7 +97,7 @@ def _keys(manifest: Manifest) -> Any:
     return keys
 
 
-def _wanted(patch: Patch) -> str:
+def _described(patch: Patch) -> str:
     target = patch.get("target")
     named = target if isinstance(target, Mapping) else {"kind": patch.get("kind"), **_metadata(patch)}
     return f"{named.get('kind') or 'any kind'} {named.get('name') or 'without a name'}"

@@ -1,13 +1,12 @@
-"""What is to run for a component: its templates, filled in and changed as its spec says. Pure.
+"""Renders what is to run for a component: its templates, filled in and changed as its spec says. Pure.
 
-Theory.      In this order: what the template leaves open is filled in; replicas, resources, image, binary,
-             flags and files of the spec are set; the user's patches come last, so a patch sees, and may
-             change, everything. What cannot be applied is told beside the manifests; the caller decides
-             whether they are run all the same.
-Invariants.  The same input gives the same manifests and the same fingerprint. Manifests hold names of
-             Secrets, never what is in them.
+Theory.      In this order: placeholders are filled in; replicas, resources, image, binary, flags and files of
+             the spec are set; the user's patches come last, so a patch can change everything. What cannot be
+             applied is reported beside the manifests; the caller decides whether to run them all the same.
+Invariants.  The same input gives the same manifests and the same fingerprint. Manifests contain names of
+             Secrets, never their content.
 Source       nested.md A5 (order), D6.
-Called by    the components' decisions.
+Called by    ``component.workload``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +30,7 @@ WORKLOAD = "StatefulSet"
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What is to run. ``problems``: what of the spec could not be applied, a sentence each."""
+    """The rendered manifests. ``problems``: which parts of the spec could not be applied, a sentence each."""
 
     manifests: Sequence[Manifest]
     problems: tuple[str, ...] = ()
@@ -56,7 +55,7 @@ def render(
 ) -> Rendered:
     """The manifests of a component.
 
-    ``values``  what templates leave open: ``cluster``, ``component``, addresses of other components
+    ``values``  for the placeholders: ``cluster``, ``component``, addresses of other components and so on
 
     Raises:
         InvalidInput: the template needs a value that there is not, or has no StatefulSet.
@@ -67,12 +66,12 @@ def render(
         raise InvalidInput(f"a set of templates needs one {WORKLOAD}; this one has {len(template)}")
     managed = flags.managed(_container(template[0]).get("args", ()))
     problems = flags.refused(managed, spec.extra_args, spec.without_args)
-    ours = [_as_asked(each, spec, managed, replicas) for each in fill_in(list(choice.manifests), complete)]
+    ours = [_with_spec(each, spec, managed, replicas) for each in fill_in(list(choice.manifests), complete)]
     found, unfit = patched(ours, spec.patches, namespace)
-    return Rendered([_placed(each, namespace) for each in found], (*problems, *unfit))
+    return Rendered([_in_namespace(each, namespace) for each in found], (*problems, *unfit))
 
 
-def _as_asked(manifest: Manifest, spec: ComponentSpec, managed: frozenset[str], replicas: int) -> Manifest:
+def _with_spec(manifest: Manifest, spec: ComponentSpec, managed: frozenset[str], replicas: int) -> Manifest:
     """The workload with what the spec says beside patches; other manifests as they are."""
     if manifest["kind"] != WORKLOAD:
         return manifest
@@ -110,5 +109,5 @@ def _container(manifest: Manifest) -> Mapping[str, Any]:
     return found
 
 
-def _placed(manifest: Manifest, namespace: str) -> Manifest:
+def _in_namespace(manifest: Manifest, namespace: str) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}

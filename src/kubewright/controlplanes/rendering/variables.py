@@ -1,10 +1,10 @@
-"""Fills in what a template leaves open: ``${name}`` in any text of a manifest. Pure.
+"""Fills in the placeholders of a template: ``${name}`` in any text of a manifest. Pure.
 
-Theory.      A manifest is parsed first and filled in then, text by text, so that no value can change its
-             structure. ``$(NAME)`` is Kubernetes' own form, for what is known when an instance starts; it
-             stays.
-Invariants.  A name without a value is an error of the template, found by the tests of the sets.
-Called by    ``render``.
+Theory.      A manifest is parsed first and filled in text by text afterwards, so no value can change its
+             structure. ``$(NAME)`` is Kubernetes' own form for variables of the environment, which are known
+             when an instance starts; it is left for the host.
+Invariants.  A placeholder without a value is an error of the template, which the tests of the sets find.
+Called by    ``render``; ``hosting.processes`` expands ``$(NAME)``.
 """
 
 import re
@@ -13,8 +13,8 @@ from typing import Any
 
 from kubewright.base.errors import InvalidInput
 
-_OPEN = re.compile(r"\$\{([a-z_]+)\}")
-_AT_START = re.compile(r"\$\(([A-Z_]+)\)")
+_PLACEHOLDER = re.compile(r"\$\{([a-z_]+)\}")
+_VARIABLE = re.compile(r"\$\(([A-Z_]+)\)")
 
 
 def fill_in(value: Any, values: Mapping[str, str]) -> Any:
@@ -24,7 +24,7 @@ def fill_in(value: Any, values: Mapping[str, str]) -> Any:
         InvalidInput: it names something that has no value.
     """
     if isinstance(value, str):
-        return _OPEN.sub(lambda found: _value(found[1], values), value)
+        return _PLACEHOLDER.sub(lambda found: _value(found[1], values), value)
     if isinstance(value, Mapping):
         return {key: fill_in(item, values) for key, item in value.items()}
     if isinstance(value, list):
@@ -33,13 +33,13 @@ def fill_in(value: Any, values: Mapping[str, str]) -> Any:
 
 
 def is_open(text: str) -> bool:
-    """Whether a text of a template leaves something open, now or until the start."""
-    return bool(_OPEN.search(text) or _AT_START.search(text))
+    """Whether a text has a placeholder of either form."""
+    return bool(_PLACEHOLDER.search(text) or _VARIABLE.search(text))
 
 
 def expand(text: str, environment: Mapping[str, str]) -> str:
-    """A text with its ``$(NAME)``, as a kubelet expands it: a name without a value stays."""
-    return _AT_START.sub(lambda found: environment.get(found[1], found[0]), text)
+    """A text with every ``$(NAME)`` replaced, as a kubelet does it: a name without a value stays as it is."""
+    return _VARIABLE.sub(lambda found: environment.get(found[1], found[0]), text)
 
 
 def _value(name: str, values: Mapping[str, str]) -> str:

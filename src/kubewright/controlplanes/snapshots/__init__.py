@@ -1,13 +1,15 @@
-"""Snapshots of the data of control planes, and their way back (decision 0036).
+"""Snapshots of the data of control planes, and restores from them (decision 0036).
 
-Theory.      A snapshot is one file: of an etcd what its API streams, of our own API server a copy of its
-             data file. It is written to a store, and the object keeps its hash. A restore verifies the file,
-             stops all components in order, lets the host put the data in place, and lets them start again.
-Map.         ``files``      a snapshot as a file: its hash, and what must be true of it
-             ``stores``     where files are kept
-             ``sources``    where the data comes from
-             ``taking``     the controller of ControlPlaneSnapshots
-             ``schedules``  the controller of ControlPlaneSnapshotSchedules
-             ``restoring``  the controller of ControlPlaneRestores
+Theory.      A snapshot is one file: what the API of an etcd streams, or a copy of the data file of our own
+             API server. The file is written to a store, and its hash into the status of the object. A restore
+             verifies the file, stops all components in order, lets the host replace the data, and lets the
+             components start again.
+Map.         ``files``     the hash of a file, and what is verified of it
+             ``stores``    finds the store that a spec names; the store that is a folder
+             ``buckets``   the interface of all stores; the store that is a bucket
+             ``sources``   streams the data of an etcd into a file
+             ``taking``    the controller of ControlPlaneSnapshots
+             ``schedules`` the controller of ControlPlaneSnapshotSchedules
+             ``restoring`` the controller of ControlPlaneRestores
 Source       nested.md C5, R-08.
 """

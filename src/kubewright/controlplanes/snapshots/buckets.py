@@ -1,10 +1,10 @@
-"""Files of snapshots in a bucket that speaks the protocol of Amazon S3; and what every store can do.
+"""The interface of all stores of snapshots; and a bucket that speaks the protocol of Amazon S3.
 
 Theory.      The client is aiobotocore, which signs requests and repeats them; it comes with the extra ``s3``,
-             and a program without it says how to get it. Each call opens a client and closes it: there are
-             minutes between two.
-Invariants.  No key of a user is in a message. A call has a deadline. What is uploaded has its length and its
-             hash with it, so the server refuses what arrives otherwise.
+             and a program without it reports how to get it. A client is opened and closed for each call,
+             because there are minutes between two calls.
+Invariants.  No key of a user is in a message. Each call has a deadline. An upload has its length and its hash
+             with it, so the server refuses what arrives damaged.
 Called by    ``stores``.
 """
 
@@ -23,16 +23,16 @@ WITHOUT_LIBRARY = (
     "`pip install 'kubewright[s3]'`"
 )
 BLOCK = 1024 * 1024
-CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
+CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
 KEYS = ("accessKeyId", "secretAccessKey")
 
 
 class StoreFailed(KubewrightError):
-    """A store could not do it this time; the message says why."""
+    """A call of a store failed; the message says why."""
 
 
 class Store(Protocol):
-    """One place for files. All methods raise ``StoreFailed``, and can be repeated."""
+    """Where files are kept. All methods may raise ``StoreFailed``, and can be repeated."""
 
     async def put(self, name: str, source: Path) -> None:
         """Keep a copy of this file."""
@@ -43,12 +43,12 @@ class Store(Protocol):
         ...
 
     async def delete(self, name: str) -> None:
-        """Let a file go, if it is here."""
+        """Delete a file, if it exists."""
         ...
 
 
 class BucketStore:
-    """A bucket. ``options``: of the client, with the credentials."""
+    """A bucket. ``options``: the arguments of the client, with the credentials."""
 
     def __init__(self, location: BucketLocation, options: Mapping[str, Any]) -> None:
         self._location = location
@@ -57,15 +57,15 @@ class BucketStore:
     async def put(self, name: str, source: Path) -> None:
         """As ``Store.put``."""
         with await asyncio.to_thread(source.open, "rb") as file:  # the client reads it beside the loop
-            await self._tried("put_object", Key=self._key(name), Body=file)
+            await self._call("put_object", Key=self._key(name), Body=file)
 
     async def fetch(self, name: str, target: Path) -> None:
         """As ``Store.fetch``."""
-        await self._tried("get_object", target, Key=self._key(name))
+        await self._call("get_object", target, Key=self._key(name))
 
     async def delete(self, name: str) -> None:
         """As ``Store.delete``."""
-        await self._tried("delete_object", Key=self._key(name))
+        await self._call("delete_object", Key=self._key(name))
 
     def _key(self, name: str) -> str:
         return "/".join(part for part in (self._location.prefix.strip("/"), name) if part)
@@ -75,14 +75,14 @@ class BucketStore:
         from aiobotocore.session import get_session
 
         config = AioConfig(
-            connect_timeout=CONNECT_SECONDS, read_timeout=SILENCE_SECONDS, retries={"total_max_attempts": 2}
+            connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"total_max_attempts": 2}
         )
         found: AbstractAsyncContextManager[Any] = get_session().create_client(
             "s3", config=config, **self._options
         )
         return found
 
-    async def _tried(self, call: str, target: Path | None = None, **arguments: Any) -> None:
+    async def _call(self, call: str, target: Path | None = None, **arguments: Any) -> None:
         from botocore.exceptions import BotoCoreError, ClientError
 
         bucket = self._location.bucket
@@ -96,7 +96,7 @@ class BucketStore:
 
 
 def bucket_store(location: BucketLocation, secret: Mapping[str, bytes]) -> BucketStore:
-    """The store of a bucket, with the credentials of a Secret.
+    """The store for a bucket, with the credentials from a Secret.
 
     Raises:
         InvalidInput: this program has no client for buckets.

@@ -1,7 +1,8 @@
-"""A snapshot as a file: its hash, and what must be true of it before it takes the place of any data.
+"""A snapshot as a file: its hash, and what is verified before it replaces any data.
 
 Theory.      The SHA-256 of the whole file is in the status of the object, which a store cannot change. What
-             etcd streams ends with a hash of its own besides, so a stream that was cut short is seen at once.
+             etcd streams also ends with a hash of its own, so a stream that was cut short is recognized at
+             once.
 Invariants.  Files are read in blocks: a snapshot may be larger than our memory.
 Called by    ``taking`` and ``restoring``.
 """
@@ -14,18 +15,18 @@ from kubewright.base.errors import KubewrightError
 
 BLOCK = 1024 * 1024
 SCRATCH = "kubewright-"
-"""What the folders begin with in which a file is for a moment, on its way to or from a store."""
+"""The prefix of temporary folders, for a file on its way to or from a store."""
 ETCD, EMBEDDED = "etcd", "embedded"
-"""What a snapshot is a copy of."""
+"""The formats of snapshots: the data of an etcd, or of our own API server."""
 
 
 class Damaged(KubewrightError):
-    """A file is not what it should be; the message says in what."""
+    """A file is incomplete or has changed; the message says how."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A snapshot that was taken: of what, of which version of it, how large, and its hash."""
+    """What is known of a file just taken: format, version of the etcd, size in bytes, and hash."""
 
     format: str
     version: str
@@ -34,10 +35,10 @@ class Taken:
 
 
 def described(path: Path, form: str, version: str) -> Taken:
-    """What there is to say of a new file.
+    """Measure a new file. ``form`` and ``version`` are taken over.
 
     Raises:
-        Damaged: it is of an etcd, and incomplete.
+        Damaged: it is that of an etcd, and incomplete.
         OSError: it cannot be read.
     """
     size = path.stat().st_size
@@ -47,10 +48,10 @@ def described(path: Path, form: str, version: str) -> Taken:
 
 
 def verify(path: Path, sha256: str) -> None:
-    """Refuse a file with another hash.
+    """Check that a file has this hash.
 
     Raises:
-        Damaged: it has one.
+        Damaged: it has another.
         OSError: it cannot be read.
     """
     found = _hash(path, path.stat().st_size)
@@ -59,7 +60,7 @@ def verify(path: Path, sha256: str) -> None:
 
 
 def _check_etcd(path: Path, size: int) -> None:
-    """The last bytes of what etcd streams are the hash of those before."""
+    """Check the last 32 bytes of what etcd has streamed: they are the SHA-256 of all bytes before them."""
     length = hashlib.sha256().digest_size
     with open(path, "rb") as file:
         file.seek(max(0, size - length))
@@ -69,7 +70,7 @@ def _check_etcd(path: Path, size: int) -> None:
 
 
 def _hash(path: Path, size: int) -> str:
-    """The SHA-256 of the first bytes of a file."""
+    """The SHA-256 of the first ``size`` bytes of a file."""
     digest, left = hashlib.sha256(), size
     with open(path, "rb") as file:
         while left and (block := file.read(min(BLOCK, left))):

@@ -1,9 +1,10 @@
-"""Where the data of a control plane comes from: its etcd, or the file of our own API server.
+"""Streams the data of an etcd into a file.
 
-Theory.      An etcd streams its data over the same API by which members are asked, as JSON over HTTPS. So it
-             is the same whether it runs in pods, as a process or by another program: its status says where it
-             is, and Secrets have a client's certificate. Our own API server has a file that its host copies.
-Invariants.  A stream has a deadline for each part, and is written to disk as it comes.
+Theory.      An etcd streams its data over the same JSON API over HTTPS by which its members are asked. So
+             pods, processes and the etcd of another program are copied in the same way: the status of the
+             NestedEtcd has the addresses, and Secrets have a client certificate. The data file of our own API
+             server is copied by its host (``SavesData``), not here.
+Invariants.  A stream has a deadline for each part, and is written to disk as it arrives.
 Source       etcd's API reference v3 (``/v3/maintenance/snapshot``, ``/v3/maintenance/status``).
 Called by    ``taking``.
 """
@@ -23,18 +24,18 @@ import msgspec
 from kubewright.base.errors import KubewrightError
 from kubewright.pki.certificates import Identity
 
-SILENCE_SECONDS = 30.0
+READ_SECONDS = 30.0
 """Longest time without a byte of a stream."""
 LINE_BYTES = 8 * 1024 * 1024
-"""Longest part of a stream; etcd sends 32 KiB at once, which base64 makes longer by a third."""
+"""The longest line of a stream that is read; etcd sends 32 KiB in each, longer by a third in base64."""
 
 
 class NoData(KubewrightError):
-    """No member of the etcd gave its data; the message says why."""
+    """No member of the etcd has sent its data; the message says why."""
 
 
 def trust(authority: bytes, client: bytes, key: bytes) -> ssl.SSLContext:
-    """TLS to an etcd: whom we trust, and who we are.
+    """TLS of a client of an etcd: it trusts ``authority`` and presents ``client``; all as PEM.
 
     Raises:
         NoData: one of them is no certificate, or no key.
@@ -48,12 +49,12 @@ def trust(authority: bytes, client: bytes, key: bytes) -> ssl.SSLContext:
 
 
 async def stream(urls: Sequence[str], tls: ssl.SSLContext, target: Path) -> str:
-    """Write the data of an etcd into a new file, from the first member that gives it; answers its version.
+    """Write the data of the first member that sends it into a new file; returns that member's version.
 
     Raises:
-        NoData: none does.
+        NoData: no member sends its data.
     """
-    timeout = aiohttp.ClientTimeout(total=None, connect=SILENCE_SECONDS, sock_read=SILENCE_SECONDS)
+    timeout = aiohttp.ClientTimeout(total=None, connect=READ_SECONDS, sock_read=READ_SECONDS)
     told = "it has no address"
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls), timeout=timeout, read_bufsize=LINE_BYTES

@@ -1,11 +1,11 @@
-"""Where files of snapshots are kept: a folder of this program, or a bucket that a user names.
+"""Finds the store that a spec names: a folder of this program, or a bucket; and the store that is a folder.
 
 Theory.      A file is written under another name and renamed, so under its own name it is complete. Its name
-             follows from the object, so a snapshot that is taken again takes the place of what an earlier,
-             unfinished call has left. A bucket is reached with the credentials of a Secret of the user's
-             namespace, never with those of this program: else its users could read and write what it can.
-Invariants.  No path leaves the folder of the program. Files have mode 0600: they hold every Secret of a
-             control plane.
+             follows from the object, so a second attempt replaces what an earlier one, that was cut short,
+             has left. A bucket is reached with the credentials of a Secret in the user's namespace, never
+             with those of this program: else a user could read and write whatever this program can.
+Invariants.  No path leaves the folder of the program. Files have mode 0600, because a snapshot contains every
+             Secret of its control plane.
 Called by    ``taking`` and ``restoring``.
 """
 
@@ -28,22 +28,22 @@ NO_FOLDER = "this program has no folder for snapshots: name a bucket in spec.loc
 
 
 class FolderStore:
-    """A folder, which is made when something is put into it."""
+    """A folder; the first ``put`` creates it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     async def put(self, name: str, source: Path) -> None:
         """As ``Store.put``."""
-        await _tried(self._put, self._folder / name, source)
+        await _call(self._put, self._folder / name, source)
 
     async def fetch(self, name: str, target: Path) -> None:
         """As ``Store.fetch``."""
-        await _tried(shutil.copyfile, self._folder / name, target)
+        await _call(shutil.copyfile, self._folder / name, target)
 
     async def delete(self, name: str) -> None:
         """As ``Store.delete``; folders that it leaves empty go too."""
-        await _tried(self._delete, self._folder / name)
+        await _call(self._delete, self._folder / name)
 
     def _put(self, path: Path, source: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def folder_store(location: SnapshotLocation, folder: Path | None) -> Store:
 
 
 class Stores:
-    """Finds the store that a spec names. ``folder``: that of this program; None: it has none."""
+    """Finds the store that a spec names. ``folder``: of this program, for snapshots; None: it has none."""
 
     def __init__(self, client: Client, folder: Path | None) -> None:
         self._client = client
@@ -100,7 +100,7 @@ class Stores:
         return bucket_store(bucket, secret.data)
 
 
-async def _tried(what: Callable[..., object], *arguments: object) -> None:
+async def _call(what: Callable[..., object], *arguments: object) -> None:
     try:
         await asyncio.to_thread(what, *arguments)
     except OSError as error:

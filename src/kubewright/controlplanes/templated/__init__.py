@@ -1,10 +1,10 @@
-"""Control planes that name a template: their components are made from it.
+"""The controller that makes the components of control planes that name a template.
 
-Theory.      A NestedControlPlaneTemplate holds the specs of components. A control plane that names one gets
-             the components that it lacks: this controller creates them, with the control plane as owner, and
-             writes the references. From then on they are objects as if a user had written them, so each is
-             changed on its own, and a change of the template changes none that is there.
-Map.         ``decide``      what is made (pure)
-             ``reconciler``  looks; performs; and which changes enqueue a control plane
+Theory.      A NestedControlPlaneTemplate holds the specs of components. This controller creates the
+             components that a control plane lacks, with the control plane as owner, and writes the references
+             into its spec. From then on they are like components that a user has written: each is changed by
+             itself, and a change of the template changes no component that exists.
+Map.         ``decide``     which components are created (pure)
+             ``reconciler`` reads; performs; and which changes enqueue a control plane
 Source       seed 003, "In-tree": a Template whose controller creates the components; S3-16.
 """

@@ -1,9 +1,9 @@
 """Decide which components of a control plane are made from its template. Pure.
 
-Invariants.  A component that is there is never changed, also if a user made it. A user's reference
-             says the name; else it is that of the control plane with the component behind it. An object is
-             created before the control plane refers to it, by a name that follows from what is seen: so a
-             second try finds it.
+Invariants.  A component that exists is never changed, whether a user or this controller made it. If a user
+             has written the reference, the component gets the name in it; else it is called ``<control
+             plane>-<component>``. A component is created before the control plane refers to it, under a name
+             that follows from the control plane, so a second try finds it.
 Source       S3-16.
 Called by    ``reconciler``.
 """
@@ -25,10 +25,10 @@ from kubewright.controlplanes.family import references
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One control plane that names a template. ``template`` None: it is not there.
+    """One control plane that names a template. ``template`` None: it does not exist.
 
-    ``there``   the components that it names and that are there
-    ``paused``  it or its Cluster is paused
+    ``there``   the components that the control plane names and that exist
+    ``paused``  whether it or its Cluster is paused
     """
 
     plane: NestedControlPlane
@@ -58,7 +58,7 @@ Step = Create | Refer
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to make now. ``problem``: why nothing can be, a sentence."""
+    """What to create now. ``problem``: why nothing can be created, a sentence."""
 
     problem: str = ""
 
@@ -68,7 +68,7 @@ FIELDS = {
     Component.API_SERVER: "apiserver",
     Component.CONTROLLER_MANAGER: "controllerManager",
 }
-"""The references of a control plane, by component."""
+"""The field of a control plane's spec that refers to each component."""
 
 
 def decide(seen: Seen) -> Plan:

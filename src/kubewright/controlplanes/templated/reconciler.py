@@ -1,6 +1,6 @@
 """One control plane that names a template, one pass: look, decide, act.
 
-Called by    ``runtime.controller``; put together by ``world``.
+Called by    ``runtime.controller``; wired by ``world``.
 """
 
 from collections.abc import Iterable
@@ -95,7 +95,7 @@ class Templated:
 
 
 def wire(environment: Environment) -> Controller:
-    """The controller, listening to everything that a decision looks at."""
+    """The controller, with watches on everything that a decision reads."""
     caches = Caches(environment.control.caches)
     templated = Templated(environment, caches)
     controller = Controller(CONTROLLER, templated, environment.clock, metrics=environment.metrics)

@@ -1,12 +1,12 @@
 """Reads a folder of sets of templates into a value.
 
-Theory.      The folder is read once, when the program starts: what is wrong in it is said then, with the
-             file, and not when a control plane needs it.
+Theory.      The folder is read once, when the controllers are wired. So an error in it is reported then, with
+             the name of the file, and not when a control plane needs it.
 Invariants.  Versions and channels that objects name are keys of this value, never paths, so none of them
              leads out of the folder.
 Layout       ``<channel>``  YAML: ``manifests``, a list of entries with ``name`` (a package) and ``version``
              ``packages/<package>/<version>/*.yaml``  the manifests, in the order of their files' names
-Called by    ``compose``, and tests of the files.
+Called by    ``world``, and tests of the files.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a channel. An entry without a package is for all that have none of their own."""
+    """One entry of a channel. An entry without a package is for every package without an entry of its own."""
 
     package: str
     version: str

@@ -1,13 +1,14 @@
 """Which version and which manifests a component gets. Pure.
 
-Theory.      A version that the component names counts, then its channel, then the version of its control
-             plane, then the default channel. A channel may have several entries for a package: the highest
-             version counts, as Cluster API Provider Nested meant it. Manifests are those of the version
-             itself, else those of its minor version, or of a range that has it.
-Invariants.  Never a version that nothing named and no channel has. Why nothing could be chosen is a sentence
-             that says what there is instead.
+Theory.      The version follows from the first of these that is set: the version of the component, its
+             channel, the version of its control plane, the default channel. If a channel has several entries
+             for a package, the highest version is taken, as Cluster API Provider Nested meant it. The
+             manifests are those of exactly that version, else of its minor version, else of a range that
+             includes it.
+Invariants.  A version is chosen only if a spec names it or a channel has it. If none can be chosen, a
+             sentence says why, and which versions or channels there are.
 Source       nested.md A3; S3-07, S3-08, S3-22, S3-23.
-Called by    the components' decisions.
+Called by    ``component.look``; ``component.versions`` for minor versions.
 """
 
 import re
@@ -29,7 +30,7 @@ KUBERNETES = (Component.API_SERVER, Component.CONTROLLER_MANAGER)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen. ``channel``: by which channel; empty when a version was named."""
+    """The chosen version and its manifests. ``channel``: that has the version; empty when a spec names it."""
 
     version: str
     manifests: Sequence[Manifest]
@@ -60,21 +61,21 @@ def choose(
     return _by_channel(component, minor(of_plane) or of_plane, catalog)
 
 
-def both(spec: ComponentSpec) -> str:
-    """What to tell a user who named a version and a channel; empty for others (S3-07)."""
+def ignored_channel(spec: ComponentSpec) -> str:
+    """What to tell a user who named both a version and a channel; empty for others (S3-07)."""
     if not (spec.version and spec.channel):
         return ""
     return f"spec.channel {spec.channel} is ignored, because spec.version is {spec.version}"
 
 
 def minor(version: str) -> str:
-    """``1.36`` of ``v1.36.3``; empty for what is no release."""
+    """``1.36`` for ``v1.36.3``; empty for a text that is no release."""
     match = _RELEASE.fullmatch(version)
     return f"{match[1]}.{match[2]}" if match and match[2] else ""
 
 
 def highest(versions: Iterable[str]) -> str:
-    """The highest of these; what is no release is lower than any that is, and of equals the first counts."""
+    """The highest of these. A text that is no release is the lowest; of equal versions the first is taken."""
     return max(versions, key=_order)
 
 

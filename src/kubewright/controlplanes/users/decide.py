@@ -1,11 +1,11 @@
 """Decide about the kubeconfig of one user of a control plane, and what the status says. Pure.
 
-Theory.      All certificates of control planes are decided on by one function (``certificates.decide``);
-             a user's kubeconfig is one of them, with an owner and a lifetime of its own. So it is made anew
-             when half of its life is over, when its name, groups or lifetime change, when the endpoint
-             changes, and through both phases of a new authority.
-Invariants.  Equal views give equal answers. The Secret has a name that no kubeconfig of a cluster has: those
-             end in ``-kubeconfig``, and Cluster API reads them.
+Theory.      One function decides about all certificates of control planes (``certificates.decide``). A user's
+             kubeconfig is one of these values, with its own owner and lifetime. So it is renewed when half of
+             its life is over, when name, groups, lifetime or endpoint change, and when the authority is
+             rotated.
+Invariants.  Equal views give equal answers. The Secret is called ``<cluster>-user-<name>``, so it is no
+             kubeconfig of a Cluster: those end in ``-kubeconfig``, and Cluster API reads them.
 Source       S3-46 to S3-48; decision 0037.
 Called by    ``reconciler``.
 """
@@ -44,10 +44,10 @@ from kubewright.wire.http import User
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One user, and all around it. ``family`` None: the control plane is not there.
+    """One user, and all around it. ``family`` None: the control plane does not exist.
 
     ``problem``  how its spec breaks the rules of its kind, a sentence
-    ``found``    the Secrets that ``wanted`` concerns, by name
+    ``found``    the Secrets of the kubeconfig and of its authority that exist, by name
     """
 
     user: ControlPlaneUser
@@ -58,12 +58,12 @@ class Seen:
 
     @property
     def owner(self) -> OwnerReference:
-        """Who controls the Secret, so that it goes with the object."""
+        """The owner reference of the Secret, so that it is deleted with the object."""
         return owner_of(self.user, API_VERSION, CONTROL_PLANE_USER.resource.kind)
 
 
 def wanted(user: ControlPlaneUser, family: Family | None) -> Kubeconfig | None:
-    """The kubeconfig that there should be; None: it cannot be said yet."""
+    """The kubeconfig that there should be; None: the endpoint is not known yet."""
     endpoint = family.plane.spec.control_plane_endpoint if family is not None else None
     if family is None or endpoint is None or not endpoint.valid:
         return None

@@ -1,8 +1,9 @@
 """One ControlPlaneUser, one pass: look, decide, act. And which changes enqueue a user.
 
-Theory.      The Secret belongs to the object, so the garbage collector deletes it with it: no finalizer.
-Invariants.  Our own write of a status enqueues nothing. What is in a Secret is in no log and no event.
-Called by    ``runtime.controller``; put together by ``world``.
+Theory.      The object is the owner of its Secret, so the garbage collector deletes the Secret with it, and
+             no finalizer is needed.
+Invariants.  Our own write of a status enqueues nothing. No content of a Secret is in a log or an event.
+Called by    ``runtime.controller``; wired by ``world``.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from kubewright.api.controlplane.validate import validate_user
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
 from kubewright.controlplanes.caches import BY_CLUSTER, Caches
-from kubewright.controlplanes.certificates.act import Home, Maker
+from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.decide import secrets_of
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.look import Reader
@@ -78,8 +79,8 @@ class Users:
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=len(plan.steps))
         if plan.steps and family is not None:
-            home = Home(found.namespace, family.name, seen.owner)
-            await self._maker.perform(home, plan.steps, seen.found, seen.now)
+            destination = Destination(found.namespace, family.name, seen.owner)
+            await self._maker.perform(destination, plan.steps, seen.found, seen.now)
             seen = replace(seen, found=await self._read(seen))
             plan = decide(seen)
         await self._report(seen, status_of(seen, plan))
@@ -92,7 +93,7 @@ class Users:
         return await self._reader.read(seen.user.namespace, secrets_of((kubeconfig,)))
 
     async def _report(self, seen: Seen, status: Any) -> None:
-        """Write the status, if it says something new, and tell what changed."""
+        """Write the status, if it has changed, and send an event about it."""
         found, key = seen.user, Key(seen.user.namespace, seen.user.name)
         if patch := merge_patch(found.status, status):
             self.writing.add(key)
@@ -106,7 +107,7 @@ class Users:
 
 
 def wire(environment: Environment) -> Controller:
-    """The controller, listening to everything that a decision looks at."""
+    """The controller, with watches on everything that a decision reads."""
     caches = Caches(environment.control.caches)
     users = Users(environment, caches)
     controller = Controller(CONTROLLER, users, environment.clock, metrics=environment.metrics)

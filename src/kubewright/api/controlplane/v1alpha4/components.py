@@ -1,9 +1,9 @@
 """NestedEtcd, NestedAPIServer, NestedControllerManager: the three components of a control plane.
 
-Theory.      Each is created and changed independently of the others. What a component needs to know of
-             another stands in the other's status: the API server reads the addresses of etcd, the controller
-             manager waits until the API server is ready. So another program can take the place of a
-             controller here: it fills the status, and the others go on (nested.md A15).
+Theory.      Each is created and changed independently of the others. A component reads of another only its
+             status: the API server the addresses of etcd, the controller manager whether the API server is
+             ready. So another program can replace one of our controllers: it writes that status, and our
+             controllers of the other components read it (nested.md A15).
 Source       seed 003, the three CRDs.
 """
 

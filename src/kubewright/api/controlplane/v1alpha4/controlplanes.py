@@ -1,10 +1,11 @@
-"""NestedControlPlane: one control plane, which names its components; its template; and NestedCluster.
+"""NestedControlPlane, which names its components; its template; and NestedCluster.
 
 Theory.      A NestedControlPlane owns the components that it names, and by this owner they find each other.
-             It is the control plane object of a Cluster too: ``controlPlaneEndpoint``, ``replicas``,
-             ``version`` and the status fields from ``externalManagedControlPlane`` on are Cluster API's
-             contract. A NestedCluster is the infrastructure of a Cluster that needs no other.
-Invariants.  ``ready`` follows what is, both ways; ``initialized`` stays once the API server has answered.
+             It is also the control plane object of a Cluster: ``controlPlaneEndpoint``, ``replicas``,
+             ``version`` and the status fields from ``externalManagedControlPlane`` on belong to Cluster API's
+             contract. A NestedCluster is the infrastructure object of a Cluster that needs no infrastructure.
+Invariants.  ``ready`` becomes true and false again with the components; ``initialized`` stays true once the
+             API server has answered.
 Source       seed 003, NestedControlPlaneSpec; nested.md A2, A10.
 """
 

@@ -1,9 +1,9 @@
 """What the kinds of control planes have in common: groups, and the spec and the status of a component.
 
 Theory.      A component is one of the three parts of a control plane: etcd, the API server, the controller
-             manager. Its spec says which version, how many instances and with which settings; nothing in it
-             says what runs them. ``version`` and ``channel`` choose a set of templates, the other fields
-             change what is rendered from it.
+             manager. Its spec says which version, how many instances and which settings; apart from ``image``
+             and ``binary`` it does not depend on where they run. ``version`` and ``channel`` choose a set of
+             templates, the other fields change what is rendered from it.
 Invariants.  Every field of a spec is optional. The CRD prunes nothing in a patch.
 Source       seed 003, NestedComponentSpec; nested.md A2, A3. Fields that the seed does not have are ours.
 Called by    the other modules here.

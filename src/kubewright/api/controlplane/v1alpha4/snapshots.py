@@ -1,10 +1,10 @@
-"""ControlPlaneSnapshot, its schedule, and ControlPlaneRestore: the data of a control plane, kept.
+"""ControlPlaneSnapshot, ControlPlaneSnapshotSchedule and ControlPlaneRestore.
 
-Theory.      A snapshot is taken once: its object stands for one file, and says where it is and by which hash
-             it is recognized. A restore is done once too: it replaces the data of a control plane by that of
-             a snapshot. A schedule creates snapshots, and deletes those that it has too many of.
-Invariants.  No object has a part of the data or of a credential. What is finished is never done again, also
-             when its spec changes.
+Theory.      A snapshot is taken once: its object stands for one file, and contains its name and its hash. A
+             restore is done once too: it replaces the data of a control plane by that of a snapshot. A
+             schedule creates snapshots, and deletes those beyond a number.
+Invariants.  No object contains data of the control plane or credentials. What is finished is never done
+             again, even if its spec changes.
 Source       nested.md C5, R-08; decision 0036. The kinds are ours: upstream has none.
 """
 

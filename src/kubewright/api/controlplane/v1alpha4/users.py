@@ -1,10 +1,10 @@
 """ControlPlaneUser: one user of one control plane, who gets a kubeconfig of their own.
 
-Theory.      An administrator writes the object and hands out the Secret that it names, or lets the user read
-             it. The kubeconfig has a client certificate with the name and groups of the user; roles in the
-             control plane say what the user may do. It is short-lived, and made anew when half of its life is
-             over.
-Invariants.  No object has a part of a credential.
+Theory.      An administrator writes the object and gives the user the Secret that it names, or the right to
+             read it. The kubeconfig has a client certificate with the name and groups of the user; roles in
+             the control plane say what the user may do. The certificate is short-lived, and renewed when half
+             of its life is over.
+Invariants.  No object contains a credential.
 Source       seed 003, S3-46 to S3-48; nested.md R-05; decision 0037. The kind is ours: upstream has none.
 """
 

@@ -1,16 +1,17 @@
-"""Components in pods: a StatefulSet each, with its Services and volume claims, on the control cluster.
+"""The host that runs components in pods: a StatefulSet each, with Services and volume claims.
 
-Theory.      The API server is told what should be; a kube-controller-manager and kubelets make it so, and
-             what became of it is read from StatefulSets, Services and Pods. A StatefulSet has the update
-             strategy ``OnDelete``: it replaces no pod when its template changes, so ``replace`` is the
-             deletion of one pod.
-Invariants.  Only what the component object controls is written or deleted; an object of the same name that
-             it does not control is left alone, and told. Writes are creations, or merge patches with uid and
-             version. Claims are deleted only by ``remove`` and by a smaller number of instances.
-Map.         ``kinds``        what is looked at
-             ``objects``      from a workload to the objects that there should be (pure)
-             ``differences``  what to do with an object that there is or is not (pure)
-             ``reading``      from the objects that there are to ``Running`` and ``Placement`` (pure)
-             ``host``         the verbs of the contract
+Theory.      This host writes StatefulSets and Services into the control cluster; the kube-controller-manager
+             and the kubelets of the control cluster make pods of them. What became of it is read from
+             StatefulSets, Services and Pods. A StatefulSet has the update strategy ``OnDelete``, so a change
+             of its template replaces no pod; ``replace`` deletes one pod.
+Invariants.  Only objects that the component object controls are written or deleted; another object of the
+             same name is left alone, and reported. Writes are creations, or merge patches with uid and
+             version. Volume claims are deleted only by ``remove`` and when the number of instances becomes
+             smaller.
+Map.         ``kinds``       the kinds of objects, as far as we read them
+             ``objects``     from a workload to the objects that there should be (pure)
+             ``differences`` what to do with one object (pure)
+             ``reading``     from the objects that there are to ``Running`` and ``Placement`` (pure)
+             ``host``        the methods of ``Hosting``
 Source       nested.md A4, A8, A9, D5, D6.
 """

@@ -1,12 +1,12 @@
-"""What to do with one object, from what there is and what there should be. Pure.
+"""What to do with one object, from the object that exists and the manifest that is wanted. Pure.
 
-Theory.      An object that is not there is created. One that is there carries a mark of the manifest that we
-             wrote last; where the mark or a field of ours differs, a merge patch is computed from before and
-             after. The server fills in defaults and writes quantities its own way, so fields are compared
-             for what we said: more than that is no difference. A pod template is ours as a whole, since what
-             a user changes in it stands in the component's patches: what is not in ours is removed.
-Invariants.  What the component object does not control is never touched. A field of a StatefulSet that
-             cannot be changed is never sent: that it differs is told, and how to mend it.
+Theory.      If no object exists, it is created. An object that exists has an annotation with a hash of the
+             manifest that we wrote last; if the hash or a field of ours differs, a merge patch is computed
+             from before and after. The server adds defaults and writes quantities in its own way, so only the
+             fields of the manifest are compared. A pod template is replaced as a whole, since users change it
+             by the component's patches: what is not in the manifest is removed.
+Invariants.  An object that the component object does not control is never changed. A field of a StatefulSet
+             that cannot be changed is never sent: the difference is reported, with what to do about it.
 Source       nested.md A9, D6; design decision D3 (nothing is PUT).
 Called by    ``host``.
 """
@@ -56,7 +56,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Nothing can be done now: ``why``, a sentence. ``passes``: it may end without a user's help."""
+    """Nothing can be done now: ``why``, a sentence. ``passes``: whether it may end without a user's help."""
 
     why: str
     passes: bool = False
@@ -85,7 +85,7 @@ def decide(seen: Mapping[str, Any] | None, manifest: Manifest) -> Step:
 
 
 def covers(seen: Any, wanted: Any) -> bool:
-    """Whether all that is wanted is so; what is seen may have more members, but no longer lists."""
+    """Whether ``seen`` has all that is wanted. Its objects may have more fields, its lists no more items."""
     if isinstance(wanted, Mapping):
         inner = seen if isinstance(seen, Mapping) else {}
         return all(covers(inner.get(key), value) for key, value in wanted.items())
@@ -135,7 +135,7 @@ def _fixed(seen: Mapping[str, Any], manifest: Manifest) -> str:
 
 
 def _after(seen: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:
-    """What is seen, with what is wanted laid over it."""
+    """The object as it should be after the patch: the manifest merged over what is seen."""
     spec = dict(manifest["spec"])
     if manifest["kind"] == WORKLOAD.resource.kind:
         spec = {name: value for name, value in spec.items() if name in CHANGEABLE}

@@ -1,13 +1,13 @@
-"""The verbs of the contract, for components in pods.
+"""Runs components in pods: the methods of ``Hosting``.
 
-Theory.      Every question is answered from informers, which hold only what has our labels. Every effect is
-             decided by ``differences`` and carried out by one request, whose answer the informers show at
-             once. Nothing is remembered here, so another process goes on where this one ended.
-Invariants.  Deletions name the uid of what was seen. The claims of a workload that is removed are asked to
-             go before its StatefulSet and once more after it: a process that ends in between finds the
+Theory.      Every question is answered from informers, which hold only objects with our labels. Every effect
+             is decided by ``differences`` and made by one request, whose answer the informers show at once.
+             Nothing is kept here, so another process can go on at any time.
+Invariants.  Deletions name the uid of the object that was seen. ``remove`` deletes the volume claims before
+             the StatefulSet, and once more after it: a process that crashes in between still finds the
              StatefulSet, and begins again.
 Source       nested.md A9, A11, D6.
-Called by    ``compose``, the controllers of components.
+Called by    ``compose``; the controllers of components, as ``Hosting``.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,11 +46,11 @@ BY_WORKLOAD = "controlplanes.workload"
 
 
 class Obstructed(KubewrightError):
-    """An object of the same name is in the way, and may go."""
+    """An object of the same name that is not ours, or is being deleted, is in the way; it may go."""
 
 
 class Unseen(KubewrightError):
-    """The controller of StatefulSets has yet to see what was written; ``listen`` tells when it has."""
+    """The controller of StatefulSets has not seen yet what was written; ``listen`` reports when it has."""
 
     retry: Retry = OnChange()
 
@@ -146,7 +146,7 @@ class Pods:
         return found if found is not None and controller_of(found) == place.object.uid else None
 
     def _instances(self, place: Place) -> list[ComponentPod]:
-        """The pods of its StatefulSet, also after that is gone; none while another's has its name."""
+        """The pods of its StatefulSet, even after that is gone; none while a foreign one has the name."""
         if self._own(place) is None and self._sets.header(Key(place.namespace, place.workload)) is not None:
             return []
         return self._pods.by(BY_WORKLOAD, f"{place.namespace}/{place.workload}")
@@ -164,7 +164,7 @@ class Pods:
             case Create():
                 try:
                     await self._client.create(kind, manifest)
-                except AlreadyExists:  # ours, and our caches are behind or it lacks our labels; or another's
+                except AlreadyExists:  # ours, but not in our caches or without labels; or a foreign one
                     found = await self._client.get(kind, key)
                     await self._write(kind, manifest, found)
             case Change(patch):

@@ -1,8 +1,8 @@
-"""The kinds that components in pods consist of, as far as we look at them.
+"""The kinds of objects that components in pods consist of, as far as we read them.
 
-Theory.      Of a Pod only identity and health are kept: its spec is ours and known. StatefulSets and Services
-             are kept whole, since a patch is computed from what there is. Informers hold only what has our
-             labels, so that the pods of others cost no memory.
+Theory.      Of a Pod only metadata and status are kept, because its spec is the one that we wrote.
+             StatefulSets and Services are kept as a whole, since patches are computed from them. Informers
+             select by our labels, so the pods of others cost no memory.
 Called by    the other modules here.
 """
 
@@ -19,14 +19,14 @@ from kubewright.api.meta import Condition, KubeObject, Time, Value
 from kubewright.wire.gvk import Resource
 
 OURS = ",".join((COMPONENT_LABEL, ROLE_LABEL, CLUSTER_NAME_LABEL))
-"""Selects what is made for components: it has all three labels."""
+"""The label selector of everything that is made for components: it has all three labels."""
 
 FINISHED = ("Succeeded", "Failed")
 """Phases of a Pod that runs nothing any more."""
 
 
 class Waiting(Value, frozen=True, kw_only=True):
-    """A container that does not run: why, in a word and a sentence."""
+    """Why a container does not run yet, in a word and a sentence."""
 
     reason: str = ""
     message: str = ""
@@ -46,7 +46,7 @@ class Running(Value, frozen=True, kw_only=True):
 
 
 class ContainerState(Value, frozen=True, kw_only=True):
-    """What a container does: one of the three."""
+    """The state of a container: one of the three is set."""
 
     waiting: Waiting | None = None
     running: Running | None = None
@@ -54,7 +54,7 @@ class ContainerState(Value, frozen=True, kw_only=True):
 
 
 class ContainerStatus(Value, frozen=True, kw_only=True):
-    """What a kubelet says of a container."""
+    """The status of a container, as its kubelet writes it."""
 
     ready: bool = False
     restart_count: int = 0
@@ -63,7 +63,7 @@ class ContainerStatus(Value, frozen=True, kw_only=True):
 
 
 class PodHealth(Value, frozen=True, kw_only=True):
-    """What a kubelet says of a Pod."""
+    """The status of a Pod, as its kubelet writes it."""
 
     phase: str = ""
     reason: str = ""
@@ -73,7 +73,7 @@ class PodHealth(Value, frozen=True, kw_only=True):
 
 
 class ComponentPod(KubeObject, frozen=True, kw_only=True):
-    """A Pod, as far as it says how an instance is."""
+    """A Pod with metadata and status alone."""
 
     status: PodHealth = field(default_factory=PodHealth)
 
@@ -86,4 +86,4 @@ CLAIM: Kind[KubeObject] = Kind(
 )
 
 KINDS = {"StatefulSet": WORKLOAD, "Service": SERVICE}
-"""What a set of templates may consist of here."""
+"""The kinds of manifests that this host accepts."""

@@ -1,11 +1,12 @@
 """From a workload to the StatefulSet and the Services that there should be. Pure.
 
-Theory.      The rendered manifests are the user's view: names, flags, patches. Added to them is what belongs
-             to this host: the component object as controlling owner, labels by which pods are found, the
-             variables of instances, the fingerprint on the pods, and how the StatefulSet replaces pods (not
-             by itself) and treats claims. A variable that the manifest sets itself stays as it is.
-Invariants.  The same workload gives the same objects. A selector names the component beside the name of its
-             object, because objects of two kinds may have one name. With no replicas no claim is deleted.
+Theory.      The rendered manifests contain what users know: names, flags, patches. This module adds what this
+             host needs: the component object as controlling owner, labels by which pods are found, the
+             variables of instances, the fingerprint on the pods, the update strategy of the StatefulSet, and
+             what becomes of volume claims. A variable that the manifest sets itself is kept.
+Invariants.  The same workload gives the same objects. A selector contains the component beside the name of
+             the component object, because objects of two kinds may have the same name. With 0 replicas no
+             claim is deleted.
 Source       nested.md A8, D5, D6; the contract's variables.
 Called by    ``host``.
 """
@@ -58,17 +59,17 @@ def unfit(workload: Workload) -> str:
 
 
 def labels(place: Place) -> dict[str, str]:
-    """By these everything is found that is made for a component."""
+    """The labels of everything that is made for a component."""
     return {**selector(place), CLUSTER_NAME_LABEL: place.cluster}
 
 
 def selector(place: Place) -> dict[str, str]:
-    """By these Services and the StatefulSet find the pods."""
+    """The labels by which the Services and the StatefulSet select the pods."""
     return {COMPONENT_LABEL: place.object.name, ROLE_LABEL: str(place.component)}
 
 
 def variables(workload: Workload) -> list[Variable]:
-    """What every instance finds in its environment, in an order in which each may use those before it."""
+    """The environment of every instance, in an order in which each variable may refer to those before it."""
     place = workload.place
     fixed = {
         "HOST": f"$(INSTANCE).{place.workload}.$(NAMESPACE).svc",
@@ -92,7 +93,7 @@ def _of_pod(name: str, path: str) -> Variable:
 
 
 def _completed(manifest: Manifest, workload: Workload) -> Manifest:
-    """A manifest with all that belongs to this host, and the mark that stands for all of that."""
+    """A manifest with everything that this host adds, and an annotation with a hash of all of it."""
     is_workload = manifest["kind"] == WORKLOAD.resource.kind
     spec = _workload_spec(manifest["spec"], workload) if is_workload else _service_spec(manifest, workload)
     metadata, place = manifest["metadata"], workload.place
@@ -113,7 +114,7 @@ def _completed(manifest: Manifest, workload: Workload) -> Manifest:
 
 
 def _service_spec(manifest: Manifest, workload: Workload) -> Mapping[str, Any]:
-    """A Service that selects pods by the component's label selects those of this component only."""
+    """The spec of a Service; one that selects by the component's label selects this component alone."""
     spec: Mapping[str, Any] = manifest["spec"]
     selected, place = spec.get("selector", {}), workload.place
     if selected.get(COMPONENT_LABEL) != place.object.name:
@@ -154,7 +155,7 @@ def _template(template: Mapping[str, Any], workload: Workload) -> dict[str, Any]
 
 
 def _environment(ours: Iterable[Variable], theirs: Iterable[Variable]) -> list[Variable]:
-    """Ours before theirs, so that theirs may use ours; one of theirs takes the place of ours of its name."""
+    """Our variables, then those of the manifest, which may refer to ours, or replace one of the same name."""
     found = {each["name"]: each for each in ours}
     found.update({each["name"]: each for each in theirs})
     return list(found.values())

@@ -1,9 +1,9 @@
-"""From the objects that there are to what the contract answers. Pure.
+"""From the objects that exist to what the contract answers. Pure.
 
-Theory.      An instance is a pod that the StatefulSet of its component controls, or controlled: the reference
-             to its owner outlives the owner. Whether it is ready says its kubelet. What is wrong follows from
-             the states of its containers, in the order in which a user would ask: is it ending, is it
-             placed, can it be started, why did it end.
+Theory.      An instance is a pod that the StatefulSet of the component controls, or controlled: the owner
+             reference outlives the owner. Its kubelet says whether it is ready. What is wrong with it follows
+             from the states of its containers, in the order in which a user would ask: is it ending, does it
+             have a node, can it be started, why did it end.
 Invariants.  The end of a container's log, which a kubelet may put into a status, is in no message.
 Source       nested.md A9, D6.
 Called by    ``host``.
@@ -19,14 +19,14 @@ from kubewright.controlplanes.hosting.contract import Instance, Place, Placement
 from kubewright.controlplanes.hosting.pods.kinds import FINISHED, WORKLOAD, ComponentPod, ContainerStatus
 
 PORTS = {Component.ETCD: 2379, Component.API_SERVER: 6443}
-"""Of the components that have clients."""
+"""The client ports of the components that have clients."""
 LONGEST_MESSAGE = 300
 
 Seen = Mapping[str, Any]
 
 
 def placement(place: Place, replicas: int, service: Seen | None, domain: str) -> Placement:
-    """Where instances are reached, and their Service. ``domain``: that of the control cluster's Services."""
+    """The addresses of a workload. ``domain``: the DNS domain of Services in the control cluster."""
     within = f"{place.namespace}.svc"
     hosts = tuple(f"{place.instance(each)}.{place.workload}.{within}" for each in range(replicas))
     if place.component not in PORTS:
@@ -40,7 +40,7 @@ def placement(place: Place, replicas: int, service: Seen | None, domain: str) ->
 def running(
     place: Place, stateful_set: Seen | None, pods: Iterable[ComponentPod], services: Iterable[Seen]
 ) -> Running:
-    """What there is of a workload. ``services``: those that the component's object controls."""
+    """What runs of a workload. ``services``: those that the component object controls."""
     instances = tuple(sorted((_instance(place, each) for each in pods), key=lambda each: each.ordinal))
     names = [each["metadata"]["name"] for each in services]
     service = place.workload if place.workload in names else min(names, default="")

@@ -1,16 +1,17 @@
-"""Components as processes of this machine: what a kubelet does for the pods of a StatefulSet, without one.
+"""The host that runs components as processes of this machine: what a kubelet does for pods, without one.
 
-Theory.      The same manifest that a StatefulSet has is read as a kubelet would read it, for the first
-             container: a program, its files, its data, its probes. ``processes`` keeps the program running;
-             here is decided which one, at which address, and from where.
-Map.         ``fields``      what of a manifest a process cannot have (pure)
-             ``volumes``     volumes as folders and files (pure)
-             ``instances``   from a workload to the program of an instance (pure)
-             ``kept``        what was applied and what each instance is to run (pure)
-             ``store``       the files of that
-             ``addresses``   a loopback address for each instance
-             ``binaries``    where the programs are, in which version
-             ``output``      what a program said last (pure)
-             ``host``        ``Hosting``, over a supervisor
-             ``options``     what a user may choose
+Theory.      This host reads the StatefulSet as a kubelet would, for the first container: a program, its
+             files, its data, its probes. The package ``processes`` of the floor below keeps a program
+             running; here is decided which program, at which address, with which files.
+Map.         ``fields``    which fields of a manifest a process cannot have (pure)
+             ``volumes``   volumes as folders and files (pure)
+             ``instances`` from a workload to the program of an instance (pure)
+             ``kept``      the state of a workload: what was applied, and what each instance runs with (pure)
+             ``store``     that state in files, and the folders of instances
+             ``restoring`` replaces the data of an etcd by a snapshot
+             ``addresses`` a loopback address for each instance
+             ``binaries``  where the programs are, in which version
+             ``output``    why a program ended, from its output (pure)
+             ``host``      ``Hosting``, over a supervisor of processes
+             ``options``   what a user may choose
 """

@@ -1,11 +1,11 @@
 """The loopback address of each instance.
 
-Theory.      Linux answers on all of 127.0.0.0/8, so every instance gets an address of its own and programs
-             keep the ports that everyone knows, those that a user adds too. Which one follows from the
-             instance's name and from the folder's own salt, so two folders rarely want the same; what was
-             given is written down, and stays until the component is removed with its data.
-Invariants.  No address is given twice from one folder; 127.0.0.1 and its network, where other programs
-             listen, are in no range. The same place gets the same address after a restart.
+Theory.      Linux answers on all of 127.0.0.0/8, so every instance gets an address of its own, and programs
+             keep their usual ports and those that a user adds. The address is a hash of the instance's name
+             and of a salt of the folder, so two folders rarely choose the same. An address that was given is
+             written to a file, and is kept until the component is removed with its data.
+Invariants.  No address is given twice from one folder. 127.0.0.1 and its network, where other programs
+             listen, are in no range. An instance has the same address after a restart.
 Source       nested.md D4 (ports, scheme b).
 Called by    ``host``.
 """
@@ -28,21 +28,21 @@ LOOPBACK, USUAL = IPv4Network("127.0.0.0/8"), IPv4Network("127.0.0.0/16")
 RANGE = "127.64.0.0/10"
 """Four million addresses, away from those that other programs use."""
 PORTS = {Component.ETCD: 2379, Component.API_SERVER: 6443, Component.CONTROLLER_MANAGER: 10257}
-"""Where clients of a component connect to."""
+"""The port to which clients of a component connect."""
 
 
-class Book(msgspec.Struct, frozen=True):
-    """All that were given, by ``<namespace>/<cluster>/<component>-<ordinal>``."""
+class Allocations(msgspec.Struct, frozen=True):
+    """The content of the file: addresses by ``<namespace>/<cluster>/<component>-<ordinal>``."""
 
     salt: str
     given: dict[str, str] = {}
 
 
 def read_range(text: str) -> IPv4Network:
-    """The range that a user wants.
+    """The address range that a user asks for.
 
     Raises:
-        InvalidInput: it is none, or not one of loopback addresses beside the usual ones.
+        InvalidInput: it is not a range, or not one of loopback addresses apart from 127.0.0.1's network.
     """
     try:
         found = IPv4Network(text)
@@ -54,7 +54,7 @@ def read_range(text: str) -> IPv4Network:
 
 
 def covers(network: str, server: str) -> bool:
-    """Whether an API server (host:port) is at an address of this range."""
+    """Whether the address of an API server (host:port) is in this range."""
     try:
         return IPv4Address(server.rpartition(":")[0]) in IPv4Network(network)
     except ValueError:
@@ -62,7 +62,7 @@ def covers(network: str, server: str) -> bool:
 
 
 def choose(key: str, salt: str, taken: Container[str], network: IPv4Network) -> str:
-    """The address for a key: where its hash points to, or the next that is free.
+    """The address for a key: the one of its hash, or the next one that is free.
 
     Raises:
         InvalidInput: all are taken.
@@ -78,12 +78,12 @@ def choose(key: str, salt: str, taken: Container[str], network: IPv4Network) -> 
 
 
 class Addresses:
-    """The book in a folder, whose lock the caller holds. ``salt`` is that of a folder without a book."""
+    """The addresses of a folder, whose lock the caller holds. ``salt``: for a folder that has no file yet."""
 
     def __init__(self, folder: Path, network: IPv4Network, salt: str) -> None:
         self._file = folder / FILE
         self._network = network
-        self._book = _read(self._file) or Book(salt)
+        self._allocations = _read(self._file) or Allocations(salt)
 
     def get(self, place: Place, ordinal: int) -> str:
         """The address of an instance, given now if it has none.
@@ -92,39 +92,41 @@ class Addresses:
             InvalidInput: there is none left, or it cannot be written down.
         """
         key = _key(place, ordinal)
-        if key not in self._book.given:
-            taken = set(self._book.given.values())
-            address = choose(key, self._book.salt, taken, self._network)
-            self._write({**self._book.given, key: address})
-        return self._book.given[key]
+        if key not in self._allocations.given:
+            taken = set(self._allocations.given.values())
+            address = choose(key, self._allocations.salt, taken, self._network)
+            self._write({**self._allocations.given, key: address})
+        return self._allocations.given[key]
 
     def known(self, place: Place, ordinal: int) -> str:
         """The address of an instance; empty if it has none."""
-        return self._book.given.get(_key(place, ordinal), "")
+        return self._allocations.given.get(_key(place, ordinal), "")
 
     def free(self, place: Place) -> None:
-        """A component has gone, and others may have its addresses.
+        """Free the addresses of a component that was removed.
 
         Raises:
             InvalidInput: it cannot be written down.
         """
         name = name_of(place)
-        kept = {key: address for key, address in self._book.given.items() if instance_of(key)[0] != name}
-        if kept != self._book.given:
+        kept = {
+            key: address for key, address in self._allocations.given.items() if instance_of(key)[0] != name
+        }
+        if kept != self._allocations.given:
             self._write(kept)
 
     def _write(self, given: dict[str, str]) -> None:
-        book = Book(self._book.salt, given)
+        allocations = Allocations(self._allocations.salt, given)
         try:
-            replace_file(self._file, msgspec.json.encode(book))
+            replace_file(self._file, msgspec.json.encode(allocations))
         except OSError as error:
             raise InvalidInput(f"cannot write {self._file}: {error.strerror or error}") from None
-        self._book = book
+        self._allocations = allocations
 
 
-def _read(file: Path) -> Book | None:
+def _read(file: Path) -> Allocations | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Book)
+        return msgspec.json.decode(file.read_bytes(), type=Allocations)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:

@@ -1,12 +1,13 @@
 """Where the programs of components are on this machine, in the version that is wanted.
 
-Theory.      Several versions are side by side, so a program is looked for by its name in several folders,
-             and each one that is found says its version itself. The folders are, in this order: those of an
-             option and of ``KUBEWRIGHT_ASSETS``, with or without a folder for each version; the cache that
-             ``make kube`` fills; those of PATH. A program that the user names by a path is taken as it is.
-Invariants.  Nothing is downloaded. What a program said of its version is known by its path, size and time of
-             change, and asked for once, with a deadline. Only the version that is wanted is good; ``missing``
-             says which others were found.
+Theory.      There may be several versions of a program, so it is looked for by its name in several folders,
+             and each of ``VERSIONED`` that is found is asked for its version. The folders are, in this order:
+             those of an option and of ``KUBEWRIGHT_ASSETS``, with or without a folder for each version; the
+             cache that ``make kube`` fills; those of PATH. A program that the user names by a path is taken
+             without being asked.
+Invariants.  Nothing is downloaded. A program is asked once, with a deadline; the answer is remembered by
+             path, size and time of change. Only the wanted version is used; ``missing`` names the others that
+             were found.
 Called by    ``host``.
 """
 
@@ -20,14 +21,14 @@ from pathlib import Path
 from kubewright.processes.life import MIB
 
 ASSETS = "KUBEWRIGHT_ASSETS"
-"""The variable with folders of programs, separated as those of PATH are."""
+"""The environment variable with folders of programs, separated as in PATH."""
 CACHE = "kubewright/kube"
 ANSWER_SECONDS = 20.0
 MOST_VERSIONS = 64
-"""Folders of versions that are looked at in one place."""
+"""How many folders of versions are looked into, at most, in each folder."""
 ANSWER_BYTES = MIB
 VERSIONED = ("etcd", "kube-apiserver", "kube-controller-manager")
-"""Programs that have a version of their own and tell it."""
+"""The programs that have to have the wanted version; they answer ``--version``."""
 
 _VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+[0-9A-Za-z.+-]*)")
 
@@ -37,14 +38,14 @@ Stamp = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """There is no such program; ``message`` says what was found, and how to get it."""
+    """There is no program of that version; ``message`` says which were found, and how to get it."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders to look in, in order. ``flat``: those of PATH, whose folders are not looked into."""
+    """The folders to look in, in order. ``flat``: those of PATH, whose subfolders are not looked into."""
 
     versioned: tuple[Path, ...] = ()
     flat: tuple[Path, ...] = ()
@@ -60,7 +61,7 @@ def places(environ: Mapping[str, str], folders: Iterable[str] = ()) -> Places:
 
 
 def candidates(program: str, version: str, where: Places) -> Iterator[Path]:
-    """The programs of this name: in each folder itself, then in its folders, those of the version first."""
+    """The programs of this name: in each folder itself, then in its subfolders, that of the version first."""
     for folder in where.versioned:
         below = sorted(_below(folder), key=lambda each: each.name.removeprefix("v") != version)
         yield from _executable(each / program for each in (folder, *below[:MOST_VERSIONS]))
@@ -68,13 +69,13 @@ def candidates(program: str, version: str, where: Places) -> Iterator[Path]:
 
 
 def version_in(said: str) -> str:
-    """The version in what a program says of it, without a leading v; empty if there is none."""
+    """The version in the output of a program, without a leading v; empty if there is none."""
     found = _VERSION.search(said)
     return found[1] if found else ""
 
 
 def missing(program: str, version: str, found: Mapping[Path, str]) -> Missing:
-    """What to tell a user who wants a version that there is not."""
+    """What to tell a user whose version does not exist on this machine."""
     others = ", ".join(f"{path} is {said or 'of unknown version'}" for path, said in found.items())
     return Missing(
         f"there is no {program} of version {version} on this machine ({others or 'none was found'}): run "
@@ -83,14 +84,14 @@ def missing(program: str, version: str, found: Mapping[Path, str]) -> Missing:
 
 
 class Binaries:
-    """The programs of this machine, and what they said of their versions."""
+    """The programs of this machine, and the versions that they have answered."""
 
     def __init__(self, where: Places) -> None:
         self._where = where
         self._said: dict[Stamp, str] = {}
 
     def known(self, program: str, version: str) -> Path | Missing | None:
-        """The program of this version, as far as it is known; None: some have not been asked yet."""
+        """The program of this version, without asking any; None: some were not asked yet."""
         if "/" in program:
             there = os.access(program, os.X_OK) and Path(program).is_file()
             return Path(program) if there else Missing(f"{program} is no program that can be executed")
@@ -135,7 +136,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 async def _asked(path: Path) -> str:
-    """The version that the program says; empty if it does not say one in time."""
+    """Ask a program for its version; empty if it does not answer in time."""
     try:
         process = await asyncio.create_subprocess_exec(
             path,

@@ -1,11 +1,10 @@
 """Which fields of a rendered manifest a process cannot have. Pure.
 
-Theory.      A pod has more than a process: other containers, folders of its node, a network of its own. What
-             a manifest asks for and a process cannot have is named, and the component does not run until it
-             is gone: leaving it out without a word would run something else than was asked for. Fields about
-             images, about which node a pod goes to, and about rights that a process does not have anyway, are
-             no obstacle.
-Invariants.  A field that is in no list here is named, so one that Kubernetes adds later is too.
+Theory.      A pod may have what a process cannot: other containers, folders of its node, a network of its
+             own. Such fields are reported, and the component does not run until they are removed: ignoring
+             them silently would run something else than the user asked for. Fields about images, scheduling,
+             and rights that a process does not have anyway, are ignored.
+Invariants.  A field that is in no list here is reported, so fields that Kubernetes adds later are too.
 Source       nested.md D6 (the subset of PodSpec).
 Called by    ``host``.
 """
@@ -39,7 +38,7 @@ OF_NODES = {
     "tolerations",
     "topologySpreadConstraints",
 }
-"""Of a pod: where it goes, by which names it is found, with which rights; a process has no choice."""
+"""Fields of a pod about scheduling, host names and rights, which are ignored for a process."""
 CONTAINER_FIELDS = {"args", "command", "env", "name", "ports", "resources", "volumeMounts"}
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 OF_IMAGES = {
@@ -117,7 +116,7 @@ def _of_volume(volume: Fields, path: str) -> Iterator[str]:
 
 
 def _of_items(source: Fields, path: str) -> Iterator[str]:
-    """Entries whose path leads out of the volume, as a kubelet refuses them too."""
+    """Unknown fields of entries, and paths that leave the volume, which a kubelet refuses too."""
     for number, item in enumerate(source.get("items") or ()):
         yield from _beyond(item, ENTRY, f"{path}.items[{number}]")
         parts = str(item.get("path", "")).split("/")
@@ -126,5 +125,5 @@ def _of_items(source: Fields, path: str) -> Iterator[str]:
 
 
 def _beyond(found: Iterable[str], known: Set[str], path: str) -> Iterator[str]:
-    """The fields that are set and not among these."""
+    """The paths of the fields that are set and not known."""
     yield from (f"{path}.{name}" for name in found if name not in known)

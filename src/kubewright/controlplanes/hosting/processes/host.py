@@ -1,11 +1,11 @@
-"""Runs components as processes of this machine.
+"""Runs components as processes of this machine: implements ``Hosting`` over a supervisor.
 
-Theory.      What was applied is written to a file of its own for each workload, together with what each
-             instance is to run (``kept``), and then given to the supervisor. So after a restart of this
-             program everything goes on as it was, whether or not a controller is there yet: processes that
-             run are found and left alone. Folders are deleted when their processes have ended.
-Invariants.  One program has the folder (a lock). A file is written before anything is started or ended. One
-             change of a workload at a time. What is in Secrets is in files of mode 0600 only.
+Theory.      The state of each workload (``kept``) is written to a file of its own and then given to the
+             supervisor. So after a restart of this program everything goes on as before, even before a
+             controller runs: processes that still run are found and left alone. The folder of an instance is
+             deleted after its process has ended.
+Invariants.  A lock gives the folder to one program. The file is written before a process starts or ends. One
+             change of a workload at a time. The content of Secrets is only in files of mode 0600.
 Called by    ``compose``; the controllers of components, as ``Hosting``.
 """
 
@@ -56,7 +56,7 @@ log = structlog.get_logger("kubewright.controlplanes")
 
 
 class StillRemoved(KubewrightError):
-    """A workload was applied while the one of the same name is being removed; later it can be."""
+    """A workload was applied while the one of the same name is still being removed; trying again helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ class Settings:
 
 
 class ProcessHosting:
-    """``async with ProcessHosting(settings, clock) as hosting``: processes go on after it.
+    """``async with ProcessHosting(settings, clock) as hosting``: processes outlive it.
 
-    Only if their folder is gone by then, they end with it.
+    Only if their folder was deleted in the meantime, they are killed at the end.
 
     Raises:
         InvalidInput: another program has the folder, or a file in it is damaged.
@@ -89,7 +89,7 @@ class ProcessHosting:
         self._store = Store(settings.folder)
         self._binaries = Binaries(settings.where)
         self._supervisor = Supervisor(settings.folder / PROGRAMS, clock, starts=settings.starts)
-        self._supervisor.listen(self._told)
+        self._supervisor.listen(self._program_changed)
         self._addresses: Addresses
         self._kept: dict[Name, Kept] = {}
         self._present: defaultdict[Name, set[int]] = defaultdict(set)
@@ -105,16 +105,16 @@ class ProcessHosting:
             stack.callback(locked(self._settings.folder).close)
             salt = f"{self._clock.random.getrandbits(64):016x}"
             self._addresses = Addresses(self._settings.folder, self._network, salt)
-            self._recall()
+            self._load()
             stop = asyncio.Event()
             task = asyncio.create_task(self._supervisor.run(stop), name="supervisor of control planes")
             stack.push_async_callback(_finished, task, stop)
-            stack.callback(self._end_what_would_be_lost)
+            stack.callback(self._kill_if_folder_is_gone)
             stack.push_async_callback(self._cancel_deletions)
             self._open = True
             self._stack = stack.pop_all()
         for name in self._kept:
-            self._settle(name)
+            self._delete_in_background(name)
         return self
 
     async def __aexit__(
@@ -129,7 +129,7 @@ class ProcessHosting:
         return Placement(tuple(hosts[:replicas]), endpoint=(hosts[0], PORTS[place.component]))
 
     def problem_of(self, workload: Workload) -> str:
-        """See ``Hosting``. Programs whose version is not known yet are no problem: ``apply`` asks them."""
+        """See ``Hosting``. A program whose version is not known yet is no problem: ``apply`` asks it."""
         if not SUPPORTED:
             return "only Linux can run components as processes"
         if names := unsupported(workload.rendered.workload):
@@ -176,7 +176,7 @@ class ProcessHosting:
         )
 
     def _message(self, status: Status) -> str:
-        """What is wrong, with what the program said when it ended."""
+        """What is wrong; for a program that ended, with the reason from its output."""
         if status.phase is not Phase.BACK_OFF:
             return status.message
         said = reason(record.last_lines(self._supervisor.folder(status.name)))
@@ -200,7 +200,7 @@ class ProcessHosting:
             ]
             latest = [program_of(workload, ordinal, site) for ordinal, site in enumerate(sites)]
             await self._keep(changes.applied(kept, place, workload.fingerprint, latest))
-        self._settle(name)
+        self._delete_in_background(name)
 
     async def replace(self, place: Place, ordinal: int) -> None:
         """See ``Hosting``."""
@@ -220,7 +220,7 @@ class ProcessHosting:
                 return
             kept = self._kept.get(name) or Kept(place=place)
             await self._keep(changes.removed(kept, present, keep_data=keep_data))
-        self._settle(name)
+        self._delete_in_background(name)
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """See ``Hosting``."""
@@ -243,7 +243,7 @@ class ProcessHosting:
             return await restoring.replace(self._binaries, members, source, mark, self._settings.user)
 
     async def _keep(self, kept: Kept) -> None:
-        """From now on this; the lock of the workload is held."""
+        """Write the new state of a workload and give it to the supervisor. The caller holds its lock."""
         name = name_of(kept.place)
         before = self._kept.get(name)
         if kept == before:
@@ -265,8 +265,8 @@ class ProcessHosting:
             self._supervisor.drop(ending, grace=GRACE_WITHOUT_DATA if lost else None)
 
     # ------------------------------------------------------------------ restart, deletion
-    def _recall(self) -> None:
-        """Go on with what is kept, and end what else was started from this folder."""
+    def _load(self) -> None:
+        """Read the state of all workloads, and end other processes that were started from this folder."""
         wanted = set()
         for kept in self._store.all():
             self._kept[name_of(kept.place)] = kept
@@ -278,8 +278,8 @@ class ProcessHosting:
             if name not in self._kept or ordinal not in self._kept[name].discarded:
                 self._supervisor.drop(program)
 
-    def _settle(self, name: Name) -> None:
-        """Delete what is due, beside the caller."""
+    def _delete_in_background(self, name: Name) -> None:
+        """Start a task that deletes what is due, if anything is."""
         kept = self._kept.get(name)
         if self._open and kept is not None and (kept.discarded or kept.removing):
             task = asyncio.create_task(self._delete_due(name), name=f"deletion of {'/'.join(name)}")
@@ -287,7 +287,7 @@ class ProcessHosting:
             task.add_done_callback(self._deletions.discard)
 
     async def _delete_due(self, name: Name) -> None:
-        """Delete the folders of discarded instances that have ended, and forget a workload without any."""
+        """Delete folders of discarded instances that have ended; forget a removed workload without any."""
         async with self._locks[name]:
             if (kept := self._kept.get(name)) is None:
                 return
@@ -302,7 +302,7 @@ class ProcessHosting:
                     await self._keep(left)
                 else:
                     await self._forget(left)
-            except (InvalidInput, NotWritten) as error:  # tried again at the next event, or by the controller
+            except (InvalidInput, NotWritten) as error:  # the next event, or the controller, tries again
                 log.warning("could not delete what was left of a workload", workload=name, error=str(error))
 
     async def _forget(self, kept: Kept) -> None:
@@ -312,8 +312,8 @@ class ProcessHosting:
         del self._kept[name_of(kept.place)]
         self._changed(kept.place)
 
-    def _end_what_would_be_lost(self) -> None:
-        """Without its folder no later host finds a process again."""
+    def _kill_if_folder_is_gone(self) -> None:
+        """Kill the processes if their folder is gone: no later host could find them."""
         if any(self._present.values()) and not self._settings.folder.exists():
             log.warning("the folder of components is gone: ending them", folder=str(self._settings.folder))
             self._supervisor.kill()
@@ -326,14 +326,14 @@ class ProcessHosting:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # ------------------------------------------------------------------ events
-    def _told(self, program: str) -> None:
-        """Something about a program may have changed: tell it if it did, beside what it uses."""
+    def _program_changed(self, program: str) -> None:
+        """Called by the supervisor: call the listeners if more than memory or CPU time has changed."""
         name, ordinal = instance_of(program)
         before, status = self._last.get(program), self._supervisor.status(program)
         if status is None:
             self._present[name].discard(ordinal)
             self._last.pop(program, None)
-            self._settle(name)
+            self._delete_in_background(name)
         else:
             self._present[name].add(ordinal)
             status = self._last[program] = replace(status, memory=0, cpu=0.0)

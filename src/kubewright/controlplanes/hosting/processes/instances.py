@@ -1,11 +1,13 @@
 """From a workload to the program of each instance. Pure.
 
-Theory.      What a kubelet does with the first container of a pod: arguments with their variables,
-             environment, files, probes, limits. A limit of memory becomes one for the Go runtime too, a tenth
-             lower, so that it collects garbage before it is killed; one of processors bounds its threads.
-Invariants.  What is in Secrets is in files only. The settings of a program are the fingerprint of the
-             workload, the number of replacements and the version: nothing else replaces a process, so a
-             variable of the environment that changes counts at the next start.
+Theory.      It reads the first container of the pod template as a kubelet would: arguments with their
+             variables, environment, files, probes, limits. The limit of memory also sets that of the Go
+             runtime, a tenth lower, so that it collects garbage before it is killed; the limit of processors
+             sets the number of its threads.
+Invariants.  The content of Secrets is in files only. The settings by which the supervisor recognizes a
+             changed program are the fingerprint of the workload, the number of replacements and the version:
+             nothing else replaces a process, so a changed variable of the environment takes effect at the
+             next start.
 Source       nested.md D6.
 Called by    ``host``.
 """
@@ -22,12 +24,12 @@ from kubewright.controlplanes.rendering.variables import expand
 from kubewright.processes.program import GRACE, Command, HttpGet, Probe, Program, TcpConnect
 from kubewright.wire.quantity import parse
 
-FOR_GO = 0.9
-"""How much of the limit of memory the Go runtime may use before it collects more often."""
+GO_MEMORY_SHARE = 0.9
+"""The share of the limit of memory that becomes ``GOMEMLIMIT``."""
 OOM_SCORE = 300
-"""The kernel ends a component before this program, which would start it again."""
-SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where a command of a probe is looked for."""
+"""So that the kernel, short of memory, kills a component before this program, which starts it again."""
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""``PATH`` of a component: where the command of a probe is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Site:
 
     ``binary``     the path of its program
     ``address``    its own loopback address
-    ``programs``   the folder that has those of all instances
+    ``programs``   the folder above the folders of all instances
     ``user``       uid and gid; None: as this program
     """
 
@@ -47,7 +49,7 @@ class Site:
 
 
 class Started(NamedTuple):
-    """What the settings of a program say. ``number``: how often the instance was replaced."""
+    """The settings of a program, in parts. ``number``: how often the instance was replaced."""
 
     fingerprint: str = ""
     number: int = 0
@@ -65,11 +67,11 @@ class Started(NamedTuple):
 
 
 Name = tuple[str, str, str]
-"""What names a workload: namespace, cluster and component."""
+"""The key of a workload: namespace, cluster and component."""
 
 
 def name_of(place: Place) -> Name:
-    """What names the workload of a place."""
+    """The key of the workload of a place."""
     return place.namespace, place.cluster, place.component
 
 
@@ -87,7 +89,7 @@ def instance_of(program: str) -> tuple[Name, int]:
 
 
 def command_of(workload: Workload) -> str:
-    """What the manifest calls its program: a name, or a path that the user gave."""
+    """The program that the manifest names: a name to look for, or a path that the user gave."""
     found = _container(workload).get("command") or _container(workload).get("args") or [""]
     return str(found[0])
 
@@ -113,7 +115,7 @@ def program_of(workload: Workload, ordinal: int, site: Site, *, number: int = 0)
     return Program(
         name=name,
         argv=(site.binary, *arguments),
-        environment={"PATH": SEARCHED, **dict(_for_go(limits)), **environment},
+        environment={"PATH": SEARCH_PATH, **dict(_for_go(limits)), **environment},
         files=files(manifest, workload.contents),
         data=where.data,
         startup=startup,
@@ -133,7 +135,7 @@ def _container(workload: Workload) -> Fields:
 
 
 def _variables(workload: Workload, ordinal: int, site: Site, where: Folders) -> dict[str, str]:
-    """The variables that every instance has; nothing is announced, since no node is to find it by that."""
+    """The variables of every instance. An API server announces no endpoint, because no node would use it."""
     return {
         "INSTANCE": workload.place.instance(ordinal),
         "NAMESPACE": workload.place.namespace,
@@ -167,9 +169,9 @@ def _environment(
 
 
 def _for_go(limits: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the Go runtime reads of the limits."""
+    """The limits as variables that the Go runtime reads."""
     if "memory" in limits:
-        yield "GOMEMLIMIT", str(int(float(parse(limits["memory"])) * FOR_GO))
+        yield "GOMEMLIMIT", str(int(float(parse(limits["memory"])) * GO_MEMORY_SHARE))
     if "cpu" in limits:
         yield "GOMAXPROCS", str(max(1, math.ceil(parse(limits["cpu"]))))
 

@@ -1,11 +1,11 @@
-"""What the host keeps of each workload, and how it changes. Pure.
+"""The state of a workload that the process host keeps, and how it changes. Pure.
 
 Theory.      An instance goes on with the program that it was given until it is replaced, whatever was applied
-             since; so both are kept: what was applied last, for each instance, and what each is to run.
-             Replacing an instance gives it the first, under a new number. An instance that has to go is
-             discarded: once its process has ended its folder is deleted, and only then may another one have
-             its name.
-Invariants.  An ordinal that is discarded has no program. A workload that is being removed gets no programs.
+             since. So the state has both: ``latest``, what was applied last, and ``programs``, what each
+             instance runs with. Replacing an instance gives it its latest program, with a new number. An
+             instance that has to go is discarded: after its process has ended its folder is deleted, and only
+             then may another instance have its name.
+Invariants.  A discarded ordinal has no program. A workload that is being removed gets no programs.
 Called by    ``host``, which writes each value to a file before it acts on it.
 """
 
@@ -21,12 +21,12 @@ from kubewright.processes.program import Program
 
 
 class Kept(Struct, frozen=True, kw_only=True):
-    """What is kept of a workload.
+    """The state of a workload.
 
     ``latest``     the program of each instance, by ordinal, as it was applied last
-    ``programs``   what each instance is to run
+    ``programs``   the program with which each instance runs, by ordinal
     ``discarded``  ordinals whose folders are deleted when their processes have ended
-    ``removing``   nothing of it may stay; with ``keep_data`` its data does
+    ``removing``   whether all of it is being removed; with ``keep_data`` its data stays
     """
 
     place: Place
@@ -39,7 +39,7 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 
 def applied(kept: Kept, place: Place, fingerprint: str, latest: Sequence[Program]) -> Kept:
-    """After a workload was applied. With none of its instances wanted, all data stays."""
+    """The state after ``apply``. With 0 instances, all data stays."""
     gone = [ordinal for ordinal in kept.programs if ordinal >= len(latest)] if latest else []
     asked = changed(
         kept,
@@ -52,7 +52,7 @@ def applied(kept: Kept, place: Place, fingerprint: str, latest: Sequence[Program
 
 
 def filled(kept: Kept) -> Kept:
-    """With a program for each instance that there should be and that is not discarded."""
+    """The state with a program for each wanted instance that is not discarded."""
     if kept.removing:
         return changed(kept, programs={})
     programs = {}
@@ -65,7 +65,7 @@ def filled(kept: Kept) -> Kept:
 
 
 def replaced(kept: Kept, ordinal: int) -> Kept:
-    """With one instance to be started anew, as it was applied last."""
+    """The state after ``replace``: one instance gets its latest program, with a new number."""
     if ordinal not in kept.programs:
         return kept
     number = Started.read(kept.programs[ordinal].settings).number + 1
@@ -74,24 +74,24 @@ def replaced(kept: Kept, ordinal: int) -> Kept:
 
 
 def removed(kept: Kept, present: Sequence[int], *, keep_data: bool) -> Kept:
-    """With everything to go: ``present`` are the ordinals that have a folder."""
+    """The state after ``remove``. ``present``: the ordinals that have a folder."""
     gone = tuple(sorted({*kept.discarded, *kept.programs, *present}))
     return changed(kept, programs={}, discarded=gone, removing=True, keep_data=keep_data)
 
 
 def without(kept: Kept, deleted: Sequence[int]) -> Kept:
-    """After the folders of these were deleted."""
+    """The state after the folders of these ordinals were deleted."""
     left = tuple(each for each in kept.discarded if each not in deleted)
     return filled(changed(kept, discarded=left))
 
 
 def numbered(program: Program, number: int) -> Program:
-    """The program with another number of replacements."""
+    """The program with this number of replacements."""
     return replace(program, settings=str(Started.read(program.settings)._replace(number=number)))
 
 
 def _settled(present: Program, wanted: Program) -> Program:
-    """What an instance is to run that was given another program before: its own, until it is replaced."""
+    """The program of an instance that runs: the wanted one if the fingerprint is the same, else its own."""
     before = Started.read(present.settings)
     same = before.fingerprint == Started.read(wanted.settings).fingerprint
     return numbered(wanted, before.number) if same else present

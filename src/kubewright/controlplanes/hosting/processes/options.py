@@ -1,10 +1,10 @@
 """What a user may choose about components that run as processes of this machine.
 
-Theory.      Programs need no rights beyond reading their files and writing their data. So where we are root
-             they run as ``UNPRIVILEGED`` unless another user is named; where we are not, they run as we do,
-             because only root may start processes of others.
-Invariants.  The values check themselves: a name that is no user's, or a range that is none, is refused before
-             anything is started.
+Theory.      The programs need only to read their files and write their data. So where kubewright is root they
+             run as ``UNPRIVILEGED``, unless the user names another account; elsewhere they run as
+             kubewright's own user, because only root may start processes of others.
+Invariants.  The name of an account that does not exist, or an address range that cannot be used, is refused
+             before anything is started.
 Called by    ``compose``.
 """
 

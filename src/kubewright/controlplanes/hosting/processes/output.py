@@ -1,9 +1,9 @@
-"""Why a program ended, from the end of what it wrote. Pure.
+"""Why a program ended, from the end of its output. Pure.
 
-Theory.      Programs of Kubernetes write lines of text, etcd writes JSON objects; both say the reason of
-             their end in the last line. A Go program that panics, or has a flag that it does not know, says
-             more after it; etcd logs a panic with its cause, and then panics without it. Users see the reason
-             beside the exit code, which alone says nothing.
+Theory.      The programs of Kubernetes write lines of text, etcd writes JSON objects; both usually give the
+             reason for their end in the last line. A Go program that panics or meets an unknown flag writes
+             more after the reason; etcd first logs a panic with its cause, and then panics without it. Users
+             see the reason beside the exit code, which alone explains nothing.
 Invariants.  At most ``LONGEST`` characters of one line.
 Source       nested.md D6 (last lines in the status).
 Called by    ``host``.
@@ -17,13 +17,13 @@ import msgspec
 LONGEST = 300
 PANIC = "panic: "
 REASONS = (PANIC, "fatal error:", "flag provided but not defined:", "Error: ")
-"""How a line begins that says the reason, whatever comes after it: a stack, or how the program is used."""
+"""How a line with the reason begins, even if a stack trace or a usage text follows."""
 _HEADER = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ [\w.-]+:\d+\] ")
-"""What klog writes before a message: level, date, time, process, file and line."""
+"""The header of klog before a message: level, date, time, process, file and line."""
 
 
 def reason(lines: Sequence[str]) -> str:
-    """What the program said last, in one line; empty if it said nothing."""
+    """The reason in one line; the last line if none looks like one; empty if there is no output."""
     told = [line.strip() for line in lines if line.strip()]
     if not told:
         return ""

@@ -1,11 +1,11 @@
-"""A snapshot in the place of the data of an etcd whose members are processes that do not run.
+"""Replaces the data of an etcd whose members are processes, and do not run, by a snapshot.
 
-Theory.      ``etcdutl`` makes the data of each member from the one file: all of them begin as members of one
-             new cluster with what the snapshot has. The new data is made in the member's folder, which is
-             ours, gets a mark, and takes the place of the former data by two renames. So a call that was cut
-             short is completed by the next one with the same mark, member by member.
-Invariants.  Nothing is deleted but what an unfinished call has made. Revisions go on far above those of the
-             snapshot and everything before counts as compacted, so that no client takes old data for new.
+Theory.      ``etcdutl`` makes new data for each member from the one file: together they are a new cluster
+             with the content of the snapshot. The new data is made in the member's folder, which only we can
+             write to, and gets a mark. Two renames put it in the place of the former data. So a call that was
+             interrupted is completed by the next one with the same mark, member by member.
+Invariants.  Only what an unfinished call has made is deleted. New revisions begin far above those of the
+             snapshot, and all older ones count as compacted, so that no client takes old data for new.
 Source       etcd's documentation of disaster recovery; etcdutl's ``snapshot restore``.
 Called by    ``host``.
 """
@@ -29,22 +29,22 @@ MISSING = (
     "a folder that KUBEWRIGHT_ASSETS names"
 )
 MARK = "restored"
-"""In data that was made from a snapshot: for which call."""
-PEERS = 2380
-"""The port by which members reach each other."""
+"""The file in restored data that contains the ``mark`` of the call."""
+PEER_PORT = 2380
+"""The port for the other members."""
 GAP = 1_000_000_000
-"""How far revisions jump, as etcd's documentation says."""
-SECONDS = 600.0
+"""By how much revisions are raised, as etcd's documentation advises."""
+DEADLINE_SECONDS = 600.0
 TOLD_CHARS = 300
 
 
 class NotReplaced(KubewrightError):
-    """The data could not be replaced this time; the message says why."""
+    """The data could not be replaced; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member: its name, the URL by which the others reach it, and the folder of its instance."""
+    """One member: its name, its peer URL, and the folder of its instance."""
 
     name: str
     peer: str
@@ -52,7 +52,7 @@ class Member:
 
     @property
     def data(self) -> Path:
-        """Its data."""
+        """The folder of its data."""
         return self.folder / VOLUMES / DATA / "data"
 
 
@@ -62,11 +62,11 @@ def needs(binaries: Binaries) -> str:
 
 
 def members_of(place: Place, hosts: Mapping[int, str], programs: Path) -> list[Member]:
-    """The members of an etcd, by the addresses of its instances; ``programs`` has their folders."""
+    """The members of an etcd, from its addresses by ordinal. ``programs``: above the folders of instances."""
     return [
         Member(
             place.instance(ordinal),
-            f"https://{host}:{PEERS}",
+            f"https://{host}:{PEER_PORT}",
             programs / program_name(name_of(place), ordinal),
         )
         for ordinal, host in hosts.items()
@@ -76,7 +76,7 @@ def members_of(place: Place, hosts: Mapping[int, str], programs: Path) -> list[M
 async def replace(
     binaries: Binaries, members: Sequence[Member], source: Path, mark: str, user: tuple[int, int] | None
 ) -> str:
-    """Replace the data of all members; answers where the former data of the first is, empty: there was none.
+    """Replace the data of all members; returns where that of the first is kept, empty if there was none.
 
     Raises:
         InvalidInput: this machine lacks the program for it.
@@ -125,10 +125,10 @@ async def _run(program: Path, source: Path, flags: Mapping[str, str]) -> None:
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             _, said = await process.communicate()
     except TimeoutError:
-        raise NotReplaced(f"{PROGRAM} did not end within {SECONDS:g} seconds") from None
+        raise NotReplaced(f"{PROGRAM} did not end within {DEADLINE_SECONDS:g} seconds") from None
     finally:
         if process.returncode is None:
             process.kill()
@@ -156,7 +156,7 @@ def _put(member: Member, new: Path, mark: str, user: tuple[int, int] | None) -> 
 
 
 def _former(member: Member, mark: str) -> Path:
-    """Beside the volumes of the instance, in a folder of ours; it goes with them."""
+    """Where the former data is kept: beside the volumes of the instance, to be deleted with them."""
     return member.folder / VOLUMES / f"before-{mark}"
 
 

@@ -1,10 +1,10 @@
-"""The files of what the host keeps: one for each workload, and the folders of its instances.
+"""The files of the process host: the state of each workload, and the folders of its instances.
 
-Theory.      A file is written whole or not at all, before what it says is done. Names of namespaces and
-             clusters are names of folders, as Kubernetes allows them: no part begins with a dot or has a
+Theory.      A file is replaced as a whole, before the host acts on its content. Namespaces and clusters
+             become folders by their names, which Kubernetes restricts: no part begins with a dot or has a
              slash.
-Invariants.  Files have mode 0600, folders 0700: the programs in them have the content of Secrets. A file that
-             cannot be read stops the start, because nothing says what belongs to it.
+Invariants.  Files have mode 0600, folders 0700, because programs contain the content of Secrets. If a file
+             cannot be read the host does not start, because nothing else says which processes belong to it.
 Layout       ``workloads/<namespace>/<cluster>/<component>.json``
              ``programs/<namespace>/<cluster>/<component>-<ordinal>/``
 Called by    ``host``.
@@ -36,7 +36,7 @@ class NotWritten(KubewrightError):
 
 
 def locked(folder: Path) -> FileLock:
-    """The folder for this program alone.
+    """Lock the folder for this program alone.
 
     Raises:
         InvalidInput: another program has it, or it cannot be used.
@@ -58,7 +58,7 @@ class Store:
         self._programs = folder / PROGRAMS
 
     def all(self) -> list[Kept]:
-        """What is kept of all workloads.
+        """The state of all workloads.
 
         Raises:
             InvalidInput: a file is damaged or cannot be read; the message says which.
@@ -72,7 +72,7 @@ class Store:
         return found
 
     def write(self, kept: Kept) -> None:
-        """Keep this from now on.
+        """Write the state of a workload.
 
         Raises:
             NotWritten: the disk is full, or we have no right to.
@@ -85,7 +85,7 @@ class Store:
             raise NotWritten(f"cannot write {path}: {error.strerror or error}") from None
 
     def forget(self, place: Place) -> None:
-        """Nothing is kept of this workload any more.
+        """Delete the state of a workload.
 
         Raises:
             NotWritten: we have no right to.

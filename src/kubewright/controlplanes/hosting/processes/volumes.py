@@ -1,13 +1,14 @@
-"""The volumes of a pod as folders of a process: files of Secrets and ConfigMaps, and data. Pure.
+"""The volumes of a pod as folders of a process: files from Secrets and ConfigMaps, and data. Pure.
 
-Theory.      The folder of an instance takes the place of a container's file system. What a container would
-             find at ``/etc/kubernetes/pki/ca`` lies in ``files/etc/kubernetes/pki/ca``, and a volume that can
-             be written to in ``volumes/<name>``, which stays. A flag that names a path below a mount is
-             changed to the path that the process has, so one patch fits pods and processes.
-Invariants.  A path of the program is absolute. A process of another user, who has no way through the folders
-             above its own, gets it below ``/proc/self/cwd``: its folder is its working folder.
+Theory.      The folder of an instance stands in for the file system of a container. What a container would
+             find at ``/etc/kubernetes/pki/ca`` is at ``files/etc/kubernetes/pki/ca``; a writable volume is at
+             ``volumes/<name>`` and is kept. An argument that names a path below a mount is changed to the
+             path that the process has, so the same patch works for pods and processes.
+Invariants.  Every path that a program is given is absolute. A process of another user cannot enter the
+             folders above its own, so it is given paths below ``/proc/self/cwd``: the folder of the instance
+             is its working folder.
 Source       nested.md D5.
-Called by    ``programs``.
+Called by    ``instances`` and ``host``; ``store`` for one name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,10 +21,10 @@ from kubewright.controlplanes.rendering.files import DATA_FOLDER
 from kubewright.processes.program import FILES
 
 WORKING = "/proc/self/cwd"
-"""The working folder of the process that looks at it, whatever folders are above."""
+"""The working folder of the process that opens this path; the folders above it need not be readable."""
 VOLUMES = "volumes"
 DATA = "data"
-"""The volume of ``$(DATA_DIR)`` where the manifest has none for it."""
+"""The volume for ``$(DATA_DIR)`` where the manifest mounts none there."""
 
 Fields = Mapping[str, Any]
 
@@ -32,9 +33,9 @@ Fields = Mapping[str, Any]
 class Folders:
     """Where the paths of a container are in the folder of an instance.
 
-    ``mounts``   the folder of each mounted path
+    ``mounts``   by path of a mount in the container: the folder below ``root``
     ``data``     folders that the program may write to
-    ``root``     the instance's folder, as its program has to name it
+    ``root``     the path of the instance's folder that its program can use
     """
 
     mounts: Mapping[str, str]
@@ -42,7 +43,7 @@ class Folders:
     root: str
 
     def of(self, path: str) -> str:
-        """The path of a process for that of a container."""
+        """The path that the process has for a path of the container."""
         return self._below_mount(path) or f"{self.root}/{FILES}{path}"
 
     def argument(self, text: str) -> str:

@@ -1,7 +1,8 @@
-"""Verify a snapshot, stop and release a control plane, and put the data in place.
+"""Verify a snapshot, stop a control plane, replace its data, and let it start.
 
-Invariants.  What a host is given was verified after it was fetched, in a folder of ours. The annotation of a
-             control plane is written onto the version that was read, so two restores never both have it.
+Invariants.  The file that a host is given was verified after it was fetched, in a temporary folder of ours.
+             The annotation is patched onto the version of the control plane that was read, so two restores
+             never both stop it.
 Called by    ``reconciler``.
 """
 
@@ -32,18 +33,18 @@ from kubewright.kube.patches import onto
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
-MOST_SECONDS = 1800.0
+DEADLINE_SECONDS = 1800.0
 """How long fetching a file, or putting it in place, may take."""
 
 log = structlog.get_logger(__name__)
 
 
 class NotRestored(KubewrightError):
-    """A step of a restore did not work this time; the message says why."""
+    """A step of a restore failed; the message says why."""
 
 
 class Restorer:
-    """Restores with the hosts of one term."""
+    """Performs the steps of restores, with the hosts of one term."""
 
     def __init__(self, client: Client, hosts: Hosts) -> None:
         self._client = client
@@ -52,18 +53,18 @@ class Restorer:
 
     def unable(self, family: Family, snapshot: ControlPlaneSnapshot) -> str:
         """Why the data of this control plane cannot be replaced by this snapshot; empty: it can."""
-        place, home = self._home(family)
+        place, host = self._etcd_host(family)
         if place is None:
             return f"NestedControlPlane {family.plane.name} has no NestedEtcd whose data could be replaced"
-        if home is None:
+        if host is None:
             return f"nothing of NestedEtcd {place.object.name} runs here, so there is no data to replace"
-        form = files.EMBEDDED if home is self._hosts.embedded else files.ETCD
+        form = files.EMBEDDED if host is self._hosts.embedded else files.ETCD
         if form != snapshot.status.format:
             told = f"a snapshot of format {snapshot.status.format} cannot take the place of the data of"
             return f"{told} NestedEtcd {place.object.name}, which has format {form}"
-        if not isinstance(home, ReplacesData):
+        if not isinstance(host, ReplacesData):
             return f"the data of NestedEtcd {place.object.name} cannot be replaced where it runs"
-        return home.replacing_needs()
+        return host.replacing_needs()
 
     async def verify(self, snapshot: ControlPlaneSnapshot) -> None:
         """Fetch the file of a snapshot and compare its hash.
@@ -75,16 +76,16 @@ class Restorer:
             log.info("verified", snapshot=snapshot.name)
 
     async def replace(self, family: Family, snapshot: ControlPlaneSnapshot, mark: str) -> str:
-        """Put the data of a snapshot in place; answers where the former data is.
+        """Replace the data by that of a snapshot; returns where the former data is kept.
 
         Raises:
             KubewrightError: it did not work this time.
         """
-        place, home = self._home(family)
+        place, host = self._etcd_host(family)
         assert place is not None, "without a NestedEtcd there is nothing to replace"
-        assert isinstance(home, ReplacesData), "a host that cannot is told before"
+        assert isinstance(host, ReplacesData), "``unable`` reports other hosts"
         async with self._fetched(snapshot) as path:
-            former = await home.replace_data(place, path, mark)
+            former = await host.replace_data(place, path, mark)
         log.info("replaced", plane=family.plane.name, snapshot=snapshot.name, former=former)
         return former
 
@@ -96,7 +97,7 @@ class Restorer:
         except NotFound:
             return
 
-    def _home(self, family: Family) -> tuple[Place | None, object]:
+    def _etcd_host(self, family: Family) -> tuple[Place | None, object]:
         etcd = family.components.get(Component.ETCD)
         place = place_of(etcd, ETCD, family) if etcd is not None else None
         return place, self._hosts.holding(place)[0] if place is not None else None
@@ -108,11 +109,11 @@ class Restorer:
         with tempfile.TemporaryDirectory(prefix=files.SCRATCH, dir=self._hosts.snapshots) as folder:
             path = Path(folder) / "snapshot"
             try:
-                async with asyncio.timeout(MOST_SECONDS):
+                async with asyncio.timeout(DEADLINE_SECONDS):
                     await store.fetch(snapshot.status.file, path)
                     await asyncio.to_thread(files.verify, path, snapshot.status.sha256)
                     yield path
             except TimeoutError:
-                raise NotRestored(f"it did not end within {MOST_SECONDS:g} seconds") from None
+                raise NotRestored(f"it did not end within {DEADLINE_SECONDS:g} seconds") from None
             except OSError as error:
                 raise NotRestored(f"the file cannot be read: {error.strerror or error}") from None

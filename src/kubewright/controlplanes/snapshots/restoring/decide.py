@@ -1,8 +1,9 @@
 """Decide what comes next for one ControlPlaneRestore, and what its status says. Pure.
 
 Invariants.  Data is replaced only while no component runs, only after the file was verified, and only once:
-             ``replacedAt`` is written before anything starts again. A restore that is deleted, at whatever
-             step, lets its control plane start. One restore at a time stops a control plane.
+             ``replacedAt`` is written before any component starts again. When a restore is deleted, at
+             whatever step, its control plane may start again. Only one restore at a time stops a control
+             plane.
 Called by    ``reconciler``.
 """
 
@@ -47,12 +48,12 @@ class Phase(StrEnum):
 class Seen:
     """One restore, and all around it.
 
-    ``snapshot``  that it names, if it is there
-    ``family``    the control plane and its components, if it is there
+    ``snapshot``  the snapshot that it names, if that exists
+    ``family``    the control plane and its components, if that exists
     ``problem``   how its spec breaks the rules of its kind, a sentence
-    ``unable``    why the data of this control plane cannot be replaced, a sentence
+    ``unable``    why the data of this control plane cannot be replaced, a sentence; empty if it can
     ``failed``    why the last step of this pass failed, a sentence
-    ``former``    where this pass has put the former data; None: it has replaced none
+    ``former``    where the former data is, if this pass has replaced the data; else None
     """
 
     restore: ControlPlaneRestore
@@ -91,7 +92,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Put our finalizer on."""
+    """Add our finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +107,17 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceData:
-    """Fetch and verify the file again, and put it in the place of the data."""
+    """Fetch and verify the file again, and replace the data by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Let the components start."""
+    """Remove the annotation, so that the components start."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Let the object go."""
+    """Remove our finalizer."""
 
 
 Step = AddFinalizer | Verify | Stop | ReplaceData | Release | RemoveFinalizer
@@ -124,7 +125,7 @@ Step = AddFinalizer | Verify | Stop | ReplaceData | Release | RemoveFinalizer
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to do now. ``silent``: the status is not written either."""
+    """What to do now. ``silent``: not even the status is written."""
 
     silent: bool = False
 

@@ -1,6 +1,6 @@
 """One ControlPlaneRestore, one pass: look, decide, act. And which changes enqueue a restore.
 
-Called by    ``runtime.controller``; put together by ``world``.
+Called by    ``runtime.controller``; wired by ``world``.
 """
 
 from collections.abc import Iterable
@@ -81,7 +81,7 @@ class Restores:
         return await unless_refused(self._pass(found), found, self._recorder)
 
     def look(self, found: ControlPlaneRestore) -> Seen:
-        """What there is."""
+        """Read one restore, its snapshot and its control plane."""
         snapshot = self.snapshots.get(Key(found.namespace, found.spec.snapshot_name))
         plane = self._held(found) or self._caches.planes.get(
             Key(found.namespace, plane_name(found, snapshot))
@@ -101,7 +101,7 @@ class Restores:
         )
 
     def _held(self, found: ControlPlaneRestore) -> NestedControlPlane | None:
-        """The control plane that is stopped for a restore, also when its snapshot is gone since."""
+        """The control plane that is stopped for this restore; it is found even if the snapshot is gone."""
         there = self._caches.planes.list(found.namespace)
         named = (each for each in there if each.metadata.annotations.get(RESTORING_ANNOTATION) == found.name)
         return next(named, None)
@@ -151,7 +151,7 @@ class Restores:
         return seen
 
     async def _report(self, seen: Seen, plan: Plan) -> None:
-        """Write the status, if it says something new, and tell what happened."""
+        """Write the status, if it has changed, and send events about it."""
         if plan.silent and not seen.failed:
             return
         found, status = seen.restore, status_of(seen)
@@ -166,9 +166,9 @@ class Restores:
 
 
 def wire(environment: Environment, hosts: Hosts) -> Controller:
-    """The controller, listening to everything that a decision looks at.
+    """The controller, with watches on everything that a decision reads.
 
-    There are few restores, and most are done: a change enqueues all of its namespace that are not.
+    There are few restores, and most are done: a change enqueues all of its namespace that are not done.
     """
     caches = Caches(environment.control.caches)
     restores = Restores(environment, caches, hosts)
@@ -186,7 +186,7 @@ def wire(environment: Environment, hosts: Hosts) -> Controller:
 
 
 def _is_replaced(change: Change[ControlPlaneRestore]) -> bool:
-    """Whether the data was replaced: what was stopped is released then."""
+    """Whether this change says that the data was replaced: then the control plane may start."""
     before, after = change.before(), change.after()
     done = after is not None and after.status.replaced_at is not None
     return done and (before is None or before.status.replaced_at is None)

@@ -1,10 +1,11 @@
 """Decide what is due for one ControlPlaneSnapshotSchedule, and which of its snapshots are too many. Pure.
 
-Theory.      The name of a snapshot follows from the minute for which it is created, so what two processes
-             create for one time is one snapshot. Of times that passed while no program ran, only the last is
-             made up for. A new schedule begins with the first time after its creation.
-Invariants.  Only complete snapshots count. The newest complete one is never deleted, nor one that a restore
-             needs that is not done. A schedule that goes leaves its snapshots: they have no owner.
+Theory.      The name of a snapshot contains the minute for which it is created, so two processes that create
+             it for the same time create one object. Of the times that passed while no program ran, a snapshot
+             is taken for the last one. A new schedule begins with the first time after its creation.
+Invariants.  Only complete snapshots count against ``keep``. The newest complete one is never deleted, nor one
+             that an unfinished restore names. Deleting a schedule deletes no snapshot, because snapshots have
+             no owner.
 Called by    ``reconciler``.
 """
 
@@ -37,7 +38,7 @@ class Seen:
     """One schedule, and all around it.
 
     ``snapshots``  those that it has created
-    ``needed``     the names of snapshots that restores need that are not done
+    ``needed``     the names of snapshots that unfinished restores name
     ``problem``    how its spec breaks the rules of its kind, a sentence
     """
 
@@ -58,7 +59,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete a snapshot of which there are enough."""
+    """Delete a snapshot beyond the number to keep."""
 
     snapshot: ControlPlaneSnapshot
 
@@ -116,7 +117,7 @@ def snapshot_of(schedule: ControlPlaneSnapshotSchedule, due: datetime) -> Contro
 
 
 def too_many(seen: Seen) -> list[ControlPlaneSnapshot]:
-    """The complete ones beyond the number, and those that are not complete while a later one is."""
+    """The complete ones beyond ``keep``, and incomplete ones older than the newest complete one."""
     free = [each for each in seen.snapshots if not each.metadata.deleting and each.name not in seen.needed]
     complete = sorted((each for each in seen.snapshots if each.status.ready), key=_age, reverse=True)
     beyond = complete[max(1, KEEP if seen.schedule.spec.keep is None else seen.schedule.spec.keep) :]
@@ -126,7 +127,7 @@ def too_many(seen: Seen) -> list[ControlPlaneSnapshot]:
 
 
 def _age(snapshot: ControlPlaneSnapshot) -> tuple[datetime, str]:
-    """By creation: one that took long is no newer than one that was created after it."""
+    """A sort key by creation, so how long a snapshot took does not matter."""
     return snapshot.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC), snapshot.name
 
 

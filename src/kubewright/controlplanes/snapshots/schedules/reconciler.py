@@ -1,6 +1,6 @@
 """One ControlPlaneSnapshotSchedule, one pass: look, decide, act. And which changes enqueue a schedule.
 
-Called by    ``runtime.controller``; put together by ``world``.
+Called by    ``runtime.controller``; wired by ``world``.
 """
 
 from collections.abc import Iterable
@@ -93,7 +93,7 @@ class Schedules:
 
 
 def wire(environment: Environment) -> Controller:
-    """The controller, listening to everything that a decision looks at."""
+    """The controller, with watches on everything that a decision reads."""
     schedules = Schedules(environment)
     controller = Controller(CONTROLLER, schedules, environment.clock, metrics=environment.metrics)
 

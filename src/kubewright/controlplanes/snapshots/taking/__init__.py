@@ -1,6 +1,6 @@
-"""The controller of ControlPlaneSnapshots: each is taken once, and its file goes with it if it says so.
+"""The controller of ControlPlaneSnapshots: takes each once; deletes its file where the spec says so.
 
-Map.         ``decide``      what comes next, and what the status says (pure)
-             ``act``         takes a snapshot, and lets one go
-             ``reconciler``  looks; one pass; and which changes enqueue a snapshot
+Map.         ``decide``     what comes next, and what the status says (pure)
+             ``act``        takes a snapshot, and deletes its file
+             ``reconciler`` reads; one pass; and which changes enqueue a snapshot
 """

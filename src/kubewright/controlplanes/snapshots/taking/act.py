@@ -1,9 +1,9 @@
-"""Take a snapshot of a control plane, and let one go.
+"""Take a snapshot of a control plane, and delete its file.
 
-Theory.      The data is copied into a folder for the moment, looked at there, and put into the store; only
-             then the object says that it is complete. A call that was cut short is made anew from the start,
-             and its file takes the place of what that one left.
-Invariants.  Nothing of a file, and nothing of a Secret, is in a log or in a status.
+Theory.      The data is copied into a temporary folder, checked there, and put into the store; only then the
+             status says that the snapshot is complete. After an interruption the snapshot is taken again from
+             the start, and its file replaces what the first attempt has left.
+Invariants.  No content of a file or of a Secret is in a log or in a status.
 Called by    ``reconciler``.
 """
 
@@ -17,7 +17,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import ControlPlaneSnapshot
 from kubewright.api.core import SECRET
 from kubewright.base.errors import KubewrightError
-from kubewright.controlplanes.component.policies import ETCD, etcd_addresses
+from kubewright.controlplanes.component.policies import ETCD, etcd_urls
 from kubewright.controlplanes.component.seen import place_of
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import SavesData
@@ -28,25 +28,24 @@ from kubewright.kube.client import Client
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
-ETCD_PORT = 2379
-MOST_SECONDS = 1800.0
+DEADLINE_SECONDS = 1800.0
 """How long one snapshot may take."""
 
 log = structlog.get_logger(__name__)
 
 
 class NotTaken(KubewrightError):
-    """A snapshot could not be taken this time; the message says why."""
+    """A snapshot could not be taken; the message says why."""
 
 
 def file_of(snapshot: ControlPlaneSnapshot) -> str:
-    """The name under which the file of a snapshot is kept: no other object ever has it."""
+    """The name of the file of a snapshot; it ends with the uid, so no other object ever has the same."""
     spec = snapshot.spec
     return f"{snapshot.namespace}/{spec.control_plane_name}/{snapshot.name}-{snapshot.metadata.uid}"
 
 
 class Taker:
-    """Takes snapshots with the hosts of one term."""
+    """Performs the steps of snapshots, with the hosts of one term."""
 
     def __init__(self, client: Client, hosts: Hosts) -> None:
         self._client = client
@@ -64,18 +63,18 @@ class Taker:
         with tempfile.TemporaryDirectory(prefix=files.SCRATCH, dir=self._hosts.snapshots) as folder:
             path = Path(folder) / "snapshot"
             try:
-                async with asyncio.timeout(MOST_SECONDS):
+                async with asyncio.timeout(DEADLINE_SECONDS):
                     form, version = await self._copy(family, path)
                     taken = await asyncio.to_thread(files.described, path, form, version)
                     await store.put(file_of(snapshot), path)
             except TimeoutError:
-                raise NotTaken(f"it was not complete within {MOST_SECONDS:g} seconds") from None
+                raise NotTaken(f"it was not complete within {DEADLINE_SECONDS:g} seconds") from None
             except OSError as error:
                 raise NotTaken(f"its file cannot be written: {error.strerror or error}") from None
         log.info("snapshot", snapshot=snapshot.name, bytes=taken.size)
         return taken
 
-    async def let_go(self, snapshot: ControlPlaneSnapshot) -> None:
+    async def delete_file(self, snapshot: ControlPlaneSnapshot) -> None:
         """Delete the file of a snapshot.
 
         Raises:
@@ -85,21 +84,19 @@ class Taker:
         await store.delete(file_of(snapshot))
 
     async def _copy(self, family: Family, path: Path) -> tuple[str, str]:
-        """Copy the data into a file; of what it is a copy, and of which version of it."""
+        """Copy the data into a file; returns its format, and the version of the etcd."""
         etcd = family.components.get(Component.ETCD)
         place = place_of(etcd, ETCD, family) if etcd is not None else None
-        home: object = self._hosts.holding(place)[0] if place is not None else None
-        if place is not None and isinstance(home, SavesData):
-            await home.save_data(place, path)
+        host: object = self._hosts.holding(place)[0] if place is not None else None
+        if place is not None and isinstance(host, SavesData):
+            await host.save_data(place, path)
             return files.EMBEDDED, etcd.status.version if etcd is not None else ""
-        hosts = [(each.hostname or each.ip, each.port or ETCD_PORT) for each in etcd_addresses(family)]
-        urls = [f"https://{f'[{host}]' if ':' in host else host}:{port}" for host, port in hosts]
         authority, client = await self._credentials(family)
         tls = sources.trust(authority["tls.crt"], client["tls.crt"], client["tls.key"])
-        return files.ETCD, await sources.stream(urls, tls, path)
+        return files.ETCD, await sources.stream(etcd_urls(family), tls, path)
 
     async def _credentials(self, family: Family) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """Whom an etcd is verified by, and a client of it: ours for probes, else that of the API server."""
+        """The authority of an etcd, and a client certificate: that of probes, else of the API server."""
         authority = await self._secret(family, "etcd", "tls.crt")
         client = await self._secret(family, "etcd-health-client", "tls.crt", "tls.key")
         client = client or await self._secret(family, "apiserver-etcd-client", "tls.crt", "tls.key")

@@ -1,7 +1,8 @@
 """Decide what comes next for one ControlPlaneSnapshot, and what its status says. Pure.
 
-Invariants.  A snapshot that is complete is never taken again. A file is deleted only when its object is, and
-             says so; and an object goes all the same, when its file could not be deleted for ``PATIENCE``.
+Invariants.  A snapshot that is complete is never taken again. A file is deleted only when its object is
+             deleted and ``deletionPolicy`` is ``Delete``. If the file cannot be deleted for ``LONGEST_WAIT``,
+             the object goes without it.
 Called by    ``reconciler``.
 """
 
@@ -26,8 +27,8 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import AT_ONCE
 from kubewright.controlplanes.snapshots.files import Taken
 
-PATIENCE = timedelta(minutes=10)
-"""How long the deletion of an object waits for that of its file."""
+LONGEST_WAIT = timedelta(minutes=10)
+"""How long the deletion of an object waits until its file can be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class Seen:
 
     ``problem``  how its spec breaks the rules of its kind, a sentence
     ``waiting``  why its control plane has no data to copy yet, a clause
-    ``failed``   why the last attempt of this pass failed, a sentence
-    ``taken``    what this pass has taken
+    ``failed``   why the last step of this pass failed, a sentence
+    ``taken``    the file, if this pass has taken the snapshot
     """
 
     snapshot: ControlPlaneSnapshot
@@ -51,7 +52,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Put our finalizer on."""
+    """Add our finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,12 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """Let the file go."""
+    """Delete the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Let the object go."""
+    """Remove our finalizer."""
 
 
 Step = AddFinalizer | Take | DeleteFile | RemoveFinalizer
@@ -74,7 +75,7 @@ Step = AddFinalizer | Take | DeleteFile | RemoveFinalizer
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to do now. ``silent``: the status is not written either."""
+    """What to do now. ``silent``: not even the status is written."""
 
     silent: bool = False
 
@@ -99,13 +100,13 @@ def _deleted(seen: Seen) -> Plan:
     meta = seen.snapshot.metadata
     if FINALIZER not in meta.finalizers:
         return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
-    let_go = (DeleteFile(),) if seen.snapshot.spec.deletion_policy == DELETE and not _gives_up(seen) else ()
-    return Plan((*let_go, RemoveFinalizer()), because="it is being deleted", silent=True)
+    of_file = (DeleteFile(),) if seen.snapshot.spec.deletion_policy == DELETE and not _gives_up(seen) else ()
+    return Plan((*of_file, RemoveFinalizer()), because="it is being deleted", silent=True)
 
 
 def _gives_up(seen: Seen) -> bool:
     since = seen.snapshot.metadata.deletion_timestamp
-    return since is not None and seen.now >= since + PATIENCE
+    return since is not None and seen.now >= since + LONGEST_WAIT
 
 
 def status_of(seen: Seen, file: str) -> ControlPlaneSnapshotStatus:

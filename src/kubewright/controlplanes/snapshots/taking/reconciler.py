@@ -1,6 +1,6 @@
 """One ControlPlaneSnapshot, one pass: look, decide, act. And which changes enqueue a snapshot.
 
-Called by    ``runtime.controller``; put together by ``world``.
+Called by    ``runtime.controller``; wired by ``world``.
 """
 
 from collections.abc import Iterable
@@ -118,7 +118,7 @@ class Snapshots:
                 assert family is not None, "without a control plane it waits"
                 return replace(seen, taken=await self._taker.take(seen.snapshot, family))
             case DeleteFile():
-                await self._taker.let_go(seen.snapshot)
+                await self._taker.delete_file(seen.snapshot)
             case RemoveFinalizer():
                 left = without_finalizer(meta.finalizers, FINALIZER)
                 try:
@@ -131,7 +131,7 @@ class Snapshots:
         return seen
 
     async def _report(self, seen: Seen, plan: Plan) -> None:
-        """Write the status, if it says something new, and tell what happened."""
+        """Write the status, if it has changed, and send events about it."""
         if plan.silent and not seen.failed:
             return
         found = seen.snapshot
@@ -160,7 +160,7 @@ def _waiting(found: ControlPlaneSnapshot, family: Family | None) -> str:
 
 
 def wire(environment: Environment, hosts: Hosts) -> Controller:
-    """The controller, listening to everything that a decision looks at."""
+    """The controller, with watches on everything that a decision reads."""
     caches = Caches(environment.control.caches)
     snapshots = Snapshots(environment, caches, hosts)
     controller = Controller(CONTROLLER, snapshots, environment.clock, metrics=environment.metrics)

@@ -7,7 +7,7 @@ Called by    ``rules``.
 
 from collections.abc import Callable
 
-from kubewright.controlplanes.component.decide import PATIENCE
+from kubewright.controlplanes.component.decide import LONGEST_WAIT
 from kubewright.testing.simulation.controlplanes.acts import ETCD, MANAGER, PLANE, SERVER, find, name_of
 from kubewright.testing.simulation.controlplanes.facts import DELETING, Known
 from kubewright.testing.simulation.controlplanes.machine import HostMachine
@@ -54,7 +54,7 @@ class Order:
             if name_of(needed) != step.workload:
                 continue
             goes = any(self._known.for_long(each, DELETING, past) for each in (component, PLANE))
-            late = self._known.waits(needed, DELETING, past) > PATIENCE.total_seconds()
+            late = self._known.waits(needed, DELETING, past) > LONGEST_WAIT.total_seconds()
             if goes and not late and self._machine().instances(NAMESPACE_NAME, name_of(component)):
                 return f"{step.workload} is removed while {name_of(component)} runs, which goes too"
         return ""
