@@ -23,7 +23,7 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, Running, Workload
-from kubewright.controlplanes.hosting.pods.host import Pods
+from kubewright.controlplanes.hosting.pods.host import PodHosting
 from kubewright.controlplanes.hosting.processes.binaries import Places
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting, Settings
 from kubewright.controlplanes.rendering.render import Rendered
@@ -251,7 +251,7 @@ class Cluster:
 
     client: Client
     namespace: str
-    open: Callable[[], AbstractAsyncContextManager[Pods]]
+    open: Callable[[], AbstractAsyncContextManager[PodHosting]]
 
     async def put(self, namespace: str, name: str, contents: Contents) -> None:
         """Write a Secret."""
@@ -278,9 +278,9 @@ async def cluster(
     await client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=namespace)))
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[Pods]:
+    async def opened() -> AsyncIterator[PodHosting]:
         informers = Informers(new_client())
-        hosting = Pods(informers)
+        hosting = PodHosting(informers)
         task = asyncio.create_task(informers.run())
         try:
             await informers.wait_synced(SECONDS)

@@ -24,7 +24,7 @@ from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.webhooks import Webhooks, webhooks_of
 from kubewright.compose.worlds import chosen, kinds, leases, makes_vms
 from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.hosting.pods.host import Pods
+from kubewright.controlplanes.hosting.pods.host import PodHosting
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube import config
@@ -155,7 +155,7 @@ async def run_with(
 
 def _in_pods(environment: Environment) -> Hosts:
     """Components of nested control planes run in pods of the control cluster."""
-    return Hosts(programs=Pods(environment.control.caches))
+    return Hosts(programs=PodHosting(environment.control.caches))
 
 
 def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metrics) -> Endpoint:

@@ -14,7 +14,7 @@ from kubewright.api.kinds import dynamic
 from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.controlplanes.hosting.contract import Place, Workload
-from kubewright.controlplanes.hosting.pods.host import Obstructed, Pods, Unseen
+from kubewright.controlplanes.hosting.pods.host import Obstructed, PodHosting, Unseen
 from kubewright.controlplanes.hosting.pods.kinds import CLAIM, SERVICE, WORKLOAD
 from kubewright.controlplanes.hosting.pods.objects import labels
 from kubewright.controlplanes.rendering.render import Rendered
@@ -77,7 +77,7 @@ async def stage(*, pods=False):
         reference = OwnerReference(api_version="v1", kind="ConfigMap", name="mine", uid=owner.metadata.uid)
         place = Place("default", "demo", Component.ETCD, reference)
         informers = Informers(Client(log, api.clock))
-        hosting = Pods(informers)
+        hosting = PodHosting(informers)
         task = asyncio.create_task(informers.run())
         try:
             await informers.wait_synced(20)

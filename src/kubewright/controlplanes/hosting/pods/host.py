@@ -55,7 +55,7 @@ class Unseen(KubewrightError):
     retry: Retry = OnChange()
 
 
-class Pods:
+class PodHosting:
     """Components in pods of the cluster of these informers; ``domain``: that of the cluster's Services."""
 
     def __init__(self, informers: Informers, *, domain: str = "cluster.local") -> None:
