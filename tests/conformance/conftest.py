@@ -1,8 +1,11 @@
 """The worlds that the machine suite runs in (embedded on virtual time, and a real Kubernetes), and both servers as a pair."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, suppress
+from pathlib import Path
 
 import pytest
 from tests.conformance.pairs import Pair
@@ -48,3 +51,17 @@ async def pair(real_kubernetes: RealKubernetes) -> AsyncIterator[Pair]:
     """A new embedded server beside the session's real one."""
     async with embedded_api() as embedded, real_api(real_kubernetes) as real:
         yield Pair(embedded, real)
+
+
+@pytest.fixture(autouse=True)
+def no_program_outlives_a_test_that_failed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """End what runs below the folder of a test with real programs: they outlive their manager by intent."""
+    if request.node.get_closest_marker("kube") is None or "tmp_path" not in request.fixturenames:
+        yield
+        return
+    folder = request.getfixturevalue("tmp_path").resolve()
+    yield
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if Path(os.readlink(process / "cwd").removesuffix(" (deleted)")).is_relative_to(folder):
+                os.kill(int(process.name), signal.SIGKILL)
