@@ -38,8 +38,10 @@ RUNNING = {
 
 @pytest.fixture
 def pod(kubectl: Kubectl) -> Kubectl:
-    """A pod ``p`` that says it runs."""
-    kubectl("create", "-f", "-", stdin=json.dumps(POD))
+    """A pod ``p`` that says it runs, on a node of its own that does not exist: pods on a node that is missing for
+    40 s are deleted, also those that have just been created."""
+    spec = {**POD["spec"], "nodeName": kubectl.namespace}
+    kubectl("create", "-f", "-", stdin=json.dumps({**POD, "spec": spec}))
     kubectl("patch", "pod", "p", "--subresource=status", "--type=strategic", "-p", json.dumps(RUNNING))
     return kubectl
 
