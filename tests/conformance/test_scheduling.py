@@ -30,9 +30,10 @@ async def amend(apps: Workloads, node: str, body: Object) -> None:
 
 async def test_pods_are_spread_and_run(new_workloads: NewWorkloads) -> None:
     async with new_workloads() as apps:
+        nodes = set()
         for name in ("a", "b"):
             await make(apps, name)
-        nodes = {(await running(apps, name))["spec"]["nodeName"] for name in ("a", "b")}
+            nodes.add((await running(apps, name))["spec"]["nodeName"])
         assert nodes == set(apps.nodes)
         (node,) = {(await running(apps, "a"))["spec"]["nodeName"]}
         told = f"Successfully assigned {apps.api.namespace}/a to {node}"
