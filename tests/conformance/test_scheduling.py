@@ -24,16 +24,21 @@ async def running(apps: Workloads, name: str) -> Object:
     return found
 
 
+async def nodes_ready(apps: Workloads) -> bool:
+    nodes = [(await apps.api.get(f"/api/v1/nodes/{name}")).ok() for name in apps.nodes]
+    return all(condition(node, "Ready")[0] == "True" for node in nodes)
+
+
 async def amend(apps: Workloads, node: str, body: Object) -> None:
     (await apps.api.patch(f"/api/v1/nodes/{node}", body)).ok()
 
 
 async def test_pods_are_spread_and_run(new_workloads: NewWorkloads) -> None:
     async with new_workloads() as apps:
-        nodes = set()
+        await apps.api.eventually(lambda: nodes_ready(apps), "both nodes are ready")
         for name in ("a", "b"):
             await make(apps, name)
-            nodes.add((await running(apps, name))["spec"]["nodeName"])
+        nodes = {(await running(apps, name))["spec"]["nodeName"] for name in ("a", "b")}
         assert nodes == set(apps.nodes)
         (node,) = {(await running(apps, "a"))["spec"]["nodeName"]}
         told = f"Successfully assigned {apps.api.namespace}/a to {node}"
