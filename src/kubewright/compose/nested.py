@@ -31,6 +31,7 @@ from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.compose.planes import Plane, Planes
+from kubewright.controlplanes.hosting import contract
 from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
@@ -178,11 +179,13 @@ class NestedPlanes:
         """As ``ReplacesData.replacing_needs``: nothing."""
         return ""
 
-    async def replace_data(self, place: Place, source: Path, mark: str) -> str:
+    async def replace_data(
+        self, place: Place, _members: int, fetch: contract.Fetch, mark: str
+    ) -> contract.Replaced:
         """As ``ReplacesData.replace_data``."""
         folder = self._planes.data_folder(self._address(place))
-        async with self._nested.setdefault(_key(place), _Nested()).lock:
-            return await asyncio.to_thread(copies.put_back, folder, source, mark)
+        async with self._nested.setdefault(_key(place), _Nested()).lock, fetch() as source:
+            return contract.Replaced(await asyncio.to_thread(copies.put_back, folder, source, mark))
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """As ``Hosting.listen``."""

@@ -2,18 +2,15 @@
 
 import os
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.api.interruptions import cut_short
 
 from kubewright.apiserver.store import copies
 from kubewright.apiserver.store.log import DATA_FILE, SqliteLog
 from kubewright.base.errors import InvalidInput
-
-
-class Cut(Exception):
-    """The program ends here."""
 
 
 def fill(folder, value, version):
@@ -110,19 +107,7 @@ def test_whatever_call_is_the_last_before_the_program_ends_the_next_try_complete
     copied, monkeypatch, where, name, when, number
 ):
     folder, copy = copied
-    real, calls = getattr(where, name), []
-
-    def cut(*arguments, **options):
-        calls.append(name)
-        if len(calls) - 1 == number and when == "before":
-            raise Cut
-        answer = real(*arguments, **options)
-        if len(calls) - 1 == number:
-            raise Cut
-        return answer
-
-    with monkeypatch.context() as patched, suppress(Cut):
-        patched.setattr(where, name, cut)
+    with cut_short(monkeypatch, where, name, number, when):
         copies.put_back(folder, copy, "mark")
     former = Path(copies.put_back(folder, copy, "mark"))
     assert content(folder)[1] == [b"before"]

@@ -8,7 +8,8 @@ from tests.api.controlplanes.buckets import KEY, buckets
 
 from kubewright.api.controlplane.v1alpha4 import BucketLocation
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.snapshots.buckets import StoreFailed, bucket_store
+from kubewright.controlplanes.snapshots.buckets import bucket_store
+from kubewright.controlplanes.snapshots.files import StoreFailed
 
 pytestmark = pytest.mark.looptime(False)
 SECRET = {"accessKeyId": KEY.encode() + b"\n", "secretAccessKey": b"secret"}

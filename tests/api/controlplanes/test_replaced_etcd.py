@@ -3,10 +3,10 @@
 import os
 import stat
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.api.interruptions import cut_short
 
 from kubewright.controlplanes.hosting.processes import restoring
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Places
@@ -20,10 +20,6 @@ os.makedirs(flags["data-dir"] + "/member")
 with open(flags["data-dir"] + "/member/db", "w") as file:
     print(flags["name"], flags["initial-cluster"], flags["initial-advertise-peer-urls"], file=file)
 """
-
-
-class Cut(Exception):
-    """The program ends here."""
 
 
 class Etcd:
@@ -99,19 +95,7 @@ async def test_a_machine_without_the_program_says_how_to_get_it(etcd):
 async def test_whatever_call_is_the_last_before_the_program_ends_the_next_try_completes_it(
     etcd, monkeypatch, where, name, number, when
 ):
-    real, calls = getattr(where, name), []
-
-    def cut(*arguments, **options):
-        calls.append(name)
-        if len(calls) - 1 == number and when == "before":
-            raise Cut
-        answer = real(*arguments, **options)
-        if len(calls) - 1 == number:
-            raise Cut
-        return answer
-
-    with monkeypatch.context() as patched, suppress(Cut):
-        patched.setattr(where, name, cut)
+    with cut_short(monkeypatch, where, name, number, when):
         await etcd.replace()
     await etcd.replace()
     assert (etcd.data(), etcd.former()) == (NEW, ["former"] * 2)

@@ -14,6 +14,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_ETCD,
 )
 from kubewright.controlplanes.family import Family
+from kubewright.controlplanes.hosting.contract import Replaced
 from kubewright.controlplanes.snapshots.files import Taken
 from kubewright.controlplanes.snapshots.restoring import decide as restoring
 from kubewright.controlplanes.snapshots.taking import decide as taking
@@ -58,25 +59,25 @@ def a_snapshot(ready=True, policy="", **meta):
 
 
 def seen(**changes):
-    values = {"restore": a_restore(), "now": NOW, "snapshot": a_snapshot(), "family": family(), **changes}
+    values = {"found": a_restore(), "now": NOW, "snapshot": a_snapshot(), "family": family(), **changes}
     return restoring.Seen(**values)
 
 
 STEPS = {
     "a new one gets its finalizer and does nothing else": (
-        seen(restore=a_restore(finalizers=[])),
+        seen(found=a_restore(finalizers=[])),
         [restoring.AddFinalizer()],
     ),
     "the file is verified before anything stops": (seen(), [restoring.Verify(), restoring.Stop()]),
     "while a component runs it waits": (seen(family=family("back", [Component.ETCD])), []),
     "when nothing runs the data is replaced": (seen(family=family("back")), [restoring.ReplaceData()]),
     "what is replaced is released, and not replaced again": (
-        seen(restore=a_restore({"replacedAt": ANY}), family=family("back")),
+        seen(found=a_restore({"replacedAt": ANY}), family=family("back")),
         [restoring.Release()],
     ),
-    "what is replaced and released is done": (seen(restore=a_restore({"replacedAt": ANY})), []),
+    "what is replaced and released is done": (seen(found=a_restore({"replacedAt": ANY})), []),
     "one that is replaced is not held up by a snapshot that is gone": (
-        seen(restore=a_restore({"replacedAt": ANY}), snapshot=None, family=family("back")),
+        seen(found=a_restore({"replacedAt": ANY}), snapshot=None, family=family("back")),
         [restoring.Release()],
     ),
     "it waits for another restore": (seen(family=family("other")), []),
@@ -86,15 +87,15 @@ STEPS = {
     "nothing stops for what cannot be replaced": (seen(unable="it is elsewhere"), []),
     "nothing is done while it is paused": (seen(paused=True), []),
     "one that is deleted before it begins goes": (
-        seen(restore=a_restore(deletionTimestamp=ANY)),
+        seen(found=a_restore(deletionTimestamp=ANY)),
         [restoring.RemoveFinalizer()],
     ),
     "one that is deleted while the control plane is stopped lets it start": (
-        seen(restore=a_restore(deletionTimestamp=ANY), family=family("back"), snapshot=None),
+        seen(found=a_restore(deletionTimestamp=ANY), family=family("back"), snapshot=None),
         [restoring.Release(), restoring.RemoveFinalizer()],
     ),
     "one that is deleted lets go of nothing that another one stopped": (
-        seen(restore=a_restore(deletionTimestamp=ANY), family=family("other")),
+        seen(found=a_restore(deletionTimestamp=ANY), family=family("other")),
         [restoring.RemoveFinalizer()],
     ),
 }
@@ -111,16 +112,18 @@ def test_the_steps_of_a_restore(view, steps):
         (seen(), "Pending", False),
         (seen(family=family("back", [Component.ETCD])), "Stopping", False),
         (seen(family=family("back")), "Replacing", False),
-        (seen(family=family("back"), former="/there"), "Starting", False),
-        (seen(restore=a_restore({"replacedAt": ANY}), family=family("back", ready=True)), "Starting", False),
-        (seen(restore=a_restore({"replacedAt": ANY}), family=family()), "Starting", False),
-        (seen(restore=a_restore({"replacedAt": ANY}), family=family(ready=True)), "Complete", True),
-        (seen(restore=a_restore({"replacedAt": ANY, "ready": True}), family=family()), "Complete", True),
+        (seen(family=family("back"), replaced=Replaced(waits="a pod has no node")), "Replacing", False),
+        (seen(family=family("back"), replaced=Replaced("/there")), "Starting", False),
+        (seen(found=a_restore({"replacedAt": ANY}), family=family("back", ready=True)), "Starting", False),
+        (seen(found=a_restore({"replacedAt": ANY}), family=family()), "Starting", False),
+        (seen(found=a_restore({"replacedAt": ANY}), family=family(ready=True)), "Complete", True),
+        (seen(found=a_restore({"replacedAt": ANY, "ready": True}), family=family()), "Complete", True),
     ],
     ids=[
         "not begun",
         "stopping",
         "replacing",
+        "the host waits",
         "replaced in this pass",
         "not released",
         "starting",
@@ -158,28 +161,28 @@ def test_components_stop_for_a_restore_in_the_reverse_of_their_order(held, runni
 
 
 def taken(**changes):
-    return taking.Seen(**{"snapshot": a_snapshot(ready=False), "now": NOW, **changes})
+    return taking.Seen(**{"found": a_snapshot(ready=False), "now": NOW, **changes})
 
 
 OF_SNAPSHOTS = {
     "a new one gets its finalizer": (
-        taken(snapshot=a_snapshot(False, finalizers=[])),
+        taken(found=a_snapshot(False, finalizers=[])),
         [taking.AddFinalizer()],
     ),
     "one with a finalizer is taken": (taken(), [taking.Take()]),
-    "one that is complete is never taken again": (taken(snapshot=a_snapshot()), []),
+    "one that is complete is never taken again": (taken(found=a_snapshot()), []),
     "it waits for its control plane": (taken(waiting="there is none"), []),
     "one with a broken spec is not taken": (taken(problem="no"), []),
     "its file stays when it is deleted": (
-        taken(snapshot=a_snapshot(deletionTimestamp=ANY)),
+        taken(found=a_snapshot(deletionTimestamp=ANY)),
         [taking.RemoveFinalizer()],
     ),
     "its file goes before it where it says so": (
-        taken(snapshot=a_snapshot(policy="Delete", deletionTimestamp="2025-12-31T23:59:59Z")),
+        taken(found=a_snapshot(policy="Delete", deletionTimestamp="2025-12-31T23:59:59Z")),
         [taking.DeleteFile(), taking.RemoveFinalizer()],
     ),
     "it goes without its file when that could not be deleted for long": (
-        taken(snapshot=a_snapshot(policy="Delete", deletionTimestamp=ANY)),
+        taken(found=a_snapshot(policy="Delete", deletionTimestamp=ANY)),
         [taking.RemoveFinalizer()],
     ),
 }

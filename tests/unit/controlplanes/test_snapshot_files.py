@@ -5,8 +5,15 @@ import hashlib
 
 import pytest
 
-from kubewright.controlplanes.snapshots.buckets import StoreFailed
-from kubewright.controlplanes.snapshots.files import BLOCK, EMBEDDED, ETCD, Damaged, described, verify
+from kubewright.controlplanes.snapshots.files import (
+    BLOCK,
+    EMBEDDED,
+    ETCD,
+    Damaged,
+    StoreFailed,
+    described,
+    verify,
+)
 from kubewright.controlplanes.snapshots.stores import FolderStore
 
 DATA = b"data" * BLOCK

@@ -19,6 +19,7 @@ Called by    the controllers of components; ``compose`` makes the hosts.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -217,22 +218,38 @@ class SavesData(Protocol):
         ...
 
 
+Fetch = Callable[[], AbstractAsyncContextManager[Path]]
+"""Gives the file of a snapshot, verified, for as long as it is used. A host that needs none calls it not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """How far a replacement of data is.
+
+    ``former``  where the former data of the first member is kept; empty: there was none
+    ``waits``   what it waits for, a clause, to be called again; empty: the data is replaced
+    """
+
+    former: str = ""
+    waits: str = ""
+
+
 @runtime_checkable
 class ReplacesData(Protocol):
     """A host that can replace the data of an etcd by a snapshot."""
 
     def replacing_needs(self) -> str:
-        """What this machine lacks for ``replace_data``, a sentence; empty if nothing."""
+        """What this program or its machine lacks for ``replace_data``, a sentence; empty if nothing."""
         ...
 
-    async def replace_data(self, place: Place, source: Path, mark: str) -> str:
+    async def replace_data(self, place: Place, members: int, fetch: Fetch, mark: str) -> Replaced:
         """Replace the data of an etcd that is stopped by a snapshot, once for each ``mark``.
 
         The former data is kept beside it until the etcd is removed. A call that was interrupted is completed
         by the next one with the same mark.
 
-        Returns:
-            Where the former data is; empty: there was none.
+        Args:
+            members: how many members it has when it starts again.
 
         Raises:
             KubewrightError: it runs, or it did not work; nothing is lost then.

@@ -5,9 +5,10 @@ Theory.      A snapshot is one file: what the API of an etcd streams, or a copy 
              verifies the file, stops all components in order, lets the host replace the data, and lets the
              components start again.
 Map.         ``files``     the hash of a file, and what is verified of it
-             ``stores``    finds the store that a spec names; the store that is a folder
-             ``buckets``   the interface of all stores; the store that is a bucket
+             ``stores``    the interface of all stores; which one a spec names; the store that is a folder
+             ``buckets``   the store that is a bucket
              ``sources``   streams the data of an etcd into a file
+             ``once``      what taking and restoring have in common
              ``taking``    the controller of ControlPlaneSnapshots
              ``schedules`` the controller of ControlPlaneSnapshotSchedules
              ``restoring`` the controller of ControlPlaneRestores

@@ -1,4 +1,4 @@
-"""The interface of all stores of snapshots; and a bucket that speaks the protocol of Amazon S3.
+"""The store of snapshots that is a bucket, which speaks the protocol of Amazon S3.
 
 Theory.      The client is aiobotocore, which signs requests and repeats them; it comes with the extra ``s3``,
              and a program without it reports how to get it. A client is opened and closed for each call,
@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kubewright.api.controlplane.v1alpha4 import BucketLocation
-from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.snapshots.files import StoreFailed
 
 WITHOUT_LIBRARY = (
     "spec.location.bucket: this program has no client for buckets: install it with its extra, "
@@ -25,26 +26,6 @@ WITHOUT_LIBRARY = (
 BLOCK = 1024 * 1024
 CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
 KEYS = ("accessKeyId", "secretAccessKey")
-
-
-class StoreFailed(KubewrightError):
-    """A call of a store failed; the message says why."""
-
-
-class Store(Protocol):
-    """Where files are kept. All methods may raise ``StoreFailed``, and can be repeated."""
-
-    async def put(self, name: str, source: Path) -> None:
-        """Keep a copy of this file."""
-        ...
-
-    async def fetch(self, name: str, target: Path) -> None:
-        """Copy a file that is kept here."""
-        ...
-
-    async def delete(self, name: str) -> None:
-        """Delete a file, if it exists."""
-        ...
 
 
 class BucketStore:

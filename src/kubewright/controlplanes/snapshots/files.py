@@ -4,7 +4,7 @@ Theory.      The SHA-256 of the whole file is in the status of the object, which
              etcd streams also ends with a hash of its own, so a stream that was cut short is recognized at
              once.
 Invariants.  Files are read in blocks: a snapshot may be larger than our memory.
-Called by    ``taking`` and ``restoring``.
+Called by    ``taking`` and ``restoring``; stores raise ``StoreFailed``.
 """
 
 import hashlib
@@ -18,6 +18,10 @@ SCRATCH = "kubewright-"
 """The prefix of temporary folders, for a file on its way to or from a store."""
 ETCD, EMBEDDED = "etcd", "embedded"
 """The formats of snapshots: the data of an etcd, or of our own API server."""
+
+
+class StoreFailed(KubewrightError):
+    """A call of a store failed; the message says why."""
 
 
 class Damaged(KubewrightError):

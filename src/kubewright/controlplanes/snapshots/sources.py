@@ -22,7 +22,7 @@ import aiohttp
 import msgspec
 
 from kubewright.base.errors import KubewrightError
-from kubewright.pki.certificates import Identity
+from kubewright.controlplanes.members.client import tls_of
 
 READ_SECONDS = 30.0
 """Longest time without a byte of a stream."""
@@ -41,11 +41,9 @@ def trust(authority: bytes, client: bytes, key: bytes) -> ssl.SSLContext:
         NoData: one of them is no certificate, or no key.
     """
     try:
-        context = ssl.create_default_context(cadata=authority.decode())
-        Identity.from_pem(client + b"\n" + key).load_into(context)
+        return tls_of(authority, client, key)
     except (ValueError, OSError) as error:
         raise NoData(f"the certificates for its etcd cannot be used: {error}") from None
-    return context
 
 
 async def stream(urls: Sequence[str], tls: ssl.SSLContext, target: Path) -> str:

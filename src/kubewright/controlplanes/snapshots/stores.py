@@ -1,4 +1,4 @@
-"""Finds the store that a spec names: a folder of this program, or a bucket; and the store that is a folder.
+"""What ``taking`` and ``restoring`` need of a store; which one a spec names; and the store that is a folder.
 
 Theory.      A file is written under another name and renamed, so under its own name it is complete. Its name
              follows from the object, so a second attempt replaces what an earlier one, that was cut short,
@@ -15,16 +15,34 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from kubewright.api.controlplane.v1alpha4 import SnapshotLocation
 from kubewright.api.core import SECRET
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.snapshots.buckets import Store, StoreFailed, bucket_store
+from kubewright.controlplanes.snapshots.buckets import bucket_store
+from kubewright.controlplanes.snapshots.files import StoreFailed
 from kubewright.kube.client import Client
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 NO_FOLDER = "this program has no folder for snapshots: name a bucket in spec.location"
+
+
+class Store(Protocol):
+    """Where files are kept. All methods may raise ``StoreFailed``, and can be repeated."""
+
+    async def put(self, name: str, source: Path) -> None:
+        """Keep a copy of this file."""
+        ...
+
+    async def fetch(self, name: str, target: Path) -> None:
+        """Copy a file that is kept here."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Delete a file, if it exists."""
+        ...
 
 
 class FolderStore:

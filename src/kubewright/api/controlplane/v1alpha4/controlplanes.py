@@ -28,7 +28,7 @@ from kubewright.api.controlplane.v1alpha4.components import (
     NestedControllerManagerSpec,
     NestedEtcdSpec,
 )
-from kubewright.api.controlplane.v1alpha4.shared import INFRASTRUCTURE_GROUP, Address, resource
+from kubewright.api.controlplane.v1alpha4.shared import INFRASTRUCTURE_GROUP, Address, Reported, resource
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import ATOMIC, PRESERVE, Int32, Int64, KubeObject, ObjectMeta, Time, Value, doc
 
@@ -205,12 +205,10 @@ class NestedClusterSpec(Value, frozen=True, kw_only=True):
     ] = None
 
 
-class NestedClusterStatus(Value, frozen=True, kw_only=True):
+class NestedClusterStatus(Reported, frozen=True, kw_only=True):
     """Whether that infrastructure is there."""
 
     ready: Annotated[bool, doc("Whether machines can join the control plane.")] = False
-    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
-    observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
 
 
 class NestedCluster(KubeObject, frozen=True, kw_only=True):

@@ -118,6 +118,13 @@ class ComponentStatus(Value, frozen=True, kw_only=True):
     conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
 
 
+class Reported(Value, frozen=True, kw_only=True):
+    """What the status says of every object that one controller carries out."""
+
+    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
+    observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
+
+
 class Address(Value, frozen=True, kw_only=True):
     """Where a component is reached."""
 

@@ -13,8 +13,7 @@ from typing import Annotated
 
 from msgspec import field
 
-from kubewright.api.cluster.v1beta1.shared import CONDITIONS, OBSERVED_GENERATION, Condition
-from kubewright.api.controlplane.v1alpha4.shared import resource
+from kubewright.api.controlplane.v1alpha4.shared import Reported, resource
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Int32, Int64, KubeObject, Value, doc
 
@@ -58,7 +57,7 @@ class ControlPlaneSnapshotSpec(Value, frozen=True, kw_only=True):
     ] = ""
 
 
-class ControlPlaneSnapshotStatus(Value, frozen=True, kw_only=True):
+class ControlPlaneSnapshotStatus(Reported, frozen=True, kw_only=True):
     """The snapshot as it was taken."""
 
     ready: Annotated[bool, doc("Whether the file is complete, where it is kept.")] = False
@@ -68,8 +67,6 @@ class ControlPlaneSnapshotStatus(Value, frozen=True, kw_only=True):
     sha256: Annotated[str, doc("The SHA-256 of all its bytes, by which it is verified.")] = ""
     format: Annotated[str, doc("Of what it is a copy: etcd, or embedded.")] = ""
     version: Annotated[str, doc("The version of the etcd that it was taken from.")] = ""
-    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
-    observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
 
 
 class ControlPlaneSnapshot(KubeObject, frozen=True, kw_only=True):
@@ -100,15 +97,13 @@ class ControlPlaneSnapshotScheduleSpec(Value, frozen=True, kw_only=True):
     suspend: Annotated[bool, doc("Take none for now, and delete none.")] = False
 
 
-class ControlPlaneSnapshotScheduleStatus(Value, frozen=True, kw_only=True):
+class ControlPlaneSnapshotScheduleStatus(Reported, frozen=True, kw_only=True):
     """What the schedule has done, and does next."""
 
     last_schedule_time: Annotated[datetime | None, doc("The time for which a snapshot was created last.")] = (
         None
     )
     next_schedule_time: Annotated[datetime | None, doc("When the next one is due.")] = None
-    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
-    observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
 
 
 class ControlPlaneSnapshotSchedule(KubeObject, frozen=True, kw_only=True):
@@ -131,7 +126,7 @@ class ControlPlaneRestoreSpec(Value, frozen=True, kw_only=True):
     ] = ""
 
 
-class ControlPlaneRestoreStatus(Value, frozen=True, kw_only=True):
+class ControlPlaneRestoreStatus(Reported, frozen=True, kw_only=True):
     """How far it is."""
 
     ready: Annotated[bool, doc("Whether the control plane runs with the data of the snapshot.")] = False
@@ -140,8 +135,6 @@ class ControlPlaneRestoreStatus(Value, frozen=True, kw_only=True):
         datetime | None, doc("When the data was replaced; from then on it is not done again.")
     ] = None
     former_data: Annotated[str, doc("Where the data is kept that was there before.")] = ""
-    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
-    observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
 
 
 class ControlPlaneRestore(KubeObject, frozen=True, kw_only=True):

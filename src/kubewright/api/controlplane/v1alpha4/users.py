@@ -12,10 +12,9 @@ from typing import Annotated
 
 from msgspec import field
 
-from kubewright.api.cluster.v1beta1.shared import CONDITIONS, OBSERVED_GENERATION, Condition
-from kubewright.api.controlplane.v1alpha4.shared import resource
+from kubewright.api.controlplane.v1alpha4.shared import Reported, resource
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import ATOMIC, Duration, Int64, KubeObject, Time, Value, doc
+from kubewright.api.meta import ATOMIC, Duration, KubeObject, Time, Value, doc
 
 
 class ControlPlaneUserSpec(Value, frozen=True, kw_only=True):
@@ -36,7 +35,7 @@ class ControlPlaneUserSpec(Value, frozen=True, kw_only=True):
     ] = False
 
 
-class ControlPlaneUserStatus(Value, frozen=True, kw_only=True):
+class ControlPlaneUserStatus(Reported, frozen=True, kw_only=True):
     """What became of it."""
 
     ready: Annotated[bool, doc("Whether the kubeconfig is there and good.")] = False
@@ -45,8 +44,6 @@ class ControlPlaneUserStatus(Value, frozen=True, kw_only=True):
         Time | None,
         doc("Until when the kubeconfig is good, also if this object is deleted or a copy was made before."),
     ] = None
-    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
-    observed_generation: Annotated[Int64, doc(OBSERVED_GENERATION)] = 0
 
 
 class ControlPlaneUser(KubeObject, frozen=True, kw_only=True):

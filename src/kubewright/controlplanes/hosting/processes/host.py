@@ -22,7 +22,15 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
-from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
+from kubewright.controlplanes.hosting.contract import (
+    Fetch,
+    Instance,
+    Place,
+    Placement,
+    Replaced,
+    Running,
+    Workload,
+)
 from kubewright.controlplanes.hosting.processes import kept as changes
 from kubewright.controlplanes.hosting.processes import restoring
 from kubewright.controlplanes.hosting.processes.addresses import PORTS, RANGE, Addresses, read_range
@@ -31,9 +39,9 @@ from kubewright.controlplanes.hosting.processes.fields import unsupported
 from kubewright.controlplanes.hosting.processes.instances import (
     Name,
     Site,
-    Started,
     command_of,
     instance_of,
+    instance_seen,
     name_of,
     program_name,
     program_of,
@@ -152,35 +160,11 @@ class ProcessHosting:
         return Running(tuple(instances), kept.fingerprint, len(kept.latest), exists=True, variables=variables)
 
     def _instance(self, kept: Kept, ordinal: int) -> Instance | None:
-        name, wanted = program_name(name_of(kept.place), ordinal), kept.programs.get(ordinal)
+        name, host = program_name(name_of(kept.place), ordinal), self._addresses.known(kept.place, ordinal)
         status = self._supervisor.status(name)
-        if wanted is None and status is None:
-            return None
-        running = status is not None and status.pid != 0
-        settings = status.fingerprint if status is not None and running else wanted.settings if wanted else ""
-        started = Started.read(settings)
-        fits = wanted is not None and wanted.settings == settings
-        return Instance(
-            ordinal,
-            kept.place.instance(ordinal),
-            self._addresses.known(kept.place, ordinal),
-            fingerprint=started.fingerprint,
-            version=started.version,
-            ready=status is not None and status.ready and fits,
-            ending=running and not fits,
-            since=0.0 if status is None else status.since,
-            restarts=0 if status is None else status.restarts,
-            message="it is about to be started" if status is None else self._message(status),
-            memory=0 if status is None else status.memory,
-            cpu=0.0 if status is None else status.cpu,
-        )
-
-    def _message(self, status: Status) -> str:
-        """What is wrong; for a program that ended, with the reason from its output."""
-        if status.phase is not Phase.BACK_OFF:
-            return status.message
-        said = reason(record.last_lines(self._supervisor.folder(status.name)))
-        return f"{status.message}; the last that it wrote: {said}" if said else status.message
+        ended = status is not None and status.phase is Phase.BACK_OFF
+        said = reason(record.last_lines(self._supervisor.folder(name))) if ended else ""
+        return instance_seen(kept.place, ordinal, host, kept.programs.get(ordinal), status, said=said)
 
     # ------------------------------------------------------------------ act
     async def apply(self, workload: Workload) -> None:
@@ -230,17 +214,19 @@ class ProcessHosting:
         """See ``ReplacesData``."""
         return restoring.needs(self._binaries)
 
-    async def replace_data(self, place: Place, source: Path, mark: str) -> str:
+    async def replace_data(self, place: Place, members: int, fetch: Fetch, mark: str) -> Replaced:
         """See ``ReplacesData``."""
         name, folder = name_of(place), self._settings.folder / PROGRAMS
         async with self._locks[name]:
             kept = self._kept.get(name)
             if self._present[name] or (kept is not None and (kept.programs or kept.removing)):
                 raise restoring.NotReplaced(f"{place.workload} still runs")
-            ordinals = await asyncio.to_thread(self._store.ordinals, place) or [0]
-            hosts = {ordinal: self._addresses.get(place, ordinal) for ordinal in ordinals}
-            members = restoring.members_of(place, hosts, folder)
-            return await restoring.replace(self._binaries, members, source, mark, self._settings.user)
+            hosts = {ordinal: self._addresses.get(place, ordinal) for ordinal in range(members)}
+            there = restoring.members_of(place, hosts, folder)
+            async with fetch() as source:
+                return Replaced(
+                    await restoring.replace(self._binaries, there, source, mark, self._settings.user)
+                )
 
     async def _keep(self, kept: Kept) -> None:
         """Write the new state of a workload and give it to the supervisor. The caller holds its lock."""

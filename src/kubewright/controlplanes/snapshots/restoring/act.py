@@ -21,10 +21,10 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlane,
 )
 from kubewright.base.errors import KubewrightError
-from kubewright.controlplanes.component.policies import ETCD
+from kubewright.controlplanes.component.policies import ETCD, etcd_addresses
 from kubewright.controlplanes.component.seen import place_of
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Place, ReplacesData
+from kubewright.controlplanes.hosting.contract import Place, Replaced, ReplacesData
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.stores import Stores
@@ -75,8 +75,8 @@ class Restorer:
         async with self._fetched(snapshot):
             log.info("verified", snapshot=snapshot.name)
 
-    async def replace(self, family: Family, snapshot: ControlPlaneSnapshot, mark: str) -> str:
-        """Replace the data by that of a snapshot; returns where the former data is kept.
+    async def replace(self, family: Family, snapshot: ControlPlaneSnapshot, mark: str) -> Replaced:
+        """Replace the data by that of a snapshot, as far as that can be done now.
 
         Raises:
             KubewrightError: it did not work this time.
@@ -84,10 +84,16 @@ class Restorer:
         place, host = self._etcd_host(family)
         assert place is not None, "without a NestedEtcd there is nothing to replace"
         assert isinstance(host, ReplacesData), "``unable`` reports other hosts"
-        async with self._fetched(snapshot) as path:
-            former = await host.replace_data(place, path, mark)
-        log.info("replaced", plane=family.plane.name, snapshot=snapshot.name, former=former)
-        return former
+        members = len(etcd_addresses(family)) or 1
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                done = await host.replace_data(place, members, lambda: self._fetched(snapshot), mark)
+        except TimeoutError:
+            raise NotRestored(f"it did not end within {DEADLINE_SECONDS:g} seconds") from None
+        log.info(
+            "replaced", plane=family.plane.name, snapshot=snapshot.name, former=done.former, waits=done.waits
+        )
+        return done
 
     async def hold(self, plane: NestedControlPlane, restore: str) -> None:
         """Stop the components of a control plane for this restore; empty: let them start."""

@@ -8,30 +8,23 @@ Called by    ``reconciler``.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 
 from msgspec import structs
 
-from kubewright.api.cluster.conditions import (
-    ERROR,
-    INFO,
-    READY,
-    false_condition,
-    true_condition,
-    with_conditions,
-)
-from kubewright.api.controlplane.names import FINALIZER
+from kubewright.api.cluster.conditions import with_conditions
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import (
     ControlPlaneRestore,
     ControlPlaneRestoreStatus,
     ControlPlaneSnapshot,
 )
-from kubewright.base import delays, plan
-from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, in_order
 from kubewright.controlplanes.family import KINDS, Family
+from kubewright.controlplanes.hosting.contract import Replaced
+from kubewright.controlplanes.snapshots.once import decide as once
+from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, RemoveFinalizer
 
 
 class Phase(StrEnum):
@@ -45,31 +38,24 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(once.Seen[ControlPlaneRestore]):
     """One restore, and all around it.
 
     ``snapshot``  the snapshot that it names, if that exists
     ``family``    the control plane and its components, if that exists
-    ``problem``   how its spec breaks the rules of its kind, a sentence
     ``unable``    why the data of this control plane cannot be replaced, a sentence; empty if it can
-    ``failed``    why the last step of this pass failed, a sentence
-    ``former``    where the former data is, if this pass has replaced the data; else None
+    ``replaced``  what the host answered, if this pass has asked it to replace the data
     """
 
-    restore: ControlPlaneRestore
-    now: datetime
     snapshot: ControlPlaneSnapshot | None = None
     family: Family | None = None
-    paused: bool = False
-    problem: str = ""
     unable: str = ""
-    failed: str = ""
-    former: str | None = None
+    replaced: Replaced | None = None
 
     @property
     def holds(self) -> bool:
         """Whether the control plane is stopped for this restore."""
-        return self.family is not None and self.family.restore == self.restore.name
+        return self.family is not None and self.family.restore == self.found.name
 
     @property
     def running(self) -> list[str]:
@@ -88,11 +74,6 @@ class Seen:
             for name, each in there.items()
             if not each.status.ready
         ]
-
-
-@dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """Add our finalizer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,38 +96,20 @@ class Release:
     """Remove the annotation, so that the components start."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """Remove our finalizer."""
-
-
 Step = AddFinalizer | Verify | Stop | ReplaceData | Release | RemoveFinalizer
 
 
-@dataclass(frozen=True, slots=True)
-class Plan(plan.Plan[Step]):
-    """What to do now. ``silent``: not even the status is written."""
-
-    silent: bool = False
-
-
-def decide(seen: Seen) -> Plan:
+def decide(seen: Seen) -> Plan[Step]:
     """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
-    meta = seen.restore.metadata
-    if seen.paused:
-        return Plan(because="it is paused", silent=True)
-    if meta.deleting:
-        if FINALIZER not in meta.finalizers:
-            return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
-        released = (Release(),) if seen.holds else ()
-        return Plan((*released, RemoveFinalizer()), because="it is being deleted", silent=True)
-    if seen.restore.status.replaced_at is not None:
+    if (alone := once.left_alone(seen, (Release(),) if seen.holds else ())) is not None:
+        return alone
+    if seen.found.status.replaced_at is not None:
         if seen.holds:
             return Plan((Release(),), because="the data is replaced")
         return Plan(because="it is done")
     if told := held_up(seen):
         return Plan(wake=delays.UNHEARD, because=told)
-    return in_order((_finalizer, _stopped, _replaced), seen, Plan())
+    return in_order((once.finalizer, _stopped, _replaced), seen, Plan())
 
 
 def held_up(seen: Seen) -> str:
@@ -154,11 +117,11 @@ def held_up(seen: Seen) -> str:
     if seen.problem:
         return seen.problem
     if seen.snapshot is None:
-        return f"there is no ControlPlaneSnapshot {seen.restore.spec.snapshot_name}"
+        return f"there is no ControlPlaneSnapshot {seen.found.spec.snapshot_name}"
     if not seen.snapshot.status.ready:
         return f"ControlPlaneSnapshot {seen.snapshot.name} is not complete"
     if seen.family is None:
-        return f"there is no NestedControlPlane {plane_name(seen.restore, seen.snapshot)}"
+        return f"there is no NestedControlPlane {plane_name(seen.found, seen.snapshot)}"
     plane = seen.family.plane
     if plane.metadata.deleting:
         return f"NestedControlPlane {plane.name} is being deleted"
@@ -173,40 +136,29 @@ def plane_name(restore: ControlPlaneRestore, snapshot: ControlPlaneSnapshot | No
     return restore.spec.control_plane_name or of_snapshot
 
 
-def _finalizer(seen: Seen) -> Plan | None:
-    if FINALIZER in seen.restore.metadata.finalizers:
-        return None
-    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours", silent=True)
-
-
-def _stopped(seen: Seen) -> Plan | None:
+def _stopped(seen: Seen) -> Plan[Step] | None:
     if seen.holds:
         return None
     return Plan((Verify(), Stop()), AT_ONCE, "the snapshot is complete")
 
 
-def _replaced(seen: Seen) -> Plan | None:
+def _replaced(seen: Seen) -> Plan[Step] | None:
     if running := seen.running:
         return Plan(wake=delays.POLL, because=f"waits until {', '.join(running)} has ended")
-    return Plan((ReplaceData(),), because="nothing of the control plane runs")
+    return Plan((ReplaceData(),), delays.POLL, "nothing of the control plane runs")
 
 
 def status_of(seen: Seen) -> ControlPlaneRestoreStatus:
     """The status, as it is to be written."""
-    before = seen.restore.status
-    status = structs.replace(before, observed_generation=seen.restore.metadata.generation)
-    if seen.former is not None:
-        status = structs.replace(status, replaced_at=seen.now, former_data=seen.former)
+    before = seen.found.status
+    status = structs.replace(before, observed_generation=seen.found.metadata.generation)
+    if seen.replaced is not None and not seen.replaced.waits:
+        status = structs.replace(status, replaced_at=seen.now, former_data=seen.replaced.former)
     elif status.replaced_at is not None and seen.family is not None and not status.ready:
         ready = not seen.holds and not seen.unready and bool(seen.family.components)
         status = structs.replace(status, ready=ready)
     reason, told = _why(seen, status)
-    severity = ERROR if seen.problem or seen.failed else INFO
-    said = (
-        true_condition(READY)
-        if status.ready
-        else false_condition(READY, reason, severity, told[:MESSAGE_CHARS])
-    )
+    said = once.condition(seen, ready=status.ready, reason=reason, told=told)
     return structs.replace(
         status, phase=_phase(seen, status), conditions=with_conditions(before.conditions, [said], seen.now)
     )
@@ -223,9 +175,7 @@ def _phase(seen: Seen, status: ControlPlaneRestoreStatus) -> Phase:
 
 
 def _why(seen: Seen, status: ControlPlaneRestoreStatus) -> tuple[Reason, str]:
-    """Why it is not ready."""
-    if seen.failed:
-        return Reason.FAILED_TO_APPLY, seen.failed
+    """What it waits for, unless it is ready."""
     if status.replaced_at is not None:
         told = ", ".join(seen.unready)
         return (
@@ -233,9 +183,8 @@ def _why(seen: Seen, status: ControlPlaneRestoreStatus) -> tuple[Reason, str]:
             f"the data is replaced; not ready yet: {told}" if told else "the data is replaced",
         )
     if told := held_up(seen):
-        return Reason.INVALID_CONFIGURATION if seen.problem else Reason.WAITING_FOR_DEPENDENCY, told
-    running = ", ".join(seen.running)
-    return (
-        Reason.PROVISIONING,
-        f"waits until these have ended: {running}" if running else "the data is being replaced",
-    )
+        return Reason.WAITING_FOR_DEPENDENCY, told
+    if running := ", ".join(seen.running):
+        return Reason.PROVISIONING, f"waits until these have ended: {running}"
+    waits = f": {seen.replaced.waits}" if seen.replaced is not None else ""
+    return Reason.PROVISIONING, f"the data is being replaced{waits}"

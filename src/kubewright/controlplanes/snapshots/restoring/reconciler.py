@@ -7,30 +7,26 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, assert_never
 
-import structlog
-
 from kubewright.api.cluster.names import left_alone
-from kubewright.api.controlplane.names import FINALIZER, RESTORING_ANNOTATION
+from kubewright.api.controlplane.names import RESTORING_ANNOTATION
 from kubewright.api.controlplane.reasons import RESTORE_REPORTER
 from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     ControlPlaneRestore,
+    ControlPlaneRestoreStatus,
     NestedControlPlane,
 )
 from kubewright.api.controlplane.validate import validate_restore
-from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
-from kubewright.api.meta import with_finalizer, without_finalizer
-from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Event
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.snapshots.once.decide import Plan
+from kubewright.controlplanes.snapshots.once.reconciler import Once
 from kubewright.controlplanes.snapshots.restoring.act import Restorer
 from kubewright.controlplanes.snapshots.restoring.decide import (
-    AddFinalizer,
-    Plan,
     Release,
-    RemoveFinalizer,
     ReplaceData,
     Seen,
     Step,
@@ -40,48 +36,31 @@ from kubewright.controlplanes.snapshots.restoring.decide import (
     plane_name,
     status_of,
 )
-from kubewright.kube.errors import TransportError
 from kubewright.kube.informer import Change
-from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, status_alone
-from kubewright.runtime.refused import unless_refused
-from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
-from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 CONTROLLER = "controlplanerestore"
 
-log = structlog.get_logger(__name__)
-
 
 class Restores:
-    """The reconciler of ControlPlaneRestores."""
+    """Carries out ControlPlaneRestores: a ``Duty``."""
+
+    kind = CONTROL_PLANE_RESTORE
 
     def __init__(self, environment: Environment, caches: Caches, hosts: Hosts) -> None:
-        self._client = environment.control.client
+        client = environment.control.client
+        self._clock = client.clock
         self._caches = caches
-        self._restorer = Restorer(self._client, hosts)
-        self._recorder = ComponentRecorder(environment.recorder, RESTORE_REPORTER)
+        self._restorer = Restorer(client, hosts)
         self.found = environment.control.caches.get(CONTROL_PLANE_RESTORE)
         self.snapshots = environment.control.caches.get(CONTROL_PLANE_SNAPSHOT)
 
-    async def reconcile(self, key: Key) -> Result:
-        """One pass.
-
-        Raises:
-            ApiError, TransportError: the API server said no for now, or could not be asked.
-            KubewrightError: a step did not work this time.
-        """
-        found = self.found.get(key)
-        if found is None:
-            return Result.done()
-        return await unless_refused(self._pass(found), found, self._recorder)
-
     def look(self, found: ControlPlaneRestore) -> Seen:
-        """Read one restore, its snapshot and its control plane."""
+        """As ``Duty.look``. Once the data is replaced, the spec counts no more."""
         snapshot = self.snapshots.get(Key(found.namespace, found.spec.snapshot_name))
         plane = self._held(found) or self._caches.planes.get(
             Key(found.namespace, plane_name(found, snapshot))
@@ -90,11 +69,11 @@ class Restores:
         complete = snapshot is not None and snapshot.status.ready
         return Seen(
             found,
-            self._client.clock.now(),
+            self._clock.now(),
+            paused=left_alone(found.metadata.annotations),
+            problem="" if found.status.replaced_at is not None else summary(validate_restore(found)),
             snapshot=snapshot,
             family=family,
-            paused=left_alone(found.metadata.annotations),
-            problem=summary(validate_restore(found)),
             unable=self._restorer.unable(family, snapshot)
             if family is not None and snapshot is not None and complete
             else "",
@@ -106,63 +85,36 @@ class Restores:
         named = (each for each in there if each.metadata.annotations.get(RESTORING_ANNOTATION) == found.name)
         return next(named, None)
 
-    async def _pass(self, found: ControlPlaneRestore) -> Result:
-        seen = self.look(found)
-        plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
-        for step in plan.steps:
-            try:
-                seen = await self._step(seen, step)
-            except (ApiError, TransportError):
-                raise
-            except KubewrightError as error:
-                await self._report(replace(seen, failed=str(error)), plan)
-                raise
-        await self._report(seen, plan)
-        return Result.later(plan.wake)
+    def decide(self, seen: Seen) -> Plan[Step]:
+        """As ``Duty.decide``."""
+        return decide(seen)
 
-    async def _step(self, seen: Seen, step: Step) -> Seen:
-        meta = seen.restore.metadata
-        key = Key(meta.namespace, meta.name)
+    async def perform(self, seen: Seen, step: Verify | Stop | ReplaceData | Release) -> Seen:
+        """As ``Duty.perform``."""
+        if isinstance(step, Stop | Release):
+            assert seen.family is not None, "without a control plane it waits"
+            await self._restorer.hold(seen.family.plane, seen.found.name if step == Stop() else "")
+            return seen
+        assert seen.snapshot is not None, "without a snapshot it waits"
         match step:
-            case AddFinalizer():
-                body = onto({"metadata": {"finalizers": with_finalizer(meta.finalizers, FINALIZER)}}, meta)
-                await self._client.patch(CONTROL_PLANE_RESTORE, key, body)
-            case RemoveFinalizer():
-                left = without_finalizer(meta.finalizers, FINALIZER)
-                try:
-                    body = onto({"metadata": {"finalizers": left or None}}, meta)
-                    await self._client.patch(CONTROL_PLANE_RESTORE, key, body)
-                except NotFound:
-                    return seen
             case Verify():
-                assert seen.snapshot is not None, "without a snapshot it waits"
                 await self._restorer.verify(seen.snapshot)
-            case Stop() | Release():
-                assert seen.family is not None, "without a control plane it waits"
-                await self._restorer.hold(seen.family.plane, meta.name if step == Stop() else "")
+                return seen
             case ReplaceData():
-                assert seen.snapshot is not None, "without a snapshot it waits"
                 assert seen.family is not None, "without a control plane it waits"
-                former = await self._restorer.replace(seen.family, seen.snapshot, meta.uid)
-                return replace(seen, former=former)
+                mark = seen.found.metadata.uid
+                return replace(seen, replaced=await self._restorer.replace(seen.family, seen.snapshot, mark))
             case _:
                 assert_never(step)
-        return seen
 
-    async def _report(self, seen: Seen, plan: Plan) -> None:
-        """Write the status, if it has changed, and send events about it."""
-        if plan.silent and not seen.failed:
-            return
-        found, status = seen.restore, status_of(seen)
-        if patch := merge_patch(found.status, status):
-            key = Key(found.namespace, found.name)
-            body = onto({"status": patch}, found.metadata)
-            await self._client.patch(CONTROL_PLANE_RESTORE, key, body, subresource="status")
-        if status.phase != found.status.phase:
-            self._recorder.event(found, status.phase, plan.because or "its control plane is ready")
-        if seen.failed:
-            self._recorder.event(found, "Failed", seen.failed, warning=True)
+    def status_of(self, seen: Seen) -> ControlPlaneRestoreStatus:
+        """As ``Duty.status_of``."""
+        return status_of(seen)
+
+    def events(self, seen: Seen, status: ControlPlaneRestoreStatus, plan: Plan[Step]) -> Iterable[Event]:
+        """As ``Duty.events``."""
+        if status.phase != seen.found.status.phase:
+            yield Event(status.phase, plan.because or "its control plane is ready")
 
 
 def wire(environment: Environment, hosts: Hosts) -> Controller:
@@ -172,7 +124,9 @@ def wire(environment: Environment, hosts: Hosts) -> Controller:
     """
     caches = Caches(environment.control.caches)
     restores = Restores(environment, caches, hosts)
-    controller = Controller(CONTROLLER, restores, environment.clock, metrics=environment.metrics)
+    recorder = ComponentRecorder(environment.recorder, RESTORE_REPORTER)
+    once = Once(environment.control.client, recorder, restores)
+    controller = Controller(CONTROLLER, once, environment.clock, metrics=environment.metrics)
 
     def unfinished(change: Change[Any]) -> Iterable[Key]:
         there = restores.found.list(change.key.namespace)

@@ -1,0 +1,89 @@
+"""What is decided alike for every object that is carried out once. Pure.
+
+Invariants.  Nothing is done to an object that is paused. Our finalizer is there before anything is done, and
+             is removed last.
+Called by    ``taking``, ``restoring`` and ``reconciler``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from kubewright.api.cluster.conditions import ERROR, INFO, READY, false_condition, true_condition
+from kubewright.api.cluster.v1beta1.shared import Condition
+from kubewright.api.controlplane.names import FINALIZER
+from kubewright.api.controlplane.reasons import Reason
+from kubewright.api.meta import KubeObject
+from kubewright.base import plan
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.base.plan import AT_ONCE
+
+Found = TypeVar("Found", bound=KubeObject)
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen(Generic[Found]):
+    """One object, and what of its surroundings counts for every kind.
+
+    ``problem``  how its spec breaks the rules of its kind, a sentence
+    ``failed``   why the last step of this pass failed, a sentence
+    """
+
+    found: Found
+    now: datetime
+    paused: bool = False
+    problem: str = ""
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """Add our finalizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """Remove our finalizer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(plan.Plan[S], Generic[S]):
+    """What to do now. ``silent``: not even the status is written."""
+
+    silent: bool = False
+
+
+def left_alone(seen: Seen[Any], last: Sequence[Any] = ()) -> Plan[Any] | None:
+    """The plan for an object that is paused or being deleted; None: there is work to do.
+
+    Args:
+        last: the steps of a deletion, before our finalizer goes.
+    """
+    meta = seen.found.metadata
+    if seen.paused:
+        return Plan(because="it is paused", silent=True)
+    if not meta.deleting:
+        return None
+    if FINALIZER not in meta.finalizers:
+        return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
+    return Plan((*last, RemoveFinalizer()), because="it is being deleted", silent=True)
+
+
+def finalizer(seen: Seen[Any]) -> Plan[Any] | None:
+    """The plan that adds our finalizer; None: it is there."""
+    if FINALIZER in seen.found.metadata.finalizers:
+        return None
+    return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours", silent=True)
+
+
+def condition(seen: Seen[Any], *, ready: bool, reason: Reason, told: str) -> Condition:
+    """The condition ``Ready``. ``reason`` and ``told``: what it waits for, where nothing is wrong."""
+    if ready:
+        return true_condition(READY)
+    if seen.problem:
+        return false_condition(READY, Reason.INVALID_CONFIGURATION, ERROR, seen.problem[:MESSAGE_CHARS])
+    if seen.failed:
+        return false_condition(READY, Reason.FAILED_TO_APPLY, ERROR, seen.failed[:MESSAGE_CHARS])
+    return false_condition(READY, reason, INFO, told[:MESSAGE_CHARS])

@@ -1,0 +1,139 @@
+"""The reconciler of objects that are carried out once: one pass is look, decide, act, report.
+
+Theory.      A duty is what differs between the kinds. A step that fails is reported in the status and by an
+             event, and tried again as its error says.
+Invariants.  Every write names the uid and the version of the object that was read. The deletion of an object
+             is tried again in time, whatever the error says.
+Called by    ``taking.reconciler`` and ``restoring.reconciler``, which make its duties.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
+
+import structlog
+
+from kubewright.api.controlplane.names import FINALIZER
+from kubewright.api.diff import merge_patch
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import with_finalizer, without_finalizer
+from kubewright.base import delays
+from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Event
+from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, RemoveFinalizer, Seen
+from kubewright.kube.client import Client
+from kubewright.kube.errors import TransportError
+from kubewright.kube.informer import Informer
+from kubewright.kube.patches import onto
+from kubewright.runtime.events import ComponentRecorder
+from kubewright.runtime.refused import unless_refused
+from kubewright.runtime.result import Result
+from kubewright.wire.errors import ApiError, NotFound
+from kubewright.wire.gvk import Key
+
+S = TypeVar("S", bound=Seen[Any])
+
+log = structlog.get_logger(__name__)
+
+
+class Duty(Protocol[S]):
+    """What is particular to one kind. ``found``: its objects, from the cache."""
+
+    kind: Kind[Any]
+    found: Informer[Any]
+
+    def look(self, found: Any) -> S:
+        """Read one object, and what it depends on."""
+        ...
+
+    def decide(self, seen: S) -> Plan[Any]:
+        """What to do now. Pure."""
+        ...
+
+    async def perform(self, seen: S, step: Any) -> S:
+        """Perform one step of its own; what is seen after it.
+
+        Raises:
+            KubewrightError: it did not work this time.
+        """
+        ...
+
+    def status_of(self, seen: S) -> Any:
+        """The status, as it is to be written. Pure."""
+        ...
+
+    def events(self, seen: S, status: Any, plan: Plan[Any]) -> Iterable[Event]:
+        """What users are told when this status is written. Pure."""
+        ...
+
+
+class Once(Generic[S]):
+    """Carries out the objects of one kind."""
+
+    def __init__(self, client: Client, recorder: ComponentRecorder, duty: Duty[S]) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._duty = duty
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            ApiError, TransportError: the API server said no for now, or could not be asked.
+            KubewrightError: a step did not work this time.
+        """
+        found = self._duty.found.get(key)
+        if found is None:
+            return Result.done()
+        return await unless_refused(self._pass(found), found, self._recorder)
+
+    async def _pass(self, found: Any) -> Result:
+        seen = self._duty.look(found)
+        plan = self._duty.decide(seen)
+        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        for step in plan.steps:
+            try:
+                seen = await self._step(seen, step)
+            except (ApiError, TransportError):
+                raise
+            except KubewrightError as error:
+                await self._report(replace(seen, failed=str(error)), plan)
+                if found.metadata.deleting:
+                    return Result.later(delays.UNHEARD)
+                raise
+        await self._report(seen, plan)
+        return Result.later(plan.wake)
+
+    async def _step(self, seen: S, step: Any) -> S:
+        meta = seen.found.metadata
+        match step:
+            case AddFinalizer():
+                await self._patch(
+                    seen, {"metadata": {"finalizers": with_finalizer(meta.finalizers, FINALIZER)}}
+                )
+            case RemoveFinalizer():
+                left = without_finalizer(meta.finalizers, FINALIZER)
+                try:
+                    await self._patch(seen, {"metadata": {"finalizers": left or None}})
+                except NotFound:
+                    return seen
+            case _:
+                return await self._duty.perform(seen, step)
+        return seen
+
+    async def _patch(self, seen: S, body: Any, subresource: str = "") -> None:
+        meta = seen.found.metadata
+        key = Key(meta.namespace, meta.name)
+        await self._client.patch(self._duty.kind, key, onto(body, meta), subresource=subresource)
+
+    async def _report(self, seen: S, plan: Plan[Any]) -> None:
+        """Write the status, if it has changed, and send events about it."""
+        if plan.silent and not seen.failed:
+            return
+        found, status = seen.found, self._duty.status_of(seen)
+        if patch := merge_patch(found.status, status):
+            await self._patch(seen, {"status": patch}, "status")
+        for each in self._duty.events(seen, status, plan):
+            self._recorder.event(found, each.reason, each.message, warning=each.warning)
+        if seen.failed:
+            self._recorder.event(found, "Failed", seen.failed, warning=True)
