@@ -67,7 +67,7 @@ def work_for_others(patch: Patch) -> None:
 
 
 def work_in_the_pause(patch: Patch) -> None:
-    patch.setattr(look, "_paused", lambda _meta, _family: False)
+    patch.setattr(look, "pause_of", lambda _meta, _plane, _cluster: None)
 
 
 def start_without_needs(patch: Patch) -> None:

@@ -61,14 +61,19 @@ class Plan(Generic[S]):
         return replace(self, wake=soonest(self.wake, wake))
 
 
-def in_order(deciders: Iterable[Callable[[Seen], P | None]], seen: Seen, plan: P) -> P:
-    """``plan``, then the plans of all deciders up to the first that ends the pass."""
+def in_order(
+    deciders: Iterable[Callable[[Seen], P | None]], seen: Seen, plan: P, *, otherwise: str = ""
+) -> P:
+    """``plan``, then the plans of all deciders up to the first that ends the pass.
+
+    ``otherwise``: the reason of the result if none of them gives one.
+    """
     for decider in deciders:
         if (found := decider(seen)) is not None:
             plan = plan.then(found)
             if found.ends_the_pass:
                 break
-    return plan
+    return plan if plan.because else replace(plan, because=otherwise)
 
 
 def soonest(*wakes: Wait | None) -> Wait | None:

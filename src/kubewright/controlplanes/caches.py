@@ -8,7 +8,7 @@ Called by    ``component``, ``plane``, ``templated``, ``users`` and ``snapshots`
 from collections.abc import Iterable, Iterator
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
-from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlane
 from kubewright.api.core import SECRET_METADATA
@@ -22,6 +22,7 @@ from kubewright.controlplanes.family import (
     owning_cluster,
     owning_plane,
 )
+from kubewright.kube.informer import Change
 from kubewright.kube.informers import Informers
 from kubewright.wire.gvk import Key
 
@@ -63,6 +64,13 @@ class Caches:
         if owner is None or plane is None or plane.metadata.uid != owner.uid:
             return None
         return self.family_of(plane)
+
+    def planes_of_cluster(self, change: Change[Cluster]) -> Iterable[Key]:
+        """The control planes of a Cluster whose spec has changed, such as its pause or its networks."""
+        before, after = change.before(), change.after()
+        if before is not None and after is not None and before.spec == after.spec:
+            return ()
+        return self.planes.keys_by(BY_CLUSTER, str(change.key))
 
     def owned_by(self, plane: NestedControlPlane) -> Iterator[tuple[Component, ComponentObject]]:
         """The components that a control plane controls."""

@@ -65,16 +65,20 @@ class Family:
         """The name of the ControlPlaneRestore for which all components are to stop; empty: there is none."""
         return self.plane.metadata.annotations.get(RESTORING_ANNOTATION, "")
 
-    def stopped_for(self, needed_by: Component | None) -> bool:
-        """Whether a component is to stop now, for a restore or to sleep: after the one that needs it.
+    def ends_before(self, needed_by: Component | None) -> ComponentObject | None:
+        """The component that needs another one, while it has instances: these end first. None: it has none.
 
-        To sleep, it does not wait for a component that another program manages, which may go on.
+        One that another program manages may go on, and is waited for only before a restore.
         """
-        after = self.components.get(needed_by) if needed_by is not None else None
-        if self.restore:
-            return after is None or not after.status.replicas
-        foreign = after is not None and MANAGED_BY_ANNOTATION in after.metadata.annotations
-        return self.plane.status.asleep and (after is None or foreign or not after.status.replicas)
+        found = self.components.get(needed_by) if needed_by is not None else None
+        if found is None or not found.status.replicas:
+            return None
+        foreign = MANAGED_BY_ANNOTATION in found.metadata.annotations
+        return None if foreign and not self.restore else found
+
+    def stopped_for(self, needed_by: Component | None) -> bool:
+        """Whether a component is to stop now, for a restore or to sleep: after the one that needs it."""
+        return bool(self.restore or self.plane.status.asleep) and self.ends_before(needed_by) is None
 
 
 def owning_plane(meta: ObjectMeta) -> OwnerReference | None:

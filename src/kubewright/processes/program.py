@@ -144,7 +144,7 @@ class Status:
 
     ``ready``     its process has started, and its readiness probe says so
     ``since``     when the process started, in seconds since the epoch; 0.0 without one
-    ``restarts``  how often a process of it failed: ended by itself, or had to be ended
+    ``restarts``  how often a process of it failed with these settings: ended by itself, or had to be ended
     ``message``   what is wrong, or what is waited for; a clause such as "it is ending"
     ``memory``    resident bytes of the process
     ``cpu``       seconds of processor time that it has used

@@ -12,7 +12,6 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -97,7 +96,7 @@ class Worker:
         if program == self._wanted:
             return
         if self._wanted is None or program is None or program.fingerprint != self._wanted.fingerprint:
-            self._failures = replace(self._failures, consecutive=0)  # new settings start without a pause
+            self._failures = Failures()  # as a pod that replaces another: no pause, and it counts anew
         self._wanted = program
         self._changed.set()
 

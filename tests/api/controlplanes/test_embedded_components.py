@@ -1,5 +1,6 @@
 """Components of a control plane inside this process: any order of creation and deletion, one end."""
 
+from datetime import timedelta
 from itertools import permutations
 
 import pytest
@@ -134,7 +135,27 @@ async def test_a_patch_for_no_object_is_told_and_mending_it_is_enough():
         await on.ready("etcd")
 
 
-async def test_a_paused_component_is_written_by_no_one_until_it_is_not_paused():
+async def test_an_etcd_waits_for_its_api_server_also_while_the_wall_clock_leaps(monkeypatch):
+    """How long it has waited is counted on a clock that does not step."""
+    async with stage() as on:
+        for what in ALL:
+            await create(on, what)
+        await on.ready(*COMPONENTS)
+        key, held = Key("default", "demo-apiserver"), {"metadata": {"finalizers": ["example.com/hold"]}}
+        found = await on.get(NESTED_API_SERVER, key.name)
+        held["metadata"]["finalizers"] += found.metadata.finalizers
+        await on.client.patch(NESTED_API_SERVER, key, held)
+        await delete(on, "apiserver")
+        await delete(on, "etcd")
+        told = on.clock.now
+        monkeypatch.setattr(on.clock, "now", lambda: told() + timedelta(hours=1))
+        await on.clock.sleep(100)
+        assert (await on.get(NESTED_ETCD, "demo-etcd")).metadata.finalizers
+        await on.clock.sleep(30)
+        assert await on.get(NESTED_ETCD, "demo-etcd") is None
+
+
+async def test_of_a_paused_component_only_the_pause_is_told_until_it_is_over():
     """Acceptance 14."""
     async with stage() as on:
         await on.plane("etcd")
@@ -142,6 +163,7 @@ async def test_a_paused_component_is_written_by_no_one_until_it_is_not_paused():
         await on.clock.sleep(5)
         found = await on.get(NESTED_ETCD, "demo-etcd")
         assert (found.metadata.finalizers, found.status.phase) == ((), "")
+        assert [each.type for each in found.status.conditions] == ["Paused"]
         await on.client.patch(
             NESTED_ETCD,
             Key("default", "demo-etcd"),

@@ -28,8 +28,11 @@ async def sleeping(on: Stage, *, asleep: bool) -> None:
     await on.until(so)
 
 
-async def order(on: Stage, change: dict[str, object], *, asleep: bool) -> list[str]:
-    """In which order components end, or become ready, after this change of the spec."""
+async def order(on: Stage, change: dict[str, object] | None, *, asleep: bool) -> list[str]:
+    """In which order components end, or become ready, after this change of the spec.
+
+    Without a change: after a user has written ``replicas: 0`` into all three, etcd first.
+    """
     seen: list[str] = []
     informers = Informers(on.client)
     for each in COMPONENTS:
@@ -43,7 +46,11 @@ async def order(on: Stage, change: dict[str, object], *, asleep: bool) -> list[s
         informers.get(NAMES[each]).subscribe(look)
     running = asyncio.create_task(informers.run())
     await on.clock.sleep(1)
-    await on.client.patch(NESTED_CONTROL_PLANE, DEMO, {"spec": change})
+    if change is not None:
+        await on.client.patch(NESTED_CONTROL_PLANE, DEMO, {"spec": change})
+    for each in COMPONENTS if change is None else ():
+        await on.client.patch(NAMES[each], Key("default", f"demo-{each.lower()}"), {"spec": {"replicas": 0}})
+        await on.clock.sleep(0.3)
     await sleeping(on, asleep=asleep)
     await on.clock.sleep(1)
     running.cancel()
@@ -74,6 +81,15 @@ async def test_by_hand_components_end_in_reverse_order_and_start_in_order_with_a
         assert kept.data == {"a": b"b"}
         status = await on.status(NESTED_CONTROL_PLANE, "demo")
         assert "Sleeping" not in {each.type for each in status.conditions}
+
+
+async def test_with_no_replicas_components_end_in_the_order_in_which_they_fall_asleep() -> None:
+    async with stage() as on:
+        await create(on, *COMPONENTS)
+        await whole(on)
+        begun = on.clock.monotonic()
+        assert await order(on, None, asleep=True) == ["controllerManager", "apiserver", "etcd"]
+        assert on.clock.monotonic() - begun < 5
 
 
 async def test_a_schedule_lets_it_sleep_and_wakes_it_at_its_times() -> None:

@@ -167,7 +167,7 @@ async def test_one_without_a_controller_manager_becomes_ready() -> None:
         assert "ControllerManagerAvailable" not in await said(on)
 
 
-async def test_while_it_is_paused_nothing_is_written() -> None:
+async def test_while_it_is_paused_only_that_is_written() -> None:
     """Acceptance test 14 of nested.md E."""
     async with stage() as on:
         names = {each: {"name": f"demo-{each.lower()}"} for each in COMPONENTS}
@@ -176,11 +176,56 @@ async def test_while_it_is_paused_nothing_is_written() -> None:
             await on.apply(NAMES[each], f"demo-{each.lower()}")
         await on.clock.sleep(60)
         found = await on.get(NESTED_CONTROL_PLANE, "demo")
-        assert (found.metadata.finalizers, found.status.conditions, await secrets(on)) == ((), (), set())
+        assert (found.metadata.finalizers, await secrets(on)) == ((), set())
+        assert await said(on) == {"Paused": "True"}
         assert (await on.get(NESTED_ETCD, "demo-etcd")).metadata.owner_references == ()
         on_again = {"metadata": {"annotations": None}}
         await on.client.patch(NESTED_CONTROL_PLANE, Key("default", "demo"), on_again)
         await whole(on)
+        assert "Paused" not in await said(on)
+
+
+async def test_while_its_cluster_is_paused_what_runs_goes_on_and_all_of_it_says_so() -> None:
+    async with stage() as on:
+        await on.apply(CLUSTER, "mine")
+        uid = (await on.get(CLUSTER, "mine")).metadata.uid
+        owner = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "mine", "uid": uid}
+        names = {each: {"name": f"demo-{each.lower()}"} for each in COMPONENTS}
+        await on.apply(NESTED_CONTROL_PLANE, "demo", names, ownerReferences=[{**owner, "controller": True}])
+        for each in COMPONENTS:
+            await on.apply(NAMES[each], f"demo-{each.lower()}")
+        await whole(on)
+        all_of_it = [
+            (NESTED_CONTROL_PLANE, "demo"),
+            *((NAMES[each], f"demo-{each.lower()}") for each in NAMES),
+        ]
+
+        async def paused() -> list[str]:
+            found = [await on.status(kind, name) for kind, name in all_of_it]
+            told = [{one.type: one.message for one in each.conditions} for each in found]
+            return [each.get("Paused", "") for each in told]
+
+        async def everywhere() -> bool:
+            return await paused() == ["Cluster mine has spec.paused"] * 4
+
+        async def nowhere() -> bool:
+            return await paused() == [""] * 4
+
+        async def versions() -> list[str]:
+            found = [await on.get(kind, name) for kind, name in all_of_it]
+            return [each.metadata.resource_version for each in found]
+
+        await on.client.patch(CLUSTER, Key("default", "mine"), {"spec": {"paused": True}})
+        await on.until(everywhere, 5)
+        asleep = {"spec": {"asleep": True}}
+        await on.client.patch(NESTED_CONTROL_PLANE, Key("default", "demo"), asleep)
+        before = await versions()
+        await on.clock.sleep(300)
+        assert await versions() == before
+        assert (await on.status(NESTED_CONTROL_PLANE, "demo")).ready
+        await on.client.patch(CLUSTER, Key("default", "mine"), {"spec": {"paused": False}})
+        await whole(on, ready=False)
+        await on.until(nowhere, 60)
 
 
 async def test_a_users_kubeconfig_without_a_label_counts() -> None:
@@ -285,7 +330,8 @@ async def test_the_infrastructure_of_its_cluster_is_ready_when_it_is_both_ways()
             await on.until(so)
 
         await on.clock.sleep(10)
-        assert not (await on.status(NESTED_CLUSTER, "mine")).conditions, "its Cluster is paused"
+        (paused,) = (await on.status(NESTED_CLUSTER, "mine")).conditions
+        assert (paused.type, paused.message) == ("Paused", "Cluster mine has spec.paused")
         await on.client.patch(CLUSTER, Key("default", "mine"), {"spec": {"paused": False}})
         await infrastructure(ready=True)
         found = await on.get(NESTED_CLUSTER, "mine")

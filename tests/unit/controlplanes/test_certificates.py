@@ -73,7 +73,9 @@ def access(wanted=ACCESS, by=CA, *, now=NOW, trusts=CA, owner=OWNER, user=ADMIN,
 
 
 def plan(wanted, *there, now=NOW):
-    return decide(wanted, {each.metadata.name: each for each in there}, OWNER, now)
+    answer = decide(wanted, {each.metadata.name: each for each in there}, OWNER, now)
+    assert answer.because, "every plan has a reason"
+    return answer
 
 
 def made(answer):

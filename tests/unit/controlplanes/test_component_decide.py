@@ -22,6 +22,7 @@ from tests.unit.controlplanes.component_views import (
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
+    NESTED_CONTROLLER_MANAGER,
     Address,
     EtcdStatus,
     NestedAPIServerSpec,
@@ -30,25 +31,26 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlaneStatus,
 )
 from kubewright.api.meta import ObjectMeta
-from kubewright.base.delays import DATED, UNHEARD
+from kubewright.base.delays import DATED, JUST_PAST, UNHEARD
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
     Apply,
     KeepCertificates,
-    Plan,
     Remove,
     RemoveFinalizer,
     Replace,
     decide,
 )
 from kubewright.controlplanes.component.policies import ETCD
-from kubewright.controlplanes.component.seen import Certificates, Seen
+from kubewright.controlplanes.component.seen import LONGEST_WAIT, Certificates, Seen
 from kubewright.controlplanes.component.versions import Version, Versions
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Running
+from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.templates.choice import NoChoice
 
 NEWER = workload("1.37.0")
+PAUSE = Pause("it is paused")
 ETCD_FIRST = Versions(
     components={
         Component.ETCD: Version("NestedEtcd store", "3.6.6", "3.6.8"),
@@ -153,7 +155,7 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
         ),
         (Apply(workload(replicas=2)),),
     ),
-    "what is paused is not written": (replace(WAITING, paused=True), ()),
+    "nothing is done with what is paused": (replace(WAITING, pause=PAUSE), ()),
     "what another program manages is left alone": (
         replace(WAITING, component=with_meta(api_server(), annotations={MANAGED_BY_ANNOTATION: "eco"})),
         (),
@@ -187,7 +189,7 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
         (Remove(keep_data=False),),
     ),
     "after two minutes it waits for it no longer": (
-        replace(RUNNING, component=DELETED, family=beside(DELETED_MANAGER), now=NOW + timedelta(minutes=2)),
+        replace(RUNNING, component=DELETED, family=beside(DELETED_MANAGER), deleting_for=LONGEST_WAIT),
         (Remove(keep_data=False),),
     ),
     "what we started is ended though another program manages it now": (
@@ -207,8 +209,8 @@ def test_the_steps_of_a_plan(seen: Seen, steps: tuple[object, ...]) -> None:
 
 
 @pytest.mark.parametrize("seen", [each for each, _ in STEPS.values()], ids=STEPS.keys())
-def test_every_plan_has_a_reason_unless_all_is_well(seen: Seen) -> None:
-    assert decide(seen).because or decide(seen) == Plan()
+def test_every_plan_has_a_reason(seen: Seen) -> None:
+    assert decide(seen).because
 
 
 SAID = {
@@ -260,12 +262,54 @@ def test_a_certificate_that_is_due_in_months_is_looked_at_in_between() -> None:
     assert decide(good).wake == DATED
 
 
-def test_a_paused_or_foreign_component_is_not_reported_on() -> None:
+def test_a_foreign_component_is_not_reported_on() -> None:
     foreign = with_meta(api_server(), annotations={MANAGED_BY_ANNOTATION: "eco"})
-    assert (
-        decide(replace(WAITING, paused=True)).silent,
-        decide(replace(WAITING, component=foreign)).silent,
-    ) == (
-        True,
-        True,
+    assert decide(replace(WAITING, component=foreign)).silent
+
+
+RUNS, STOPS, ENDED = {"status": {"replicas": 1}}, {"spec": {"replicas": 0}, "status": {"replicas": 1}}, {}
+ALONE, BOTH = timedelta(seconds=10), timedelta(minutes=2)
+
+
+@pytest.mark.parametrize(
+    ("manager", "waited", "replicas", "wake"),
+    [
+        pytest.param(STOPS, timedelta(), 1, BOTH, id="the one that needs it is to end too, and runs"),
+        pytest.param(STOPS, BOTH - ALONE, 1, ALONE, id="it may take its time"),
+        pytest.param(STOPS, BOTH, 0, None, id="but not for ever"),
+        pytest.param(ENDED, timedelta(), 0, None, id="the one that needs it has ended"),
+        pytest.param(None, timedelta(), 0, None, id="none needs it"),
+        pytest.param(
+            RUNS, timedelta(), 1, ALONE, id="a user who writes one after the other gets some seconds"
+        ),
+        pytest.param(RUNS, ALONE, 0, None, id="a user who wants to end this one alone may"),
+        pytest.param(
+            STOPS | {"metadata": {"annotations": {MANAGED_BY_ANNOTATION: "eco"}}},
+            timedelta(),
+            0,
+            None,
+            id="another program's is not waited for",
+        ),
+    ],
+)
+def test_what_is_to_have_no_instance_ends_after_the_one_that_needs_it(manager, waited, replicas, wake):
+    meta = {"metadata": {"name": "loops"}}
+    needs = (
+        {Component.CONTROLLER_MANAGER: NESTED_CONTROLLER_MANAGER.from_plain(meta | manager)}
+        if manager is not None
+        else {}
     )
+    seen = replace(
+        RUNNING,
+        component=api_server(spec=NestedAPIServerSpec(replicas=0)),
+        workload=workload(),
+        family=Family(plane(), components=needs),
+        none_for=waited,
+    )
+    assert seen.replicas == replicas
+    plan = decide(replace(seen, workload=workload(replicas=seen.size)))
+    if wake is None:
+        assert plan.steps == (Apply(workload(replicas=0)),)
+    else:
+        assert plan.wake == wake + JUST_PAST
+        assert plan.because == "it should have no instance, and NestedControllerManager loops ends before it"

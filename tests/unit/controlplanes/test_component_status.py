@@ -28,6 +28,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedAPIServerStatus,
     NestedEtcdStatus,
 )
+from kubewright.controlplanes.component.act import events_of
 from kubewright.controlplanes.component.policies import ETCD
 from kubewright.controlplanes.component.seen import Certificates, Seen
 from kubewright.controlplanes.component.status import status_of
@@ -189,6 +190,15 @@ def test_what_is_wrong_with_an_instance_is_told_with_its_name() -> None:
     told = "demo-apiserver-0: readyz answers 500"
     assert status_of(seen).errors == (told,)
     assert told in conditions(seen)[ComponentCondition.WORKLOAD_AVAILABLE].message
+
+
+def test_an_instance_that_was_asked_to_end_is_no_problem() -> None:
+    """Such as a controller manager that has failed once, and starts again with other settings."""
+    ends = instance(ready=False, ending=True, message="it was started with other settings", restarts=1)
+    seen = replace(RUNNING, component=WAS_READY, workload=NEWER, running=running(ends, of=NEWER))
+    status = status_of(seen)
+    assert (status.errors, status.phase) == ((), Phase.UPGRADING)
+    assert list(events_of(replace(seen, component=WAS_READY).component.status, status)) == []
 
 
 def test_a_status_counts_instances_and_selects_them() -> None:

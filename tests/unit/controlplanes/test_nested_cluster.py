@@ -8,6 +8,7 @@ from msgspec import structs
 from kubewright.api.cluster.v1beta1 import CLUSTER, ApiEndpoint
 from kubewright.api.controlplane.v1alpha4 import NESTED_CLUSTER, NESTED_CONTROL_PLANE
 from kubewright.controlplanes.nestedcluster.decide import PublishEndpoint, Seen, decide, status_of
+from kubewright.controlplanes.pausing import Pause
 from kubewright.testing.clocks import BEGIN as NOW
 
 ENDPOINT = {"host": "127.0.0.2", "port": 6443}
@@ -44,7 +45,7 @@ PUBLISHED = (PublishEndpoint(ApiEndpoint(**ENDPOINT)),)
         ),
         pytest.param(seen(plane=plane(endpoint=None)), (), False, id="the control plane has none"),
         pytest.param(seen(plane=None), (), False, id="there is no control plane"),
-        pytest.param(seen(paused=True), (), True, id="paused"),
+        pytest.param(seen(pause=Pause("it is paused")), (), False, id="paused"),
         pytest.param(seen(cluster(deletionTimestamp="2030-01-01T00:00:00Z")), (), True, id="deleted"),
         pytest.param(
             seen(cluster(annotations={"cluster.x-k8s.io/managed-by": "me"})), (), True, id="another program's"
@@ -54,6 +55,7 @@ PUBLISHED = (PublishEndpoint(ApiEndpoint(**ENDPOINT)),)
 def test_what_comes_next(view, steps, silent):
     answer = decide(view)
     assert (answer.steps, answer.silent) == (steps, silent)
+    assert answer.because
 
 
 @pytest.mark.parametrize(

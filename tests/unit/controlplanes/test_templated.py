@@ -10,6 +10,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedEtcdSpec,
 )
 from kubewright.api.controlplane.validate import validate_template
+from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.templated.decide import Create, Refer, Seen, decide
 
 ETCD, SERVER = Component.ETCD, Component.API_SERVER
@@ -44,7 +45,7 @@ STEPS = {
     ),
     "nothing that the template does not have": (Seen(plane(), template()), []),
     "nothing without the template": (Seen(plane()), []),
-    "nothing while it is paused": (Seen(plane(), TWO, paused=True), []),
+    "nothing while it is paused": (Seen(plane(), TWO, pause=Pause("it is paused")), []),
     "nothing for one that is deleted": (Seen(plane({"deletionTimestamp": "2026-01-01T00:00:00Z"}), TWO), []),
     "nothing for one that another program manages": (
         Seen(plane({"annotations": {"cluster.x-k8s.io/managed-by": "x"}}), TWO),

@@ -25,6 +25,8 @@ from kubewright.api.meta import Json
 from kubewright.base.clock import parse_rfc3339
 
 READY = "Ready"
+PAUSED = "Paused"
+"""Of our kinds of control planes: it exists only while the object is paused."""
 TRUE, FALSE, UNKNOWN = STATUSES = "True", "False", "Unknown"
 ERROR, WARNING, INFO = "Error", "Warning", "Info"
 

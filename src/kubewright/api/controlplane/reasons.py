@@ -38,7 +38,7 @@ class ComponentCondition(StrEnum):
 
 
 class PlaneCondition(StrEnum):
-    """Types of conditions of a control plane beside Ready; the last five exist only while they are True."""
+    """Types of conditions of a control plane beside Ready; the last six exist only while they are True."""
 
     AVAILABLE = "Available"
     """Its API server can be used, wherever its etcd is."""
@@ -57,6 +57,8 @@ class PlaneCondition(StrEnum):
     ROTATING_CERTIFICATES = "RotatingCertificates"
     """An authority is being replaced, or cannot be; the message says how far that is."""
     SLEEPING = "Sleeping"
+    PAUSED = "Paused"
+    """Its controller changes nothing; components and NestedClusters have this condition too."""
     DELETING = "Deleting"
 
 

@@ -98,7 +98,7 @@ def decide(
     return Plan(
         tuple(view.steps),
         wake=None if wake is None else in_seconds((wake - now).total_seconds()),
-        because=because or ("one of the certificates is due or ends then" if wake is not None else ""),
+        because=because or _nothing_made(view),
         waiting=tuple(dict.fromkeys(view.waiting)),
         problems=tuple(view.problems),
     )
@@ -239,3 +239,10 @@ def _sign(view: _View, wanted: Signed, because: str, found: Found | None) -> Non
         )
     else:
         view.problems.append(f"{because}, and Secret {wanted.authority} {told}")
+
+
+def _nothing_made(view: _View) -> str:
+    """Why no certificate is made now."""
+    if told := "; ".join((*view.problems, *view.waiting)):
+        return told
+    return "one of the certificates is due or ends then" if view.moments else "all certificates are good"

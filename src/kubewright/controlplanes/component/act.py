@@ -173,8 +173,8 @@ class Actor:
                     await host.remove(seen.place, keep_data=keep_data)
 
 
-_INTENDED = (Phase.SLEEPING, Phase.UPGRADING, Phase.SCALING)
-"""Phases that a user's change leads to: that the component is not ready then is no news."""
+_INTENDED = (Phase.SLEEPING, Phase.UPGRADING, Phase.SCALING, Phase.ROTATING_CERTIFICATES)
+"""Phases that a change leads to which is wanted: that the component is not ready then is no news."""
 
 
 def events_of(before: ComponentStatus, after: ComponentStatus) -> Iterator[Event]:

@@ -6,17 +6,16 @@ Theory.      While the component lives: our finalizer, then certificates, then w
              later. On deletion: the host ends what runs, then the finalizer goes. Where all components are
              deleted at once, each waits for the one that needs it: an API server whose etcd is gone would end
              only when it is killed.
-Invariants.  An object that is paused is not written at all, nor is one that another program manages; of the
-             latter only what we may have started ourselves is ended when it is deleted. A deletion needs no
-             Cluster, no control plane and no Secret, and waits for another component no longer than
-             ``LONGEST_WAIT``.
+Invariants.  Of an object that is paused only the condition Paused is written; one that another program
+             manages is not written at all, and of it only what we may have started ourselves is ended when it
+             is deleted. A deletion needs no Cluster, no control plane and no Secret, and waits for another
+             component no longer than ``LONGEST_WAIT``. Every plan has a reason.
 Source       nested.md A5, A9, A11, A15; S3-31 to S3-41.
 Called by    ``reconciler``.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
@@ -26,8 +25,8 @@ from kubewright.base import delays, plan
 from kubewright.base.plan import AT_ONCE, in_order
 from kubewright.controlplanes.component.obstacles import first_obstacle
 from kubewright.controlplanes.component.rollout import next_instance
-from kubewright.controlplanes.component.seen import Seen, counted
-from kubewright.controlplanes.family import KINDS
+from kubewright.controlplanes.component.seen import LONGEST_WAIT, Seen, counted
+from kubewright.controlplanes.family import KINDS, ComponentObject
 from kubewright.controlplanes.hosting.contract import Workload
 from kubewright.controlplanes.members import decide as members
 
@@ -92,13 +91,14 @@ class Plan(plan.Plan[Step]):
 def decide(seen: Seen) -> Plan:
     """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
     meta = seen.component.metadata
-    if seen.paused:
-        return Plan(because="it, its control plane or its cluster is paused", silent=True)
+    foreign = MANAGED_BY_ANNOTATION in meta.annotations
+    if seen.pause is not None:
+        return Plan(because=f"paused: {seen.pause.because}", silent=seen.pause.moved or foreign)
     if meta.deleting:
         return _deleted(seen)
-    if MANAGED_BY_ANNOTATION in meta.annotations:
+    if foreign:
         return Plan(because="another program manages it", silent=True)
-    return in_order(_DECIDERS, seen, Plan())
+    return in_order(_DECIDERS, seen, Plan(), otherwise="what should run was applied")
 
 
 def _finalizer(seen: Seen) -> Plan | None:
@@ -135,6 +135,15 @@ def _applied(seen: Seen) -> Plan | None:
     return Plan((Apply(workload),), AT_ONCE, told)
 
 
+def _stopped(seen: Seen) -> Plan | None:
+    """A component that should have no instance looks again when it has waited long enough for another one."""
+    found = seen.ends_first
+    if found is None:
+        return None
+    told = f"it should have no instance, and {_named(seen, found)} ends before it"
+    return Plan(wake=seen.patience - seen.none_for + delays.JUST_PAST, because=told)
+
+
 def _rolled_out(seen: Seen) -> Plan | None:
     if seen.workload is None or first_obstacle(seen) is not None:
         return None
@@ -156,7 +165,7 @@ def _resized(seen: Seen) -> Plan | None:
     return Plan(tuple(map(ChangeMembers, found.plan.steps)), AT_ONCE, found.plan.because)
 
 
-_DECIDERS = (_finalizer, _certificates, _applied, _rolled_out, _resized)
+_DECIDERS = (_finalizer, _certificates, _applied, _stopped, _rolled_out, _resized)
 
 
 def _deleted(seen: Seen) -> Plan:
@@ -173,18 +182,21 @@ def _deleted(seen: Seen) -> Plan:
 
 def _ends_first(seen: Seen) -> str:
     """Which component is deleted too and has to end first; empty: none, or it was waited for long enough."""
-    meta, needed_by = seen.component.metadata, seen.policy.needed_by
-    if seen.family is None or needed_by is None or meta.deletion_timestamp is None:
+    needed_by = seen.policy.needed_by
+    if seen.family is None or needed_by is None:
         return ""
     found = seen.family.components.get(needed_by)
     goes = found is not None and (found.metadata.deleting or seen.family.plane.metadata.deleting)
-    if found is None or not goes or seen.now >= meta.deletion_timestamp + LONGEST_WAIT:
+    if found is None or not goes or seen.deleting_for >= LONGEST_WAIT:
         return ""
-    return f"it is being deleted, and {KINDS[needed_by].resource.kind} {found.name} ends before it"
+    return f"it is being deleted, and {_named(seen, found)} ends before it"
 
 
-LONGEST_WAIT = timedelta(minutes=2)
-"""For the component that needs this one. It is longer than an API server takes at most to end."""
+def _named(seen: Seen, found: ComponentObject) -> str:
+    """The component that needs this one, as users know it."""
+    needed_by = seen.policy.needed_by
+    return f"{KINDS[needed_by].resource.kind} {found.name}" if needed_by is not None else found.name
+
 
 _LOOK_AGAIN = delays.SOON
 """When to look again. Usually the host reports the end before; a host that was restarted may not."""

@@ -10,6 +10,7 @@ Called by    ``reconciler``.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from kubewright.api.cluster import names as cluster_names
@@ -19,8 +20,8 @@ from kubewright.api.controlplane.validate import validate_component
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.faults import summary
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
+from kubewright.base.witness import Witness
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.certificates.sets import etcd_health_client
 from kubewright.controlplanes.component.membership import (
@@ -43,6 +44,7 @@ from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, 
 from kubewright.controlplanes.hosting.hosts import Hosts, absent, elsewhere
 from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.members.client import Members, NoAnswer
+from kubewright.controlplanes.pausing import pause_of
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates.catalog import Catalog
 from kubewright.controlplanes.templates.choice import Choice, NoChoice, choose
@@ -98,6 +100,9 @@ class Looker:
         self._caches = caches
         self._setup = setup
         self._known: dict[Source, tuple[int, Contents]] = {}
+        self._steady = self._client.steady()
+        self._deletions = Witness(self._steady.now)
+        self._none_since: dict[Key, datetime] = {}
 
     async def look(self, found: ComponentObject) -> Seen:
         """Read one component and everything around it.
@@ -112,14 +117,18 @@ class Looker:
             found,
             self._client.clock.now(),
             family=family,
-            paused=_paused(meta, family),
+            pause=pause_of(meta, family.plane if family else None, family.cluster if family else None),
             problem=summary(validate_component(found.spec)),
             place=place,
         )
-        if place is None or seen.paused:
+        deleted = self._deletions.since(str(Key(meta.namespace, meta.name)), meta.deletion_timestamp)
+        if deleted is not None:
+            seen = replace(seen, deleting_for=self._steady.now() - deleted)
+        if place is None or seen.pause is not None:
             return seen
         current_host, running = self._setup.hosts.holding(place)
         seen = replace(seen, running=running)
+        seen = replace(seen, none_for=self._none_for(seen))
         managed = cluster_names.MANAGED_BY_ANNOTATION in meta.annotations
         if family is None or meta.deleting or managed or seen.problem:
             return seen
@@ -242,6 +251,19 @@ class Looker:
             self._known[name] = (header.version, contents)
         return contents
 
+    def _none_for(self, seen: Seen) -> timedelta:
+        """How long ago this process first saw that its spec asks for no instance, while there are some."""
+        key, now = Key(seen.component.namespace, seen.component.name), self._steady.now()
+        if seen.asked or not seen.running.replicas:
+            self._none_since.pop(key, None)
+            return timedelta()
+        return now - self._none_since.setdefault(key, now)
+
+    def gone(self, key: Key) -> None:
+        """Forget what is known of a component that does not exist any more."""
+        self._none_since.pop(key, None)
+        self._deletions.forget(str(key))
+
     def forget(self, secret: Key) -> None:
         """Drop the content of a Secret that has changed or is gone."""
         self._known.pop(Source("Secret", str(secret)), None)
@@ -260,14 +282,3 @@ async def _asked(access: members.Access | None, wanted: Mapping[str, str]) -> me
 
 def _as_bytes(found: Any) -> Contents:
     return {key: value.encode() if isinstance(value, str) else value for key, value in found.data.items()}
-
-
-def _paused(meta: ObjectMeta, family: Family | None) -> bool:
-    if cluster_names.left_alone(meta.annotations):
-        return True
-    if family is None:
-        return False
-    cluster = family.cluster
-    return cluster_names.left_alone(family.plane.metadata.annotations) or (
-        cluster is not None and cluster.spec.paused
-    )

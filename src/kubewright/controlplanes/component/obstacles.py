@@ -78,7 +78,7 @@ def _spec(seen: Seen) -> Obstacle | None:
 
 def _number(seen: Seen) -> str:
     """What is wrong with the number of members of an etcd; empty if nothing is, or for other components."""
-    return problem_of(seen.replicas) if seen.policy.members else ""
+    return problem_of(seen.asked) if seen.policy.members and seen.replicas else ""
 
 
 def _templates(seen: Seen) -> Obstacle | None:

@@ -58,6 +58,7 @@ class Components:
         found = self._found.get(key)
         if found is None:
             self.actor.forget(key)
+            self.looker.gone(key)
             return Result.done()
         return await unless_refused(self._pass(found), found, self._recorder, _refused)
 
@@ -139,11 +140,9 @@ class Wakes:
         return self._of(each for each in (before, after) if each is not None)
 
     def of_cluster(self, change: Change[Cluster]) -> Iterable[Key]:
-        """The components of a Cluster whose spec has changed, such as its pause or its networks."""
-        before, after = change.before(), change.after()
-        if before is not None and after is not None and before.spec == after.spec:
-            return ()
-        return self._of(self._caches.planes.by(BY_CLUSTER, str(change.key)))
+        """The components of a Cluster whose spec has changed."""
+        planes = map(self._caches.planes.get, self._caches.planes_of_cluster(change))
+        return self._of(plane for plane in planes if plane is not None)
 
     def of_secret(self, change: Change[Any]) -> Iterable[Key]:
         """The components of the cluster that a Secret is labelled with."""

@@ -21,8 +21,14 @@ from kubewright.controlplanes.component.versions import Versions
 from kubewright.controlplanes.family import ComponentObject, Family
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
 from kubewright.controlplanes.members.decide import Access
+from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates.choice import Choice, NoChoice
+
+LONGEST_WAIT = timedelta(minutes=2)
+"""For the end of the component that needs this one. It is longer than an API server takes at most to end."""
+ONE_AFTER_ANOTHER = timedelta(seconds=10)
+"""Until a user who asks several components for no instance has written all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class Seen:
     """One component, and all around it.
 
     ``family``     its control plane; None: no control plane owns it, or its owner does not exist
+    ``pause``      by what it is paused; None: it is not
     ``problem``    how its spec breaks the rules of its kind, a sentence
     ``place``      what its workload is named after; None: no instance can have been started
     ``choice``     the version and the templates that its spec comes to, or why there are none
@@ -69,13 +76,15 @@ class Seen:
     ``access``     how the members of an etcd are called; None: they were not asked
     ``versions``   the versions of its control plane and of all its components
     ``failed``     why the last step of this pass failed, a sentence
+    ``none_for``   for how long its spec has asked for no instance while there are some, as this process saw
+    ``deleting_for``  for how long it is being deleted, on a clock that does not step
     """
 
     policy: Policy
     component: ComponentObject
     now: datetime
     family: Family | None = None
-    paused: bool = False
+    pause: Pause | None = None
     problem: str = ""
     place: Place | None = None
     choice: Choice | NoChoice | None = None
@@ -91,13 +100,39 @@ class Seen:
     access: Access | None = None
     versions: Versions = field(default_factory=Versions)
     failed: str = ""
+    none_for: timedelta = timedelta()
+    deleting_for: timedelta = timedelta()
 
     @property
     def replicas(self) -> int:
-        """How many instances there should be in the end."""
+        """How many instances there should be in the end; those that wait for another component stay."""
         if self.family is not None and self.family.stopped_for(self.policy.needed_by):
             return 0
+        return self.running.replicas if self.ends_first is not None else self.asked
+
+    @property
+    def asked(self) -> int:
+        """How many instances its spec asks for."""
         return replicas_of(self.component, self.policy.component, self.family)
+
+    @property
+    def ends_first(self) -> ComponentObject | None:
+        """Where its spec asks for no instance: the component that ends before it; None: it does not wait.
+
+        An API server whose etcd is gone would end only when it is killed.
+        """
+        if self.family is None or self.asked or not self.running.replicas or self.none_for >= self.patience:
+            return None
+        return self.family.ends_before(self.policy.needed_by)
+
+    @property
+    def patience(self) -> timedelta:
+        """How long it waits for the component that needs it, once its spec asks for no instance."""
+        needed_by = self.policy.needed_by
+        after = self.family.components.get(needed_by) if self.family is not None and needed_by else None
+        if after is None or needed_by is None or replicas_of(after, needed_by, self.family):
+            return ONE_AFTER_ANOTHER
+        return LONGEST_WAIT
 
     @property
     def size(self) -> int:

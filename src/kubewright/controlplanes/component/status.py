@@ -5,7 +5,8 @@ Theory.      A component is ready when what its spec asks for was applied, and a
              sleeps, is not ready: no client can use it. Each condition stands for one of the checks of
              ``obstacles``; Ready sums up.
 Invariants.  ``ready`` is true exactly in the phase Ready. The former phase is read only to tell a first start
-             from a failure. Equal views give equal statuses, so a pass that finds nothing new writes nothing.
+             from a failure. While the object is paused, nothing changes but the condition Paused. Equal views
+             give equal statuses, so a pass that finds nothing new writes nothing.
 Source       nested.md A3 (phases), A9 (readiness), A10 (conditions); S3-19, S3-42 to S3-45.
 Called by    ``act``.
 """
@@ -35,6 +36,7 @@ from kubewright.controlplanes.component.rollout import current
 from kubewright.controlplanes.component.seen import Seen
 from kubewright.controlplanes.component.workload import sources
 from kubewright.controlplanes.hosting.contract import Workload
+from kubewright.controlplanes.pausing import with_pause, without_pause
 from kubewright.controlplanes.templates.choice import Choice
 
 _AFTER_FIRST_START = (
@@ -61,6 +63,8 @@ _PHASE_FOR = {
 def status_of(seen: Seen) -> ComponentStatus:
     """The status, as it is to be written."""
     before, running = seen.component.status, seen.running
+    if seen.pause is not None:
+        return structs.replace(before, conditions=with_pause(before.conditions, seen.pause, seen.now))
     verdict = _verdict(seen)
     errors = tuple(each[:MESSAGE_CHARS] for each in _errors(seen))
     status = structs.replace(
@@ -178,7 +182,7 @@ def _errors(seen: Seen) -> Iterator[str]:
     yield from (
         f"{each.name}: {each.message}"
         for each in seen.running.instances
-        if each.message and not each.ready and each.restarts
+        if each.message and not each.ready and not each.ending and each.restarts
     )
 
 
@@ -186,7 +190,7 @@ def _conditions(seen: Seen, verdict: Obstacle | None) -> tuple[Condition, ...]:
     found = [*_before_instances(seen), _available(seen)]
     found += _rotation(seen)
     found.append(true_condition(READY) if verdict is None else _false(READY, verdict))
-    return with_conditions(seen.component.status.conditions, found, seen.now)
+    return with_conditions(without_pause(seen.component.status.conditions), found, seen.now)
 
 
 def _rotation(seen: Seen) -> Iterator[Condition]:

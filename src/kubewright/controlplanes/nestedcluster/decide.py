@@ -1,8 +1,8 @@
 """Decide what comes next for one NestedCluster, and what its status says. Pure.
 
-Invariants.  A NestedCluster that is paused, or that another program manages, is not written at all. An
-             endpoint that is set is never changed. ``ready`` becomes true and false again with the control
-             plane. Equal views give equal statuses.
+Invariants.  Of a NestedCluster that is paused only the condition Paused is written; one that another program
+             manages is not written at all. Every plan has a reason. An endpoint that is set is never changed.
+             ``ready`` becomes true and false again with the control plane. Equal views give equal statuses.
 Source       nested.md A5, A7, A10.
 Called by    ``reconciler``.
 """
@@ -24,6 +24,7 @@ from kubewright.api.cluster.v1beta1 import ApiEndpoint, Cluster
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import NestedCluster, NestedClusterStatus, NestedControlPlane
 from kubewright.base import plan
+from kubewright.controlplanes.pausing import Pause, with_pause, without_pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,14 @@ class Seen:
 
     ``owner``  the Cluster that owns it, if that exists
     ``plane``  the NestedControlPlane that the Cluster names, if that exists
+    ``pause``  by what it is paused; None: it is not
     """
 
     cluster: NestedCluster
     now: datetime
     owner: Cluster | None = None
     plane: NestedControlPlane | None = None
-    paused: bool = False
+    pause: Pause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +60,30 @@ class Plan(plan.Plan[PublishEndpoint]):
 def decide(seen: Seen) -> Plan:
     """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
     meta = seen.cluster.metadata
-    if seen.paused:
-        return Plan(because="it or its cluster is paused", silent=True)
-    if meta.deleting:
-        return Plan(because="it is being deleted, and nothing stands behind it", silent=True)
     if MANAGED_BY_ANNOTATION in meta.annotations:
         return Plan(because="another program manages it", silent=True)
+    if seen.pause is not None:
+        return Plan(because=f"paused: {seen.pause.because}", silent=seen.pause.moved)
+    if meta.deleting:
+        return Plan(because="it is being deleted, and nothing stands behind it", silent=True)
     known = _valid(seen.cluster.spec.control_plane_endpoint)
     found = _valid(seen.plane.spec.control_plane_endpoint) if seen.plane is not None else None
     if known is not None or found is None:
-        return Plan()
+        told = "its control plane has no endpoint yet" if known is None else f"it has the endpoint {known}"
+        return Plan(because=told)
     return Plan((PublishEndpoint(found),), because=f"its control plane is reached at {found}")
 
 
 def status_of(seen: Seen) -> NestedClusterStatus:
     """The status, as it is to be written."""
     before, held = seen.cluster.status, _held(seen)
+    if seen.pause is not None:
+        return structs.replace(before, conditions=with_pause(before.conditions, seen.pause, seen.now))
     said = true_condition(READY) if held is None else false_condition(READY, held[0], INFO, held[1])
     return structs.replace(
         before,
         ready=held is None,
-        conditions=with_conditions(before.conditions, [said], seen.now),
+        conditions=with_conditions(without_pause(before.conditions), [said], seen.now),
         observed_generation=seen.cluster.metadata.generation,
     )
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import structlog
 
-from kubewright.api.cluster.names import left_alone
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
 from kubewright.api.cluster.v1beta1 import GROUP as CORE
 from kubewright.api.controlplane.reasons import CLUSTER_REPORTER
 from kubewright.api.controlplane.v1alpha4 import NESTED_CLUSTER, NESTED_CONTROL_PLANE, NestedCluster
 from kubewright.api.diff import merge_patch
 from kubewright.controlplanes.nestedcluster.decide import Plan, Seen, decide, status_of
+from kubewright.controlplanes.pausing import pause_of
 from kubewright.kube.informer import Change
 from kubewright.kube.informers import Informers
 from kubewright.kube.patches import onto
@@ -84,7 +84,7 @@ class NestedClusters:
             self._client.clock.now(),
             owner=owner,
             plane=self._caches.planes.get(named) if named is not None else None,
-            paused=left_alone(found.metadata.annotations) or (owner is not None and owner.spec.paused),
+            pause=pause_of(found.metadata, cluster=owner),
         )
 
     async def _perform(self, seen: Seen, plan: Plan) -> None:

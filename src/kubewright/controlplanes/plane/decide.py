@@ -4,10 +4,10 @@ Theory.      While it lives: our finalizer, then it adopts the components that i
              published. A schedule of sleep needs no step: components read ``status.asleep``, and the plan
              only says when to look again. On deletion its components are deleted in the reverse of the order
              in which they start, each after the one that needs it is gone; then the finalizer goes.
-Invariants.  A control plane that is paused, or that another program manages, is not written at all. A
-             component that another object controls is neither adopted nor deleted. An endpoint that is set is
-             never changed: a user, or an earlier pass, has chosen it. A deletion needs no Cluster, no Secret
-             and no component.
+Invariants.  Of a control plane that is paused only the condition Paused is written; one that another program
+             manages is not written at all. Every plan has a reason. A component that another object controls
+             is neither adopted nor deleted. An endpoint that is set is never changed: a user, or an earlier
+             pass, has chosen it. A deletion needs no Cluster, no Secret and no component.
 Source       nested.md A4, A5, A7, A11; S3-13, S3-28.
 Called by    ``reconciler``.
 """
@@ -68,13 +68,15 @@ class Plan(plan.Plan[Step]):
 
 def decide(seen: Seen) -> Plan:
     """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
-    if seen.paused:
-        return Plan(because="it or its cluster is paused", silent=True)
+    if seen.pause is not None:
+        silent = seen.pause.moved or seen.managed_elsewhere
+        return Plan(because=f"paused: {seen.pause.because}", silent=silent)
     if seen.family.plane.metadata.deleting:
         return _deleted(seen)
     if seen.managed_elsewhere:
         return Plan(because="another program manages it", silent=True)
-    return in_order((_finalizer, _adopted, _published, _kubeconfig_awaited, _sleep_or_wake), seen, Plan())
+    deciders = (_finalizer, _adopted, _published, _kubeconfig_awaited, _sleep_or_wake)
+    return in_order(deciders, seen, Plan(), otherwise=_nothing_to_do(seen))
 
 
 def _finalizer(seen: Seen) -> Plan | None:
@@ -120,6 +122,11 @@ def _sleep_or_wake(seen: Seen) -> Plan | None:
         return None
     told = "it wakes then" if seen.rest.asleep else "it goes to sleep then"
     return Plan(wake=in_seconds((until - seen.now).total_seconds()), because=told)
+
+
+def _nothing_to_do(seen: Seen) -> str:
+    missing = [str(each) for each in seen.named() if each.found is None]
+    return f"waits until there is {', '.join(missing)}" if missing else "it controls all that it names"
 
 
 def _deleted(seen: Seen) -> Plan:

@@ -16,7 +16,6 @@ from typing import Any
 import structlog
 
 from kubewright.api.cluster import names as cluster_names
-from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.reasons import PLANE_REPORTER
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
@@ -29,6 +28,7 @@ from kubewright.controlplanes.family import (
     ComponentObject,
     owning_plane,
 )
+from kubewright.controlplanes.pausing import pause_of
 from kubewright.controlplanes.plane.act import Actor
 from kubewright.controlplanes.plane.decide import RemoveFinalizer, decide
 from kubewright.controlplanes.plane.rest import Rest, rest_of
@@ -86,8 +86,6 @@ class ControlPlanes:
         """
         family = self._caches.family_of(plane)
         secret = Key(plane.namespace, cluster_names.kubeconfig_secret(family.name))
-        cluster = family.cluster
-        paused = cluster_names.left_alone(plane.metadata.annotations)
         problem, now = summary(validate_control_plane(plane)), self._client.clock.now()
         # A schedule that cannot be read changes nothing: it stays as it was.
         rest = (
@@ -98,7 +96,7 @@ class ControlPlanes:
         return Seen(
             family,
             now,
-            paused=paused or (cluster is not None and cluster.spec.paused),
+            pause=pause_of(plane.metadata, cluster=family.cluster),
             problem=problem,
             kubeconfig=await self._exists(secret),
             rest=rest,
@@ -138,12 +136,6 @@ def wire(environment: Environment) -> Controller:
         own = change.key in planes.actor.writing and status_alone(change)
         return () if own else (change.key,)
 
-    def of_cluster(change: Change[Cluster]) -> Iterable[Key]:
-        before, after = change.before(), change.after()
-        if before is not None and after is not None and before.spec == after.spec:
-            return ()
-        return caches.planes.keys_by(BY_CLUSTER, str(change.key))
-
     def of_secret(change: Change[Any]) -> Iterable[Key]:
         if change.old is not None and change.new is not None:
             return ()
@@ -156,7 +148,7 @@ def wire(environment: Environment) -> Controller:
     controller.watches(caches.planes, of_itself)
     for component, informer in caches.components.items():
         controller.watches(informer, _of_component(caches, component))
-    controller.watches(caches.clusters, of_cluster)
+    controller.watches(caches.clusters, caches.planes_of_cluster)
     return controller.watches(caches.secrets, of_secret)
 
 

@@ -13,6 +13,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE, NestedAPIServer
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.controlplanes.family import KINDS, ComponentObject, Family, references
+from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.plane.rest import Rest
 
 
@@ -33,7 +34,7 @@ class Seen:
     """One control plane, and all around it.
 
     ``family``      the control plane, its Cluster, and the components that it names and that exist
-    ``paused``      whether it or its Cluster is paused
+    ``pause``       by what it is paused; None: it is not
     ``problem``     how its spec breaks the rules of its kind, a sentence
     ``kubeconfig``  whether the Secret with the kubeconfig exists
     ``rest``        whether it sleeps, and until when
@@ -42,7 +43,7 @@ class Seen:
 
     family: Family
     now: datetime
-    paused: bool = False
+    pause: Pause | None = None
     problem: str = ""
     kubeconfig: bool = False
     rest: Rest = field(default_factory=Rest)

@@ -38,6 +38,7 @@ from kubewright.base.clock import rfc3339
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.controlplanes.component.policies import service_cidr
 from kubewright.controlplanes.family import ComponentObject
+from kubewright.controlplanes.pausing import with_pause
 from kubewright.controlplanes.plane.seen import Named, Seen
 
 _CONDITION_OF = {
@@ -68,6 +69,8 @@ class Why:
 def status_of(seen: Seen) -> NestedControlPlaneStatus:
     """The status, as it is to be written."""
     before, server = seen.family.plane.status, _own(seen, Component.API_SERVER)
+    if seen.pause is not None:
+        return structs.replace(before, conditions=with_pause(before.conditions, seen.pause, seen.now))
     ready = _not_ready(seen) is None
     answered = ready if not _names(seen, Component.API_SERVER) else server is not None and server.status.ready
     status = structs.replace(

@@ -21,20 +21,21 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.base import delays, plan
 from kubewright.controlplanes.family import references
+from kubewright.controlplanes.pausing import Pause
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """One control plane that names a template. ``template`` None: it does not exist.
 
-    ``there``   the components that the control plane names and that exist
-    ``paused``  whether it or its Cluster is paused
+    ``there``  the components that the control plane names and that exist
+    ``pause``  by what it is paused; None: it is not
     """
 
     plane: NestedControlPlane
     template: NestedControlPlaneTemplate | None = None
     there: frozenset[Component] = frozenset()
-    paused: bool = False
+    pause: Pause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,12 @@ FIELDS = {
 def decide(seen: Seen) -> Plan:
     """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
     plane = seen.plane
-    if seen.paused or plane.metadata.deleting or MANAGED_BY_ANNOTATION in plane.metadata.annotations:
-        return Plan(because="it is paused, being deleted, or another program manages it")
+    if seen.pause is not None:
+        return Plan(because=f"paused: {seen.pause.because}")
+    if plane.metadata.deleting:
+        return Plan(because="it is being deleted")
+    if MANAGED_BY_ANNOTATION in plane.metadata.annotations:
+        return Plan(because="another program manages it")
     if seen.template is None:
         told = f"there is no NestedControlPlaneTemplate {plane.spec.template_name}"
         return Plan(wake=delays.UNHEARD, because=told, problem=told)
@@ -90,7 +95,8 @@ def decide(seen: Seen) -> Plan:
             steps.append(Create(component, name, spec))
     if missing:
         steps.append(Refer(missing))
-    return Plan(tuple(steps), because="the template has components that it lacks" if steps else "")
+    told = "the template has components that it lacks" if steps else "it has all components of its template"
+    return Plan(tuple(steps), because=told)
 
 
 def specs_of(template: NestedControlPlaneTemplate) -> dict[Component, ComponentSpec]:

@@ -10,7 +10,6 @@ from typing import Any, assert_never
 import structlog
 from msgspec import to_builtins
 
-from kubewright.api.cluster.names import left_alone
 from kubewright.api.controlplane.reasons import PLANE_REPORTER
 from kubewright.api.controlplane.v1alpha4 import (
     API_VERSION,
@@ -21,6 +20,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.meta import owner_of
 from kubewright.controlplanes.caches import BY_COMPONENT, Caches
 from kubewright.controlplanes.family import KINDS
+from kubewright.controlplanes.pausing import pause_of
 from kubewright.controlplanes.templated.decide import FIELDS, Create, Refer, Seen, Step, decide
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
@@ -67,8 +67,7 @@ class Templated:
             plane,
             self.templates.get(Key(plane.namespace, plane.spec.template_name)),
             frozenset(family.components),
-            paused=left_alone(plane.metadata.annotations)
-            or (family.cluster is not None and family.cluster.spec.paused),
+            pause=pause_of(plane.metadata, cluster=family.cluster),
         )
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
@@ -111,6 +110,7 @@ def wire(environment: Environment) -> Controller:
 
         controller.watches(informer, gone)
     controller.watches(caches.planes, only(lambda change: not status_alone(change)))
+    controller.watches(caches.clusters, caches.planes_of_cluster)
     return controller.watches(templated.templates, of_template)
 
 

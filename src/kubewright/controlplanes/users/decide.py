@@ -38,6 +38,7 @@ from kubewright.controlplanes.certificates import decide as certificates
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.wanted import Kubeconfig
 from kubewright.controlplanes.family import Family
+from kubewright.controlplanes.pausing import Pause, with_pause, without_pause
 from kubewright.runtime.credentials.values import Purpose, secret_name, url
 from kubewright.wire.http import User
 
@@ -46,6 +47,7 @@ from kubewright.wire.http import User
 class Seen:
     """One user, and all around it. ``family`` None: the control plane does not exist.
 
+    ``pause``    by what it is paused; None: it is not
     ``problem``  how its spec breaks the rules of its kind, a sentence
     ``found``    the Secrets of the kubeconfig and of its authority that exist, by name
     """
@@ -53,6 +55,7 @@ class Seen:
     user: ControlPlaneUser
     now: datetime
     family: Family | None = None
+    pause: Pause | None = None
     problem: str = ""
     found: Mapping[str, Found] = field(default_factory=dict, repr=False)
 
@@ -81,6 +84,8 @@ def wanted(user: ControlPlaneUser, family: Family | None) -> Kubeconfig | None:
 
 def decide(seen: Seen) -> certificates.Plan:
     """What is made now, what is waited for, and what a user has to mend."""
+    if seen.pause is not None:
+        return certificates.Plan(because=f"paused: {seen.pause.because}")
     if seen.problem:
         return certificates.Plan(because=seen.problem, problems=(seen.problem,))
     if seen.family is None:
@@ -95,6 +100,9 @@ def decide(seen: Seen) -> certificates.Plan:
 
 def status_of(seen: Seen, plan: certificates.Plan) -> ControlPlaneUserStatus:
     """The status, as it is to be written when all steps are done."""
+    before = seen.user.status
+    if seen.pause is not None:
+        return structs.replace(before, conditions=with_pause(before.conditions, seen.pause, seen.now))
     kubeconfig = wanted(seen.user, seen.family) if not seen.problem else None
     found = seen.found.get(kubeconfig.secret) if kubeconfig is not None else None
     held = found.kubeconfig if found is not None and found.owned_by(seen.owner) else None
@@ -106,10 +114,10 @@ def status_of(seen: Seen, plan: certificates.Plan) -> ControlPlaneUserStatus:
     else:
         ready = true_condition(READY)
     return structs.replace(
-        seen.user.status,
+        before,
         ready=held is not None and not told,
         secret_name=kubeconfig.secret if kubeconfig is not None and held is not None else "",
-        expires_at=held.not_after if held is not None else seen.user.status.expires_at,
-        conditions=with_conditions(seen.user.status.conditions, [ready], seen.now),
+        expires_at=held.not_after if held is not None else before.expires_at,
+        conditions=with_conditions(without_pause(before.conditions), [ready], seen.now),
         observed_generation=seen.user.metadata.generation,
     )

@@ -12,7 +12,8 @@ from typing import Any
 
 import structlog
 
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION, left_alone
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
+from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.reasons import USER_REPORTER
 from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_USER, ControlPlaneUser, NestedControlPlane
 from kubewright.api.controlplane.validate import validate_user
@@ -23,6 +24,7 @@ from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.decide import secrets_of
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.look import Reader
+from kubewright.controlplanes.pausing import pause_of
 from kubewright.controlplanes.users.decide import Seen, decide, status_of, wanted
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
@@ -70,11 +72,11 @@ class Users:
     async def _pass(self, found: ControlPlaneUser) -> Result:
         plane = self._caches.planes.get(Key(found.namespace, found.spec.control_plane_name))
         family = self._caches.family_of(plane) if plane is not None else None
-        marks = {**found.metadata.annotations, **(plane.metadata.annotations if plane is not None else {})}
-        stopped = family is not None and family.cluster is not None and family.cluster.spec.paused
-        if left_alone(marks) or stopped or MANAGED_BY_ANNOTATION in found.metadata.annotations:
+        pause = pause_of(found.metadata, plane, family.cluster if family is not None else None)
+        if MANAGED_BY_ANNOTATION in found.metadata.annotations or (pause is not None and pause.moved):
             return Result.done()
-        seen = Seen(found, self._client.clock.now(), family, summary(validate_user(found)))
+        problem = summary(validate_user(found))
+        seen = Seen(found, self._client.clock.now(), family, pause, problem)
         seen = replace(seen, found=await self._read(seen))
         plan = decide(seen)
         log.debug("plan", because=plan.because, steps=len(plan.steps))
@@ -88,7 +90,7 @@ class Users:
 
     async def _read(self, seen: Seen) -> dict[str, Found]:
         kubeconfig = wanted(seen.user, seen.family) if not seen.problem else None
-        if kubeconfig is None:
+        if kubeconfig is None or seen.pause is not None:
             return {}
         return await self._reader.read(seen.user.namespace, secrets_of((kubeconfig,)))
 
@@ -130,5 +132,11 @@ def wire(environment: Environment) -> Controller:
         return {key for plane in planes for key in users.found.keys_by(BY_PLANE, str(plane))}
 
     controller.watches(users.found, of_itself)
+
+    def of_cluster(change: Change[Cluster]) -> Iterable[Key]:
+        planes = caches.planes_of_cluster(change)
+        return {key for plane in planes for key in users.found.keys_by(BY_PLANE, str(plane))}
+
     controller.watches(caches.planes, of_plane)
+    controller.watches(caches.clusters, of_cluster)
     return controller.watches(caches.secrets, of_secret)

@@ -7,7 +7,7 @@ Called by    ``rules``.
 
 from collections.abc import Callable
 
-from kubewright.controlplanes.component.decide import LONGEST_WAIT
+from kubewright.controlplanes.component.seen import LONGEST_WAIT
 from kubewright.testing.simulation.controlplanes.acts import ETCD, MANAGER, PLANE, SERVER, find, name_of
 from kubewright.testing.simulation.controlplanes.facts import DELETING, Known
 from kubewright.testing.simulation.controlplanes.machine import HostMachine
