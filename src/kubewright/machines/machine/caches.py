@@ -10,18 +10,21 @@ Theory.      The control cluster has the machines, their classes and secrets; th
 Called by    ``look``, ``requests``, ``reconciler``, ``machineclass``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT, Node, Secret
+from kubewright.api.kinds import Undecodable
 from kubewright.api.machine import names
-from kubewright.api.machine.names import Phase
+from kubewright.api.machine.names import OperationType, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine, MachineClass
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
+from kubewright.machines.machine.replacements import Fleet
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Attachment
 from kubewright.runtime.events import Recorder
@@ -29,6 +32,9 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
+
+UNHEALTHY = "unhealthy"
+"""In index ``joined``: machines that are Unknown, or Failed for their health."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,10 @@ class Caches:
         self.machines.index("node", lambda m: _known(names.node_name(m.metadata.labels)))
         self.machines.index("provider-id", lambda m: _known(m.spec.provider_id))
         self.machines.index("class", lambda m: _known(str(class_key(m) or "")))
+        self.machines.index("group", lambda m: _known(_group(m)))
         self.machines.index("replacing", lambda m: _known(_replacing(m)))
+        self.machines.index("joined", lambda m: _known(_joined(m)))
+        self.sets.index("uid", lambda s: (s.metadata.uid,))
         self.nodes.index("provider-id", lambda n: _known(n.spec.provider_id))
         self.attachments.index("node", lambda a: _known(a.spec.node_name))
         self.classes.index("secret", lambda c: (str(key) for key in secret_keys(c)))
@@ -125,11 +134,31 @@ class Caches:
         parent = self.sets.header(Key(machine.metadata.namespace, owner.name))
         return (parent.owner_uid if parent and parent.uid == owner.uid else "") or owner.uid
 
-    def replacing(self, group: str) -> int:
-        """How many machines of a group are being replaced, or are replacements that do not run yet."""
-        sets = (self.sets.header(key) for key in self.sets.keys_by("owner", group))
-        owners = [header.uid for header in sets if header] or [group]
-        return sum(self.machines.count_by("replacing", owner) for owner in owners)
+    def fleet(self, group: str) -> Fleet:
+        """What limits the replacements of a group; the same effort for one machine and ten thousand."""
+        keys = self.sets.keys_by("owner", group) or self.sets.keys_by("uid", group)
+        owners = [header.uid for key in keys if (header := self.sets.header(key))] or [group]
+        unhealthy, running = (self.machines.count_by("joined", each) for each in (UNHEALTHY, Phase.RUNNING))
+        return Fleet(
+            replacing=self._count("replacing", owners),
+            members=max(1, self._count("group", owners)),
+            limit=self._limit(keys),
+            unhealthy=unhealthy,
+            joined=unhealthy + running,
+        )
+
+    def _limit(self, keys: Iterable[Key]) -> str:
+        """What the deployment's annotation says: the one of its newest set, which is kept like it."""
+        found: list[tuple[int, str]] = []
+        for key in keys:
+            with suppress(Undecodable):
+                notes = each.metadata.annotations if (each := self.sets.get(key)) else {}
+                limit = notes.get(names.MAX_REPLACEMENTS_ANNOTATION, "")
+                found.append((names.integer(notes, names.REVISION_ANNOTATION), limit))
+        return max(found, default=(0, ""))[1]
+
+    def _count(self, index: str, owners: Iterable[str]) -> int:
+        return sum(self.machines.count_by(index, owner) for owner in owners)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +250,21 @@ def _replacing(machine: Machine) -> str:
     steady = current.phase in (Phase.RUNNING, Phase.UNKNOWN) and not meta.deleting
     if steady or current.preserve_expiry_time is not None:
         return ""
-    return meta.controller.uid if meta.controller else _label_group(machine)
+    return _group(machine)
+
+
+def _group(machine: Machine) -> str:
+    """The uid or label of those that share limits, below the deployment."""
+    return machine.metadata.controller.uid if machine.metadata.controller else _label_group(machine)
+
+
+def _joined(machine: Machine) -> str:
+    """Among the machines that have joined, ``Running`` or ``UNHEALTHY``; empty: it is not among them."""
+    current, last = machine.status.current_status.phase, machine.status.last_operation
+    if machine.metadata.deleting:
+        return ""
+    failed = current == Phase.FAILED and last.type == OperationType.HEALTH_CHECK
+    return UNHEALTHY if failed or current == Phase.UNKNOWN else current if current == Phase.RUNNING else ""
 
 
 def _label_group(machine: Machine) -> str:

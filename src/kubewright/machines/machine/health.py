@@ -5,8 +5,8 @@ Theory.      The phase is a function of three things: the phase before, what the
              what is seen. The two time-outs stand apart because only they need a clock, and they are
              looked at in every pass, so conditions that flap cannot postpone them (defect 26 of
              mcm.md §19).
-             Replacements are limited: while ``max_replacements`` machines of the same deployment are
-             being replaced, a further one stays ``Unknown`` and is looked at again. A node that a user
+             Replacements are limited (``replacements``): a machine beyond the limit stays ``Unknown`` and is
+             looked at again, and an event says why. A node that a user
              deleted counts as missing: its kubelet may register it again in time.
              While a cluster cannot be watched, no phase is decided from what it showed last; after
              that the time-outs begin anew (``Seen.due``), because nodes need time to report again.
@@ -16,6 +16,7 @@ Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (limit),
 Called by    ``decide``, once the VM is on record.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from kubewright.api.machine import names
@@ -23,6 +24,7 @@ from kubewright.api.machine.names import EventReason, OperationState, OperationT
 from kubewright.base import delays
 from kubewright.machines.machine import node_marks, states
 from kubewright.machines.machine.creation import unsettled
+from kubewright.machines.machine.replacements import held_by
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import (
@@ -61,7 +63,8 @@ def delete_when_triggered(seen: Seen) -> Plan | None:
 
 def follow_node(seen: Seen) -> Plan:
     """One pass over a machine whose VM is on record."""
-    report, wake, because = _decide_phase(seen)
+    decision = _decide_phase(seen)
+    report, because = decision.report, decision.because
     steps: list[Step] = []
     if seen.node is not None and (patch := node_marks.sync_node(seen.node, seen.machine)):
         steps.append(SyncNode(patch))
@@ -69,7 +72,15 @@ def follow_node(seen: Seen) -> Plan:
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
     if joined and seen.has_token:
         steps.append(DeleteBootstrapToken())
-    return Plan(tuple(steps), wake, because, report, _warning(report), milestone=_milestone(seen, report))
+    return Plan(
+        tuple(steps),
+        decision.wake,
+        because,
+        report,
+        decision.warning,
+        decision.topics,
+        milestone=_milestone(seen, report),
+    )
 
 
 def _milestone(seen: Seen, report: Report | None) -> Milestone | None:
@@ -84,28 +95,43 @@ def _milestone(seen: Seen, report: Report | None) -> Milestone | None:
     return Milestone(EventReason.RECOVERED, report.description)
 
 
-PhaseDecision = tuple[Report | None, timedelta | None, str]
+@dataclass(frozen=True, slots=True)
+class PhaseDecision:
+    """What to report, when to look again, and why. ``held``: a limit keeps the machine as it is."""
 
+    report: Report | None
+    wake: timedelta | None
+    because: str
+    held: bool = False
 
-def _warning(report: Report | None) -> tuple[str, str] | None:
-    told = {Phase.UNKNOWN: EventReason.MACHINE_UNKNOWN, Phase.FAILED: EventReason.MACHINE_FAILED}
-    if report is None or report.phase not in told:
-        return None
-    return told[report.phase], report.description
+    @property
+    def warning(self) -> tuple[str, str] | None:
+        """Reason and message of the event that goes with it."""
+        if self.held:
+            return EventReason.REPLACEMENT_HELD, self.because
+        told = {Phase.UNKNOWN: EventReason.MACHINE_UNKNOWN, Phase.FAILED: EventReason.MACHINE_FAILED}
+        if self.report is None or self.report.phase not in told:
+            return None
+        return told[self.report.phase], self.report.description
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """That a machine is held is told once, although the numbers in the message change."""
+        return frozenset((EventReason.REPLACEMENT_HELD,)) if self.held else frozenset()
 
 
 def _decide_phase(seen: Seen) -> PhaseDecision:
     if report := _next_phase(seen):
-        return report, timedelta(0), report.description
+        return PhaseDecision(report, timedelta(0), report.description)
     match seen.phase:
         case Phase.NONE | Phase.CRASH_LOOP_BACK_OFF | Phase.PENDING:
             return _joining(seen)
         case Phase.UNKNOWN:
             return _unwell(seen)
         case Phase.RUNNING:
-            return None, None, "its node is well"
+            return PhaseDecision(None, None, "its node is well")
         case phase:
-            return None, None, f"it is {phase.value}; only its node or its set can change that"
+            return PhaseDecision(None, None, f"it is {phase.value}; only its node or its set can change that")
 
 
 def _next_phase(seen: Seen) -> Report | None:
@@ -135,30 +161,27 @@ def _held_back(seen: Seen) -> bool:
 def _joining(seen: Seen) -> PhaseDecision:
     """Wait for the node to join: Pending when that lasts, Failed past the creation timeout."""
     if seen.now > seen.creation_deadline:
-        return states.report(seen, Finding.NOT_JOINED), None, "it has not joined in time"
+        return PhaseDecision(states.report(seen, Finding.NOT_JOINED), None, "it has not joined in time")
     left = seen.creation_deadline - seen.now + delays.JUST_PAST
     because = "its VM exists, its node has not joined" if seen.node is None else "its node is not well yet"
     if seen.phase is Phase.PENDING and not unsettled(seen.machine):
-        return None, left, because
+        return PhaseDecision(None, left, because)
     wait = seen.until_worth_reporting(since=seen.vm.ended)
     if wait > timedelta(0):
-        return None, min(wait, left), because
-    return states.report(seen, Finding.NODE_AWAITED), left, because
+        return PhaseDecision(None, min(wait, left), because)
+    return PhaseDecision(states.report(seen, Finding.NODE_AWAITED), left, because)
 
 
 def _unwell(seen: Seen) -> PhaseDecision:
     """Unknown: Failed after the health timeout, unless too many others are being replaced."""
     if seen.machine.spec.disable_health_timeout:
-        return None, None, "it is Unknown, and its health timeout is disabled"
+        return PhaseDecision(None, None, "it is Unknown, and its health timeout is disabled")
     left = seen.due(seen.phase_since, seen.health_timeout) - seen.now
     if left >= timedelta(0):
-        return None, left + delays.JUST_PAST, "it is Unknown; its health timeout runs"
+        return PhaseDecision(None, left + delays.JUST_PAST, "it is Unknown; its health timeout runs")
     name = seen.machine.metadata.name
-    if seen.replacing >= seen.settings.max_replacements:
-        return (
-            None,
-            delays.POLL,
-            f'machine "{name}" couldn\'t be marked FAILED, other machines are getting replaced',
-        )
+    if held := held_by(seen.fleet, seen.settings.replacement_limits):
+        told = f'machine "{name}" couldn\'t be marked FAILED, {held}'
+        return PhaseDecision(None, delays.POLL, told, held=True)
     report = states.report(seen, Finding.HEALTH_TIMEOUT)
-    return report, None, report.description
+    return PhaseDecision(report, None, report.description)

@@ -27,6 +27,7 @@ from kubewright.machines.machine import preservation, userdata
 from kubewright.machines.machine.caches import ClassSeen, Shared, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.refusals import remember
+from kubewright.machines.machine.replacements import Fleet
 from kubewright.machines.machine.seen import Refused, Seen
 from kubewright.machines.machine.steps import Cordon, Step
 from kubewright.nodes import health
@@ -171,7 +172,7 @@ class Looker:
                 recorded=_recorded(machine),
                 confirm_absent=self._settings.confirm_absent,
             ),
-            replacing=self._replacing(machine),
+            fleet=self._fleet(machine),
             has_token=bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b"")),
             busy=busy,
             node_visible_since=_ago(now, visibility.visible_for(moment, longest)),
@@ -185,13 +186,14 @@ class Looker:
         types = names.condition_list(own) if own else self._settings.node_conditions
         return health.judge(node.status.conditions if node else (), types)
 
-    def _replacing(self, machine: Machine) -> int:
-        """How many other machines use up an Unknown one's limit of replacements (mcm.md §4.8)."""
+    def _fleet(self, machine: Machine) -> Fleet:
+        """What limits the replacement of an Unknown machine; of others nothing is counted."""
         if machine.status.current_status.phase != Phase.UNKNOWN:
-            return 0
+            return Fleet()
         group, own = self._caches.group_of(machine), machine.metadata.uid
         counted = sum(1 for uid, of in self._replaced.items() if of == group and uid != own)
-        return self._caches.replacing(group) + counted
+        found = self._caches.fleet(group)
+        return replace(found, replacing=found.replacing + counted)
 
     async def _live_node(self, machine: Machine, vm: VmSeen) -> Node | None:
         """The node, read live once before its VM is deleted, because it may have joined and our cache may not

@@ -18,6 +18,7 @@ from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
 from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import Limits, VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
+from kubewright.machines.machine.replacements import Fleet
 from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
 from kubewright.machines.machine.steps import Attachment, Step
 from kubewright.nodes.drain.plan import DrainPlan
@@ -76,7 +77,7 @@ class Seen:
     ``drain``        what the node's pods ask for; None when they were not looked at
     ``drained_since``  since when this process has seen the node empty
     ``attachments``  VolumeAttachments of the node
-    ``replacing``    how many other machines of the deployment are being replaced
+    ``fleet``        how many other machines are unhealthy, and how many are being replaced
     ``has_token``    there may be a bootstrap token of this machine
     ``busy``         more machines wait than there are workers: reports can wait
     ``node_visible_since``  since when nodes can be seen again, after they could not; None: always
@@ -103,7 +104,7 @@ class Seen:
     drain: DrainPlan | None = None
     drained_since: datetime | None = None
     attachments: tuple[Attachment, ...] = ()
-    replacing: int = 0
+    fleet: Fleet = field(default_factory=Fleet)
     has_token: bool = False
     busy: bool = False
     node_visible_since: datetime | None = None

@@ -1,13 +1,14 @@
 """What an operator may set for all machines; a Machine's own spec goes before these."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from kubewright.api.core import NODE_READY
 from kubewright.api.machine.names import DEFAULT_NODE_CONDITIONS, NodeConditionType
 from kubewright.api.machine.v1alpha1 import MachineSpec
 from kubewright.base.durations import parse_duration
+from kubewright.machines.machine.replacements import ReplacementLimits
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 
 HEALTHY: Mapping[str, str] = {NODE_READY: "True", NodeConditionType.READONLY_FILESYSTEM: "False"}
@@ -31,8 +32,8 @@ class MachineSettings:
     resource_exhausted_retry: timedelta = timedelta(minutes=10)
     token_groups: str = ""
 
-    max_replacements: int = 1
-    """Machines of one deployment that may be replaced for bad health at the same time."""
+    replacement_limits: ReplacementLimits = field(default_factory=ReplacementLimits)
+    """How many machines may be replaced for bad health at the same time, and when none may."""
 
     report_after: timedelta = timedelta(seconds=1)
     """Pending and Terminating are written only when they last: most do not, and each costs a write."""

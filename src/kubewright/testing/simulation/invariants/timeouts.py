@@ -3,6 +3,7 @@
 Called by    ``invariants``, whose table these rules stand in.
 """
 
+from kubewright.rollout.bounds import resolve
 from kubewright.testing.simulation.invariants.drains import DATE_SLACK_SECONDS
 from kubewright.testing.simulation.invariants.facts import deleting, phase
 from kubewright.testing.simulation.invariants.past import Past
@@ -18,11 +19,11 @@ NAME_TAKEN = "VM using old node obj"
 
 
 def replacements_are_limited(step: Step, past: Past) -> str:
-    """No machine is Failed for its health while ``max_replacements`` others of its group are replaced."""
+    """No machine is Failed for its health while others of its group are, as many as may be."""
     machine = _given_up(step)
     if machine is None or _fails_to_join(machine):
         return ""
-    since, most = past.since(), past.settings.max_replacements
+    since, most = past.since(), resolve(past.settings.replacement_limits.replacements, 1, up=True)
     known = [past.uids[uid] for uid, at in past.waits.others_replacing(machine) if at < since]
     return (
         f"machine {machine['metadata']['name']} is Failed, and {known} are replaced"
