@@ -14,6 +14,7 @@ from pathlib import Path
 
 import controllers_page
 import machine_phases
+import switches_page
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.controlplane import rbac as controlplane_rbac
@@ -61,6 +62,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/clusters", webhooks_rbac.files, shared=True),
     Generated("docs/reference", machine_phases.files, shared=True),
     Generated("docs/reference", controllers_page.files, shared=True),
+    Generated("docs/reference", switches_page.files, shared=True),
 )
 
 

@@ -33,6 +33,9 @@ DOUBT_SECONDS = 60.0
 CONNECTS = 32
 """Workload clusters that begin to connect at one time: each costs a TLS handshake and full lists."""
 
+CONFIG_BYTES = 1024 * 1024
+"""Largest file of switches that we read: a ConfigMap holds no more."""
+
 SHUTDOWN_SECONDS = 10.0
 """From SIGTERM to exit, at most."""
 

@@ -1,7 +1,8 @@
 """The commands and their arguments. Each command's work is in a module of its own, imported when called."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from kubewright import __version__
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli import completion as completions
 from kubewright.cli import switches
+from kubewright.cli.run import mcm as mcm_switches
 from kubewright.cli.run import switches as run_switches
 
 INTERRUPTED = 130
@@ -129,9 +131,12 @@ def demo(
 
 
 @app.command(cls=run_switches.RunCommand)
+@run_switches.with_switches_of_mcm
 def run(  # noqa: PLR0913 -- each is a switch of the command line
     context: typer.Context,
     *,
+    mcm: Mapping[str, str],
+    config: run_switches.ConfigFile = None,
     kubeconfig: run_switches.Kubeconfig = None,
     target_kubeconfig: run_switches.TargetKubeconfig = None,
     namespace: run_switches.Namespace = "",
@@ -163,9 +168,10 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     """Run the controllers on real API servers, until Ctrl-C."""
     from kubewright.cli.run.command import run as command
 
-    _logging(log_level)
-    typed = {name: value for name, value in context.params.items() if name != "log_level"}
-    command(run_switches.RunSwitches(**typed))
+    _logging(mcm_switches.log_level(mcm, log_level))
+    own = {each.name for each in fields(run_switches.RunSwitches)}
+    typed = {name: value for name, value in context.params.items() if name in own}
+    command(run_switches.RunSwitches(**typed, mcm=mcm))
 
 
 @app.command()

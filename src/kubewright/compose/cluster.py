@@ -46,6 +46,10 @@ DATA_DIR = "dataDir"
 log = structlog.get_logger("kubewright.compose")
 
 
+IN_CLUSTER = "inClusterConfig"
+"""What MCM's users write in place of a kubeconfig for the cluster of our own pod (mcm.md §10.1)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clusters:
     """Kubeconfigs of the two clusters.
@@ -164,7 +168,8 @@ def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metr
     Raises:
         InvalidInput: there is no such kubeconfig, or something in it is wrong.
     """
-    transport = config.load(path, clock=clock)
+    own = path is not None and str(path) == IN_CLUSTER
+    transport = config.in_cluster(clock=clock) if own else config.load(path, clock=clock)
     client = Client(Metered(transport, metrics, name), clock, name=name)
     return Endpoint(client, transport.access.server, switch)
 

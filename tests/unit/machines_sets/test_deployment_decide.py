@@ -109,6 +109,17 @@ def made(class_name: str, size: int, revision: int = 1, *, desired: int = 3, **m
     return structs.replace(found, metadata=metadata)
 
 
+LIMIT = names.MAX_REPLACEMENTS_ANNOTATION
+
+
+def annotated(class_name: str, more: dict[str, str]) -> MachineSet:
+    """A set of three with these annotations besides its own."""
+    found = made(class_name, 3)
+    return structs.replace(
+        found, metadata=structs.replace(found.metadata, annotations={**found.metadata.annotations, **more})
+    )
+
+
 def running(
     class_name: str, count: int, phase: Phase = Phase.RUNNING, **facts: Any
 ) -> dict[str, tuple[MachineMember, ...]]:
@@ -200,6 +211,12 @@ CASES = [
     Case("annotations are propagated to the current set",
          World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "1", "a": "b"}}), (made("small", 3),),
                running("small", 3)), ["ms-small a=b"]),
+    Case("a limit of replacements is propagated",
+         World(deployment(meta={"annotations": {names.REVISION_ANNOTATION: "1", LIMIT: "2"}}), (made("small", 3),),
+               running("small", 3)), ["ms-small max-replacements=2"]),
+    Case("and taken off the set when it is taken off the deployment; others stay",
+         World(deployment(meta=REVISION_1), (annotated("small", {LIMIT: "2", "a": "b"}),), running("small", 3)),
+         ["ms-small max-replacements=None"]),
     Case("scaling is one write on the one set",
          World(deployment(5, meta=REVISION_1), (made("small", 3),), running("small", 3)),
          ["ms-small desired-replicas=5 max-replicas=6 replicas=5", "tell ScalingMachineSet: Scaled up machine set ms-small to 5"]),
@@ -255,6 +272,10 @@ CASES = [
     Case("a rollback takes the template of a revision, and is looked at anew",
          World(deployment(of=template("large"), meta=REVISION_2, rollback_to=RollbackConfig(revision=1)),
                (made("small", 0), made("large", 3, 2)), running("large", 3)),
+         ["change name=small revision=None", 'tell DeploymentRollback: Rolled back deployment "md" to revision 1']),
+    Case("the limit of replacements is not rolled back",
+         World(deployment(of=template("large"), meta=REVISION_2, rollback_to=RollbackConfig(revision=1)),
+               (annotated("small", {LIMIT: "2"}), made("large", 3, 2)), running("large", 3)),
          ["change name=small revision=None", 'tell DeploymentRollback: Rolled back deployment "md" to revision 1']),
     Case("a rollback to a revision that does not exist sends an event, and the request is cleared",
          World(deployment(meta=REVISION_1, rollback_to=RollbackConfig()), (made("small", 3),), running("small", 3)),

@@ -5,10 +5,13 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from ipaddress import ip_address
 
+import structlog
+
 from kubewright.api.webhooks.configurations import NAME, Address, FailurePolicy
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.base.names import fnv32a
+from kubewright.cli.run import mcm
 from kubewright.cli.run.switches import RunSwitches
 from kubewright.cli.signals import run_until_signal
 from kubewright.cli.switches import bootstrap
@@ -26,6 +29,8 @@ from kubewright.wire.naming import dns_label, dns_subdomain, label_value
 
 LOOPBACK = "127.0.0.1"
 
+log = structlog.get_logger(__name__)
+
 
 def run(typed: RunSwitches) -> None:
     """Run until SIGINT or SIGTERM.
@@ -42,8 +47,11 @@ def run(typed: RunSwitches) -> None:
         watch_filter=watch_filter(typed.watch_filter),
         strict_running=typed.strict_running,
         controllers=tuple(typed.controllers.split(",")),
-        machine=MachineSettings(
-            unreachable_after=duration(typed, "machine_safety_apiserver_statuscheck_timeout")
+        machine=mcm.settings(
+            typed.mcm,
+            MachineSettings(
+                unreachable_after=duration(typed, "machine_safety_apiserver_statuscheck_timeout")
+            ),
         ),
         orphans=OrphanSettings(period=duration(typed, "machine_safety_orphan_vms_period")),
         bootstrap=bootstrap(typed.encryption_algorithm),
@@ -51,6 +59,8 @@ def run(typed: RunSwitches) -> None:
         health_port=typed.health_port,
         webhooks=webhooks(typed, config.own_namespace()),
     )
+    for told in mcm.unused(typed.mcm):
+        log.warning(told)
     clusters, chosen = Clusters(typed.kubeconfig, typed.target_kubeconfig), election(typed, options)
 
     async def work(stop: asyncio.Event) -> None:

@@ -6,18 +6,34 @@ Called by    ``app``, which must stay quick to import: what help lists is import
              ``run`` parses the values.
 """
 
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
 
+from kubewright.base.errors import InvalidInput
+from kubewright.cli.run import config_file
+from kubewright.cli.run.mcm import BY_NAME, SWITCHES, Switch
 from kubewright.cli.switches import path_of
 
 
 class RunCommand(TyperCommand):
-    """``run``, with the list of controllers at the end of its help."""
+    """``run``, with Go's way to write a boolean switch (``--leader-elect=false``), and the list of
+    controllers at the end of its help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        flags = {
+            name: (each.opts[0], each.secondary_opts)
+            for each in self.params
+            if getattr(each, "is_flag", False)
+            for name in each.opts
+        }
+        return super().parse_args(ctx, [told for word in args for told in _without_value(word, flags)])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         from kubewright.compose.options import Options
@@ -33,9 +49,84 @@ class RunCommand(TyperCommand):
                     formatter.write(f"{' ' * formatter.current_indent}Lease {lease}: {names}\n")
 
 
+def with_switches_of_mcm(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with a parameter for each switch of ``mcm``; those that the user gave are its ``mcm``."""
+
+    @wraps(command)
+    def called(context: typer.Context, **typed: Any) -> None:
+        values = {name: typed.pop(_parameter(name)) for name in BY_NAME}
+        given = {name: text for name, text in values.items() if _is_given(context, name)}
+        command(context, mcm=given, **typed)
+
+    signature = inspect.signature(command)
+    own = [each for each in signature.parameters.values() if each.name != "mcm"]
+    parameters = [*own, *(_declared(each) for each in SWITCHES)]
+    called.__dict__["__signature__"] = signature.replace(parameters=parameters)  # what typer reads
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    return called
+
+
+def _parameter(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(_parameter(name))
+    return source is not None and source.name != "DEFAULT"
+
+
+def _declared(switch: Switch) -> inspect.Parameter:
+    option = typer.Option(
+        help=switch.help,
+        metavar=switch.form.shown,
+        show_default=bool(switch.default),
+        hidden=bool(switch.unused or switch.only),
+    )
+    return inspect.Parameter(
+        _parameter(switch.name),
+        inspect.Parameter.KEYWORD_ONLY,
+        default=switch.default,
+        annotation=Annotated[str, option],
+    )
+
+
+def _without_value(word: str, flags: Mapping[str, tuple[str, list[str]]]) -> tuple[str, ...]:
+    """A word of the command line; ``--flag=false`` as ``--no-flag``, or as nothing where it is off anyway."""
+    name, equals, value = word.partition("=")
+    if not equals or name not in flags:
+        return (word,)
+    if value in ("1", "t", "T", "true", "TRUE", "True"):
+        return (name,)
+    if value in ("0", "f", "F", "false", "FALSE", "False"):
+        return tuple(flags[name][1][:1])
+    raise InvalidInput(f"{name} {value!r}: write true or false")
+
+
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Let what the file says take the place of the defaults."""
+    if path is not None:
+        options = [each for each in context.command.params if each.name != "config"]
+        names = {word.lstrip("-"): str(each.name) for each in options for word in each.opts}
+        context.default_map = config_file.load(path, names)
+    return path
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="A YAML file with switches, as NAME: VALUE; those of the command line go before.",
+        metavar="FILE",
+        is_eager=True,
+        callback=_read_config,
+        parser=path_of("--config"),
+    ),
+]
 Kubeconfig = Annotated[
     Path | None,
     typer.Option(
+        "--kubeconfig",
+        "--control-kubeconfig",
         help="The control cluster, where machines are declared; "
         "default: $KUBECONFIG, else the pod we run in, else ~/.kube/config.",
         metavar="PATH",
@@ -172,7 +263,7 @@ WebhookPolicy = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSwitches:
-    """What the user typed; each field is a parameter of the command."""
+    """What the user typed; each field is a parameter of the command. ``mcm``: of MCM's switches, by name."""
 
     kubeconfig: Path | None
     target_kubeconfig: Path | None
@@ -200,3 +291,4 @@ class RunSwitches:
     webhook_service: str
     webhook_url: str
     webhook_failure_policy: str
+    mcm: Mapping[str, str] = field(default_factory=dict)

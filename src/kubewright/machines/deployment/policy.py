@@ -42,6 +42,7 @@ METADATA_KEYS = MetadataKeys(
             names.LAST_NUMBER_ANNOTATION,
         )
     ),
+    mirrored=frozenset((names.MAX_REPLACEMENTS_ANNOTATION,)),
 )
 
 REASONS = Reasons(

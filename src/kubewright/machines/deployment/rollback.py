@@ -35,10 +35,12 @@ def roll_back(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[
     if identity(source.spec.template) == identity(written.spec.template):
         message = f"the template of revision {target.revision} is the one that the deployment has"
         return _refused(after, EventReason.ROLLBACK_TEMPLATE_UNCHANGED, message)
-    shared = seen.policy.metadata_keys.shared(source.metadata.annotations)
+    keys = seen.policy.metadata_keys
+    shared = keys.shared(source.metadata.annotations)
+    earlier = {key: text for key, text in shared.items() if key not in keys.mirrored}
     template = with_hash(source.spec.template, names.TEMPLATE_HASH_LABEL, "")
     after = structs.replace(after, spec=structs.replace(spec, template=template))
-    after = with_annotations(after, {**written.metadata.annotations, **shared})
+    after = with_annotations(after, {**written.metadata.annotations, **earlier})
     message = f'Rolled back deployment "{written.name}" to revision {target.revision}'
     return Plan((ChangeDeployment(after), RecordEvent(EventReason.ROLLBACK, message)), AT_ONCE, message)
 

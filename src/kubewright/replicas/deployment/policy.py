@@ -44,6 +44,9 @@ class MetadataKeys:
     collisions: str = ""  # annotation of deployments, where ``status.collisionCount`` does not exist
     own: frozenset[str] = frozenset()
     """Further annotations that belong to one object alone: they are neither propagated nor rolled back."""
+    mirrored: frozenset[str] = frozenset()
+    """Annotations that the current set has just as the deployment has them: one that is taken off the
+    deployment is taken off the set too, and a rollback leaves them alone."""
 
     def shared(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """Those that a deployment and its sets share."""

@@ -78,7 +78,8 @@ def refreshed(policy: DeploymentPolicy[D, S, M], current: S, deployment: D, revi
     keys, mine = policy.metadata_keys, current.metadata.annotations
     raised = revision_of(policy, current).raised(revision)
     shared = keys.shared(deployment.metadata.annotations)
-    annotations = {**mine, **shared, keys.revision: str(raised.number)}
+    kept = {key: text for key, text in mine.items() if key not in keys.mirrored}
+    annotations = {**kept, **shared, keys.revision: str(raised.number)}
     if raised.history:
         annotations[keys.history] = write_history(raised.history)
     annotations.pop(keys.no_creation, None)

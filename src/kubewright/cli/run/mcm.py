@@ -1,0 +1,232 @@
+"""The switches of Gardener's machine-controller-manager and machine-controller, on ``kubewright run``.
+
+Theory.      A user who replaces one of the two programs by Kubewright keeps its command line. Each of their
+             switches is a row here: it sets a field of ``MachineSettings``, or it has nothing to set, and the
+             row says why. A value that would ask for something that Kubewright does not do is refused, and
+             the message names what to do instead. Switches that both programs and ours have from the start
+             (``--namespace``, ``--port``, Leases, orphan VMs) stand in ``switches``.
+Invariants.  A switch has the name, the form and, unless the row says otherwise, the default of the original.
+             What is typed is checked before anything is connected to.
+Source       mcm.md §10.1 to §10.3.
+Called by    ``app`` (as options of the command), ``command`` (as settings), ``tools/switches_page.py``.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from kubewright.base.durations import parse_duration
+from kubewright.base.errors import InvalidInput
+
+
+class Program(StrEnum):
+    """Whose switch it is."""
+
+    BOTH = "both"
+    SETS = "machine-controller-manager"
+    MACHINES = "machine-controller"
+    OURS = "Kubewright"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How values are written: the placeholder in help, and the reader, which raises ValueError."""
+
+    shown: str
+    read: Callable[[str], Any]
+
+
+def _duration(text: str) -> Any:
+    found = parse_duration(text)
+    if found.total_seconds() < 0:
+        raise ValueError(f"{text!r} is negative")
+    return found
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > _DIGITS:
+        raise ValueError(f"{text!r} is no whole number from 0 on")
+    return int(text)
+
+
+def _workers(text: str) -> int:
+    if not (found := _count(text)):
+        raise ValueError("0: at least one machine must be worked on at a time")
+    return found
+
+
+def _limit(text: str) -> Any:
+    from kubewright.machines.machine.replacements import parsed_limit
+
+    return parsed_limit(text)
+
+
+def _condition_types(text: str) -> tuple[str, ...]:
+    from kubewright.api.machine.names import condition_list
+
+    return condition_list(text)
+
+
+def _groups(text: str) -> str:
+    found = [each.strip() for each in text.split(",") if each.strip()]
+    for each in found:
+        if not _GROUP.fullmatch(each):
+            raise ValueError(f"group {each!r} must begin with system:bootstrappers: and end with a-z or 0-9")
+    return ",".join(found)
+
+
+DEBUG = 4
+"""From this level on, programs of Kubernetes log what helps to find a fault."""
+_DIGITS = 9
+_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
+"""What kube-apiserver accepts in ``auth-extra-groups`` of a bootstrap token."""
+
+DURATION, COUNT, WORKERS = Form("DURATION", _duration), Form("N", _count), Form("N", _workers)
+LIMIT, TEXT = Form("N|N%", _limit), Form("TEXT", str)
+CONDITIONS, GROUPS = Form("LIST", _condition_types), Form("LIST", _groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """One row.
+
+    ``setting``  the path of the field in ``MachineSettings`` that it sets
+    ``unused``   why there is nothing to set; then any value of its form is accepted
+    ``only``     the only values that are accepted, because others ask for what Kubewright does not do
+    ``instead``  what to do instead, for the message about other values
+    """
+
+    name: str
+    default: str
+    form: Form
+    help: str
+    of: Program = Program.MACHINES
+    setting: str = ""
+    unused: str = ""
+    only: tuple[str, ...] = ()
+    instead: str = ""
+
+
+D, N, T, BOTH = DURATION, COUNT, TEXT, Program.BOTH
+
+SWITCHES: tuple[Switch, ...] = (
+    Switch("machine-creation-timeout", "20m", D, "A machine that has not joined after so long is Failed.",
+           setting="creation_timeout"),
+    Switch("machine-health-timeout", "10m", D, "A machine that was Unknown for so long is Failed.",
+           setting="health_timeout"),
+    Switch("machine-drain-timeout", "2h", D, "After so long a drain deletes pods by force.",
+           setting="drain_timeout"),
+    Switch("machine-max-evict-retries", "360", N, "So many refused evictions, then a pod is deleted.",
+           setting="max_evict_retries"),
+    Switch("machine-pv-detach-timeout", "2m", D, "How long a drain waits until a volume is detached.",
+           setting="detach_timeout"),
+    Switch("machine-preserve-timeout", "96h", D, "How long a Failed machine is kept that shall be preserved.",
+           setting="preserve_timeout"),
+    Switch("resource-exhausted-retry", "10m", D, "When to ask a cloud again that has no more VMs of a class.",
+           setting="resource_exhausted_retry"),
+    Switch("node-conditions", "KernelDeadlock,ReadonlyFilesystem,DiskPressure,NetworkUnavailable", CONDITIONS,
+           "Conditions of a node that make its machine unhealthy; comma-separated.",
+           setting="node_conditions"),
+    Switch("bootstrap-token-auth-extra-groups", "", GROUPS,
+           "Further groups of bootstrap tokens; comma-separated.",
+           setting="token_groups"),
+    Switch("machine-max-replacements", "1", LIMIT,
+           "Machines of one deployment that are replaced for bad health at the same time.",
+           Program.OURS, "replacement_limits.replacements"),
+    Switch("machine-max-unhealthy", "100%", LIMIT,
+           "While more machines than this are unhealthy, none of them is replaced.",
+           Program.OURS, "replacement_limits.unhealthy"),
+    Switch("concurrent-syncs", "100", WORKERS,
+           "Machines that are worked on at once; 10 or 50 in the original.", BOTH, "workers"),
+    Switch("cloud-provider", "", T, "The original does not read it either.", BOTH,
+           unused="--driver names the cloud"),
+    Switch("min-resync-period", "12h", D, "How often the original looks at every object again.", BOTH,
+           unused="every object is looked at again when it has something to wait for"),
+    Switch("kube-api-content-type", "application/vnd.kubernetes.protobuf", T,
+           "The original does not use it either.", BOTH, unused="custom resources are JSON"),
+    Switch("kube-api-qps", "20", T, "Requests a second of each of the original's clients.", BOTH,
+           unused="requests are as many as there is work; API servers limit them by priority and fairness"),
+    Switch("kube-api-burst", "30", N, "How many of these requests may come at once.", BOTH,
+           unused="see --kube-api-qps"),
+    Switch("controller-start-interval", "0s", D, "The original does not use it either.", BOTH,
+           unused="controllers start together"),
+    Switch("leader-elect-resource-lock", "leases", T, "The kind of object that elects the leader.", BOTH,
+           only=("leases",), instead="Kubernetes has no other kind any more"),
+    Switch("profiling", "false", T, "Profiles over HTTP.", BOTH, only=("false",),
+           instead="py-spy shows where a Python process spends its time, without a switch and a port"),
+    Switch("contention-profiling", "false", T, "Profiles of locks over HTTP.", BOTH, only=("false",),
+           instead="one thread does all work, and waits for no lock"),
+    Switch("v", "0", N, "Level of the original's log; from 4 on it is that of --log-level debug.", BOTH),
+    Switch("vmodule", "", T, "Levels of the log for single files of the original.", BOTH,
+           unused="--log-level sets the level for all"),
+    Switch("log-flush-frequency", "5s", D, "How often the original writes out its log.", BOTH,
+           unused="each line is written at once"),
+    Switch("machine-pv-reattach-timeout", "90s", D, "How long a drain waits until a volume is elsewhere.",
+           unused="not built yet: a drain waits until a volume is detached, and no longer"),
+    Switch("machine-inplace-update-timeout", "20m", D, "How long an update in place may take.",
+           unused="not built yet: no machine is updated in place"),
+    Switch("safety-up", "2", N, "Machines more than wanted at which a set is frozen.", Program.SETS,
+           unused="not built yet: no set is frozen"),
+    Switch("safety-down", "1", N, "So many fewer, and it is unfrozen.", Program.SETS,
+           unused="see --safety-up"),
+    Switch("machine-safety-overshooting-period", "1m", D, "How often these are counted.", Program.SETS,
+           unused="see --safety-up"),
+    Switch("autoscaler-scaledown-annotation-during-rollout", "true", T,
+           "Whether cluster-autoscaler leaves nodes alone during a rollout.", Program.SETS,
+           unused="not built yet: no node is annotated during a rollout"),
+    Switch("machine-safety-apiserver-statuscheck-period", "1m", D,
+           "How often the original asks whether the API servers answer.",
+           unused="watches tell at once; see --machine-safety-apiserver-statuscheck-timeout"),
+)  # fmt: skip
+"""What a machine needs first, then what both programs have."""
+
+BY_NAME: Mapping[str, Switch] = {each.name: each for each in SWITCHES}
+
+
+def settings(typed: Mapping[str, str], machine: Any) -> Any:
+    """``MachineSettings`` with what the user typed, by the names of the switches.
+
+    Raises:
+        InvalidInput: a value does not have its form, or asks for what Kubewright does not do.
+    """
+    for name, text in typed.items():
+        value = read(BY_NAME[name], text)
+        if path := BY_NAME[name].setting:
+            machine = _with(machine, path.split("."), value)
+    return machine
+
+
+def unused(typed: Mapping[str, str]) -> list[str]:
+    """A sentence for each switch that the user typed and that sets nothing."""
+    found = (BY_NAME[name] for name in typed)
+    return [f"--{each.name} has no effect: {each.unused}" for each in found if each.unused]
+
+
+def log_level(typed: Mapping[str, str], level: str) -> str:
+    """The level of the log: that of ``--log-level``, or of ``--v``, which is more at most.
+
+    Raises:
+        InvalidInput: ``--v`` is no number.
+    """
+    return "debug" if read(BY_NAME["v"], typed.get("v", "0")) >= DEBUG else level
+
+
+def read(switch: Switch, text: str) -> Any:
+    """The value of a switch.
+
+    Raises:
+        InvalidInput: as ``settings``.
+    """
+    if switch.only and text not in switch.only:
+        raise InvalidInput(f"--{switch.name} {text!r}: only {', '.join(switch.only)}; {switch.instead}")
+    try:
+        return switch.form.read(text)
+    except ValueError as error:
+        raise InvalidInput(f"--{switch.name}: {error}") from None
+
+
+def _with(settings: Any, path: list[str], value: Any) -> Any:
+    first, *rest = path
+    return replace(settings, **{first: _with(getattr(settings, first), rest, value) if rest else value})

@@ -1,0 +1,221 @@
+"""The switches of MCM's programs on ``kubewright run``: what they set, what has no effect, what is refused."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubewright.base.errors import InvalidInput
+from kubewright.cli import main
+from kubewright.cli.run import config_file, mcm
+from kubewright.cli.run.switches import RunSwitches
+from kubewright.machines.machine.replacements import ReplacementLimits
+from kubewright.machines.machine.settings import MachineSettings
+
+DEFAULTS = MachineSettings()
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[RunSwitches]:
+    """What the command got, one for each call."""
+    found: list[RunSwitches] = []
+    monkeypatch.setattr("kubewright.cli.run.command.run", found.append)
+    return found
+
+
+def status_of(*words: str) -> int:
+    try:
+        main(words)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+SETTINGS: list[tuple[str, str, MachineSettings]] = [
+    ("machine-creation-timeout", "1h30m", replace(DEFAULTS, creation_timeout=timedelta(minutes=90))),
+    ("machine-health-timeout", "30s", replace(DEFAULTS, health_timeout=timedelta(seconds=30))),
+    ("machine-drain-timeout", "0", replace(DEFAULTS, drain_timeout=timedelta())),
+    ("machine-max-evict-retries", "0", replace(DEFAULTS, max_evict_retries=0)),
+    ("machine-pv-detach-timeout", "1m", replace(DEFAULTS, detach_timeout=timedelta(minutes=1))),
+    ("machine-preserve-timeout", "1h", replace(DEFAULTS, preserve_timeout=timedelta(hours=1))),
+    ("resource-exhausted-retry", "1m", replace(DEFAULTS, resource_exhausted_retry=timedelta(minutes=1))),
+    ("node-conditions", "DiskPressure, Hot", replace(DEFAULTS, node_conditions=("DiskPressure", "Hot"))),
+    (
+        "bootstrap-token-auth-extra-groups",
+        "system:bootstrappers:a, system:bootstrappers:b",
+        replace(DEFAULTS, token_groups="system:bootstrappers:a,system:bootstrappers:b"),
+    ),
+    (
+        "machine-max-replacements",
+        "25%",
+        replace(DEFAULTS, replacement_limits=ReplacementLimits(replacements="25%")),
+    ),
+    ("machine-max-unhealthy", "7", replace(DEFAULTS, replacement_limits=ReplacementLimits(unhealthy=7))),
+    ("concurrent-syncs", "10", replace(DEFAULTS, workers=10)),
+    ("kube-api-qps", "50", DEFAULTS),
+    ("vmodule", "drain=4", DEFAULTS),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "wanted"), SETTINGS, ids=[name for name, _, _ in SETTINGS])
+def test_a_switch_sets_its_field_and_no_other(name: str, text: str, wanted: MachineSettings) -> None:
+    assert mcm.settings({name: text}, DEFAULTS) == wanted
+
+
+def test_the_defaults_in_the_table_are_those_of_the_settings() -> None:
+    typed = {each.name: each.default for each in mcm.SWITCHES}
+    assert mcm.settings(typed, DEFAULTS) == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        pytest.param("machine-health-timeout", "-1s", "'-1s' is negative", id="a negative duration"),
+        pytest.param("machine-health-timeout", "1d", "'1d' is not a duration", id="a unit that Go has not"),
+        pytest.param("machine-max-evict-retries", "many", "'many' is no whole number", id="a word"),
+        pytest.param("machine-max-evict-retries", "1_000", "is no whole number", id="Python's digits"),
+        pytest.param("concurrent-syncs", "0", "at least one machine", id="no worker"),
+        pytest.param("machine-max-unhealthy", "1.5%", "neither a whole number", id="half a percent"),
+        pytest.param(
+            "bootstrap-token-auth-extra-groups",
+            "system:masters",
+            "must begin with system:bootstrappers:",
+            id="a group that no token may have",
+        ),
+        pytest.param(
+            "leader-elect-resource-lock", "endpoints", "Kubernetes has no other kind", id="another lock"
+        ),
+        pytest.param("profiling", "true", "py-spy shows", id="profiles"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^--{name}.*{sentence}"):
+        mcm.settings({name: text}, DEFAULTS)
+
+
+def test_a_switch_without_effect_is_told_with_its_reason() -> None:
+    assert mcm.unused({"kube-api-content-type": "json", "machine-health-timeout": "1m"}) == [
+        "--kube-api-content-type has no effect: custom resources are JSON"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "level"), [({}, "info"), ({"v": "3"}, "info"), ({"v": "4"}, "debug"), ({"v": "10"}, "debug")]
+)
+def test_the_level_of_the_log_follows_v(typed: dict[str, str], level: str) -> None:
+    assert mcm.log_level(typed, "info") == level
+
+
+def test_the_command_lines_of_gardener_are_accepted(given: list[RunSwitches]) -> None:
+    of_both = ["--control-kubeconfig=inClusterConfig", "--target-kubeconfig=/target", "--v=3"]
+    sets = [
+        "--namespace=shoot--a",
+        "--port=10258",
+        "--safety-up=2",
+        "--safety-down=1",
+        "--machine-safety-overshooting-period=1m",
+    ]
+    machines = [
+        "--namespace=shoot--a",
+        "--port=10259",
+        "--machine-creation-timeout=20m",
+        "--machine-drain-timeout=2h",
+        "--machine-health-timeout=10m",
+        "--machine-safety-apiserver-statuscheck-timeout=30s",
+        "--machine-safety-apiserver-statuscheck-period=1m",
+        "--machine-safety-orphan-vms-period=30m",
+    ]
+    assert [status_of("run", *of_both, *sets), status_of("run", *of_both, *machines)] == [0, 0]
+    first, second = given
+    assert (str(first.kubeconfig), first.namespace, first.health_port) == (
+        "inClusterConfig",
+        "shoot--a",
+        10258,
+    )
+    assert second.mcm == {
+        "v": "3",
+        "machine-creation-timeout": "20m",
+        "machine-drain-timeout": "2h",
+        "machine-health-timeout": "10m",
+        "machine-safety-apiserver-statuscheck-period": "1m",
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "elects"),
+    [
+        ("--leader-elect=false", False),
+        ("--leader-elect=F", False),
+        ("--leader-elect=true", True),
+        ("--leader-elect", True),
+        ("--no-leader-elect", False),
+    ],
+)
+def test_a_boolean_switch_is_written_as_go_or_as_python_does(
+    word: str, elects: bool, given: list[RunSwitches]
+) -> None:
+    assert status_of("run", word, "--strict-running=false") == 0
+    assert (given[0].leader_elect, given[0].strict_running) == (elects, False)
+
+
+def test_a_boolean_switch_wants_true_or_false(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("run", "--leader-elect=maybe") == 1
+    assert capsys.readouterr().err == "kubewright: --leader-elect 'maybe': write true or false\n"
+
+
+def test_a_file_gives_switches_and_the_command_line_goes_before_it(
+    given: list[RunSwitches], tmp_path: Path
+) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "machine-health-timeout: 5m\nmachine-drain-timeout: 1h\nleader-elect: false\nport: 10259\n"
+        "driver-option: [rate=5, zone=a]\n"
+    )
+    assert status_of("run", "--config", str(file), "--machine-drain-timeout=3h") == 0
+    (found,) = given
+    assert found.mcm == {"machine-health-timeout": "5m", "machine-drain-timeout": "3h"}
+    assert (found.leader_elect, found.health_port) == (False, 10259)
+    assert found.driver_option == ["rate=5", "zone=a"]
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        pytest.param(b"", {}, id="an empty file"),
+        pytest.param(b"a-b: 5", {"a_b": "5"}, id="a number"),
+        pytest.param(b"a-b: [x, 1]", {"a_b": ["x", "1"]}, id="a list"),
+        pytest.param(b"a-b: true", {"a_b": True}, id="a boolean"),
+    ],
+)
+def test_what_a_file_says(content: bytes, found: dict[str, Any]) -> None:
+    assert config_file.parsed(content, {"a-b": "a_b"}, "f") == found
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        pytest.param(b"- a", "it is no mapping", id="a list"),
+        pytest.param(b"a-b: {", "did not find expected node content", id="no YAML"),
+        pytest.param(b"b: 1", "there is no switch --b", id="an unknown switch"),
+        pytest.param(b"a-b:", "a-b wants a text", id="no value"),
+        pytest.param(b"a-b: [[1]]", "a-b wants a text", id="a list in a list"),
+        pytest.param(b"1: 2", "there is no switch --1", id="a number as a name"),
+        pytest.param(b"\xff\xfe\x00", "", id="bytes that are no text"),
+    ],
+)
+def test_a_file_that_cannot_be_is_refused(content: bytes, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^--config f: .*{sentence}"):
+        config_file.parsed(content, {"a-b": "a_b"}, "f")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="No such file"):
+        config_file.load(tmp_path / "none", {})
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"#" * (1024 * 1024 + 1))
+    with pytest.raises(InvalidInput, match="larger than 1048576 bytes"):
+        config_file.load(tmp_path / "large", {})
