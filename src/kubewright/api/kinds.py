@@ -77,9 +77,9 @@ class Kind(Generic[T]):
             Undecodable: as ``decode``.
         """
         try:
-            return msgspec.convert(_without_nulls(obj, _shape(cast("Hashable", self.type))), self.type)
-        except msgspec.ValidationError as error:
-            raise Undecodable(self.resource, str(error)) from None
+            return msgspec.convert(obj, self.type)
+        except msgspec.ValidationError:
+            return self._converted(_without_nulls(obj, _shape(cast("Hashable", self.type))))
 
     def to_plain(self, obj: T) -> dict[str, Any]:
         """The object as JSON values, as ``encode`` would write them."""
@@ -89,6 +89,12 @@ class Kind(Generic[T]):
         try:
             return msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Undecodable(self.resource, str(error)) from None
+
+    def _converted(self, obj: Any) -> T:
+        try:
+            return msgspec.convert(obj, self.type)
+        except msgspec.ValidationError as error:
             raise Undecodable(self.resource, str(error)) from None
 
     def _named(self, obj: T) -> Any:

@@ -58,7 +58,7 @@ class Plan(Generic[S]):
 
     def sooner(self, wake: timedelta | None) -> Self:
         """The plan, with this wake-up if it has none or a later one."""
-        return replace(self, wake=soonest(self.wake, wake))
+        return self if wake is None or soonest(self.wake, wake) == self.wake else replace(self, wake=wake)
 
 
 def in_order(

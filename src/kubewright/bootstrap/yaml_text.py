@@ -18,6 +18,7 @@ import yaml
 
 _UNBROKEN = 2**31 - 1
 _JINJA = re.compile(r"\{[{%#]")
+_BREAKS = str.maketrans("", "", "\n\t")
 _EASY = re.compile(r"(?:[\x21-\x7e\n]| (?!\n|\Z))*")
 """Text that libyaml writes as a literal block when it is asked to."""
 
@@ -50,7 +51,7 @@ def _literal(text: str) -> bool:
     """Whether the text may and should stand as it is in a block of its own lines."""
     if "\n" not in text and not _JINJA.search(text):
         return False
-    written = all(char.isprintable() or char in "\n\t" for char in text)
+    written = text.translate(_BREAKS).isprintable()
     return written and bool(text.strip()) and text[0] not in "\n\t "
 
 

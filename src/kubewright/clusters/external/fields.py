@@ -3,7 +3,7 @@
 Theory.      Core and providers agree on paths and types, not on code. The path of a field depends on the
              contract that the object's version follows. Providers are other people's programs, so a field of
              another type counts as absent.
-Invariants.  Pure; nothing here raises.
+Invariants.  Pure; nothing here raises. Objects are decoded JSON: dicts and lists.
 Source       capi.md §3.2, in whole, for clusters, machines, bootstrap configurations and control planes.
 Called by    ``object``, and the decisions of ``cluster`` and ``machine``.
 """
@@ -73,7 +73,7 @@ def value(obj: Mapping[str, Json] | None, field: Field, contract: str) -> Json:
     found: Json = obj
     path = field.path(contract)
     for name in path.split(".") if path else ("",):
-        found = found.get(name) if isinstance(found, Mapping) else None
+        found = found.get(name) if isinstance(found, dict) else None
     return found
 
 
@@ -91,10 +91,10 @@ def flag(obj: Mapping[str, Json] | None, field: Field, contract: str) -> bool:
 def struct(obj: Mapping[str, Json] | None, field: Field, contract: str) -> Mapping[str, Json]:
     """A struct or map; empty where there is none."""
     found = value(obj, field, contract)
-    return found if isinstance(found, Mapping) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def structs(obj: Mapping[str, Json] | None, field: Field, contract: str) -> tuple[Mapping[str, Json], ...]:
     """The structs of a list; what is none is left out."""
     found = value(obj, field, contract)
-    return tuple(each for each in found if isinstance(each, Mapping)) if isinstance(found, list) else ()
+    return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()

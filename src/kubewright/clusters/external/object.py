@@ -89,7 +89,7 @@ class External:
     def owners(self) -> tuple[JsonObject, ...]:
         """The owner references of the object."""
         listed = self.metadata.get("ownerReferences")
-        return tuple(each for each in listed if isinstance(each, Mapping)) if isinstance(listed, list) else ()
+        return tuple(each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else ()
 
     @property
     def controller(self) -> JsonObject | None:
@@ -232,7 +232,7 @@ def is_owner(reference: JsonObject, owner: OwnerReference) -> bool:
 def mapping(struct: JsonObject | None, key: str) -> JsonObject:
     """A member that is an object; empty where there is none."""
     found = struct.get(key) if struct is not None else None
-    return found if isinstance(found, Mapping) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def text(struct: JsonObject, key: str) -> str:
