@@ -11,7 +11,7 @@ Invariants.  A header never changes, nor do its bytes. ``gc=False`` is safe: a h
              itself, and a garbage collection need not visit a hundred thousand of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from sys import intern
 
 import msgspec
@@ -40,6 +40,11 @@ class Header(Struct, frozen=True, gc=False):
     def labels(self) -> Mapping[str, str]:
         """The object's labels; decoded at each call."""
         return _labels.decode(self.data).metadata.labels or {}
+
+    @property
+    def finalizers(self) -> Sequence[str]:
+        """The object's finalizers; decoded at each call."""
+        return _metadata(self.data).finalizers or ()
 
     def __repr__(self) -> str:
         """Without the bytes: they may be a Secret's."""

@@ -8,12 +8,12 @@ Source       mcm.md §8.
 Called by    ``machines.machineclass`` for classes and Secrets, ``infra.credentials`` for Secrets.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from kubewright.api.meta import KubeObject, with_finalizer, without_finalizer
 from kubewright.kube.client import Client
-from kubewright.kube.informer import Informer
+from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import onto
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.refused import unless_refused
@@ -61,6 +61,14 @@ class InUse(Generic[T]):
         if wanted is None:
             return Result.done()
         return await unless_refused(self._write(found, wanted), found, self._recorder, _say(used=used))
+
+    def matters(self, change: Change[T]) -> Iterable[Key]:
+        """The key of a change, if the finalizer may have to be written. Most Secrets have no user, ever.
+
+        Users wake what they use themselves, when they come and go.
+        """
+        new = change.new
+        return (change.key,) if new and (self._used(new.key) or self._ours in new.finalizers) else ()
 
     async def _write(self, found: T, wanted: list[str]) -> Result:
         key = Key(found.namespace, found.name)

@@ -20,10 +20,15 @@ def body(spec: Any = None, **metadata: Any) -> bytes:
 def test_a_header_is_what_the_metadata_says() -> None:
     owners = [{"uid": "o1"}, {"uid": "o2", "controller": True}]
     data = body(
-        labels={"x": "y"}, generation=3, ownerReferences=owners, deletionTimestamp="2030-01-01T00:00:00Z"
+        labels={"x": "y"},
+        generation=3,
+        ownerReferences=owners,
+        deletionTimestamp="2030-01-01T00:00:00Z",
+        finalizers=["f"],
     )
     assert header.read(data) == Header(Key("n", "a"), "u", 7, 3, "o2", True, data)
     assert header.read(data).labels == {"x": "y"}
+    assert header.read(data).finalizers == ["f"]
 
 
 def test_a_bare_object_has_a_header_too() -> None:

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import Secret
+from kubewright.api.core import SECRET, Secret
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.api.machine.v1alpha1.classes import SecretReference
 from kubewright.api.meta import ObjectMeta
+from kubewright.kube import header as headers
+from kubewright.kube.cache import Change
 from kubewright.machines.machine.caches import ClassSeen, class_seen, secret_keys
-from kubewright.runtime.in_use import finalizers
+from kubewright.runtime.in_use import InUse, finalizers
 from kubewright.wire.gvk import Key
 
 OURS, THEIRS = "ours", "theirs"
@@ -31,6 +33,23 @@ CASES: list[tuple[str, list[str], dict[str, bool], list[str] | None]] = [
 def test_finalizers(present: list[str], situation: dict[str, Any], expected: list[str] | None) -> None:
     defaults = {"used": False, "deleting": False, "lingers": True}
     assert finalizers(present, OURS, **{**defaults, **situation}) == expected
+
+
+@pytest.mark.parametrize(
+    ("present", "used", "expected"),
+    [
+        pytest.param([THEIRS], False, False, id="no user, and without it: nothing can follow"),
+        pytest.param([THEIRS], True, True, id="with a user"),
+        pytest.param([OURS], False, True, id="with it: it may have to go"),
+    ],
+)
+def test_a_change_of_an_object_matters(present: list[str], used: bool, expected: bool) -> None:
+    meta = ObjectMeta(name="s", namespace="n", uid="u", resource_version="1", finalizers=tuple(present))
+    header = headers.read(SECRET.encode(Secret(metadata=meta)))
+    change = Change(header.key, None, header, lambda each: SECRET.decode(each.data))
+    nothing: Any = None  # no write, no event, and no look into a cache
+    in_use = InUse(nothing, nothing, nothing, lambda _key: used, OURS, lingers=False)
+    assert list(in_use.matters(change)) == [header.key] * expected
 
 
 SECRETS = {

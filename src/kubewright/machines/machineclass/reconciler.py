@@ -34,10 +34,10 @@ def wire(shared: Shared) -> tuple[Controller, Controller]:
     of_secrets = InUse(*own, secrets, secret_is_used, names.SECRET_FINALIZER, lingers=False)
     return (
         Controller("machineclass", of_classes, clock, workers=2, metrics=metrics)
-        .watches(classes)
+        .watches(classes, of_classes.matters)
         .watches(machines, _class_of),
         Controller("secret", of_secrets, clock, workers=2, metrics=metrics)
-        .watches(secrets)
+        .watches(secrets, of_secrets.matters)
         .watches(classes, _secrets_of),
     )
 
