@@ -47,6 +47,14 @@ def config_of(machine: Machine) -> Key | None:
     return Key(machine.metadata.namespace, ref.name)
 
 
+def owner_of(config: KubeadmConfig) -> Key | None:
+    """The Machine that owns a KubeadmConfig; by name, since a move gives it another uid."""
+    for owner in config.metadata.owner_references:
+        if (split_api_version(owner.api_version)[0], owner.kind) == (GROUP, MACHINE.resource.kind):
+            return Key(config.metadata.namespace, owner.name)
+    return None
+
+
 def cluster_of(machine: Machine) -> Key:
     """The cluster that a machine belongs to."""
     return Key(machine.metadata.namespace, machine.spec.cluster_name)
@@ -65,11 +73,9 @@ class Caches:
         self.machines.index(BY_CLUSTER, lambda each: _known(cluster_of(each)) if config_of(each) else ())
 
     def machine_of(self, config: KubeadmConfig) -> Machine | None:
-        """The Machine that owns a KubeadmConfig; by name, since a move gives it another uid."""
-        for owner in config.metadata.owner_references:
-            if (split_api_version(owner.api_version)[0], owner.kind) == (GROUP, MACHINE.resource.kind):
-                return self.machines.get(Key(config.metadata.namespace, owner.name))
-        return None
+        """The Machine that owns a KubeadmConfig, if it is there."""
+        key = owner_of(config)
+        return self.machines.get(key) if key is not None else None
 
     def lock_of(self, cluster: Cluster) -> Lock | None:
         """The init lock of a cluster."""

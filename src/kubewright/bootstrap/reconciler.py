@@ -24,7 +24,7 @@ from kubewright.api.core import ConfigMap
 from kubewright.base import delays
 from kubewright.bootstrap.act import Actor
 from kubewright.bootstrap.decide import decide
-from kubewright.bootstrap.look import BY_CLUSTER, Caches, Looker, cluster_of, config_of
+from kubewright.bootstrap.look import BY_CLUSTER, Caches, Looker, cluster_of, config_of, owner_of
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.bootstrap.status import underway
 from kubewright.bootstrap.token_calls import TokenCalls
@@ -97,14 +97,26 @@ class Wakes:
         return config is not None and not config.status.ready
 
     def by_machine(self, change: Change[Machine]) -> Iterable[Key]:
-        """Its own; of a control plane machine that is gone also the others': it may have held the lock."""
+        """Its own; of a control plane machine that is gone also the others': it may have held the lock.
+
+        One that the machine does not own yet changes when it becomes its own.
+        """
         before, after = change.before(), change.after()
         machine = after or before
-        if machine is None or (before is not None and after is not None and not _differ(before, after)):
+        if machine is None:
             return ()
-        keys = {key for each in (before, after) if each is not None and (key := config_of(each)) is not None}
+        named = {key for each in (before, after) if each is not None and (key := config_of(each)) is not None}
+        keys = {key for key in named if self._concerns(key, change.key, before, after)}
         gone = after is None and CONTROL_PLANE_LABEL in machine.metadata.labels
         return keys | (self.of_cluster(cluster_of(machine), control_plane=True) if gone else set())
+
+    def _concerns(self, key: Key, machine: Key, before: Machine | None, after: Machine | None) -> bool:
+        """Whether a decision about a KubeadmConfig could tell a machine from what it was."""
+        config = self._caches.configs.get(key)
+        if config is None or owner_of(config) != machine:
+            return False
+        has_data = config.status.ready and config.status.data_secret_name is not None
+        return before is None or after is None or _differ(before, after, has_data=has_data)
 
     def by_cluster(self, change: Change[Cluster]) -> Iterable[Key]:
         """All that wait for what changed in the Cluster; also the lock's holder, which may have a node."""
@@ -145,15 +157,23 @@ class Wakes:
         return self.of_cluster(Key(change.key.namespace, cluster), control_plane=True)
 
 
-def _differ(before: Machine, after: Machine) -> bool:
-    """Whether a decision could tell the two apart."""
+def _differ(before: Machine, after: Machine, *, has_data: bool) -> bool:
+    """Whether a decision could tell the two apart.
 
-    def parts(machine: Machine) -> tuple[object, ...]:
+    Once the data is there, its token is kept until the machine has joined: neither that the machine has taken
+    the data nor that it has joined needs a pass.
+    """
+
+    def lasting(machine: Machine) -> tuple[object, ...]:
         meta, spec = machine.metadata, machine.spec
-        wanted = spec.cluster_name, spec.bootstrap, spec.version, spec.failure_domain
-        return meta.labels, meta.deleting, wanted, machine.status.node_ref is None
+        return meta.labels, meta.deleting, spec.cluster_name, spec.version, spec.failure_domain
 
-    return parts(before) != parts(after)
+    def before_data(machine: Machine) -> tuple[object, ...]:
+        return machine.spec.bootstrap, machine.status.node_ref is None
+
+    left = before.status.node_ref is not None and after.status.node_ref is None
+    waits = not has_data and before_data(before) != before_data(after)
+    return left or waits or lasting(before) != lasting(after)
 
 
 def _awaited(cluster: Cluster) -> tuple[object, ...]:

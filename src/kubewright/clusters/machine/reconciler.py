@@ -2,7 +2,7 @@
 
 Theory.      A Machine is looked at when it changes, when an object of a provider that it refers to does in
              what the contract names (``external.changes``), when its Node does, when its cluster is
-             connected or lost, when its Cluster is paused, initialized or deleted, and when a rollout gives
+             connected or lost, when its Cluster is paused or deleted, and when a rollout gives
              its deployment another revision. Nothing else of sets and deployments wakes it: upstream's
              machines are woken by every status of theirs, and that is most of what a rollout costs there
              (capi.md appendix H). The status is of a second look, after the steps, if there are any: caches
@@ -20,9 +20,8 @@ from typing import Any
 import structlog
 
 from kubewright.api.cluster.names import MACHINE_FINALIZER
-from kubewright.api.cluster.reasons import MACHINE_COMPONENT, ConditionType, EventReason
+from kubewright.api.cluster.reasons import MACHINE_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
-from kubewright.api.conditions import is_condition_true
 from kubewright.base.plan import Plan
 from kubewright.clusters import paces
 from kubewright.clusters.external.changes import same_for_machine
@@ -157,8 +156,7 @@ def _state(cluster: Cluster | None) -> tuple[bool, ...]:
     """What of a Cluster its machines look at."""
     if cluster is None:
         return ()
-    initialized = is_condition_true(cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED)
-    return cluster.spec.paused, initialized, cluster.metadata.deleting
+    return cluster.spec.paused, cluster.metadata.deleting
 
 
 def machines_of_node(caches: Caches, cluster: Key, change: Change[ClusterNode]) -> Iterable[Key]:

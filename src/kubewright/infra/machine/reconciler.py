@@ -13,12 +13,12 @@ from datetime import datetime
 import structlog
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
-from kubewright.api.cluster.v1beta1 import Cluster, Machine
+from kubewright.api.cluster.v1beta1 import MACHINE, Cluster, Machine
 from kubewright.api.infra.names import MACHINE_COMPONENT
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE, KubewrightMachine
 from kubewright.base.clock import SteadyClock
 from kubewright.driver.life.calls import VmCalls
-from kubewright.infra.caches import Caches, Shared, refers
+from kubewright.infra.caches import Caches, Shared, owner_key, refers
 from kubewright.infra.machine.act import Actor
 from kubewright.infra.machine.decide import decide
 from kubewright.infra.machine.look import Looker
@@ -93,7 +93,9 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
         metrics=shared.metrics,
     )
     controller.watches(caches.machines, only(lambda change: not status_alone(change)))
-    controller.watches(caches.core_machines, only(_owner_differs, _machines_of_owner))
+    controller.watches(
+        caches.core_machines, only(_owner_differs, lambda change: _machines_of_owner(caches, change))
+    )
     controller.watches(
         caches.core_clusters, only(_cluster_differs, lambda change: caches.machines_in(change.key))
     )
@@ -129,12 +131,18 @@ def _cluster_differs(change: Change[Cluster]) -> bool:
     )
 
 
-def _machines_of_owner(change: Change[Machine]) -> Iterable[Key]:
-    """The KubewrightMachine that a Machine refers to, or referred to before the change."""
+def _machines_of_owner(caches: Caches, change: Change[Machine]) -> Iterable[Key]:
+    """The KubewrightMachine that a Machine refers to, or referred to before, if the Machine owns it.
+
+    One that it does not own yet changes when it becomes its own.
+    """
     sides = (change.before(), change.after())
     refs = [each.spec.infrastructure_ref for each in sides if each is not None]
-    names = [ref.name for ref in refs if refers(ref, KUBEWRIGHT_MACHINE)]
-    return [Key(change.key.namespace, name) for name in dict.fromkeys(names)]
+    names = dict.fromkeys(ref.name for ref in refs if refers(ref, KUBEWRIGHT_MACHINE))
+    for key in (Key(change.key.namespace, name) for name in names):
+        found = caches.machines.get(key)
+        if found is not None and owner_key(found.metadata, MACHINE) == change.key:
+            yield key
 
 
 def _machines_of_cluster(caches: Caches, cluster: Key) -> Iterable[Key]:
