@@ -60,12 +60,26 @@ GATHER_FOR_SET, GATHER_FOR_DEPLOYMENT, GATHER = 0.03, 0.05, 0.1
 """Seconds that a change waits for others, so that a burst is one look. A set looks before its deployment
 does, whose look may resize sets. For large sets both wait longer (``replicas.members``)."""
 
-WORDS_SECONDS, MANY_WORDS_SECONDS = 3.0, 15.0
+WORDS_SECONDS, MANY_WORDS_SECONDS, MOST_WORDS_SECONDS = 3.0, 15.0, 120.0
 """How long a status must differ that only says what is waited for, in an API in which objects repeat that of
-each other; and how long where it is so of more than ``MANY`` objects of a kind at once."""
+each other; how long at least where it is so of more than ``MANY`` objects of a kind at once; and how long at
+most, however many they are."""
 
 MANY = 10
 """Where more objects than this come up at once, what comes next matters more than what each waits for."""
+
+WORDS_PER_SECOND = 4.0
+"""How many such statuses of a kind are written in a second at most, while many objects come up."""
+
+
+def for_words(waiting: int) -> float:
+    """Seconds for which a status must differ that only says what is waited for, while so many objects of its
+    kind, more than ``MANY``, wait.
+
+    The more of them share a server, the longer each waits. So the time grows with their number: else the
+    server is busy with what each waits for, which is over when it has been written.
+    """
+    return min(max(MANY_WORDS_SECONDS, waiting / WORDS_PER_SECOND), MOST_WORDS_SECONDS)
 
 
 def for_drain(age: timedelta) -> timedelta:

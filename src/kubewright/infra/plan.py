@@ -45,9 +45,6 @@ class ReportingPlan(plan.Plan[S], Generic[S]):
         return self.event if changed or self.report is None else None
 
 
-MANY = timedelta(seconds=delays.MANY_WORDS_SECONDS)
-"""How long a report must last where many are held back."""
-
 P = TypeVar("P", bound=ReportingPlan[Any])
 
 
@@ -73,8 +70,9 @@ class Reported:
         known = self._since.get(uid)
         if known is None or known[0] != reason:
             known = self._since[uid] = (reason, now)
-        if plan.lasting and len(self._held_back) > delays.MANY:
-            plan = replace(plan, lasting=max(plan.lasting, MANY))
+        if plan.lasting and (waiting := len(self._held_back)) > delays.MANY:
+            least = timedelta(seconds=delays.for_words(waiting))
+            plan = replace(plan, lasting=max(plan.lasting, least))
         found = paced(plan, known[1], now)
         (self._held_back.discard if found is plan else self._held_back.add)(uid)
         return found

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kubewright.base.delays import MANY_WORDS_SECONDS
+from kubewright.base.delays import MANY, for_words
 
 STATUS_SECONDS = 0.5
 """Least time between two status writes of one object."""
@@ -30,15 +30,15 @@ class Pace:
     settle: float = 0.0
     underway: Callable[[Any, Any], bool] = lambda _before, _status: False
 
-    def due(self, patch: Any, before: Any, status: Any, *, many: bool) -> tuple[float, float]:
+    def due(self, patch: Any, before: Any, status: Any, *, waiting: int) -> tuple[float, float]:
         """The seconds that the status must differ before it is written, and those since the last write.
 
-        ``many``: so it is with many objects of the kind.
+        ``waiting``: of how many objects of the kind the status differs.
         """
         rewords = patch.keys() == {"conditions"} and _states(before) == _states(status)
         if not self.words or not (rewords or self.underway(before, status)):
             return self.settle, STATUS_SECONDS
-        words = max(self.words, MANY_WORDS_SECONDS) if many else self.words
+        words = max(self.words, for_words(waiting)) if waiting > MANY else self.words
         return words, max(STATUS_SECONDS, words)
 
 

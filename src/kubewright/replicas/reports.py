@@ -18,7 +18,6 @@ from typing import Any
 from kubewright.api.diff import merge_patch
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object
-from kubewright.base.delays import MANY
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
@@ -64,7 +63,7 @@ class Reports:
             self._differs.pop(key, None)
             return False, Result.done()
         since, pace = self._differs.setdefault(key, now), AT_ONCE if urgent else self._pace
-        lasts, least = pace.due(patch, before, status, many=len(self._differs) > MANY)
+        lasts, least = pace.due(patch, before, status, waiting=len(self._differs))
         due = max(since + lasts, self._written.get(key, -inf) + least)
         if due > now:
             return False, Result.later(due - now)

@@ -119,6 +119,25 @@ async def test_what_is_underway_is_written_when_it_lasts_and_again_no_sooner() -
     assert await said.write(READ, NEWER, done) == (True, Result.done())
 
 
+@pytest.mark.parametrize(
+    ("others", "wait"),
+    [
+        pytest.param(9, 3.0, id="few objects wait: soon"),
+        pytest.param(10, 15.0, id="more than ten wait: later"),
+        pytest.param(199, 50.0, id="two hundred wait: later still"),
+        pytest.param(5_000, 120.0, id="thousands wait: two minutes, and no later"),
+    ],
+)
+async def test_the_more_objects_wait_the_longer_must_what_they_wait_for_last(
+    others: int, wait: float
+) -> None:
+    said, _ = reports(Server(), Pace(WORDS_SECONDS, underway=lambda _before, _status: True))
+    for number in range(others):
+        meta = msgspec.structs.replace(META, name=f"other-{number}")
+        await said.write(msgspec.structs.replace(READ, metadata=meta), READ.status, NEW)
+    assert await said.write(READ, READ.status, NEW) == (False, Result.later(wait))
+
+
 async def test_what_is_taken_back_before_it_was_written_did_not_last() -> None:
     said, _ = reports(Server(), Pace(2.0, underway=lambda _before, _status: True))
     await said.write(READ, READ.status, NEW)
