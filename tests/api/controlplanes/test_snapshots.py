@@ -1,6 +1,7 @@
 """Snapshots of control planes inside this process, and their way back (decision 0036)."""
 
 import asyncio
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -157,6 +158,46 @@ async def test_a_damaged_file_stops_nothing_and_is_told(tmp_path):
         await says(on, CONTROL_PLANE_RESTORE, "back", "the snapshot was taken with")
         assert await read(on) == "after"
         assert (await on.get(NESTED_CONTROL_PLANE, "demo")).metadata.annotations == {}
+
+
+async def test_a_file_whose_snapshot_was_deleted_is_restored_by_its_name_and_its_hash(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        await write(on, "before")
+        await take(on)
+        await write(on, "after")
+        kept = await on.status(CONTROL_PLANE_SNAPSHOT, "first")
+        await on.client.delete(CONTROL_PLANE_SNAPSHOT, Key("default", "first"))
+        wrong = {
+            "gone": ({"name": "default/demo/none"}, "No such file"),
+            "bare": ({"name": kept.file}, "set spec.file.sha256"),
+            "other": ({"name": kept.file, "sha256": "0" * 64}, "the snapshot was taken with"),
+            "theirs": ({"name": "theirs/demo/first", "sha256": kept.sha256}, "spec.file.name"),
+        }
+        for name, (file, told) in wrong.items():
+            await on.apply(CONTROL_PLANE_RESTORE, name, {"controlPlaneName": "demo", "file": file})
+            await says(on, CONTROL_PLANE_RESTORE, name, told)
+            await on.client.delete(CONTROL_PLANE_RESTORE, Key("default", name))
+        assert (await on.get(NESTED_CONTROL_PLANE, "demo")).metadata.annotations == {}
+        assert await read(on) == "after"
+        right = {"name": kept.file, "sha256": kept.sha256}
+        await on.apply(CONTROL_PLANE_RESTORE, "back", {"controlPlaneName": "demo", "file": right})
+        await is_ready(on, CONTROL_PLANE_RESTORE, "back")
+        assert await read(on) == "before"
+
+
+async def test_what_an_etcd_has_sent_is_refused_by_an_embedded_control_plane_before_it_stops(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        await write(on, "kept")
+        file = tmp_path / "snapshots" / "default" / "demo" / "of-etcd"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"data" + hashlib.sha256(b"data").digest())
+        spec = {"controlPlaneName": "demo", "file": {"name": "default/demo/of-etcd"}}
+        await on.apply(CONTROL_PLANE_RESTORE, "back", spec)
+        told = "a snapshot of format etcd cannot take the place of the data of NestedEtcd demo-etcd"
+        await says(on, CONTROL_PLANE_RESTORE, "back", told)
+        assert await read(on) == "kept"
 
 
 async def test_a_restore_that_is_deleted_half_way_lets_the_control_plane_start(tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 
 from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
     NESTED_CONTROL_PLANE,
     NESTED_CONTROL_PLANE_TEMPLATE,
@@ -11,6 +12,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.controlplane.validate import (
     validate_component,
     validate_control_plane,
+    validate_restore,
     validate_schedule,
     validate_template,
 )
@@ -261,3 +263,61 @@ def test_a_schedule_of_snapshots_is_checked(spec, told):
     body = {"spec": {"controlPlaneName": "demo", "schedule": "0 * * * *", **spec}}
     found = validate_schedule(CONTROL_PLANE_SNAPSHOT_SCHEDULE.from_plain(body))
     assert messages(found) == ([told] if told else [])
+
+
+FILE = "default/demo/first-1"
+ITS_NAME = "must be default/, and two more names with a slash between them, as status.file was"
+BUCKET = {"bucket": {"bucket": "kept", "secretName": "s3"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        pytest.param({"snapshotName": "first"}, [], id="a snapshot"),
+        pytest.param({}, ["spec.snapshotName: Required value: it names no object"], id="nothing"),
+        pytest.param({"controlPlaneName": "demo", "file": {"name": FILE}}, [], id="a file"),
+        pytest.param(
+            {"file": {"name": FILE}},
+            ["spec.controlPlaneName: Required value: it names no object"],
+            id="a file without a control plane",
+        ),
+        pytest.param(
+            {"controlPlaneName": "demo", "snapshotName": "first", "file": {"name": FILE}},
+            ["spec.snapshotName: Forbidden: a file is named too"],
+            id="a snapshot and a file",
+        ),
+        *(
+            pytest.param(
+                {"controlPlaneName": "demo", "file": {"name": name}},
+                [f'spec.file.name: Invalid value: "{name}": {ITS_NAME}'],
+                id=what,
+            )
+            for name, what in (
+                ("other/demo/first-1", "a file of another namespace"),
+                ("default/../other/demo/first-1", "a file above its folder"),
+                ("default/demo", "a folder"),
+                ("default/demo/..", "what is above"),
+                ("", "no name"),
+            )
+        ),
+        pytest.param(
+            {"controlPlaneName": "demo", "file": {"name": "any/key", "location": BUCKET}}, [], id="a key"
+        ),
+        pytest.param(
+            {"controlPlaneName": "demo", "file": {"name": FILE, "location": {"folder": "../up"}}},
+            [
+                'spec.file.location.folder: Invalid value: "../up": must be names of letters, digits, dashes '
+                "and dots, with slashes between them"
+            ],
+            id="a folder that is elsewhere",
+        ),
+        pytest.param(
+            {"controlPlaneName": "demo", "file": {"name": FILE, "sha256": "A" * 64}},
+            [f'spec.file.sha256: Invalid value: "{"A" * 64}": must be 64 digits of 0-9 and a-f'],
+            id="no SHA-256",
+        ),
+    ],
+)
+def test_a_restore_names_a_snapshot_or_a_file(spec, told):
+    body = {"metadata": {"name": "back", "namespace": "default"}, "spec": spec}
+    assert messages(validate_restore(CONTROL_PLANE_RESTORE.from_plain(body))) == told

@@ -136,6 +136,11 @@ LEARNER = member(1, name="", learner=True)
             id="it wakes with as many as it fell asleep with: else it had no majority",
         ),
         pytest.param(
+            known(1, Running(kept=3)),
+            Membership(3, started(range(3), "new"), settled=False),
+            id="made anew where the data of three was kept, it starts with three",
+        ),
+        pytest.param(
             known(3, running(0)),
             Membership(3, started(range(3), "new")),
             id="it wakes with what is asked for where nothing says how many there were",

@@ -52,6 +52,12 @@ def a_restore(status=None, **meta):
     )
 
 
+def of_a_file():
+    spec = {"controlPlaneName": "demo", "file": {"name": "default/demo/first-1"}}
+    meta = {"name": "back", "finalizers": [FINALIZER]}
+    return CONTROL_PLANE_RESTORE.from_plain({"metadata": meta, "spec": spec})
+
+
 def a_snapshot(ready=True, policy="", **meta):
     spec = {"controlPlaneName": "demo", "deletionPolicy": policy}
     meta = {"name": "first", "finalizers": [FINALIZER], **meta}
@@ -83,6 +89,10 @@ STEPS = {
     "it waits for another restore": (seen(family=family("other")), []),
     "it waits for a snapshot that is not complete": (seen(snapshot=a_snapshot(ready=False)), []),
     "it waits for a snapshot that is not there": (seen(snapshot=None), []),
+    "a file that no snapshot stands for is verified in the same way": (
+        seen(found=of_a_file(), snapshot=None),
+        [restoring.Verify(), restoring.Stop()],
+    ),
     "it waits for a control plane that is not there": (seen(family=None), []),
     "nothing stops for what cannot be replaced": (seen(unable="it is elsewhere"), []),
     "nothing is done while it is paused": (seen(paused=True), []),

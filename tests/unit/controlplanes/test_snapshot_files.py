@@ -9,6 +9,7 @@ from kubewright.controlplanes.snapshots.files import (
     BLOCK,
     EMBEDDED,
     ETCD,
+    SQLITE,
     Damaged,
     StoreFailed,
     described,
@@ -48,6 +49,39 @@ def test_a_file_is_recognized_by_the_hash_of_all_of_it(tmp_path):
     verify(path, described(path, ETCD, "1").sha256)
     with pytest.raises(Damaged, match="the snapshot was taken with"):
         verify(path, hashlib.sha256(DATA).hexdigest())
+
+
+@pytest.mark.parametrize(
+    ("content", "sha256", "told"),
+    [
+        (WHOLE, "", ETCD),
+        (WHOLE, hashlib.sha256(WHOLE).hexdigest(), ETCD),
+        (SQLITE + DATA, hashlib.sha256(SQLITE + DATA).hexdigest(), EMBEDDED),
+        (WHOLE[:-1], "", "does not end with their hash"),
+        (b"x" + WHOLE[1:], "", "does not end with their hash"),
+        (b"", "", "the file has 0 bytes"),
+        (SQLITE + DATA, "", "no hash of its own: set spec.file.sha256"),
+        (WHOLE, hashlib.sha256(DATA).hexdigest(), "the snapshot was taken with"),
+    ],
+    ids=[
+        "by the hash at its end",
+        "by the hash that a user names",
+        "of format embedded, by the hash that a user names",
+        "cut short",
+        "changed",
+        "empty",
+        "of format embedded, with no hash",
+        "another hash",
+    ],
+)
+def test_a_file_whose_snapshot_is_lost_is_recognized_or_refused(tmp_path, content, sha256, told):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    if told in (ETCD, EMBEDDED):
+        assert verify(path, sha256) == told
+    else:
+        with pytest.raises(Damaged, match=told):
+            verify(path, sha256)
 
 
 async def test_a_folder_gives_back_what_was_put_into_it_and_lets_it_go(tmp_path):

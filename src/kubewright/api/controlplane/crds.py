@@ -111,6 +111,7 @@ DEFINITIONS = (
         CONTROL_PLANE_RESTORE,
         (
             Column("Snapshot", ".spec.snapshotName", description="What takes the place of the data."),
+            Column("File", ".spec.file.name", description="The same, for a lost snapshot.", priority=1),
             Column("Ready", ".status.ready", "boolean", "Whether the control plane runs with it."),
             Column("Phase", ".status.phase", description="What is being done."),
             AGE,

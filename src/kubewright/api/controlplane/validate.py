@@ -37,6 +37,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlaneTemplate,
     Patch,
     SleepSchedule,
+    SnapshotFile,
     SnapshotLocation,
     TemplateComponents,
 )
@@ -45,6 +46,7 @@ from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 
 _FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_SHA256 = re.compile("[0-9a-f]{64}")
 _FLAG = re.compile(r"[a-z][a-z0-9-]*")
 RESERVED = "system:"
 LONGEST_NAME = 64
@@ -162,7 +164,31 @@ def validate_schedule(schedule: ControlPlaneSnapshotSchedule) -> list[FieldError
 
 def validate_restore(restore: ControlPlaneRestore) -> list[FieldError]:
     """Every broken rule of a ControlPlaneRestore; empty when it is good."""
-    return list(_named("spec.snapshotName", restore.spec.snapshot_name))
+    spec, file = restore.spec, restore.spec.file
+    if file is None:
+        return list(_named("spec.snapshotName", spec.snapshot_name))
+    errors = [
+        *_named("spec.controlPlaneName", spec.control_plane_name),
+        *_location(file.location, "spec.file.location"),
+        *_file(file, restore.namespace),
+    ]
+    if spec.snapshot_name:
+        errors.append(FieldError("spec.snapshotName", "a file is named too", Fault.FORBIDDEN))
+    return errors
+
+
+def _file(file: SnapshotFile, namespace: str) -> Errors:
+    """In a folder of the program, a user reaches only files of snapshots of their own namespace."""
+    parts = file.name.split("/")
+    if file.location.bucket is not None:
+        good, told = bool(file.name), "must be the key in the bucket, without the prefix"
+    else:
+        good = len(parts) == 3 and parts[0] == namespace and all(map(_FOLDER.fullmatch, parts))
+        told = f"must be {namespace}/, and two more names with a slash between them, as status.file was"
+    if not good:
+        yield FieldError("spec.file.name", told, Fault.INVALID, file.name)
+    if file.sha256 and not _SHA256.fullmatch(file.sha256):
+        yield FieldError("spec.file.sha256", "must be 64 digits of 0-9 and a-f", Fault.INVALID, file.sha256)
 
 
 def _named(path: str, name: str) -> Errors:
@@ -170,9 +196,9 @@ def _named(path: str, name: str) -> Errors:
         yield FieldError(path, "it names no object")
 
 
-def _location(location: SnapshotLocation) -> Errors:
+def _location(location: SnapshotLocation, path: str = "spec.location") -> Errors:
     """A folder has to be below that of the program, so that no user reaches other files of its machine."""
-    path, bucket = "spec.location", location.bucket
+    bucket = location.bucket
     if location.folder and bucket is not None:
         yield FieldError(f"{path}.folder", "a bucket is named too", Fault.FORBIDDEN)
     if location.folder and not all(map(_FOLDER.fullmatch, location.folder.split("/"))):

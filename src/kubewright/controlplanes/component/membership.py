@@ -3,8 +3,8 @@
 Theory.      The spec says how many members there should be in the end; how many instances run now follows
              from who is a member (``members.decide``). So the host is given a number that changes by one at a
              time, each time after the members have changed. The members of an etcd that was stopped cannot be
-             asked; the addresses in its status tell how many it had. It starts again with as many, because
-             with fewer it would have no majority.
+             asked; the addresses in its status tell how many it had, and where its object was made anew, the
+             data that was kept. It starts again with as many, because with fewer it would have no majority.
 Invariants.  While the members cannot be asked, the number of instances and the variables of new members stay
              as they are. Certificates are made for ``MAX_MEMBERS`` members, so that no change of the number
              replaces one.
@@ -94,7 +94,7 @@ def membership(
     if not asked or not placement.hosts:
         return Membership(asked, _unchanged(running))
     if not running.applied or not running.replicas:
-        size = before or asked
+        size = before or running.kept or asked
         begun = members.Seen(peers(place, placement, size))
         return Membership(size, members.initial_variables(begun), settled=size == asked)
     if found is None or not found.members:

@@ -144,6 +144,7 @@ class Running:
     ``exists``    whether the host has anything of it, so that ``remove`` has something to do
     ``service``   the name of the Service of Kubernetes by which clients reach it; empty if there is none
     ``variables`` the environment that was applied last, with that of the workload
+    ``kept``      of how many members of an etcd data was kept, if nothing is applied; 0 where it is not known
     """
 
     instances: tuple[Instance, ...] = ()
@@ -152,6 +153,7 @@ class Running:
     exists: bool = False
     service: str = ""
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    kept: int = 0
 
 
 class Hosting(Protocol):

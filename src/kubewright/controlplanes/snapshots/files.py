@@ -18,6 +18,8 @@ SCRATCH = "kubewright-"
 """The prefix of temporary folders, for a file on its way to or from a store."""
 ETCD, EMBEDDED = "etcd", "embedded"
 """The formats of snapshots: the data of an etcd, or of our own API server."""
+SQLITE = b"SQLite format 3\0"
+"""How a data file of our own API server begins."""
 
 
 class StoreFailed(KubewrightError):
@@ -46,31 +48,37 @@ def described(path: Path, form: str, version: str) -> Taken:
         OSError: it cannot be read.
     """
     size = path.stat().st_size
-    if form == ETCD:
-        _check_etcd(path, size)
+    if form == ETCD and not _ends_with_its_hash(path, size):
+        raise Damaged(f"etcd has sent {size} bytes, and the hash at their end is not theirs")
     return Taken(form, version, size, _hash(path, size))
 
 
-def verify(path: Path, sha256: str) -> None:
-    """Check that a file has this hash.
+def verify(path: Path, sha256: str) -> str:
+    """Check that a file has this hash; or, if none is known, the one at its own end. Returns its format.
 
     Raises:
-        Damaged: it has another.
+        Damaged: it has another, or none.
         OSError: it cannot be read.
     """
-    found = _hash(path, path.stat().st_size)
-    if found != sha256:
+    size = path.stat().st_size
+    if sha256 and (found := _hash(path, size)) != sha256:
         raise Damaged(f"the file has SHA-256 {found}, and the snapshot was taken with {sha256}")
+    with open(path, "rb") as file:
+        form = EMBEDDED if file.read(len(SQLITE)) == SQLITE else ETCD
+    if not sha256 and form == EMBEDDED:
+        raise Damaged("the file is of format embedded, which has no hash of its own: set spec.file.sha256")
+    if not sha256 and not _ends_with_its_hash(path, size):
+        raise Damaged(f"the file has {size} bytes, and does not end with their hash, as what etcd sends does")
+    return form
 
 
-def _check_etcd(path: Path, size: int) -> None:
-    """Check the last 32 bytes of what etcd has streamed: they are the SHA-256 of all bytes before them."""
+def _ends_with_its_hash(path: Path, size: int) -> bool:
+    """Whether the last 32 bytes are the SHA-256 of all bytes before them, as in what etcd has streamed."""
     length = hashlib.sha256().digest_size
     with open(path, "rb") as file:
         file.seek(max(0, size - length))
         told = file.read().hex()
-    if size <= length or _hash(path, size - length) != told:
-        raise Damaged(f"etcd has sent {size} bytes, and the hash at their end is not theirs")
+    return size > length and _hash(path, size - length) == told
 
 
 def _hash(path: Path, size: int) -> str:

@@ -68,6 +68,7 @@ from kubewright.api.controlplane.v1alpha4.snapshots import (
     ControlPlaneSnapshotScheduleStatus,
     ControlPlaneSnapshotSpec,
     ControlPlaneSnapshotStatus,
+    SnapshotFile,
     SnapshotLocation,
 )
 from kubewright.api.controlplane.v1alpha4.users import (
@@ -138,5 +139,6 @@ __all__ = [
     "NestedEtcdStatus",
     "Patch",
     "ResourceRequirements",
+    "SnapshotFile",
     "SnapshotLocation",
 ]

@@ -117,12 +117,40 @@ class ControlPlaneSnapshotSchedule(KubeObject, frozen=True, kw_only=True):
     )
 
 
+class SnapshotFile(Value, frozen=True, kw_only=True):
+    """The file of a snapshot whose object does not exist, or was taken elsewhere."""
+
+    name: Annotated[
+        str,
+        doc(
+            "What status.file of the snapshot was: namespace, control plane and name, with slashes between "
+            "them; or the key in a bucket, without the prefix.",
+            required=True,
+        ),
+    ] = ""
+    location: Annotated[SnapshotLocation, doc("Where it is kept.")] = field(default_factory=SnapshotLocation)
+    sha256: Annotated[
+        str,
+        doc(
+            "The SHA-256 of all its bytes. What an etcd has streamed ends with a hash of its own, and needs "
+            "none."
+        ),
+    ] = ""
+
+
 class ControlPlaneRestoreSpec(Value, frozen=True, kw_only=True):
     """Which snapshot takes the place of the data of which control plane."""
 
-    snapshot_name: Annotated[str, doc("The ControlPlaneSnapshot, in the same namespace.", required=True)] = ""
+    snapshot_name: Annotated[
+        str, doc("The ControlPlaneSnapshot, in the same namespace; unset where file is set.")
+    ] = ""
+    file: Annotated[SnapshotFile | None, doc("A file of no ControlPlaneSnapshot, in place of one.")] = None
     control_plane_name: Annotated[
-        str, doc("The NestedControlPlane, in the same namespace; that of the snapshot when unset.")
+        str,
+        doc(
+            "The NestedControlPlane, in the same namespace; that of the snapshot when unset, and needed "
+            "where file is set."
+        ),
     ] = ""
 
 

@@ -153,7 +153,7 @@ class ProcessHosting:
         """See ``Hosting``."""
         kept = self._kept.get(name_of(place))
         if kept is None:
-            return Running()
+            return Running(kept=self._store.members(place))
         ordinals = sorted({*kept.programs, *self._present[name_of(place)]})
         instances = [found for each in ordinals if (found := self._instance(kept, each)) is not None]
         variables = kept.latest[0].environment if kept.latest else {}

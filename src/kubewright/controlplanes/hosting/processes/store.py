@@ -104,6 +104,10 @@ class Store:
         matches = [named.fullmatch(each.name) for each in parent.iterdir()] if parent.is_dir() else []
         return sorted(int(match[1]) for match in matches if match)
 
+    def members(self, place: Place) -> int:
+        """How many instances a workload had, by the folders with data that are kept of it."""
+        return max((ordinal + 1 for ordinal in self.ordinals(place)), default=0)
+
     def delete(self, place: Place, ordinal: int, *, keep_data: bool) -> None:
         """Delete the folder of an instance, or all of it but its data.
 

@@ -17,7 +17,6 @@ import structlog
 from kubewright.api.controlplane.names import RESTORING_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROL_PLANE,
-    ControlPlaneSnapshot,
     NestedControlPlane,
 )
 from kubewright.base.errors import KubewrightError
@@ -27,6 +26,7 @@ from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Place, Replaced, ReplacesData
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.snapshots import files
+from kubewright.controlplanes.snapshots.restoring.decide import Source
 from kubewright.controlplanes.snapshots.stores import Stores
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
@@ -51,32 +51,35 @@ class Restorer:
         self._hosts = hosts
         self._stores = Stores(client, hosts.snapshots)
 
-    def unable(self, family: Family, snapshot: ControlPlaneSnapshot) -> str:
-        """Why the data of this control plane cannot be replaced by this snapshot; empty: it can."""
+    def unable(self, family: Family, form: str) -> str:
+        """Why the data of this control plane cannot be replaced by a file of this format; empty: it can.
+
+        A format that is not known yet is no reason.
+        """
         place, host = self._etcd_host(family)
         if place is None:
             return f"NestedControlPlane {family.plane.name} has no NestedEtcd whose data could be replaced"
         if host is None:
             return f"nothing of NestedEtcd {place.object.name} runs here, so there is no data to replace"
-        form = files.EMBEDDED if host is self._hosts.embedded else files.ETCD
-        if form != snapshot.status.format:
-            told = f"a snapshot of format {snapshot.status.format} cannot take the place of the data of"
-            return f"{told} NestedEtcd {place.object.name}, which has format {form}"
+        has = files.EMBEDDED if host is self._hosts.embedded else files.ETCD
+        if form and form != has:
+            told = f"a snapshot of format {form} cannot take the place of the data of"
+            return f"{told} NestedEtcd {place.object.name}, which has format {has}"
         if not isinstance(host, ReplacesData):
             return f"the data of NestedEtcd {place.object.name} cannot be replaced where it runs"
         return host.replacing_needs()
 
-    async def verify(self, snapshot: ControlPlaneSnapshot) -> None:
-        """Fetch the file of a snapshot and compare its hash.
+    async def verify(self, family: Family, source: Source) -> None:
+        """Fetch a file, and compare its hash and its format.
 
         Raises:
-            KubewrightError: it is not there, or is not what was taken.
+            KubewrightError: it is not there, is not what was taken, or is that of another kind of etcd.
         """
-        async with self._fetched(snapshot):
-            log.info("verified", snapshot=snapshot.name)
+        async with self._fetched(family, source):
+            log.info("verified", plane=family.plane.name, source=source.told)
 
-    async def replace(self, family: Family, snapshot: ControlPlaneSnapshot, mark: str) -> Replaced:
-        """Replace the data by that of a snapshot, as far as that can be done now.
+    async def replace(self, family: Family, source: Source, mark: str) -> Replaced:
+        """Replace the data by that of a file, as far as that can be done now.
 
         Raises:
             KubewrightError: it did not work this time.
@@ -87,11 +90,11 @@ class Restorer:
         members = len(etcd_addresses(family)) or 1
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                done = await host.replace_data(place, members, lambda: self._fetched(snapshot), mark)
+                done = await host.replace_data(place, members, lambda: self._fetched(family, source), mark)
         except TimeoutError:
             raise NotRestored(f"it did not end within {DEADLINE_SECONDS:g} seconds") from None
         log.info(
-            "replaced", plane=family.plane.name, snapshot=snapshot.name, former=done.former, waits=done.waits
+            "replaced", plane=family.plane.name, source=source.told, former=done.former, waits=done.waits
         )
         return done
 
@@ -109,15 +112,17 @@ class Restorer:
         return place, self._hosts.holding(place)[0] if place is not None else None
 
     @asynccontextmanager
-    async def _fetched(self, snapshot: ControlPlaneSnapshot) -> AsyncIterator[Path]:
-        """The file of a snapshot, verified, for as long as it is used."""
-        store = await self._stores.of(snapshot.spec.location, snapshot.namespace)
+    async def _fetched(self, family: Family, source: Source) -> AsyncIterator[Path]:
+        """A file, verified, for as long as it is used."""
+        store = await self._stores.of(source.location, family.plane.namespace)
         with tempfile.TemporaryDirectory(prefix=files.SCRATCH, dir=self._hosts.snapshots) as folder:
             path = Path(folder) / "snapshot"
             try:
                 async with asyncio.timeout(DEADLINE_SECONDS):
-                    await store.fetch(snapshot.status.file, path)
-                    await asyncio.to_thread(files.verify, path, snapshot.status.sha256)
+                    await store.fetch(source.file, path)
+                    form = await asyncio.to_thread(files.verify, path, source.sha256)
+                    if told := self.unable(family, form):
+                        raise NotRestored(told)
                     yield path
             except TimeoutError:
                 raise NotRestored(f"it did not end within {DEADLINE_SECONDS:g} seconds") from None

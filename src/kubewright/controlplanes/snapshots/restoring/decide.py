@@ -18,6 +18,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     ControlPlaneRestore,
     ControlPlaneRestoreStatus,
     ControlPlaneSnapshot,
+    SnapshotLocation,
 )
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, in_order
@@ -38,6 +39,32 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """The file that is restored. ``told``: how a sentence names it.
+
+    ``format``  empty where no ControlPlaneSnapshot says it
+    ``sha256``  empty where only the hash at its own end is known
+    """
+
+    told: str
+    location: SnapshotLocation
+    file: str
+    sha256: str = ""
+    format: str = ""
+
+
+def source_of(restore: ControlPlaneRestore, snapshot: ControlPlaneSnapshot | None) -> Source | None:
+    """The file that a restore names itself, or that of its snapshot; None: there is none, or none yet."""
+    named = restore.spec.file
+    if named is not None:
+        return Source(f"file {named.name}", named.location, named.name, named.sha256)
+    if snapshot is None or not snapshot.status.ready:
+        return None
+    status, told = snapshot.status, f"ControlPlaneSnapshot {snapshot.name}"
+    return Source(told, snapshot.spec.location, status.file, status.sha256, status.format)
+
+
+@dataclass(frozen=True, slots=True)
 class Seen(once.Seen[ControlPlaneRestore]):
     """One restore, and all around it.
 
@@ -51,6 +78,11 @@ class Seen(once.Seen[ControlPlaneRestore]):
     family: Family | None = None
     unable: str = ""
     replaced: Replaced | None = None
+
+    @property
+    def source(self) -> Source | None:
+        """The file that is restored, if it is known."""
+        return source_of(self.found, self.snapshot)
 
     @property
     def holds(self) -> bool:
@@ -116,10 +148,9 @@ def held_up(seen: Seen) -> str:
     """Why nothing can be done now, a clause; empty: something can."""
     if seen.problem:
         return seen.problem
-    if seen.snapshot is None:
-        return f"there is no ControlPlaneSnapshot {seen.found.spec.snapshot_name}"
-    if not seen.snapshot.status.ready:
-        return f"ControlPlaneSnapshot {seen.snapshot.name} is not complete"
+    if seen.source is None:
+        named = f"ControlPlaneSnapshot {seen.found.spec.snapshot_name}"
+        return f"there is no {named}" if seen.snapshot is None else f"{named} is not complete"
     if seen.family is None:
         return f"there is no NestedControlPlane {plane_name(seen.found, seen.snapshot)}"
     plane = seen.family.plane

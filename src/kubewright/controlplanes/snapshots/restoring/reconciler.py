@@ -34,6 +34,7 @@ from kubewright.controlplanes.snapshots.restoring.decide import (
     Verify,
     decide,
     plane_name,
+    source_of,
     status_of,
 )
 from kubewright.kube.informer import Change
@@ -66,7 +67,7 @@ class Restores:
             Key(found.namespace, plane_name(found, snapshot))
         )
         family = self._caches.family_of(plane) if plane is not None else None
-        complete = snapshot is not None and snapshot.status.ready
+        source = source_of(found, snapshot)
         return Seen(
             found,
             self._clock.now(),
@@ -74,8 +75,8 @@ class Restores:
             problem="" if found.status.replaced_at is not None else summary(validate_restore(found)),
             snapshot=snapshot,
             family=family,
-            unable=self._restorer.unable(family, snapshot)
-            if family is not None and snapshot is not None and complete
+            unable=self._restorer.unable(family, source.format)
+            if family is not None and source is not None
             else "",
         )
 
@@ -95,15 +96,16 @@ class Restores:
             assert seen.family is not None, "without a control plane it waits"
             await self._restorer.hold(seen.family.plane, seen.found.name if step == Stop() else "")
             return seen
-        assert seen.snapshot is not None, "without a snapshot it waits"
+        source = seen.source
+        assert source is not None, "without a file it waits"
+        assert seen.family is not None, "without a control plane it waits"
         match step:
             case Verify():
-                await self._restorer.verify(seen.snapshot)
+                await self._restorer.verify(seen.family, source)
                 return seen
             case ReplaceData():
-                assert seen.family is not None, "without a control plane it waits"
                 mark = seen.found.metadata.uid
-                return replace(seen, replaced=await self._restorer.replace(seen.family, seen.snapshot, mark))
+                return replace(seen, replaced=await self._restorer.replace(seen.family, source, mark))
             case _:
                 assert_never(step)
 
