@@ -51,11 +51,11 @@ async def whole_clusters(
         return await of_clusters.Scenario(found, clock, workers, many).play()
 
 
-async def nested(channels: Mapping[str, tuple[str, int]], world: str) -> planes.Result:
+async def nested(channels: Mapping[str, tuple[str, int]], replicas: int, world: str) -> planes.Result:
     """The scenario of nested control planes in one world. ``channels``: by world, with how many at once."""
     channel, many = channels[world]
     _say(f"kubewright with control planes of channel {channel}")
-    return await planes.measure(channel, many, SystemClock())
+    return await planes.measure(channel, many, SystemClock(), replicas)
 
 
 async def _ended_by_signals(work: Coroutine[Any, Any, R]) -> R:
@@ -96,6 +96,8 @@ def main() -> None:
                         help="control planes at once, embedded (default: 500; 0: one alone)")  # fmt: skip
     parser.add_argument("--real-planes", type=int, default=20,
                         help="the same of real programs (default: 20; 0: one alone)")  # fmt: skip
+    parser.add_argument("--replicas", type=int, default=1,
+                        help="of each real API server; of etcd an odd number (default: 1)")  # fmt: skip
     words = parser.parse_args()
     console = Console(width=max(120, Console().width))
     asked = WORLDS if words.world == ALL else (words.world,)
@@ -109,7 +111,9 @@ def main() -> None:
         _clusters(words, asked, console)
     if words.what in ("planes", ALL):
         channels = {EMBEDDED: (planes.EMBEDDED, words.planes), REAL: (planes.REAL, words.real_planes)}
-        if results := measured([world for world in asked if world != THEIRS], partial(nested, channels)):
+        if results := measured(
+            [world for world in asked if world != THEIRS], partial(nested, channels, words.replicas)
+        ):
             planes.show(results, console)
 
 

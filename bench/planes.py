@@ -1,18 +1,19 @@
-"""What a nested control plane costs: one until its kubeconfig works, asleep and awake; many side by side.
+"""What a nested control plane costs: one until its kubeconfig works, asleep, awake, changed; many at once.
 
 Theory.      ``kubewright up`` in a process of its own, driven from outside, as by a user: the four objects
              are written, and the kubeconfig is used as soon as it is there. In channel ``embedded`` a control
              plane is tasks of that process, so its memory and CPU are the growth of the process. In the other
              channel it is three programs: their memory is their proportional share (PSS), because they share
              their binaries, and the growth of ``kubewright`` itself is shown apart.
-Counting.    A control plane is usable when the default namespace is read with its kubeconfig. Many are begun
-             at once; the seconds are those until the last one is usable.
+Counting.    A control plane is usable when the default namespace is read with its kubeconfig. While its
+             authorities are replaced, or its version, ``changes`` counts the seconds without an answer. Many
+             are begun at once; the seconds are those until the last one is usable.
 Called by    ``python -m bench planes``.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import nan
@@ -23,23 +24,24 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import worlds
+from bench.changes import NOT_MEASURED, Changes, Cost
 from bench.process import usage
 from bench.table import Budget, beside
 from bench.worlds import PRODUCT, World
 from kubewright.api.controlplane.names import Component, Phase
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
-from kubewright.api.core import NAMESPACE, SECRET
+from kubewright.api.core import NAMESPACE
 from kubewright.base.clock import Clock
 from kubewright.controlplanes.family import KINDS
-from kubewright.kube.client import Client
-from kubewright.kube.config import from_secret
-from kubewright.kube.errors import TransportError
+from kubewright.controlplanes.world import templates
 from kubewright.testing.real_kubernetes import find
-from kubewright.wire.errors import ApiError, NotFound
+from kubewright.testing.real_kubernetes.binaries import kubewright_cache
 from kubewright.wire.gvk import Key
 
 EMBEDDED, REAL = "embedded", "1.36"
 """The channels: control planes inside of ``kubewright up``, and of Kubernetes' programs beside it."""
+EARLIER = "1.35"
+"""The channel from which a control plane of real programs is upgraded; `make kube RELEASE=1.35` builds it."""
 NAMESPACE_NAME = "bench"
 FIELDS = {
     Component.ETCD: "etcd",
@@ -66,9 +68,11 @@ PUBLISHED = (
 
 @dataclass(slots=True)
 class Result:
-    """What was measured in one channel; nan: not measured. All but the first four are of ``many`` at once.
+    """What was measured in one channel; nan: not measured. Those below ``upgraded`` are of ``many`` at once.
 
+    ``replicas``                      instances of each API server and controller manager
     ``first``, ``asleep``, ``awake``  seconds of one: from nothing to usable, to sleep, from there to usable
+    ``rotated``, ``upgraded``         what it costs to replace all authorities of one, and its version
     ``all_usable``, ``gone``          seconds until the last one is usable, and until all are deleted
     ``ours``, ``each``                MiB for each: of ``kubewright up``; of its programs (embedded: the same)
     ``cpu_ours``, ``cpu_each``        CPU-seconds for each until then, of the same two
@@ -78,9 +82,12 @@ class Result:
 
     channel: str
     many: int
+    replicas: int = 1
     first: float = nan
     asleep: float = nan
     awake: float = nan
+    rotated: Cost = NOT_MEASURED
+    upgraded: Cost = NOT_MEASURED
     all_usable: float = nan
     ours: float = nan
     each: float = nan
@@ -96,16 +103,18 @@ class Result:
 class Scenario:
     """One run in one channel, in a world of ``kubewright up``."""
 
-    def __init__(self, world: World, clock: Clock, channel: str, many: int) -> None:
+    def __init__(self, world: World, clock: Clock, channel: str, many: int, replicas: int) -> None:
         self._client, self._pid = world.client, world.pids[PRODUCT]
         self._clock = clock
         self._channel = channel
-        self._result = Result(channel, many)
+        self._result = Result(channel, many, replicas)
 
     async def play(self) -> Result:
         """Everything in order."""
         await self._client.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
         await self._one()
+        if self._channel == REAL:
+            await self._upgrade("older")
         if self._result.many:
             await self._many()
         return self._result
@@ -119,6 +128,19 @@ class Scenario:
             await self._until(partial(self._sleeps, name, each), STEP_SECONDS)
         result.asleep = self._clock.monotonic() - began
         result.awake = await self._seconds(self._wake(name), lambda: self._usable(name))
+        await self._until(lambda: self._all_ready(1), STEP_SECONDS)
+        result.rotated = await self._changes(name).rotate()
+        await self._seconds(self._delete([name]), self._gone)
+
+    async def _upgrade(self, name: str) -> None:
+        """Of one by a minor version; all its components follow the version of the control plane."""
+        result, (before, after) = self._result, (_version(EARLIER), _version(REAL))
+        if not (kubewright_cache() / "kube" / f"v{before}").is_dir():
+            result.notes.append(f"no upgrade from v{before}, which `make kube RELEASE={EARLIER}` builds")
+            return
+        await self._create(name, before)
+        await self._until(lambda: self._all_ready(1), STEP_SECONDS)
+        result.upgraded = await self._changes(name).upgrade(after)
         await self._seconds(self._delete([name]), self._gone)
 
     async def _many(self) -> None:
@@ -147,13 +169,18 @@ class Scenario:
 
     # ------------------------------------------------------------ what a user does
 
-    async def _create(self, name: str) -> None:
-        parts = {FIELDS[each]: {"name": f"{name}-{each}"} for each in KINDS}
-        await self._client.create(NESTED_CONTROL_PLANE, _body(name, parts))
+    async def _create(self, name: str, version: str = "") -> None:
+        parts: dict[str, Any] = {FIELDS[each]: {"name": f"{name}-{each}"} for each in KINDS}
+        await self._client.create(NESTED_CONTROL_PLANE, _body(name, parts | _named("version", version)))
+        channel = _named("channel", "" if version else self._channel)
         for each, kind in KINDS.items():
-            await self._client.create(
-                kind, _body(f"{name}-{each}", {"channel": self._channel, "replicas": 1})
-            )
+            spec = {"replicas": self._replicas(each), **channel}
+            await self._client.create(kind, _body(f"{name}-{each}", spec))
+
+    def _replicas(self, component: Component) -> int:
+        """As asked; of etcd an odd number."""
+        asked = self._result.replicas
+        return asked | 1 if component is Component.ETCD else asked
 
     async def _scale(self, name: str, component: Component, replicas: int) -> None:
         body = {"spec": {"replicas": replicas}}
@@ -161,24 +188,18 @@ class Scenario:
 
     async def _wake(self, name: str) -> None:
         for each in KINDS:
-            await self._scale(name, each, 1)
+            await self._scale(name, each, self._replicas(each))
 
     async def _delete(self, names: Iterable[str]) -> None:
         await self._at_once(self._client.delete(NESTED_CONTROL_PLANE, _key(name)) for name in names)
 
     # ------------------------------------------------------------ what a user sees
 
+    def _changes(self, name: str) -> Changes:
+        return Changes(self._client, _key(name), self._clock)
+
     async def _usable(self, name: str) -> bool:
-        """Whether the default namespace can be read with its kubeconfig."""
-        try:
-            secret = await self._client.get(SECRET, _key(f"{name}-kubeconfig"))
-        except NotFound:
-            return False
-        async with _reached(secret.data["value"], self._clock) as inside:
-            with suppress(ApiError, TransportError):
-                await inside.get(NAMESPACE, Key("", "default"))
-                return True
-        return False
+        return await self._changes(name).answers()
 
     async def _sleeps(self, name: str, component: Component) -> bool:
         found = await self._client.get(KINDS[component], _key(f"{name}-{component}"))
@@ -218,8 +239,8 @@ class Scenario:
         return await asyncio.gather(*map(one, works))
 
 
-async def measure(channel: str, many: int, clock: Clock) -> Result:
-    """Play the scenario in a new ``kubewright up``.
+async def measure(channel: str, many: int, clock: Clock, replicas: int = 1) -> Result:
+    """Play the scenario in a new ``kubewright up``. ``replicas``: of control planes of real programs.
 
     Raises:
         NoKubernetes: this machine has not got the programs.
@@ -227,16 +248,7 @@ async def measure(channel: str, many: int, clock: Clock) -> Result:
     if channel == REAL:
         find()
     async with worlds.embedded(clock) as world:
-        return await Scenario(world, clock, channel, many).play()
-
-
-@asynccontextmanager
-async def _reached(kubeconfig: bytes, clock: Clock) -> AsyncIterator[Client]:
-    transport = from_secret(kubeconfig)
-    try:
-        yield Client(transport, clock, name="bench", user_agent="bench")
-    finally:
-        await transport.close()
+        return await Scenario(world, clock, channel, many, replicas if channel == REAL else 1).play()
 
 
 def children(pid: int) -> list[int]:
@@ -265,6 +277,10 @@ def lines(result: Result) -> list[Budget]:
         Budget("one control plane: created to usable kubeconfig", "s", usable, result.first),
         Budget("  to sleep (replicas 0, one after another)", "s", None, result.asleep),
         Budget("  woken to usable", "s", awake, result.awake),
+        Budget("  all its authorities replaced", "s", None, result.rotated.seconds),
+        Budget("    of these without an answer of its API", "s", None, result.rotated.silent),
+        Budget(f"  upgraded from {EARLIER} to {REAL}", "s", None, result.upgraded.seconds),
+        Budget("    of these without an answer of its API", "s", None, result.upgraded.silent),
         Budget("side by side", "", None, n),
         Budget("  all usable after", "s", None, result.all_usable),
         Budget("  seconds each", "s", None, result.all_usable / n if n else nan),
@@ -282,7 +298,7 @@ def lines(result: Result) -> list[Budget]:
 def show(results: Sequence[Result], console: Console) -> None:
     """Print the table, and below it what others publish."""
     for result in results:  # their budgets differ
-        title = f"control planes of channel {result.channel}; at rest in thousandths of a core (m)"
+        title = f"planes of channel {result.channel}, replicas {result.replicas}; m: a thousandth of a core"
         console.print(beside(title, [result.channel], [lines(result)]))
         for note in result.notes:
             console.print(f"{result.channel}: {note}")
@@ -296,6 +312,15 @@ def show(results: Sequence[Result], console: Console) -> None:
 
 def _body(name: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": NAMESPACE_NAME}, "spec": spec}
+
+
+def _named(field: str, value: str) -> dict[str, Any]:
+    return {field: value} if value else {}
+
+
+def _version(channel: str) -> str:
+    """The version of Kubernetes that a channel stands for."""
+    return next(each.version for each in templates().channels[channel] if each.package == "apiserver")
 
 
 def _key(name: str) -> Key:
