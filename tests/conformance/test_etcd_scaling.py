@@ -45,17 +45,18 @@ class Etcd:
 
     async def become(self, replicas, subresource=""):
         """Ask for another number, and wait until the control plane has it."""
-        await self._ask(replicas, subresource)
+        await self.ask(replicas, subresource)
         await until(lambda: self.is_ready_with(replicas), CLOCK)
 
-    async def _ask(self, replicas, subresource=""):
+    async def ask(self, replicas, subresource=""):
+        """Ask for another number."""
         body = {"spec": {"replicas": replicas}}
         key = Key(self._namespace, "demo-etcd")
         await self._client.patch(NESTED_ETCD, key, body, subresource=subresource)
 
     async def says(self, replicas, phase, told):
         """Ask for a number, and wait until the status says this of it."""
-        await self._ask(replicas)
+        await self.ask(replicas)
 
         async def said():
             status = (await self.found()).status
