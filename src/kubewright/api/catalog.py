@@ -136,7 +136,10 @@ RULES: tuple[Rules[Any], ...] = (
     Rules(NESTED_CONTROL_PLANE, check=_check(controlplane_rules.validate_control_plane)),
     Rules(CONTROL_PLANE_SNAPSHOT, check=_check(controlplane_rules.validate_snapshot)),
     Rules(CONTROL_PLANE_SNAPSHOT_SCHEDULE, check=_check(controlplane_rules.validate_schedule)),
-    Rules(CONTROL_PLANE_USER, check=_check(controlplane_rules.validate_user)),
+    Rules(
+        CONTROL_PLANE_USER,
+        check=_checks(controlplane_rules.validate_user, controlplane_rules.validate_user_change),
+    ),
     Rules(CONTROL_PLANE_RESTORE, check=_check(controlplane_rules.validate_restore)),
     Rules(NESTED_CONTROL_PLANE_TEMPLATE, check=_check(controlplane_rules.validate_template)),
     *(

@@ -48,9 +48,9 @@ class Assembly:
     """The controllers that ``options`` asks for, all those of the worlds ``beside``, and what they share.
 
     ``beside`` are worlds that no option switches off (``worlds.server_worlds``). ``connect`` makes the
-    transports to workload clusters. ``services`` run always, whether this process leads or not; a driver's
-    own loops are among them: simulated kubelets do not end with a term. ``hosts`` answers where components
-    of nested control planes run.
+    transports to workload clusters and nested control planes. ``services`` run always, whether this process
+    leads or not; a driver's own loops are among them: simulated kubelets do not end with a term. ``hosts``
+    answers where components of nested control planes run.
 
     Raises:
         InvalidInput: ``options.controllers`` names a controller that does not exist, or leaves none to run.
@@ -76,7 +76,7 @@ class Assembly:
         self.clock = control.clock
         self._filter = options.watch_filter
         self.metrics = metrics
-        self._worlds = (*worlds(options, driver, on_call, hosts), *beside)
+        self._worlds = (*worlds(options, driver, on_call, hosts, connect), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
         self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
         self.services: list[Task] = [self.recorder.run]

@@ -20,7 +20,7 @@ from kubewright.apiserver.http.authn import Authenticator, refuse_anonymous
 from kubewright.base.clock import Clock
 from kubewright.clusters.sessions.workload import Connect, by_sockets
 from kubewright.compose.planes import Plane, Planes
-from kubewright.kube.access import Access, Token
+from kubewright.kube.access import Access, Token, impersonation
 from kubewright.kube.errors import ConnectFailed
 from kubewright.kube.inprocess import InProcess
 from kubewright.kube.transport import Transport
@@ -96,7 +96,10 @@ class _PlaneTransport:
         bearer = f"Bearer {login.token}" if isinstance(login, Token) else ""
         user = authenticator.user(certificate, bearer)
         refuse_anonymous(user, request.method, request.path)
-        return InProcess(plane.server.handle), replace(request, user=user)
+        headers = dict(request.headers)
+        for name, value in impersonation(self._access.acts_as):
+            headers[name] = f"{headers[name]}\n{value}" if name in headers else value
+        return InProcess(plane.server.handle), replace(request, headers=headers, user=user)
 
     def _client_certificate(self, plane: Plane) -> bytes | None:
         """The client's certificate, as a handshake would have checked it; None if it has none."""

@@ -23,6 +23,7 @@ from kubewright.clusters import world as clusters
 from kubewright.compose.options import Options
 from kubewright.controlplanes import world as controlplanes
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
+from kubewright.controlplanes.users.entrance import Connect, by_sockets
 from kubewright.controlplanes.world import FindHosts, no_hosts
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import Listener
@@ -32,11 +33,15 @@ from kubewright.runtime.world import ControllerInfo, Environment, World
 
 
 def worlds(
-    options: Options, driver: Driver | None, on_call: Listener, hosts: FindHosts = no_hosts
+    options: Options,
+    driver: Driver | None,
+    on_call: Listener,
+    hosts: FindHosts = no_hosts,
+    connect: Connect = by_sockets,
 ) -> tuple[World, ...]:
     """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver.
 
-    ``hosts`` answers where components of nested control planes run.
+    ``hosts`` answers where components of nested control planes run, ``connect`` makes transports to them.
     """
     drivers = {} if driver is None else {options.driver: driver}
     return (
@@ -44,7 +49,7 @@ def worlds(
         clusters.world(strict_running=options.strict_running),
         bootstrap.world(options.bootstrap),
         infra.world(drivers, options.driver, on_call, options.infra),
-        controlplanes.world(hosts, partial(_keeper, options)),
+        controlplanes.world(hosts, partial(_keeper, options), connect),
     )
 
 

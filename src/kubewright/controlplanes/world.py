@@ -39,6 +39,7 @@ from kubewright.controlplanes.snapshots.taking import reconciler as taking
 from kubewright.controlplanes.templated import reconciler as templated
 from kubewright.controlplanes.templates import catalog
 from kubewright.controlplanes.users import reconciler as users
+from kubewright.controlplanes.users.entrance import Connect, by_sockets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -124,8 +125,11 @@ def no_hosts(_environment: Environment) -> Hosts:
     return Hosts()
 
 
-def world(find_hosts: FindHosts, keeper: Callable[[Environment], Keeper]) -> World:
+def world(
+    find_hosts: FindHosts, keeper: Callable[[Environment], Keeper], connect: Connect = by_sockets
+) -> World:
     """This world. ``find_hosts`` says where components run; ``keeper`` makes and renews their certificates.
+    ``connect`` makes the transports to control planes.
 
     A component that names neither version nor channel runs inside this process where that is possible.
     """
@@ -144,7 +148,7 @@ def world(find_hosts: FindHosts, keeper: Callable[[Environment], Keeper]) -> Wor
             templated.CONTROLLER: lambda: templated.wire(environment),
             taking.CONTROLLER: lambda: taking.wire(environment, hosts),
             schedules.CONTROLLER: lambda: schedules.wire(environment),
-            users.CONTROLLER: lambda: users.wire(environment),
+            users.CONTROLLER: lambda: users.wire(environment, connect),
             restoring.CONTROLLER: lambda: restoring.wire(environment, hosts),
         }
         return Runnables([*made, *(wired() for name, wired in others.items() if name in chosen)])

@@ -15,8 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from kubewright.base.errors import InvalidInput
+from kubewright.wire.http import User
 
 Json = Mapping[str, Any]
 
@@ -65,7 +67,10 @@ Login = Anonymous | Token | TokenFile | Basic | Plugin
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """One cluster and one identity. ``ca``, ``certificate`` and ``key`` are PEM."""
+    """One cluster and one identity. ``ca``, ``certificate`` and ``key`` are PEM.
+
+    ``acts_as``  the user whom each request impersonates; None: none
+    """
 
     server: str
     login: Login = Anonymous()
@@ -75,6 +80,19 @@ class Access:
     insecure: bool = False
     tls_server_name: str = ""
     proxy: str = ""
+    acts_as: User | None = None
+
+
+def impersonation(user: User | None) -> list[tuple[str, str]]:
+    """The headers of a request that impersonates this user; with several values, one comes several times."""
+    if user is None:
+        return []
+    headers = [("impersonate-user", user.name)]
+    headers += [("impersonate-group", group) for group in user.groups]
+    headers += [("impersonate-uid", user.uid)] if user.uid else []
+    for key, values in user.extra:
+        headers += [(f"impersonate-extra-{quote(key.lower(), safe='')}", value) for value in values]
+    return headers
 
 
 def access(
@@ -157,6 +175,7 @@ class _Reader:
             insecure=insecure,
             tls_server_name=str(cluster.get("tls-server-name") or ""),
             proxy=str(cluster.get("proxy-url") or ""),
+            acts_as=_acts_as(user),
         )
 
     def _named(self, place: str, name: str, kind: str) -> Json:
@@ -206,6 +225,20 @@ class _Reader:
     def _refuse(self, name: str, what: str) -> None:
         if self._inline_only:
             raise _Wrong(f"{name} is {what}, and a kubeconfig from a Secret may hold only inline data")
+
+
+def _acts_as(user: Json) -> User | None:
+    """Whom the fields ``as``, ``as-groups``, ``as-uid`` and ``as-user-extra`` name."""
+    name, groups, uid = str(user.get("as") or ""), user.get("as-groups") or (), str(user.get("as-uid") or "")
+    extra = user.get("as-user-extra") or {}
+    if not isinstance(groups, list | tuple) or not isinstance(extra, Mapping):
+        raise _Wrong("as-groups must be a list, and as-user-extra a map")
+    if not name:
+        if groups or uid or extra:
+            raise _Wrong("as-groups, as-uid and as-user-extra need as, the name of a user")
+        return None
+    values = tuple((str(key), tuple(map(str, given or ()))) for key, given in extra.items())
+    return User(name, tuple(map(str, groups)), uid, values)
 
 
 def _plugin(plugin: Any, cluster: Json) -> Plugin:

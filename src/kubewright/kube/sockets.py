@@ -26,7 +26,7 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.kube import tls
-from kubewright.kube.access import Access
+from kubewright.kube.access import Access, impersonation
 from kubewright.kube.answers import failure
 from kubewright.kube.errors import (
     BadAnswer,
@@ -145,7 +145,7 @@ class Sockets:
             request.method,
             self._url(request),
             data=BytesIO(request.body) if request.body else None,  # aiohttp warns of large bytes
-            headers=headers,
+            headers=[*headers.items(), *impersonation(self.access.acts_as)],
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             proxy=self.access.proxy or None,
             server_hostname=self.access.tls_server_name or None,

@@ -22,6 +22,7 @@ from kubewright.api.kinds import Kind
 from kubewright.apiserver.server import ApiServer
 from kubewright.clusters import world as cluster_world
 from kubewright.compose.nested import NestedPlanes
+from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.planes import Planes
 from kubewright.controlplanes import world
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
@@ -136,7 +137,9 @@ async def stage(
     environment = Environment(session, Fixed(session), lambda: True, recorder, clock, metrics)
     keeper = SecretKeeper(informers, Algorithm.EC)
     planes_world = world.world(
-        lambda _environment: hosts or Hosts(host, snapshots=snapshots), lambda _environment: keeper
+        lambda _environment: hosts or Hosts(host, snapshots=snapshots),
+        lambda _environment: keeper,
+        PlaneTransports(planes),
     )
     runnables = planes_world.wire(environment, [each.name for each in world.CONTROLLERS])
     core = cluster_world.world().wire(environment, [cluster_world.CLUSTERS]) if clusters else Runnables(())

@@ -1,4 +1,4 @@
-"""Users of control planes: a kubeconfig of their own, renewed in time, gone with their object."""
+"""Users of control planes with a certificate: a kubeconfig of their own, renewed in time."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,7 +22,7 @@ from kubewright.pki.facts import facts_of, is_signed_by
 from kubewright.pki.keys import pems
 from kubewright.wire.gvk import Key
 
-ALICE = {"controlPlaneName": "demo", "groups": ["developers"]}
+ALICE = {"controlPlaneName": "demo", "groups": ["developers"], "credential": "Certificate"}
 
 
 async def ready(on: Stage, name: str = "alice") -> Any:
@@ -135,6 +135,8 @@ async def test_a_new_authority_reaches_users_in_both_phases() -> None:
         pytest.param({"groups": ("system:masters",)}, "spec.groups[0]: Forbidden: names that begin with system: are for spec.privileged users only", id="masters"),
         pytest.param({"user": "system:admin"}, "spec.user: Forbidden: names that begin with system: are for spec.privileged users only", id="a user of the system"),
         pytest.param({"groups": ("system:masters",), "privileged": True}, "", id="masters, asked for explicitly"),
+        pytest.param({"user": "system:serviceaccount:a:b", "privileged": True}, "spec.user: Forbidden: a name that begins with system:serviceaccount: needs spec.credential Certificate", id="a service account by token"),
+        pytest.param({"user": "system:serviceaccount:a:b", "privileged": True, "credential": "Certificate"}, "", id="a service account by certificate"),
         pytest.param({"lifetime": "5m"}, 'spec.lifetime: Invalid value: "5m": must be from 10m to 168h', id="too short"),
         pytest.param({"lifetime": "169h"}, 'spec.lifetime: Invalid value: "169h": must be from 10m to 168h', id="too long"),
         pytest.param({"lifetime": "168h"}, "", id="a week"),

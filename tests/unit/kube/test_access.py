@@ -17,6 +17,7 @@ from kubewright.kube.access import (
     Token,
     TokenFile,
     access,
+    impersonation,
     merged,
     with_absolute_paths,
 )
@@ -70,6 +71,27 @@ def test_a_cluster_is_read() -> None:
     assert found == Access("https://example.com:6443", Anonymous(), b"ca", b"c", b"k", False, "s", "http://p")
 
 
+@pytest.mark.parametrize(
+    ("fields", "headers"),
+    [
+        pytest.param({}, [], id="a user that impersonates none"),
+        pytest.param({"as": "alice"}, [("impersonate-user", "alice")], id="a name alone"),
+        pytest.param(
+            {"as": "alice", "as-groups": ["a", "b,c"], "as-uid": "1"},
+            [("impersonate-user", "alice"), ("impersonate-group", "a"), ("impersonate-group", "b,c"), ("impersonate-uid", "1")],
+            id="groups, each in a header of its own, and a uid",
+        ),
+        pytest.param(
+            {"as": "alice", "as-user-extra": {"acme.org/Team": ["x", "y"]}},
+            [("impersonate-user", "alice"), ("impersonate-extra-acme.org%2Fteam", "x"), ("impersonate-extra-acme.org%2Fteam", "y")],
+            id="further values by key",
+        ),
+    ],
+)  # fmt: skip
+def test_whom_a_user_impersonates(fields, headers) -> None:
+    assert impersonation(access(kubeconfig({"token": "t", **fields})).acts_as) == headers
+
+
 def test_secrets_do_not_show_in_representations() -> None:
     user = {"client-certificate-data": b64("c"), "client-key-data": b64("hush"), "token": "hush"}
     assert "hush" not in repr(access(kubeconfig(user)))
@@ -103,6 +125,8 @@ WRONG = [
         kubeconfig({"auth-provider": {"name": "gcp"}}),
         "use an exec plugin",
     ),
+    ("groups of no user", kubeconfig({"token": "t", "as-groups": ["a"]}), "need as, the name of a user"),
+    ("groups that are no list", kubeconfig({"as": "x", "as-groups": "a"}), "as-groups must be a list"),
 ]
 
 

@@ -15,7 +15,8 @@ INFRASTRUCTURE_PROVIDER = "infrastructure-nested"
 """The label ``cluster.x-k8s.io/provider`` of the CRDs."""
 
 FINALIZER = "nested.controlplane.cluster.x-k8s.io"
-"""On a NestedControlPlane and its components until nothing runs; on snapshots and restores too."""
+"""On a NestedControlPlane and its components until nothing runs; on snapshots and restores too; on a
+ControlPlaneUser until what it has in its control plane is deleted."""
 
 LEASE = "controller-leader-election-capn"
 """The Lease of upstream's manager, so that it and ours never work on the same objects at once (A12)."""
@@ -28,6 +29,9 @@ RESTORING_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/restoring"
 
 SCHEDULE_LABEL = "controlplane.cluster.x-k8s.io/schedule"
 """On a ControlPlaneSnapshot: the schedule that created it, and that deletes it when there are too many."""
+
+USER_LABEL = "controlplane.cluster.x-k8s.io/user"
+"""In a control plane, on what we create there for a ControlPlaneUser."""
 
 COMPONENT_LABEL = "component-name"
 """On pods and Services of a component: the name of its object."""

@@ -42,7 +42,7 @@ PROVIDER = (
     Rule(GROUP, SNAPSHOTS, READ, "what is kept and put back, and when"),
     Rule(GROUP, (SNAPSHOTS[0], SNAPSHOTS[2]), ("patch",), "finalizers of snapshots and restores"),
     Rule(GROUP, SNAPSHOTS[:1], ("create", "delete"), "the snapshots of schedules"),
-    Rule(GROUP, USERS, READ, "who gets a kubeconfig of their own"),
+    Rule(GROUP, USERS, (*READ, "patch"), "who gets a kubeconfig of their own; finalizers"),
     Rule(GROUP, ("controlplaneusers/status",), ("patch",), "where it is, and until when it is good"),
     Rule(
         GROUP,

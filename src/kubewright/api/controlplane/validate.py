@@ -31,6 +31,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     ControlPlaneSnapshotSchedule,
     ControlPlaneUser,
     ControlPlaneUserSpec,
+    Credential,
     ExtraFile,
     NestedControlPlane,
     NestedControlPlaneSpec,
@@ -48,7 +49,7 @@ from kubewright.base.errors import InvalidInput
 _FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _SHA256 = re.compile("[0-9a-f]{64}")
 _FLAG = re.compile(r"[a-z][a-z0-9-]*")
-RESERVED = "system:"
+RESERVED, SERVICE_ACCOUNT = "system:", "system:serviceaccount:"
 LONGEST_NAME = 64
 LEAST_LIFETIME, USUAL_LIFETIME, MOST_LIFETIME = timedelta(minutes=10), timedelta(days=1), timedelta(days=7)
 PATCH_FORMS = ("strategic", "merge", "json")
@@ -97,11 +98,19 @@ def validate_template(template: NestedControlPlaneTemplate) -> list[FieldError]:
 
 def validate_user(user: ControlPlaneUser) -> list[FieldError]:
     """Every broken rule of a ControlPlaneUser; empty when it is good."""
-    return [*_named_plane(user), *_names_of(user), *_lifetime(user.spec)]
+    return [*_named_plane(user), *_names_of(user), *_account(user.spec), *_lifetime(user.spec)]
+
+
+def validate_user_change(old: ControlPlaneUser, new: ControlPlaneUser) -> list[FieldError]:
+    """What must not change: the control plane, which has objects of the user."""
+    if old.spec.control_plane_name in ("", new.spec.control_plane_name):
+        return []
+    told = "it is immutable: make another ControlPlaneUser"
+    return [FieldError("spec.controlPlaneName", told, Fault.FORBIDDEN)]
 
 
 def lifetime_of(spec: ControlPlaneUserSpec) -> timedelta:
-    """For how long a certificate of this user is good.
+    """For how long a kubeconfig of this user is good.
 
     Raises:
         InvalidInput: it is no duration.
@@ -126,6 +135,13 @@ def _names_of(user: ControlPlaneUser) -> Errors:
         if name.startswith(RESERVED) and not user.spec.privileged:
             told = f"names that begin with {RESERVED} are for spec.privileged users only"
             yield FieldError(path, told, Fault.FORBIDDEN)
+
+
+def _account(spec: ControlPlaneUserSpec) -> Errors:
+    """A service account is no user that an account may impersonate by name alone: it has a namespace."""
+    if spec.user.startswith(SERVICE_ACCOUNT) and spec.credential != Credential.CERTIFICATE:
+        told = f"a name that begins with {SERVICE_ACCOUNT} needs spec.credential {Credential.CERTIFICATE}"
+        yield FieldError("spec.user", told, Fault.FORBIDDEN)
 
 
 def _lifetime(spec: ControlPlaneUserSpec) -> Errors:

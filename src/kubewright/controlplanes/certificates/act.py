@@ -80,14 +80,48 @@ class Maker:
         pairs = {name: each.pair for name, each in found.items()}
         roots = [each for each in steps if isinstance(each.wanted, Authority | KeyPair)]
         for step, data in zip(roots, await self._all(roots, pairs, found, now), strict=True):
-            if await self._write(destination, step, data):
+            if await self._made(destination, step, data):
                 certificate, key = data[CERTIFICATE_KEY], data[PRIVATE_KEY]
                 assert certificate is not None, "no step removes it"
                 assert key is not None, "no step removes it"
                 pairs[step.wanted.secret] = keys.KeyPair(certificate, key)
         signed = [each for each in steps if _authority(each) in pairs]
         for step, data in zip(signed, await self._all(signed, pairs, found, now), strict=True):
-            await self._write(destination, step, data)
+            await self._made(destination, step, data)
+
+    async def write(
+        self, destination: Destination, name: str, data: Data, replaces: ObjectMeta | None, because: str
+    ) -> bool:
+        """Write one Secret; False: another process has created it, and it stays as it is.
+
+        ``replaces``: the metadata of the Secret that exists; None: there is none.
+
+        Raises:
+            ApiError, TransportError: it could not be written.
+        """
+        secret = Secret(
+            metadata=ObjectMeta(
+                name=name,
+                namespace=destination.namespace,
+                labels={CLUSTER_NAME_LABEL: destination.cluster},
+                owner_references=(destination.owner,),
+            ),
+            type=SECRET_TYPE,
+            data={name: entry for name, entry in data.items() if entry is not None},
+        )
+        if replaces is not None:
+            entries = {**dict.fromkeys(data), **SECRET.to_plain(secret)["data"]}
+            body = onto({"data": entries}, replaces)
+            await self._client.patch(SECRET, Key(destination.namespace, name), body)
+        else:
+            try:
+                await self._client.create(SECRET, secret)
+            except AlreadyExists:
+                return False
+        log.info(
+            "made a certificate or a kubeconfig", secret=f"{destination.namespace}/{name}", because=because
+        )
+        return True
 
     async def _all(
         self,
@@ -146,30 +180,8 @@ class Maker:
                 text = render(wanted.cluster, wanted.entry, wanted.server, signer.certificate, identity)
                 return {SECRET_VALUE_KEY: text}
 
-    async def _write(self, destination: Destination, step: Make, data: Data) -> bool:
-        """Write one Secret; False: another process has created it, and it stays as it is."""
-        name = step.wanted.secret
-        secret = Secret(
-            metadata=ObjectMeta(
-                name=name,
-                namespace=destination.namespace,
-                labels={CLUSTER_NAME_LABEL: destination.cluster},
-                owner_references=(destination.owner,),
-            ),
-            type=SECRET_TYPE,
-            data={name: entry for name, entry in data.items() if entry is not None},
-        )
-        if step.replaces is not None:
-            entries = {**dict.fromkeys(data), **SECRET.to_plain(secret)["data"]}
-            body = onto({"data": entries}, step.replaces)
-            await self._client.patch(SECRET, Key(destination.namespace, name), body)
-        else:
-            try:
-                await self._client.create(SECRET, secret)
-            except AlreadyExists:
-                return False
-        log.info("made a certificate", secret=f"{destination.namespace}/{name}", because=step.because)
-        return True
+    async def _made(self, destination: Destination, step: Make, data: Data) -> bool:
+        return await self.write(destination, step.wanted.secret, data, step.replaces, step.because)
 
 
 def _identity(pair: keys.KeyPair) -> Identity:

@@ -1,17 +1,16 @@
 """Decide about the kubeconfig of one user of a control plane, and what the status says. Pure.
 
-Theory.      One function decides about all certificates of control planes (``certificates.decide``). A user's
-             kubeconfig is one of these values, with its own owner and lifetime. So it is renewed when half of
-             its life is over, when name, groups, lifetime or endpoint change, and when the authority is
-             rotated.
+Theory.      A certificate is decided on as all certificates of control planes are
+             (``certificates.decide``): a user's kubeconfig is one more, with its own owner and lifetime. A
+             token is decided on by ``tokens``, from what there is in the control plane. What a user has there
+             is deleted before the object goes, and when the object asks for a certificate instead.
 Invariants.  Equal views give equal answers. The Secret is called ``<cluster>-user-<name>``, so it is no
-             kubeconfig of a Cluster: those end in ``-kubeconfig``, and Cluster API reads them.
-Source       S3-46 to S3-48; decision 0037.
+             kubeconfig of a Cluster: those end in ``-kubeconfig``, and Cluster API reads them. A deletion
+             waits no longer than until the last token has expired, and for no control plane that is deleted.
+Source       S3-46 to S3-48; decisions 0037 and 0038.
 Called by    ``reconciler``.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from msgspec import structs
@@ -24,100 +23,120 @@ from kubewright.api.cluster.conditions import (
     true_condition,
     with_conditions,
 )
+from kubewright.api.controlplane.names import FINALIZER
 from kubewright.api.controlplane.reasons import Reason
-from kubewright.api.controlplane.v1alpha4 import (
-    API_VERSION,
-    CONTROL_PLANE_USER,
-    ControlPlaneUser,
-    ControlPlaneUserStatus,
-)
+from kubewright.api.controlplane.v1alpha4 import ControlPlaneUserStatus
 from kubewright.api.controlplane.validate import lifetime_of
-from kubewright.api.meta import OwnerReference, owner_of
+from kubewright.base.delays import UNHEARD
 from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.base.plan import in_seconds, soonest
 from kubewright.controlplanes.certificates import decide as certificates
-from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.wanted import Kubeconfig
-from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.pausing import Pause, with_pause, without_pause
-from kubewright.runtime.credentials.values import Purpose, secret_name, url
-from kubewright.wire.http import User
+from kubewright.controlplanes.pausing import with_pause, without_pause
+from kubewright.controlplanes.users import tokens
+from kubewright.controlplanes.users.account import identity
+from kubewright.controlplanes.users.seen import Plan, RemoveFinalizer, Revoke, Seen
+from kubewright.runtime.credentials.values import Purpose, secret_name
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One user, and all around it. ``family`` None: the control plane does not exist.
-
-    ``pause``    by what it is paused; None: it is not
-    ``problem``  how its spec breaks the rules of its kind, a sentence
-    ``found``    the Secrets of the kubeconfig and of its authority that exist, by name
-    """
-
-    user: ControlPlaneUser
-    now: datetime
-    family: Family | None = None
-    pause: Pause | None = None
-    problem: str = ""
-    found: Mapping[str, Found] = field(default_factory=dict, repr=False)
-
-    @property
-    def owner(self) -> OwnerReference:
-        """The owner reference of the Secret, so that it is deleted with the object."""
-        return owner_of(self.user, API_VERSION, CONTROL_PLANE_USER.resource.kind)
-
-
-def wanted(user: ControlPlaneUser, family: Family | None) -> Kubeconfig | None:
-    """The kubeconfig that there should be; None: the endpoint is not known yet."""
-    endpoint = family.plane.spec.control_plane_endpoint if family is not None else None
-    if family is None or endpoint is None or not endpoint.valid:
+def certificate_wanted(seen: Seen) -> Kubeconfig | None:
+    """The kubeconfig with a certificate that there should be; None: the endpoint is not known yet."""
+    if seen.family is None or not seen.endpoint:
         return None
-    name, cluster = user.spec.user or user.name, family.name
-    return Kubeconfig(
-        f"{cluster}-user-{user.name}",
-        secret_name(cluster, Purpose.CA),
-        url(endpoint),
-        User(name, user.spec.groups),
-        cluster,
-        name,
-        lifetime_of(user.spec),
-    )
+    who, cluster = identity(seen.user), seen.family.name
+    authority, lifetime = secret_name(cluster, Purpose.CA), lifetime_of(seen.user.spec)
+    return Kubeconfig(seen.secret, authority, seen.endpoint, who, cluster, who.name, lifetime)
 
 
-def decide(seen: Seen) -> certificates.Plan:
-    """What is made now, what is waited for, and what a user has to mend."""
+def decide(seen: Seen) -> Plan:
+    """What is done now, what is waited for, and what a user has to mend."""
     if seen.pause is not None:
-        return certificates.Plan(because=f"paused: {seen.pause.because}")
+        return Plan(because=f"paused: {seen.pause.because}")
+    if seen.user.metadata.deleting:
+        return _deleted(seen)
     if seen.problem:
-        return certificates.Plan(because=seen.problem, problems=(seen.problem,))
+        return Plan(because=seen.problem, problems=(seen.problem,))
     if seen.family is None:
-        told = f"there is no NestedControlPlane {seen.user.spec.control_plane_name}"
-        return certificates.Plan(because=told, waiting=(told,))
-    kubeconfig = wanted(seen.user, seen.family)
-    if kubeconfig is None:
-        told = f"the endpoint of NestedControlPlane {seen.family.plane.name} is not known yet"
-        return certificates.Plan(because=told, waiting=(told,))
-    return certificates.decide((kubeconfig,), seen.found, seen.owner, seen.now)
+        return _waits(f"there is no NestedControlPlane {seen.user.spec.control_plane_name}")
+    if not seen.endpoint:
+        return _waits(f"the endpoint of NestedControlPlane {seen.family.plane.name} is not known yet")
+    if seen.by_token:
+        return tokens.decide(seen)
+    return _certificate(seen)
 
 
-def status_of(seen: Seen, plan: certificates.Plan) -> ControlPlaneUserStatus:
+def _waits(told: str) -> Plan:
+    return Plan(because=told, waiting=(told,))
+
+
+def _certificate(seen: Seen) -> Plan:
+    if FINALIZER in seen.user.metadata.finalizers:
+        return _withdrawn(seen)
+    kubeconfig = certificate_wanted(seen)
+    assert kubeconfig is not None, "the endpoint is known"
+    made = certificates.decide((kubeconfig,), seen.found, seen.owner, seen.now)
+    return Plan(made.steps, made.wake, made.because, waiting=made.waiting, problems=made.problems)
+
+
+def _deleted(seen: Seen) -> Plan:
+    if FINALIZER not in seen.user.metadata.finalizers:
+        return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
+    return _withdrawn(seen)
+
+
+def _withdrawn(seen: Seen) -> Plan:
+    """Delete what the user has in the control plane, then the finalizer; or wait for the control plane."""
+    if not seen.closed:
+        return Plan((Revoke(), RemoveFinalizer()), because="no token of it is to be good any more")
+    if seen.family is None or seen.family.plane.metadata.deleting:
+        return Plan((RemoveFinalizer(),), because=f"its control plane is deleted: {seen.closed}")
+    ends = last_end(seen)
+    if ends is None or ends <= seen.now:
+        return Plan((RemoveFinalizer(),), because="no token of it is good any more")
+    told = f"its account cannot be deleted yet: {seen.closed}"
+    wake = soonest(UNHEARD if seen.unheard else None, in_seconds((ends - seen.now).total_seconds()))
+    return Plan(wake=wake, because=told, waiting=(told,))
+
+
+def last_end(seen: Seen) -> datetime | None:
+    """When the last token expires that we know of; None: none was ever kept."""
+    held = seen.held
+    ends = [seen.user.status.expires_at, held.expires if held is not None else None]
+    return max((each for each in ends if each is not None), default=None)
+
+
+def status_of(seen: Seen, plan: Plan) -> ControlPlaneUserStatus:
     """The status, as it is to be written when all steps are done."""
     before = seen.user.status
     if seen.pause is not None:
         return structs.replace(before, conditions=with_pause(before.conditions, seen.pause, seen.now))
-    kubeconfig = wanted(seen.user, seen.family) if not seen.problem else None
-    found = seen.found.get(kubeconfig.secret) if kubeconfig is not None else None
-    held = found.kubeconfig if found is not None and found.owned_by(seen.owner) else None
+    ends = _good_until(seen)
     told = "; ".join((*plan.problems, *plan.waiting))[:MESSAGE_CHARS]
     if plan.problems:
         ready = false_condition(READY, Reason.INVALID_CONFIGURATION, ERROR, told)
-    elif told or held is None:
+    elif seen.user.metadata.deleting:
+        ready = false_condition(READY, Reason.DELETING, INFO, told or "it is being deleted")
+    elif told and seen.by_token:
+        ready = false_condition(READY, Reason.WAITING_FOR_CONTROL_PLANE, INFO, told)
+    elif told or ends is None:
         ready = false_condition(READY, Reason.WAITING_FOR_CERTIFICATES, INFO, told or "it is being made")
     else:
         ready = true_condition(READY)
     return structs.replace(
         before,
-        ready=held is not None and not told,
-        secret_name=kubeconfig.secret if kubeconfig is not None and held is not None else "",
-        expires_at=held.not_after if held is not None else before.expires_at,
+        ready=ready.status == "True",
+        secret_name=seen.secret if ends is not None else "",
+        expires_at=ends or before.expires_at,
         conditions=with_conditions(without_pause(before.conditions), [ready], seen.now),
         observed_generation=seen.user.metadata.generation,
     )
+
+
+def _good_until(seen: Seen) -> datetime | None:
+    """Until when the kubeconfig in the Secret is good; None: there is none that is ours."""
+    found = seen.found.get(seen.secret)
+    if found is None or not found.owned_by(seen.owner):
+        return None
+    if seen.held is not None:
+        return seen.held.expires
+    return found.kubeconfig.not_after if found.kubeconfig is not None else None

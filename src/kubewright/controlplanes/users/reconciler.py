@@ -1,31 +1,44 @@
 """One ControlPlaneUser, one pass: look, decide, act. And which changes enqueue a user.
 
-Theory.      The object is the owner of its Secret, so the garbage collector deletes the Secret with it, and
-             no finalizer is needed.
-Invariants.  Our own write of a status enqueues nothing. No content of a Secret is in a log or an event.
+Theory.      A pass reads what this cluster has of the user; enters the control plane if something of the user
+             is or may be there, reads that too and does what is to be done there; and then writes the Secret
+             and the status. The object is the owner of its Secret, so the garbage collector deletes the
+             Secret with it; our finalizer is there for what is in the control plane.
+Invariants.  Our own write of a status enqueues nothing. No content of a Secret is in a log or an event. A
+             control plane that cannot be entered delays its own users and no others.
 Called by    ``runtime.controller``; wired by ``world``.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import structlog
 
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION, SECRET_VALUE_KEY
 from kubewright.api.cluster.v1beta1 import Cluster
+from kubewright.api.controlplane.names import FINALIZER, Component
 from kubewright.api.controlplane.reasons import USER_REPORTER
-from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_USER, ControlPlaneUser, NestedControlPlane
+from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_USER,
+    ControlPlaneUser,
+    ControlPlaneUserStatus,
+    NestedControlPlane,
+)
 from kubewright.api.controlplane.validate import validate_user
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
+from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.controlplanes.caches import BY_CLUSTER, Caches
 from kubewright.controlplanes.certificates.act import Destination, Maker
-from kubewright.controlplanes.certificates.decide import secrets_of
-from kubewright.controlplanes.certificates.found import Found
+from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.look import Reader
 from kubewright.controlplanes.pausing import pause_of
-from kubewright.controlplanes.users.decide import Seen, decide, status_of, wanted
+from kubewright.controlplanes.users import account, kubeconfigs
+from kubewright.controlplanes.users.decide import decide, status_of
+from kubewright.controlplanes.users.entrance import Connect, Entrance, Visit
+from kubewright.controlplanes.users.seen import AddFinalizer, Issue, Plan, RemoveFinalizer, Seen
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
 from kubewright.pki.keys import Algorithm
@@ -35,6 +48,7 @@ from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
+from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 CONTROLLER = "controlplaneuser"
@@ -47,12 +61,13 @@ log = structlog.get_logger(__name__)
 class Users:
     """The reconciler of ControlPlaneUsers."""
 
-    def __init__(self, environment: Environment, caches: Caches) -> None:
+    def __init__(self, environment: Environment, caches: Caches, connect: Connect) -> None:
         informers = environment.control.caches
         self._client = environment.control.client
         self._caches = caches
         self._reader = Reader(informers)
         self._maker = Maker(self._client, Algorithm.EC)
+        self._entrance = Entrance(self._client.clock, connect, environment.entitled)
         self._recorder = ComponentRecorder(environment.recorder, USER_REPORTER)
         self.writing: set[Key] = set()
         self.found = informers.get(CONTROL_PLANE_USER)
@@ -65,7 +80,7 @@ class Users:
             ApiError, TransportError: the API server said no for now, or could not be asked.
         """
         found = self.found.get(key)
-        if found is None or found.metadata.deleting:
+        if found is None:
             return Result.done()
         return await unless_refused(self._pass(found), found, self._recorder)
 
@@ -77,24 +92,65 @@ class Users:
             return Result.done()
         problem = summary(validate_user(found))
         seen = Seen(found, self._client.clock.now(), family, pause, problem)
-        seen = replace(seen, found=await self._read(seen))
+        seen = await self._read(seen)
+        seen = replace(seen, closed=closed(seen), unheard=seen.administrator not in seen.found)
+        visit = Visit(seen)
+        if enters(seen):
+            visit = await self._entrance.visit(seen, decide)
+        plan = decide(visit.seen) if visit.plan is None else visit.plan
+        log.debug("plan", because=plan.because, steps=[type(each).__name__ for each in plan.steps])
+        if plan.steps and await self._perform(visit, plan):
+            return Result.done()
+        seen = await self._read(visit.seen)
         plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=len(plan.steps))
-        if plan.steps and family is not None:
-            destination = Destination(found.namespace, family.name, seen.owner)
-            await self._maker.perform(destination, plan.steps, seen.found, seen.now)
-            seen = replace(seen, found=await self._read(seen))
-            plan = decide(seen)
-        await self._report(seen, status_of(seen, plan))
+        if not plan.silent:
+            await self._report(seen, status_of(seen, plan))
         return Result.later(plan.wake)
 
-    async def _read(self, seen: Seen) -> dict[str, Found]:
-        kubeconfig = wanted(seen.user, seen.family) if not seen.problem else None
-        if kubeconfig is None or seen.pause is not None:
-            return {}
-        return await self._reader.read(seen.user.namespace, secrets_of((kubeconfig,)))
+    async def _read(self, seen: Seen) -> Seen:
+        if seen.family is None or seen.pause is not None:
+            return seen
+        names = (seen.secret, seen.authority, seen.administrator)
+        found = await self._reader.read(seen.user.namespace, names)
+        there = found.get(seen.secret)
+        value = there.contents.get(SECRET_VALUE_KEY, b"") if there is not None else b""
+        return replace(seen, found=found, held=kubeconfigs.read(value))
 
-    async def _report(self, seen: Seen, status: Any) -> None:
+    async def _perform(self, visit: Visit, plan: Plan) -> bool:
+        """Do what is to be done outside of the control plane; whether that ends the pass."""
+        seen = visit.seen
+        destination = Destination(seen.user.namespace, seen.cluster, seen.owner)
+        for step in plan.steps:
+            match step:
+                case AddFinalizer():
+                    await self._finalizers(seen, with_finalizer(seen.user.metadata.finalizers, FINALIZER))
+                    return True
+                case RemoveFinalizer():
+                    await self._finalizers(seen, without_finalizer(seen.user.metadata.finalizers, FINALIZER))
+                    return True
+                case Issue(because) if visit.token:
+                    text = kubeconfigs.render(
+                        seen.cluster,
+                        seen.endpoint,
+                        seen.found[seen.authority].pair.certificate,
+                        account.identity(seen.user),
+                        visit.token,
+                    )
+                    there = seen.found.get(seen.secret)
+                    replaces = there.metadata if there is not None else None
+                    data = {SECRET_VALUE_KEY: text}
+                    await self._maker.write(destination, seen.secret, data, replaces, because)
+                case Make():
+                    await self._maker.perform(destination, [step], seen.found, seen.now)
+        return False
+
+    async def _finalizers(self, seen: Seen, finalizers: list[str]) -> None:
+        meta = seen.user.metadata
+        body = onto({"metadata": {"finalizers": finalizers or None}}, meta)
+        with suppress(NotFound):  # the object is gone without it
+            await self._client.patch(CONTROL_PLANE_USER, Key(meta.namespace, meta.name), body)
+
+    async def _report(self, seen: Seen, status: ControlPlaneUserStatus) -> None:
         """Write the status, if it has changed, and send an event about it."""
         found, key = seen.user, Key(seen.user.namespace, seen.user.name)
         if patch := merge_patch(found.status, status):
@@ -108,10 +164,33 @@ class Users:
             self._recorder.event(found, "Ready", f"the kubeconfig is in Secret {status.secret_name}")
 
 
-def wire(environment: Environment) -> Controller:
-    """The controller, with watches on everything that a decision reads."""
+def enters(seen: Seen) -> bool:
+    """Whether what the user has in the control plane is looked at now: only while our finalizer is there."""
+    if seen.pause is not None or FINALIZER not in seen.user.metadata.finalizers:
+        return False
+    return not seen.closed and (seen.user.metadata.deleting or not seen.problem)
+
+
+def closed(seen: Seen) -> str:
+    """Why the control plane is not entered now, a clause; empty: it is."""
+    if seen.family is None:
+        return f"there is no NestedControlPlane {seen.user.spec.control_plane_name}"
+    plane, server = seen.family.plane, seen.family.components.get(Component.API_SERVER)
+    if plane.status.asleep:
+        return f"NestedControlPlane {plane.name} sleeps"
+    if seen.family.restore:
+        return f"ControlPlaneRestore {seen.family.restore} replaces the data of {plane.name}"
+    if seen.administrator not in seen.found:
+        return f"there is no Secret {seen.administrator}"
+    if server is not None and not server.status.ready and not seen.user.metadata.deleting:
+        return f"NestedAPIServer {server.name} is not ready"
+    return ""
+
+
+def wire(environment: Environment, connect: Connect) -> Controller:
+    """The controller, with watches on everything that a decision reads of this cluster."""
     caches = Caches(environment.control.caches)
-    users = Users(environment, caches)
+    users = Users(environment, caches, connect)
     controller = Controller(CONTROLLER, users, environment.clock, metrics=environment.metrics)
 
     def of_itself(change: Change[Any]) -> Iterable[Key]:

@@ -9,10 +9,10 @@ Called by    what looks and acts in ``bootstrap``, ``clusters`` and ``controlpla
 import asyncio
 import os
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
@@ -86,13 +86,18 @@ async def made(make: Callable[[], T], algorithm: Algorithm) -> T:
 
 
 def render(cluster: str, user: str, server: str, authority: bytes, identity: Identity) -> bytes:
-    """The text of a kubeconfig with one context; ``user`` names the entry of its user."""
-    context = f"{user}@{cluster}"
-    reached = {"server": server, "certificate-authority-data": _inline(authority)}
+    """The text of a kubeconfig with a client certificate; ``user`` names the entry of its user."""
     login = {
         "client-certificate-data": _inline(identity.certificate),
         "client-key-data": _inline(identity.key),
     }
+    return with_login(cluster, user, server, authority, login)
+
+
+def with_login(cluster: str, user: str, server: str, authority: bytes, login: Mapping[str, Any]) -> bytes:
+    """The text of a kubeconfig with one context. ``login``: the fields of its user."""
+    context = f"{user}@{cluster}"
+    reached = {"server": server, "certificate-authority-data": _inline(authority)}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -100,7 +105,7 @@ def render(cluster: str, user: str, server: str, authority: bytes, identity: Ide
         "contexts": [{"name": context, "context": {"cluster": cluster, "user": user}}],
         "current-context": context,
         "preferences": {},
-        "users": [{"name": user, "user": login}],
+        "users": [{"name": user, "user": dict(login)}],
     }
     text: str = yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=1_000_000)
     return text.encode()

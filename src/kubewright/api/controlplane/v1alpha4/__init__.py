@@ -76,6 +76,7 @@ from kubewright.api.controlplane.v1alpha4.users import (
     ControlPlaneUser,
     ControlPlaneUserSpec,
     ControlPlaneUserStatus,
+    Credential,
 )
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "ControlPlaneUser",
     "ControlPlaneUserSpec",
     "ControlPlaneUserStatus",
+    "Credential",
     "DELETE",
     "RETAIN",
     "API_VERSION",

@@ -1,0 +1,205 @@
+"""Enter a control plane with its administrator's kubeconfig, and read or write there what a user has.
+
+Theory.      One connection for each pass, closed at its end: a user is looked at rarely. Rights go first and
+             the account last when all is deleted: kube-apiserver hears at once that a binding is gone, and
+             accepts a token that it has just checked for some seconds more.
+Invariants.  What is done can be done again. A deadline for each pass: a control plane that does not answer
+             holds a worker no longer. Writes are sent only while this process leads. No token is logged.
+Source       decision 0038.
+Called by    ``reconciler``.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from kubewright.api.cluster.names import SECRET_VALUE_KEY
+from kubewright.api.controlplane.v1alpha4 import ControlPlaneUser
+from kubewright.api.controlplane.validate import lifetime_of
+from kubewright.api.kinds import Kind, Undecodable
+from kubewright.api.meta import ObjectMeta
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.users import account
+from kubewright.controlplanes.users.account import ACCOUNT, BINDING, ROLE, Inside
+from kubewright.controlplanes.users.seen import Grant, Issue, Plan, Revoke, Seen
+from kubewright.kube import config
+from kubewright.kube.access import Access
+from kubewright.kube.client import Client
+from kubewright.kube.errors import BadAnswer, TimedOut, TransportError
+from kubewright.kube.fence import Entitled, FencedTransport
+from kubewright.kube.patches import onto
+from kubewright.kube.transport import Transport
+from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, is_refusal
+from kubewright.wire.gvk import Key
+
+Connect = Callable[[Access, Clock], Transport]
+"""Makes a transport; contacts nothing."""
+
+AGENT = "kubewright/control-plane-users"
+VISIT_SECONDS = 10.0
+"""For all requests of one pass. An API server that works answers each within a tenth of a second."""
+
+EXTENDED, SHORTER = timedelta(seconds=3607), timedelta(seconds=3606)
+"""kube-apiserver makes a token of a year of the first, which kubelets ask for."""
+
+
+def by_sockets(access: Access, clock: Clock) -> Transport:
+    """The transport of all control planes but those of this process."""
+    return config.connect(access, clock=clock)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What came of a pass in a control plane.
+
+    ``plan``   whose steps were done there; None: none, and ``seen`` says why
+    ``token``  that was issued; empty: none
+    """
+
+    seen: Seen
+    plan: Plan | None = None
+    token: str = field(default="", repr=False)
+
+
+class Entrance:
+    """The way into control planes."""
+
+    def __init__(self, clock: Clock, connect: Connect, entitled: Entitled) -> None:
+        self._clock, self._connect, self._entitled = clock, connect, entitled
+
+    async def visit(self, seen: Seen, decide: Callable[[Seen], Plan]) -> Visit:
+        """Enter, look, and do those steps of the plan that are done inside.
+
+        Raises:
+            Conflict: another program was faster.
+        """
+        secret = seen.found[seen.administrator]
+        try:
+            async with self._open(secret.contents.get(SECRET_VALUE_KEY, b""), secret.metadata.name) as client:
+                return await _visit(client, seen, decide)
+        except Conflict:
+            raise
+        except (ApiError, TransportError, InvalidInput, Undecodable) as error:
+            told = f"the API server of NestedControlPlane {seen.user.spec.control_plane_name}"
+            lasting = isinstance(error, ApiError) and is_refusal(error)
+            told = f"{told} {'refuses' if lasting else 'cannot be used'}: {error}"
+            return Visit(replace(seen, closed=told, unheard=True, refused=told if lasting else ""))
+
+    @asynccontextmanager
+    async def _open(self, kubeconfig: bytes, source: str) -> AsyncIterator[Client]:
+        """A client with this kubeconfig, for ``VISIT_SECONDS``; ``source`` names its Secret in errors."""
+        access = config.inline_access(kubeconfig, source=f"the kubeconfig in Secret {source}")
+        transport = FencedTransport(self._connect(access, self._clock), self._entitled)
+        try:
+            async with asyncio.timeout(VISIT_SECONDS):
+                yield Client(transport, self._clock, name=access.server, user_agent=AGENT)
+        except TimeoutError:
+            raise TimedOut(f"{access.server} did not answer within {VISIT_SECONDS:g} s") from None
+        finally:
+            await transport.close()
+
+
+async def _visit(client: Client, seen: Seen, decide: Callable[[Seen], Plan]) -> Visit:
+    name, token = seen.user.name, ""
+    seen = replace(seen, inside=await look(client, name))
+    plan = decide(seen)
+    for step in plan.steps:
+        match step:
+            case Revoke():
+                await revoke(client, name)
+            case Grant():
+                await grant(client, seen.user, await look(client, name))
+            case Issue():
+                token = await issue(client, seen.user)
+    if any(isinstance(step, Revoke | Grant) for step in plan.steps):
+        seen = replace(seen, inside=await look(client, name))
+    return Visit(seen, plan, token)
+
+
+async def look(client: Client, user: str) -> Inside:
+    """What a ControlPlaneUser of this name has in the control plane."""
+    role = account.role_key(user)
+    return Inside(
+        await _get(client, ACCOUNT, account.account_key(user)),
+        await _get(client, ROLE, role),
+        await _get(client, BINDING, role),
+    )
+
+
+async def grant(client: Client, user: ControlPlaneUser, inside: Inside) -> None:
+    """Make the account and its rights what they should be. ``inside``: what is there."""
+    if inside.account is None:
+        await _create(client, ACCOUNT, account.account(user))
+    await _settle(client, ROLE, inside.role, account.role(user), "rules")
+    binding, there = account.binding(user), inside.binding
+    if there is not None and there.get("roleRef") != binding["roleRef"]:  # it cannot be changed
+        await _delete(client, BINDING, account.role_key(user.name))
+        there = None
+    await _settle(client, BINDING, there, binding, "subjects")
+
+
+async def issue(client: Client, user: ControlPlaneUser) -> str:
+    """A new token of the account."""
+    lifetime = lifetime_of(user.spec)
+    seconds = int((SHORTER if lifetime == EXTENDED else lifetime).total_seconds())
+    key = account.account_key(user.name)
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": seconds},
+    }
+    path = ACCOUNT.resource.path(key.namespace, key.name, "token")
+    answer = await client.send(client.request("POST", path, msgspec.json.encode(body)))
+    try:
+        return msgspec.json.decode(answer.body, type=_TokenRequest).status.token
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise BadAnswer("the API server answered a TokenRequest without a token") from None
+
+
+async def revoke(client: Client, user: str) -> None:
+    """Delete all that a ControlPlaneUser of this name has in the control plane."""
+    role = account.role_key(user)
+    await _delete(client, BINDING, role)
+    await _delete(client, ROLE, role)
+    await _delete(client, ACCOUNT, account.account_key(user))
+
+
+class _TokenStatus(msgspec.Struct):
+    token: str
+
+
+class _TokenRequest(msgspec.Struct):
+    status: _TokenStatus
+
+
+async def _get(client: Client, kind: Kind[Any], key: Key) -> Any:
+    try:
+        return await client.get(kind, key)
+    except NotFound:
+        return None
+
+
+async def _create(client: Client, kind: Kind[Any], body: Mapping[str, Any]) -> None:
+    with suppress(AlreadyExists):  # the next pass sees it
+        await client.create(kind, body)
+
+
+async def _settle(client: Client, kind: Kind[Any], there: Any, wanted: Mapping[str, Any], field: str) -> None:
+    """Create an object of the cluster, or write this field of it if it differs."""
+    if there is None:
+        await _create(client, kind, wanted)
+    elif there.get(field) != wanted[field]:
+        known = there["metadata"]
+        meta = ObjectMeta(uid=known["uid"], resource_version=known["resourceVersion"])
+        await client.patch(kind, Key("", known["name"]), onto({field: wanted[field]}, meta))
+
+
+async def _delete(client: Client, kind: Kind[Any], key: Key) -> None:
+    with suppress(NotFound):
+        await client.delete(kind, key)

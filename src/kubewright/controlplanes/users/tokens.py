@@ -1,0 +1,134 @@
+"""Decide about a user whose kubeconfig has a token. Pure.
+
+Theory.      First our finalizer, since from then on there may be something of the user in the control plane;
+             then the account and what it may do; then the token. A token is issued again at half of its life.
+             Other groups need no other token: what the account may impersonate is changed, and that counts
+             for all copies. Another account ends all copies, and is made where the token in the Secret is not
+             of the account that is there (a restore has brought back an earlier one, or a user has deleted
+             the Secret), and where the lifetime is shorter than that of the token.
+Invariants.  While the control plane cannot be entered, a kubeconfig that is good stays as it is. A Secret
+             that the ControlPlaneUser does not control is never written.
+Source       decision 0038; S3-46 to S3-48.
+Called by    ``decide``.
+"""
+
+from datetime import datetime, timedelta
+
+from kubewright.api.controlplane.names import FINALIZER, USER_LABEL
+from kubewright.api.controlplane.validate import lifetime_of
+from kubewright.base.clock import rfc3339
+from kubewright.base.delays import DATED, UNHEARD
+from kubewright.base.plan import AT_ONCE, in_seconds, soonest
+from kubewright.controlplanes.users import account
+from kubewright.controlplanes.users.account import Held, Inside, Json
+from kubewright.controlplanes.users.seen import AddFinalizer, Grant, Issue, Plan, Revoke, Seen, Step
+
+TOLERANCE = timedelta(minutes=1)
+"""By how much a token may live longer than was asked for."""
+
+
+def decide(seen: Seen) -> Plan:
+    """What is done now, what is waited for, and what a user has to mend; the endpoint is known."""
+    if FINALIZER not in seen.user.metadata.finalizers:
+        return Plan((AddFinalizer(),), AT_ONCE, "it has no finalizer of ours", silent=True)
+    if told := _problem(seen):
+        return Plan(wake=UNHEARD, because=told, problems=(told,))
+    if seen.authority not in seen.found:
+        told = f"waits for Secret {seen.authority}"
+        return Plan(because=told, waiting=(told,))
+    outdated = _outdated(seen)
+    if seen.closed:
+        return _outside(seen, outdated)
+    assert seen.inside is not None, "what is open was entered"
+    steps: list[Step] = [Revoke()] if _is_of_another_account(seen, seen.inside) or _outlives(seen) else []
+    if steps or not _is_granted(seen, seen.inside):
+        steps.append(Grant())
+    if outdated:
+        steps.append(Issue(outdated))
+    if steps:
+        return Plan(tuple(steps), because=outdated or "what its account may do is not what it should be")
+    held = seen.held
+    assert held is not None, "what is not there is outdated"
+    half = in_seconds((_half(held) - seen.now).total_seconds())
+    return Plan(wake=soonest(half, DATED), because="half of the token's life is over then, or it is checked")
+
+
+def _problem(seen: Seen) -> str:
+    if seen.refused:
+        return seen.refused
+    found = seen.found.get(seen.secret)
+    if found is not None and not found.owned_by(seen.owner):
+        return f"Secret {seen.secret} is not ours to write"
+    there = seen.inside.account if seen.inside is not None else None
+    if there is not None and USER_LABEL not in (there["metadata"].get("labels") or {}):
+        return f"ServiceAccount {account.account_key(seen.user.name)} of the control plane is not ours"
+    return ""
+
+
+def _outside(seen: Seen, outdated: str) -> Plan:
+    """What can be said while the control plane cannot be entered."""
+    held = seen.held
+    wake = UNHEARD if seen.unheard else None
+    if outdated and not (held is not None and seen.now < held.expires and _leads(seen, held)):
+        told = f"{outdated}; {seen.closed}"
+        return Plan(wake=wake, because=told, waiting=(told,))
+    assert held is not None, "what is not there is outdated"
+    ends = in_seconds((held.expires - seen.now).total_seconds())
+    return Plan(wake=soonest(wake if outdated else None, ends), because=seen.closed)
+
+
+def _outdated(seen: Seen) -> str:
+    """Why a token is issued, a clause; empty: the one in the Secret is good."""
+    held = seen.held
+    if seen.secret not in seen.found:
+        return f"there is no Secret {seen.secret}"
+    if held is None:
+        return f"Secret {seen.secret} has no kubeconfig with a token"
+    if held.server != seen.endpoint:
+        return f"the API server is at {seen.endpoint.removeprefix('https://')} now"
+    if held.authority.strip() != _trusted(seen):
+        return "the cluster has another certificate authority now"
+    if held.user != account.identity(seen.user):
+        return f"the kubeconfig is for {held.user.name} in other groups, or for another user"
+    if seen.inside is not None and seen.inside.uid != held.account:
+        return "the account of the token is not there any more"
+    if _outlives(seen):
+        return f"the token is good until {rfc3339(held.expires)}, longer than it should be"
+    return "half of the token's life is over" if _half(held) <= seen.now else ""
+
+
+def _leads(seen: Seen, held: Held) -> bool:
+    """Whether the kubeconfig gets the user in, now or when the control plane can be entered."""
+    same = held.server == seen.endpoint and held.user == account.identity(seen.user)
+    return same and held.authority.strip() == _trusted(seen)
+
+
+def _trusted(seen: Seen) -> bytes:
+    return seen.found[seen.authority].pair.certificate.strip()
+
+
+def _half(held: Held) -> datetime:
+    return held.issued + (held.expires - held.issued) / 2
+
+
+def _outlives(seen: Seen) -> bool:
+    """Whether copies of the token are good for longer than the object says now."""
+    held = seen.held
+    return held is not None and held.expires - held.issued > lifetime_of(seen.user.spec) + TOLERANCE
+
+
+def _is_of_another_account(seen: Seen, inside: Inside) -> bool:
+    """Whether the account that is there is not the one whose token is in the Secret."""
+    held = seen.held
+    return bool(inside.uid) and (held is None or held.account != inside.uid)
+
+
+def _is_granted(seen: Seen, inside: Inside) -> bool:
+    role, binding = account.role(seen.user), account.binding(seen.user)
+    return bool(inside.uid) and (
+        _same(inside.role, role, "rules") and _same(inside.binding, binding, "roleRef", "subjects")
+    )
+
+
+def _same(there: Json | None, wanted: Json, *fields: str) -> bool:
+    return there is not None and all(there.get(each) == wanted[each] for each in fields)
