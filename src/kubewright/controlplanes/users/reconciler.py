@@ -176,7 +176,8 @@ def closed(seen: Seen) -> str:
     if seen.family is None:
         return f"there is no NestedControlPlane {seen.user.spec.control_plane_name}"
     plane, server = seen.family.plane, seen.family.components.get(Component.API_SERVER)
-    if plane.status.asleep:
+    foreign = server is not None and MANAGED_BY_ANNOTATION in server.metadata.annotations
+    if plane.status.asleep and not foreign:  # what another program manages may go on
         return f"NestedControlPlane {plane.name} sleeps"
     if seen.family.restore:
         return f"ControlPlaneRestore {seen.family.restore} replaces the data of {plane.name}"
