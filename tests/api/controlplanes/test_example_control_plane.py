@@ -78,10 +78,10 @@ async def gone(client):
 
 async def until(true, client):
     """Wait for it, a minute at most."""
-    for _ in range(3000):
+    for _ in range(600):
         if await true(client):
             return
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
     pytest.fail(f"still not {true.__name__}")
 
 

@@ -12,11 +12,13 @@ import yaml
 
 from kubewright.api import catalog
 from kubewright.api.core import LEASE
+from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.compose.embedded import IDENTITY, Embedded
 from kubewright.compose.options import Options, ServerConfig
 from kubewright.compose.worlds import every_word
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
+from kubewright.pki.keys import Algorithm
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.lease import Timings
 from kubewright.testing.clocks import LoopClock
@@ -24,7 +26,9 @@ from kubewright.testing.world import running
 from kubewright.wire.gvk import Key
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-OPTIONS = Options(controllers=every_word(Options()))
+EC = BootstrapSettings(algorithm=Algorithm.EC)
+"""Keys that are made at once: RSA keys are made in threads, which know nothing of the clock of a test."""
+OPTIONS = Options(controllers=every_word(Options()), bootstrap=EC)
 KINDS = {
     (each.kind.resource.api_version, each.kind.resource.kind): each.kind
     for definitions in catalog.DEFINITIONS.values()

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from datetime import timedelta
+from functools import cache
 
 import pytest
 
@@ -24,6 +25,8 @@ def authority(algorithm=Algorithm.EC, name="etcd-ca"):
 
 
 CA = authority()
+authority_of = cache(authority)
+"""One of each algorithm: an RSA key takes a tenth of a second."""
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_openssl_trusts_a_leaf_strictly_for_each_of_its_names(tmp_path, of_autho
     program = shutil.which("openssl")
     if program is None:
         pytest.skip("there is no openssl")
-    ca = authority(of_authority)
+    ca = authority_of(of_authority)
     made = new_leaf(ca, User("kube-etcd", ()), START, YEAR, names=sorted(NAMES), algorithm=key)
     (tmp_path / "ca.crt").write_bytes(ca.certificate)
     (tmp_path / "tls.crt").write_bytes(made.certificate)

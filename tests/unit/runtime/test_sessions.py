@@ -407,7 +407,7 @@ def lists_hang(request):
     return HANGS if "configmaps" in request.path else None
 
 
-HUNDREDS = [Key("fleet", str(number)) for number in range(300)]
+HUNDREDS = [Key("fleet", str(number)) for number in range(5 * CONNECTS)]
 
 
 @pytest.mark.parametrize(
