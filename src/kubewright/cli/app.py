@@ -11,6 +11,7 @@ from kubewright import __version__
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli import completion as completions
 from kubewright.cli import switches
+from kubewright.cli.rollout.app import rollout
 from kubewright.cli.run import mcm as mcm_switches
 from kubewright.cli.run import switches as run_switches
 
@@ -74,7 +75,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     from kubewright.compose.options import Options, ServerConfig
     from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 
-    _logging(log_level)
+    switches.log_at(log_level)
     if use_context and not merge_kubeconfig:
         raise InvalidInput("--use-context goes with --merge-kubeconfig")
     command(
@@ -108,7 +109,7 @@ def status(data_dir: switches.DataDir = switches.DATA_DIR) -> None:
     """
     from kubewright.cli.serving import status as command
 
-    _logging("error")
+    switches.log_at("error")
     page, code = command(data_dir)
     print(page)
     raise typer.Exit(code)
@@ -122,7 +123,7 @@ def demo(
     """Watch machines come up, heal, scale, roll and go. Takes half a minute and leaves nothing behind."""
     from kubewright.cli.demo import demo as command
 
-    _logging(log_level)
+    switches.log_at(log_level)
     ended_well = command(story)
     if ended_well is None:
         print("kubewright: stopped before the end; nothing is left behind", file=sys.stderr)
@@ -168,7 +169,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     """Run the controllers on real API servers, until Ctrl-C."""
     from kubewright.cli.run.command import run as command
 
-    _logging(mcm_switches.log_level(mcm, log_level))
+    switches.log_at(mcm_switches.log_level(mcm, log_level))
     own = {each.name for each in fields(run_switches.RunSwitches)}
     typed = {name: value for name, value in context.params.items() if name in own}
     command(run_switches.RunSwitches(**typed, mcm=mcm))
@@ -200,6 +201,7 @@ cluster = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(cluster, name="cluster")
+app.add_typer(rollout, name="rollout")
 
 
 @cluster.command()
@@ -216,7 +218,7 @@ def describe(
     from kubewright.cli.cluster.command import describe as command
     from kubewright.wire.gvk import Key
 
-    _logging("error")
+    switches.log_at("error")
     command(kubeconfig, Key(namespace, name), output)
 
 
@@ -235,7 +237,7 @@ def kubeconfig_of(
     from kubewright.cli.cluster.command import kubeconfig_of as command
     from kubewright.wire.gvk import Key
 
-    _logging("error")
+    switches.log_at("error")
     command(kubeconfig, Key(namespace, name))
 
 
@@ -273,13 +275,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _fail(sentence: str) -> None:
     print(f"kubewright: {sentence}", file=sys.stderr)
     sys.exit(1)
-
-
-def _logging(level: str) -> None:
-    from kubewright.base.clock import SystemClock
-    from kubewright.runtime import log
-
-    try:
-        log.configure(SystemClock(), level=level)
-    except ValueError as error:
-        raise InvalidInput(str(error)) from None

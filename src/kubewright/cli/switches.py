@@ -113,6 +113,26 @@ ClusterName = Annotated[str, typer.Argument(help="Of the cluster.", metavar="NAM
 ClusterNamespace = Annotated[
     str, typer.Option("-n", "--namespace", help="Where the cluster is.", metavar="NS")
 ]
+DeploymentName = Annotated[
+    str,
+    typer.Argument(
+        help="mcd/NAME of machine.sapcloud.io, md/NAME of cluster.x-k8s.io.",
+        metavar="KIND/NAME",
+        show_default=False,
+    ),
+]
+DeploymentNamespace = Annotated[
+    str, typer.Option("-n", "--namespace", help="Where the deployment is.", metavar="NS")
+]
+OfDeployments = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        help="The server that has it; default: $KUBECONFIG, else the pod we run in, else ~/.kube/config.",
+        metavar="PATH",
+        parser=path_of("--kubeconfig"),
+    ),
+]
 OfClusters = Annotated[
     Path | None,
     typer.Option(
@@ -149,3 +169,18 @@ def duration(switch: str, text: str) -> timedelta:
         return parse_duration(text)
     except ValueError as error:
         raise InvalidInput(f"{switch}: {error}") from None
+
+
+def log_at(level: str) -> None:
+    """Write the log from this level on, to stderr.
+
+    Raises:
+        InvalidInput: there is no such level.
+    """
+    from kubewright.base.clock import SystemClock
+    from kubewright.runtime import log
+
+    try:
+        log.configure(SystemClock(), level=level)
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None

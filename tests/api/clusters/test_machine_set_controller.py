@@ -16,6 +16,8 @@ from kubewright.api.cluster.v1beta1 import (
 from kubewright.api.core import CRD
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
+from kubewright.cli.rollout import command as rollout
+from kubewright.cli.rollout import decide
 from kubewright.clusters import world as clusters
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
@@ -484,6 +486,39 @@ async def test_a_rollout_that_a_time_asks_for(world):
     await world.ready()
     await world.let_go()
     assert [each.spec.replicas for each in await world.sets()] == [0, 1]
+
+
+async def test_the_command_rollout_takes_a_deployment_back_and_restarts_it(world):
+    await world.cluster()
+    await world.templates("small", "large")
+    await world.deployment(1)
+    await world.settled()
+    await world.ready()
+    new = {"spec": {"infrastructureRef": {"name": "large"}}}
+    await world.change(MACHINE_DEPLOYMENT, {"spec": {"template": new}})
+    await world.ready()
+    await world.let_go()
+    target = rollout.Deployment("md/pool", NS)
+    done = await rollout.changed(
+        world.client, target, lambda api, found, sets: decide.undo(api, found, sets, 0)
+    )
+    assert done.said == "rolled back to revision 1"
+    await world.settled()
+    await world.ready()
+    await world.let_go()
+    assert [each.spec.replicas for each in await world.sets()] == [1, 0]
+    assert [each.spec.template.spec.infrastructure_ref.name for each in await world.sets()] == [
+        "small",
+        "large",
+    ]
+    assert await rollout.follow(world.client, world.clock, target, 60)
+    await world.settled(10)
+    now = world.clock.now()
+    await rollout.changed(world.client, target, lambda api, found, _: decide.restart(api, found, now))
+    await world.settled()
+    await world.ready()
+    await world.let_go()
+    assert [each.spec.replicas for each in await world.sets()] == [0, 0, 1]
 
 
 EVERYTHING = {"matchExpressions": [{"key": CLUSTER_LABEL, "operator": "Exists"}]}

@@ -192,6 +192,7 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
         "completion",
         "version",
         "cluster",
+        "rollout",
     ]
     assert not any(line.endswith("...") for line in commands)
 

@@ -3,23 +3,17 @@
 Called by    ``cli.app``.
 """
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
+from kubewright.cli.asking import asked
 from kubewright.cli.cluster import page, reading
 from kubewright.cli.cluster.tree import tree
-from kubewright.kube import config
-from kubewright.kube.client import Client
 from kubewright.wire.gvk import Key
-
-T = TypeVar("T")
 
 OUTPUTS = ("", "json")
 
@@ -33,7 +27,7 @@ def describe(kubeconfig: Path | None, key: Key, output: str) -> None:
     """
     if output not in OUTPUTS:
         raise InvalidInput(f"-o {output!r} is not known; there is: json")
-    found = tree(_asked(kubeconfig, lambda client: reading.read(client, key)))
+    found = tree(asked(kubeconfig, lambda client: reading.read(client, key)))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
         return
@@ -57,19 +51,4 @@ def kubeconfig_of(kubeconfig: Path | None, key: Key) -> None:
         InvalidInput: there is no such cluster, or it has none.
         ApiError, TransportError: the server refused, or did not answer.
     """
-    sys.stdout.write(_asked(kubeconfig, lambda client: reading.kubeconfig(client, key)).decode())
-
-
-def _asked(kubeconfig: Path | None, ask: Callable[[Client], Awaitable[T]]) -> T:
-    """What ``ask`` answers, with a client of the server that this kubeconfig names."""
-
-    async def work() -> T:
-        clock = SystemClock()
-        transport = config.load(kubeconfig, clock=clock)
-        client = Client(transport, clock, name=transport.access.server)
-        try:
-            return await ask(client)
-        finally:
-            await client.close()
-
-    return asyncio.run(work())
+    sys.stdout.write(asked(kubeconfig, lambda client: reading.kubeconfig(client, key)).decode())
