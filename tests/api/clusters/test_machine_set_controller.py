@@ -513,12 +513,15 @@ async def test_the_command_rollout_takes_a_deployment_back_and_restarts_it(world
     ]
     assert await rollout.follow(world.client, world.clock, target, 60)
     await world.settled(10)
+    before = {each.metadata.uid for each in await world.machines()}
     now = world.clock.now()
     await rollout.changed(world.client, target, lambda api, found, _: decide.restart(api, found, now))
     await world.settled()
     await world.ready()
     await world.let_go()
-    assert [each.spec.replicas for each in await world.sets()] == [0, 0, 1]
+    (machine,) = await world.machines()
+    assert machine.metadata.uid not in before
+    assert [each.spec.replicas for each in await world.sets()] == [0, 1]
 
 
 EVERYTHING = {"matchExpressions": [{"key": CLUSTER_LABEL, "operator": "Exists"}]}
