@@ -73,6 +73,10 @@ class FourObjects:
         if version:
             self._bodies[0]["spec"]["version"] = version
 
+    def reverse(self) -> None:
+        """Create them in the reverse order."""
+        self._bodies.reverse()
+
     async def create(self) -> None:
         for body in self._bodies:
             await self._client.create(KINDS[body["kind"]], body, namespace=self._namespace)

@@ -14,6 +14,7 @@ STATEMENTS = {
 }
 """How many each document has, by the page and the document's number."""
 ROW = re.compile(r"^\| (S\d-\d\d) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
+ACCEPTANCE = re.compile(r"^\| (E-\d\d) \| (.+) \| (.+) \|$", re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 WITHOUT_TEST = ("not yet: ", "nothing to test: ")
 
@@ -28,6 +29,14 @@ def functions(path: str) -> frozenset[str]:
     body = ast.parse(file.read_text()).body if file.is_file() else []
     found = (each.name for each in body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)))
     return frozenset(name for name in found if name.startswith("test_"))
+
+
+def test_each_acceptance_test_of_control_planes_has_one_row_with_tests_that_exist() -> None:
+    rows = ACCEPTANCE.findall((ROOT / "docs/reference/nested-parity.md").read_text())
+    assert [row[0] for row in rows] == [f"E-{number:02}" for number in range(1, 16)]
+    named = {row[0]: TEST.findall(row[2]) for row in rows}
+    assert [number for number, tests in named.items() if not tests] == []
+    assert [each for tests in named.values() for each in tests if each[1] not in functions(each[0])] == []
 
 
 @of_each_page

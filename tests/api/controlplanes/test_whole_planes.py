@@ -1,6 +1,7 @@
 """Whole control planes inside this process: from four objects to a kubeconfig that works, and back to nothing."""
 
 import asyncio
+from datetime import datetime, timedelta
 
 import pytest
 from tests.api.controlplanes.kit import NAMES, Stage, stage
@@ -19,7 +20,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROL_PLANE,
     NESTED_ETCD,
 )
-from kubewright.api.core import CRD, SECRET
+from kubewright.api.core import CRD, EVENT, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.plane.reconciler import ControlPlanes
@@ -27,7 +28,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
-from kubewright.pki.facts import is_signed_by
+from kubewright.pki.facts import facts_of, is_signed_by
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
@@ -39,6 +40,7 @@ from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
 
 COMPONENTS = ("etcd", "apiserver", "controllerManager")
+AUTHORITIES = {"demo-ca", "demo-etcd", "demo-proxy"}
 PAUSED = {"cluster.x-k8s.io/paused": ""}
 
 
@@ -261,6 +263,49 @@ async def test_a_secret_that_is_deleted_comes_back_alone(name: str) -> None:
         await whole(on)
         after = {each.name: each.metadata.uid for each in await on.client.list(SECRET, "default")}
         assert {each for each in after if after[each] != before[each]} == {name}
+
+
+async def test_after_most_of_a_year_all_is_renewed_by_one_replacement_of_each_and_nothing_has_ended(
+    monkeypatch,
+) -> None:
+    """Acceptance test 7 of nested.md E, with what runs."""
+    async with stage() as on:
+        await create(on, *COMPONENTS)
+        await whole(on)
+        known, now = await ends(on), on.clock.now
+        later = now() + timedelta(days=300)
+        assert {each for each in known.values() if each < later} == set()
+        monkeypatch.setattr(on.clock, "now", lambda: now() + timedelta(days=300))
+        looked_at = {"metadata": {"annotations": {"example.com/look": "now"}}}
+        for each in COMPONENTS:
+            await on.client.patch(NAMES[each], Key("default", f"demo-{each.lower()}"), looked_at)
+        await on.clock.sleep(30)
+        renewed = await ends(on)
+        assert {name for name in known if renewed[name] == known[name]} == AUTHORITIES
+        assert min(end for name, end in renewed.items() if name not in AUTHORITIES) > later + timedelta(
+            days=364
+        )
+        # Inside of this process an etcd has no certificates, so it goes on.
+        assert await replaced(on) == {"demo-apiserver": 1, "demo-controllermanager": 1}
+        assert (await on.status(NESTED_CONTROL_PLANE, "demo")).ready
+
+
+async def ends(on: Stage) -> dict[str, datetime]:
+    """When each certificate expires, by the name of its Secret; of a kubeconfig, that of its client."""
+    found = {}
+    for each in await on.client.list(SECRET, "default"):
+        certificate = each.data.get("tls.crt", b"")
+        if "value" in each.data:
+            certificate = inline_access(each.data["value"]).certificate
+        if b"CERTIFICATE" in certificate:
+            found[each.name] = facts_of(certificate).not_after
+    return found
+
+
+async def replaced(on: Stage) -> dict[str, int]:
+    """How often an instance was replaced, by the name of its component."""
+    found = [each for each in await on.client.list(EVENT, "default") if each.reason == "ReplacingInstance"]
+    return {each.involved_object.name: each.count for each in found}
 
 
 CONTROL_PLANE = {"apiVersion": API_VERSION, "kind": "NestedControlPlane", "name": "demo"}
