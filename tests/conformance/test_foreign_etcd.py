@@ -153,7 +153,7 @@ async def test_it_fulfils_the_contract_and_our_controller_leaves_the_object_alon
         authority = await client.get(SECRET, Key("default", "demo-etcd"))
         assert (authority.type, set(authority.data)) == ("cluster.x-k8s.io/secret", {"tls.crt"})
         # Our API server went on, up to the store: version embedded has one of its own, and no other.
-        told = "its etcd does not run here"
+        told = "no NestedEtcd of its control plane runs inside this process"
         await until(lambda: is_told(client, NESTED_API_SERVER, SERVER, told), SystemClock())
         assert {"demo-apiserver-etcd-client", "demo-apiserver"} <= await secret_names(client)
         assert "demo-etcd-server" not in await secret_names(client)

@@ -8,7 +8,7 @@ from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.base.clock import SystemClock, rfc3339
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli.counts import counted, ready, state
-from kubewright.compose.serving import FolderStatus, end, folder_status, serving
+from kubewright.compose.serving import FolderStatus, end, folder_status, left_running, serving
 
 RUNNING, UNWELL, STOPPED = 0, 1, 3
 """Exit statuses; 3 is what init scripts (LSB) answer for a program that does not run."""
@@ -63,7 +63,7 @@ class StillRunning(KubewrightError):
 
 
 def down(data_dir: Path, timeout: timedelta) -> str:
-    """End the process that serves the folder; returns a sentence about what was done.
+    """End the process that serves the folder; returns what was done, and which programs go on.
 
     Raises:
         InvalidInput: there is no such folder, or its process cannot be ended from here.
@@ -71,13 +71,29 @@ def down(data_dir: Path, timeout: timedelta) -> str:
     """
     pid = serving(data_dir)
     if pid is None:
-        return f"nothing is running on {data_dir}"
+        return "\n".join([f"nothing is running on {data_dir}", *_left(data_dir)])
     if pid == 0:
         raise InvalidInput(
             f"{data_dir} is served by a process that cannot be seen from here, in another container perhaps; "
             "end it there"
         )
-    return asyncio.run(_ended(data_dir, pid, timeout.total_seconds()))
+    told = asyncio.run(_ended(data_dir, pid, timeout.total_seconds()))
+    return "\n".join([told, *_left(data_dir)])
+
+
+def _left(data_dir: Path) -> list[str]:
+    """Which programs of nested control planes go on, and how a user ends them; empty: none does."""
+    found = left_running(data_dir)
+    if not found:
+        return []
+    return [
+        "these programs of nested control planes go on, and the next `kubewright up` finds them:",
+        *(f"  {name}, process {pid}" for name, pid in found.items()),
+        "to end them for good, delete their control plane, or set its spec.asleep, before `kubewright down`; "
+        "now, with",
+        f"  kill {' '.join(map(str, found.values()))}",
+        "and the next `up` starts them again, with their data",
+    ]
 
 
 async def _ended(data_dir: Path, pid: int, seconds: float) -> str:

@@ -31,6 +31,7 @@ from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.compose.planes import Plane, Planes
+from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.hosting import contract
 from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
 from kubewright.kube.client import Client
@@ -317,10 +318,10 @@ def _instance(place: Place, part: _Part, nested: _Nested) -> Instance:
     needs, ready = "", True
     if place.component is not Component.ETCD:
         ready = nested.plane is not None and nested.plane.serves
-        needs = part.message or ("" if ready else "its etcd does not run here")
+        needs = part.message or ("" if ready else _missing(Component.ETCD))
     if place.component is Component.CONTROLLER_MANAGER:
         ready = nested.controllers is not None and not nested.controllers.done()
-        needs = "" if ready else "its API server does not run here"
+        needs = "" if ready else _missing(Component.API_SERVER)
     return Instance(
         ordinal=0,
         name=place.instance(0),
@@ -331,6 +332,12 @@ def _instance(place: Place, part: _Part, nested: _Nested) -> Instance:
         since=part.since,
         message=needs,
     )
+
+
+def _missing(needed: Component) -> str:
+    """What a component waits for, and what a user does if that never comes."""
+    kind = KINDS[needed].resource.kind
+    return f"no {kind} of its control plane runs inside this process; it needs one of version embedded too"
 
 
 def _keys(workload: Workload) -> Pki:
@@ -345,6 +352,7 @@ def _keys(workload: Workload) -> Pki:
     try:
         identity = Identity.from_pem(own["tls.crt"] + b"\n" + own["tls.key"])
     except ValueError:
-        raise InvalidInput(f"Secret {named['apiserver']} is no certificate with its key") from None
+        told = f"tls.crt and tls.key of Secret {named['apiserver']} are not a certificate in PEM and its key"
+        raise InvalidInput(f"{told}; replace them, or delete the Secret if Kubewright made it") from None
     # It has no administrator of its own: kubeconfigs are made by the controllers of the control plane.
     return Pki(authority["tls.crt"], identity, identity)

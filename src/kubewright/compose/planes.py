@@ -44,7 +44,7 @@ from kubewright.kube.inprocess import InProcess
 from kubewright.pki import clusters
 from kubewright.pki.certificates import Identity, new_client, new_server
 from kubewright.pki.keys import Algorithm
-from kubewright.providers.sim.boot.planes import PlaneRequest
+from kubewright.providers.sim.boot.planes import PlaneRequest, hosted_already
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Group, Work
 from kubewright.runtime.manager import Manager
@@ -179,7 +179,7 @@ class Planes:
                 a hosted control plane.
         """
         if request.address in self._hosted:
-            raise InvalidInput(f"the control plane at {request.address} runs on no machine")
+            raise InvalidInput(hosted_already(request.address))
         plane = self._planes.get(request.address)
         if plane is None:
             identity = self._identity(request)
@@ -262,8 +262,8 @@ class Planes:
         try:
             return Identity.from_pem(request.authority + b"\n" + request.authority_key)
         except ValueError:
-            wrong = f"kubeadm init: the CA of {request.address} is no certificate with its key"
-            raise InvalidInput(wrong) from None
+            wrong = f"kubeadm init: ca.crt and ca.key of {request.address} are not a certificate and its key"
+            raise InvalidInput(f"{wrong} in PEM") from None
 
     async def _serve(self, plane: Plane) -> None:
         if self._listens:

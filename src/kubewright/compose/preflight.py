@@ -219,9 +219,9 @@ def _decoded(body: bytes) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(body)
     except msgspec.DecodeError:
-        raise BadAnswer("what it says is not JSON") from None
+        raise BadAnswer("its answer is not JSON") from None
     if not isinstance(found, dict):
-        raise BadAnswer("what it says is no object")
+        raise BadAnswer("its answer is JSON, and not an object")
     return found
 
 

@@ -23,9 +23,11 @@ from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE, peek
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.base.locks import holder
-from kubewright.compose.folder import SERVER_FOLDER, Address, recall
+from kubewright.compose.folder import COMPONENTS_FOLDER, SERVER_FOLDER, Address, recall
+from kubewright.controlplanes.hosting.processes.store import PROGRAMS
 from kubewright.kube import config
 from kubewright.kube.client import Client
+from kubewright.processes import linux, record
 
 ANSWER_SECONDS = 5.0
 """How long a server on this machine may take to answer ``/readyz``."""
@@ -81,6 +83,17 @@ def serving(data_dir: Path) -> int | None:
         return holder(_lock(data_dir))
     except OSError as error:
         raise InvalidInput(f"cannot look into {data_dir}: {error.strerror or error}") from None
+
+
+def left_running(data_dir: Path) -> dict[str, int]:
+    """The ids of the processes of nested control planes that run now, by the names of their programs."""
+    root, found = data_dir / COMPONENTS_FOLDER / PROGRAMS, {}
+    for name in record.recorded(root) if linux.SUPPORTED else ():
+        with suppress(OSError):
+            if (there := linux.find(root / name)) is not None:
+                found[name] = there[0].process.pid
+                there[0].close()
+    return found
 
 
 async def end(data_dir: Path, pid: int, clock: Clock, seconds: float) -> bool:

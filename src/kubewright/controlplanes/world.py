@@ -51,7 +51,7 @@ CONTROLLERS = (
         plane.CONTROLLER,
         "NestedControlPlane",
         LEASE,
-        "takes over the components of a nested control plane, and reports and deletes them as one",
+        "owns the components of a nested control plane, and reports and deletes them as one",
     ),
     ControllerInfo(
         nestedcluster.CONTROLLER,

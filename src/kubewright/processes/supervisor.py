@@ -21,7 +21,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.processes import record
 from kubewright.processes.life import Failures
 from kubewright.processes.program import Program, Status, folder_of, safe_name
-from kubewright.processes.worker import Worker
+from kubewright.processes.worker import LOOKING, Worker
 
 STARTS = 2
 """Programs that start at one time: on two cores more of them only make each other late (nested.md D3)."""
@@ -126,7 +126,7 @@ class Supervisor:
             self._workers[name].want(wanted)
             await self._clock.sleep(failures.pause)
 
-    def _new_worker(self, name: str, because: str = "it is looked for") -> Worker:
+    def _new_worker(self, name: str, because: str = LOOKING) -> Worker:
         told = partial(self._tell, name)
         return Worker(name, self.folder(name), self._clock, self._slots, told, because=because)
 

@@ -37,6 +37,9 @@ from kubewright.processes.program import GRACE, Exit, Phase, Program, Status
 STARTING = 30.0
 """Seconds after which a program that has not started yet gives its slot to the next one."""
 
+LOOKING = "Kubewright looks whether its process still runs"
+"""The message of a program until its worker has looked."""
+
 log = structlog.get_logger("kubewright.processes")
 
 
@@ -56,7 +59,7 @@ class Worker:
         slots: asyncio.Semaphore,
         told: Callable[[], None],
         *,
-        because: str = "it is looked for",
+        because: str = LOOKING,
     ) -> None:
         self._name = name
         self._folder = folder

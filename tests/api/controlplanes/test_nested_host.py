@@ -31,6 +31,8 @@ SERVER = new_server(AUTHORITY, ("127.0.0.1",), CLOCK.now(), YEAR)
 MINE = {"metadata": {"name": "mine", "namespace": "default"}, "data": {"a": "b"}}
 ETCD, API_SERVER = Component.ETCD, Component.API_SERVER
 
+NO_ETCD = "no NestedEtcd of its control plane runs inside this process; it needs one of version embedded too"
+
 
 def place(component, cluster="demo"):
     owner = OwnerReference(kind="Nested", name=f"{cluster}-{component}", uid="u")
@@ -145,7 +147,7 @@ async def test_an_api_server_waits_for_its_etcd(tmp_path):
     async with Process(tmp_path) as process:
         await process.host.apply(workload(API_SERVER))
         (waiting,) = process.running(API_SERVER).instances
-        assert (waiting.ready, waiting.message) == (False, "its etcd does not run here")
+        assert (waiting.ready, waiting.message) == (False, NO_ETCD)
         await process.host.apply(workload(ETCD))
         assert process.running(API_SERVER).instances[0].ready
 
@@ -186,7 +188,10 @@ async def test_a_certificate_that_is_none_is_told(tmp_path):
         await process.host.apply(workload(ETCD))
         await process.host.apply(Workload(broken.place, broken.version, broken.rendered, 1, contents))
         (instance,) = process.running(API_SERVER).instances
-        assert instance.message == "Secret demo-apiserver is no certificate with its key"
+        assert instance.message == (
+            "tls.crt and tls.key of Secret demo-apiserver are not a certificate in PEM and its key; "
+            "replace them, or delete the Secret if Kubewright made it"
+        )
 
 
 async def test_two_control_planes_have_two_addresses(tmp_path):

@@ -1,5 +1,6 @@
 """Users of control planes with a certificate: a kubeconfig of their own, renewed in time."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -18,8 +19,9 @@ from kubewright.api.core import SECRET
 from kubewright.api.faults import summary
 from kubewright.api.meta import ObjectMeta
 from kubewright.kube.config import inline_access
+from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import facts_of, is_signed_by
-from kubewright.pki.keys import pems
+from kubewright.pki.keys import Algorithm, pems
 from kubewright.wire.gvk import Key
 
 ALICE = {"controlPlaneName": "demo", "groups": ["developers"], "credential": "Certificate"}
@@ -146,3 +148,24 @@ def test_which_users_are_refused(spec: dict[str, Any], told: str) -> None:
     given = {"control_plane_name": "demo", "groups": ("developers",), **spec}
     user = ControlPlaneUser(metadata=ObjectMeta(name="alice"), spec=ControlPlaneUserSpec(**given))
     assert summary(validate_user(user)) == told
+
+
+async def test_an_authority_without_a_label_that_its_user_mends_is_noticed_soon() -> None:
+    async with stage() as on:
+        pair = new_cluster_authority(on.clock.now(), Algorithm.EC, "mine")
+        await on.client.create(
+            SECRET, {"metadata": {"name": "demo-ca", "namespace": "default"}, "data": {"tls.crt": b"eA=="}}
+        )
+        await create(on, *COMPONENTS)
+        await on.client.patch(
+            NESTED_CONTROL_PLANE,
+            Key("default", "demo"),
+            {"spec": {"controlPlaneEndpoint": {"host": "mine.example.com", "port": 443}}},
+        )
+        await on.apply(CONTROL_PLANE_USER, "alice", ALICE)
+        await on.clock.sleep(70)
+        assert "Secret demo-ca" in (await said(on))[1]
+        mended = {"tls.crt": pair.certificate.decode(), "tls.key": pair.key.decode()}
+        await on.client.patch(SECRET, Key("default", "demo-ca"), {"stringData": mended})
+        async with asyncio.timeout(35):
+            await ready(on)

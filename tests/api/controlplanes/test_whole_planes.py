@@ -19,6 +19,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CLUSTER,
     NESTED_CONTROL_PLANE,
     NESTED_ETCD,
+    NestedControlPlane,
 )
 from kubewright.api.core import CRD, EVENT, SECRET
 from kubewright.apiserver.server import ApiServer
@@ -26,6 +27,7 @@ from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.plane.reconciler import ControlPlanes
 from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
+from kubewright.kube.informer import Change
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.pki.facts import facts_of, is_signed_by
@@ -185,6 +187,25 @@ async def test_while_it_is_paused_only_that_is_written() -> None:
         await on.client.patch(NESTED_CONTROL_PLANE, Key("default", "demo"), on_again)
         await whole(on)
         assert "Paused" not in await said(on)
+
+
+async def test_while_it_comes_up_its_status_is_written_three_times_at_most() -> None:
+    async with stage() as on:
+        written: set[str] = set()
+
+        def look(change: Change[NestedControlPlane]) -> None:
+            before, after = change.before(), change.after()
+            if after is not None and (before is None or before.status != after.status):
+                written.add(after.metadata.resource_version)
+
+        informers = Informers(on.client)
+        informers.get(NESTED_CONTROL_PLANE).subscribe(look)
+        running = asyncio.create_task(informers.run())
+        await create(on, *COMPONENTS)
+        await whole(on)
+        await on.clock.sleep(20)
+        running.cancel()
+        assert len(written) - 1 <= 3, "the first one was made without a status"
 
 
 async def test_while_its_cluster_is_paused_what_runs_goes_on_and_all_of_it_says_so() -> None:

@@ -130,7 +130,7 @@ async def test_no_other_program_gets_a_port_before_its_control_plane_listens_and
 async def test_no_machine_begins_a_control_plane_at_the_address_of_one_of_objects():
     planes, ca = Planes(CLOCK), authority()
     address = planes.reserve("of objects", hosted=True)
-    with pytest.raises(InvalidInput, match="runs on no machine"):
+    with pytest.raises(InvalidInput, match="is that of a NestedControlPlane"):
         await planes.begin(request(address, ca))
     assert planes.find(address) is None
     planes.release("of objects")

@@ -13,6 +13,9 @@ import pytest
 
 from kubewright.base.locks import FileLock
 from kubewright.cli import main
+from kubewright.processes import record
+from kubewright.processes.linux import start
+from kubewright.processes.program import Program
 
 pytestmark = pytest.mark.looptime(False)
 READY = "kubewright is ready"
@@ -147,3 +150,26 @@ def test_a_held_lock_without_a_server_is_shown_as_one_that_starts(
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_programs_of_control_planes_that_go_on_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "data"
+    programs = folder / "components" / "programs"
+    own = programs / "default" / "demo" / "etcd-0"
+    record.make_folder(own)
+    program = Program("default/demo/etcd-0", ("/bin/sh", "-c", "sleep 60"))
+    handle = start(program, own, "00ff", 0.0)
+    try:
+        assert typed("down", "--data-dir", str(folder)) == 0
+        first, *left = capsys.readouterr().out.splitlines()
+        assert first == f"nothing is running on {folder}"
+        assert left[1] == f"  default/demo/etcd-0, process {handle.process.pid}"
+        assert left[3] == f"  kill {handle.process.pid}"
+    finally:
+        handle.signal(signal.SIGKILL)
+        handle.close()
+    os.waitpid(handle.process.pid, 0)
+    assert typed("down", "--data-dir", str(folder)) == 0
+    assert capsys.readouterr().out == f"nothing is running on {folder}\n"

@@ -262,6 +262,29 @@ def test_a_certificate_that_is_due_in_months_is_looked_at_in_between() -> None:
     assert decide(good).wake == DATED
 
 
+@pytest.mark.parametrize(
+    ("seen", "wake"),
+    [
+        pytest.param(
+            replace(WAITING, certificates=Certificates(waiting="Secret demo-ca is not there")),
+            UNHEARD,
+            id="a certificate that a user brings",
+        ),
+        pytest.param(
+            replace(
+                WAITING, family=SLOW_ETCD, certificates=Certificates(problem="Secret demo-ca has no key")
+            ),
+            UNHEARD,
+            id="one that a user mends, while etcd is waited for too",
+        ),
+        pytest.param(replace(WAITING, missing=("Secret audit",)), UNHEARD, id="a file that a user brings"),
+        pytest.param(replace(WAITING, family=SLOW_ETCD), None, id="not for etcd: its status is an event"),
+    ],
+)
+def test_when_to_look_for_a_secret_that_may_be_in_no_watch(seen: Seen, wake: timedelta | None) -> None:
+    assert decide(seen).wake == wake
+
+
 def test_a_foreign_component_is_not_reported_on() -> None:
     foreign = with_meta(api_server(), annotations={MANAGED_BY_ANNOTATION: "eco"})
     assert decide(replace(WAITING, component=foreign)).silent

@@ -73,7 +73,7 @@ PHASES: dict[str, tuple[Seen, Phase]] = {
         ),
         Phase.PROVISIONING,
     ),
-    "one whose instances run with something else": (replace(RUNNING, workload=NEWER), Phase.UPGRADING),
+    "one whose instances run with other settings": (replace(RUNNING, workload=NEWER), Phase.UPGRADING),
     "one without instances because its spec says so": (
         replace(WAITING, component=ASLEEP, workload=workload(replicas=0)),
         Phase.SLEEPING,

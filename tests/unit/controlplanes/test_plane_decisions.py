@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
+from kubewright.api.cluster.conditions import ERROR, INFO, false_condition, true_condition
 from kubewright.api.cluster.v1beta1 import CLUSTER, ApiEndpoint
 from kubewright.api.controlplane.names import FINALIZER, Component
 from kubewright.api.controlplane.v1alpha4 import (
@@ -13,6 +14,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROL_PLANE,
     Address,
     EtcdStatus,
+    NestedControlPlaneStatus,
 )
 from kubewright.api.meta import OwnerReference
 from kubewright.base.delays import UNHEARD
@@ -27,6 +29,7 @@ from kubewright.controlplanes.plane.decide import (
     RemoveFinalizer,
     decide,
 )
+from kubewright.controlplanes.plane.pace import underway
 from kubewright.controlplanes.plane.seen import Seen
 from kubewright.controlplanes.plane.status import status_of
 from kubewright.testing.clocks import BEGIN as NOW
@@ -422,3 +425,32 @@ def test_an_owner_is_the_very_object():
     view = seen(plane(), (ETCD, old))
     assert decide(view).steps == ()
     assert said(view)["EtcdAvailable"][1] == "ComponentConflict"
+
+
+COMING = NestedControlPlaneStatus(
+    conditions=(false_condition("Ready", "Provisioning", INFO, "NestedEtcd my-etcd starts"),)
+)
+
+
+def with_condition(*found):
+    return structs.replace(COMING, conditions=(*COMING.conditions, *found))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "waits"),
+    [
+        pytest.param(COMING, structs.replace(COMING, replicas=1, observed_generation=2), True, id="an instance has started"),
+        pytest.param(COMING, with_condition(true_condition("EtcdAvailable")), True, id="a component is ready"),
+        pytest.param(NestedControlPlaneStatus(), COMING, True, id="it was just made"),
+        pytest.param(COMING, structs.replace(COMING, ready=True), False, id="it is ready"),
+        pytest.param(structs.replace(COMING, ready=True), COMING, False, id="it is not ready any more"),
+        pytest.param(COMING, structs.replace(COMING, initialized=True), False, id="its API server has answered"),
+        pytest.param(COMING, structs.replace(COMING, asleep=True), False, id="its components are to end"),
+        pytest.param(COMING, structs.replace(COMING, etcd=EtcdStatus()), False, id="where its etcd is"),
+        pytest.param(COMING, with_condition(true_condition("Paused")), False, id="it is paused"),
+        pytest.param(with_condition(true_condition("Deleting")), COMING, False, id="what held does not any more"),
+        pytest.param(COMING, with_condition(false_condition("EtcdAvailable", "X", ERROR, "no")), False, id="an error"),
+    ],
+)  # fmt: skip
+def test_a_status_that_only_says_what_is_waited_for_waits_itself(before, after, waits):
+    assert underway(before, after) is waits

@@ -23,7 +23,7 @@ from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.base import delays, plan
 from kubewright.base.plan import AT_ONCE, in_order
-from kubewright.controlplanes.component.obstacles import first_obstacle
+from kubewright.controlplanes.component.obstacles import first_obstacle, obstacles
 from kubewright.controlplanes.component.rollout import next_instance
 from kubewright.controlplanes.component.seen import LONGEST_WAIT, Seen, counted
 from kubewright.controlplanes.family import KINDS, ComponentObject
@@ -122,8 +122,8 @@ def _certificates(seen: Seen) -> Plan | None:
 def _applied(seen: Seen) -> Plan | None:
     held = first_obstacle(seen)
     if held is not None:
-        again = delays.UNHEARD if held.fault or held.reason is Reason.WAITING_FOR_FILES else None
-        return Plan(wake=again, because=held.message)
+        again = any(each.fault or each.reason in _UNHEARD for each in obstacles(seen))
+        return Plan(wake=delays.UNHEARD if again else None, because=held.message)
     workload, running = seen.workload, seen.running
     if workload is None:
         return Plan(because="what should run is not known yet")
@@ -150,7 +150,9 @@ def _rolled_out(seen: Seen) -> Plan | None:
     ordinal = next_instance(seen.workload, seen.running)
     if ordinal is None:
         return None
-    return Plan((Replace(ordinal),), because=f"instance {ordinal} runs with something else")
+    return Plan(
+        (Replace(ordinal),), because=f"instance {ordinal} runs with other settings than its spec asks for"
+    )
 
 
 def _resized(seen: Seen) -> Plan | None:
@@ -164,6 +166,9 @@ def _resized(seen: Seen) -> Plan | None:
         return Plan(wake=delays.SOON, because=found.plan.because)
     return Plan(tuple(map(ChangeMembers, found.plan.steps)), AT_ONCE, found.plan.because)
 
+
+_UNHEARD = (Reason.WAITING_FOR_FILES, Reason.WAITING_FOR_CERTIFICATES)
+"""What a user ends by writing a Secret: one without the label of its cluster, which no watch shows."""
 
 _DECIDERS = (_finalizer, _certificates, _applied, _stopped, _rolled_out, _resized)
 

@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from typing import assert_never
 
 import structlog
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from kubewright.api.cluster.conditions import READY
 from kubewright.api.controlplane.names import FINALIZER
 from kubewright.api.controlplane.reasons import PLANE_REPORTER, PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlaneStatus
-from kubewright.api.diff import merge_patch
 from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
 from kubewright.base.plan import Event
 from kubewright.controlplanes.family import KINDS
@@ -29,11 +28,14 @@ from kubewright.controlplanes.plane.decide import (
     RemoveFinalizer,
     Step,
 )
+from kubewright.controlplanes.plane.pace import CONTROL_PLANES
 from kubewright.controlplanes.plane.seen import Seen
 from kubewright.controlplanes.plane.status import status_of
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
+from kubewright.replicas.reports import Reports
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
@@ -41,18 +43,15 @@ log = structlog.get_logger(__name__)
 
 
 class Actor:
-    """Performs plans.
-
-    ``writing``: keys whose status is being written, by which ``reconciler`` knows our own changes.
-    """
+    """Performs plans. ``reports`` writes statuses, and knows which changes are our own."""
 
     def __init__(self, client: Client, recorder: Recorder) -> None:
         self._client = client
         self._recorder = recorder.of(PLANE_REPORTER)
-        self.writing: set[Key] = set()
+        self.reports = Reports(client, NESTED_CONTROL_PLANE, self._recorder, CONTROL_PLANES)
 
-    async def perform(self, seen: Seen, plan: Plan) -> None:
-        """All steps, then the status.
+    async def perform(self, seen: Seen, plan: Plan) -> Result:
+        """All steps, then the status; returns when to come back for a status that would be too early.
 
         Raises:
             ApiError, TransportError: the API server refused a write, or could not be asked.
@@ -61,7 +60,8 @@ class Actor:
         for step in plan.steps:
             meta = await self._step(seen, step, meta)
         if not plan.silent and not plan.ends_the_pass:
-            await self._report(seen, meta)
+            return await self._report(seen, meta)
+        return Result.done()
 
     async def _step(self, seen: Seen, step: Step, meta: ObjectMeta) -> ObjectMeta:
         """One step; the metadata of the control plane after it."""
@@ -97,21 +97,14 @@ class Actor:
     async def _patch(self, meta: ObjectMeta, body: dict[str, object]) -> ObjectMeta:
         return (await self._client.patch(NESTED_CONTROL_PLANE, _key(meta), onto(body, meta))).metadata
 
-    async def _report(self, seen: Seen, meta: ObjectMeta) -> None:
-        """Write the status, if it has changed, and send events about the changes."""
+    async def _report(self, seen: Seen, meta: ObjectMeta) -> Result:
+        """Write the status, if it says something new, and send events about the changes."""
         plane = seen.family.plane
         before, after = plane.status, status_of(seen)
-        if not (patch := merge_patch(before, after)):
-            return
-        key = _key(meta)
-        self.writing.add(key)
-        try:
-            body = onto({"status": patch}, meta)
-            await self._client.patch(NESTED_CONTROL_PLANE, key, body, subresource="status")
-        finally:
-            self.writing.discard(key)
-        for event in events_of(before, after):
+        written, again = await self.reports.write(structs.replace(plane, metadata=meta), before, after)
+        for event in events_of(before, after) if written else ():
             self._recorder.event(plane, event.reason, event.message, warning=event.warning)
+        return again
 
 
 def events_of(before: NestedControlPlaneStatus, after: NestedControlPlaneStatus) -> Iterator[Event]:

@@ -36,7 +36,6 @@ from kubewright.controlplanes.plane.seen import Seen
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
-from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
@@ -65,6 +64,7 @@ class ControlPlanes:
         """
         plane = self._caches.planes.get(key)
         if plane is None:
+            self.actor.reports.forget(key)
             return Result.done()
         return await unless_refused(self._pass(plane), plane, self._recorder)
 
@@ -75,8 +75,7 @@ class ControlPlanes:
             seen = replace(seen, owned=await self._owned_on_server(plane))
             plan = decide(seen)
         log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
-        await self.actor.perform(seen, plan)
-        return Result.later(plan.wake)
+        return Result.later(plan.wake).sooner(await self.actor.perform(seen, plan))
 
     async def look(self, plane: NestedControlPlane) -> Seen:
         """Read one control plane and everything around it.
@@ -132,10 +131,6 @@ def wire(environment: Environment) -> Controller:
     planes = ControlPlanes(environment, caches)
     controller = Controller(CONTROLLER, planes, environment.clock, metrics=environment.metrics)
 
-    def of_itself(change: Change[Any]) -> Iterable[Key]:
-        own = change.key in planes.actor.writing and status_alone(change)
-        return () if own else (change.key,)
-
     def of_secret(change: Change[Any]) -> Iterable[Key]:
         if change.old is not None and change.new is not None:
             return ()
@@ -145,7 +140,7 @@ def wire(environment: Environment) -> Controller:
         cluster = Key(change.key.namespace, change.key.name.removesuffix(suffix))
         return caches.planes.keys_by(BY_CLUSTER, str(cluster))
 
-    controller.watches(caches.planes, of_itself)
+    controller.watches(caches.planes, planes.actor.reports.matters)
     for component, informer in caches.components.items():
         controller.watches(informer, _of_component(caches, component))
     controller.watches(caches.clusters, caches.planes_of_cluster)

@@ -112,7 +112,7 @@ def why_not(seen: Seen, named: Named) -> Why | None:
     if found.metadata.deleting:
         return Why(Reason.DELETING, f"{named} is being deleted")
     if not seen.controls(found):
-        return Why(Reason.WAITING_FOR_OWNER, f"{named} is not taken over yet")
+        return Why(Reason.WAITING_FOR_OWNER, f"the control plane is not the controlling owner of {named} yet")
     if found.status.ready:
         return None
     told_by = _condition(found, READY)

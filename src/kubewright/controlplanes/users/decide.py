@@ -75,7 +75,9 @@ def _certificate(seen: Seen) -> Plan:
     kubeconfig = certificate_wanted(seen)
     assert kubeconfig is not None, "the endpoint is known"
     made = certificates.decide((kubeconfig,), seen.found, seen.owner, seen.now)
-    return Plan(made.steps, made.wake, made.because, waiting=made.waiting, problems=made.problems)
+    unheard = UNHEARD if made.problems or made.waiting else None  # a user's Secret may be in no watch
+    wake = soonest(made.wake, unheard)
+    return Plan(made.steps, wake, made.because, waiting=made.waiting, problems=made.problems)
 
 
 def _deleted(seen: Seen) -> Plan:

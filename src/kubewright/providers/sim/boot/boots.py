@@ -30,7 +30,7 @@ from kubewright.pki.clusters import public_key_hashes
 from kubewright.providers.sim.boot.kubeadm import Action, Init, Join, NodeSetup, Write, actions
 from kubewright.providers.sim.boot.membership import Membership
 from kubewright.providers.sim.boot.own_kubelets import OwnKubelets, credentials_in, files_of
-from kubewright.providers.sim.boot.planes import ControlPlane, ControlPlanes, PlaneRequest
+from kubewright.providers.sim.boot.planes import ControlPlane, ControlPlanes, PlaneRequest, hosted_already
 from kubewright.providers.sim.boot.tls_bootstrap import NotYet, request_credentials
 from kubewright.providers.sim.boot.userdata import Unbootable, read
 from kubewright.providers.sim.kubelets import Kubelets
@@ -144,7 +144,7 @@ class Boots:
             case Join():
                 plane = await self._discovered(action)
                 if action.control_plane and plane.hosted:
-                    raise Unbootable(f"the control plane at {action.address} runs on no machine")
+                    raise Unbootable(hosted_already(action.address))
                 if action.control_plane:
                     self._control_plane_vms.setdefault(action.address, set()).add(vm.id)
                 self._run_kubelets(action.address, plane)
@@ -173,7 +173,7 @@ class Boots:
     async def _joined_process(self, vm: Vm, found: Bootstrap, join: Join) -> Bootstrap:
         """The VM after it has joined an API server in another process."""
         if join.control_plane:
-            raise Unbootable(f"the control plane at {join.address} runs on no machine")
+            raise Unbootable(hosted_already(join.address))
         credentials = await self._retried(
             lambda: request_credentials(join, join.node.name or vm.host_name, self._clock)
         )

@@ -18,6 +18,12 @@ from typing import Protocol
 from kubewright.kube.informers import Informers
 
 
+def hosted_already(address: str) -> str:
+    """Why a machine cannot be a control plane machine at this address, and what a user does."""
+    told = f"the control plane at {address} is that of a NestedControlPlane"
+    return f"{told}, which no machine is part of: let machines join it as workers"
+
+
 @dataclass(frozen=True, slots=True)
 class PlaneRequest:
     """A control plane to start. Its repr shows no key and no token.
