@@ -13,6 +13,7 @@ Both         ``options``    what a user may choose, checked
              ``leases``     renews our Leases before a request of another process reads them
              ``planes``     control planes in this process: an embedded API server for each
              ``nested``     those of them that NestedControlPlanes describe, as a host of components
+             ``parts``      what runs of one of these, as values
              ``plane_transports``  requests of our controllers to these control planes, without sockets
 ``run``      ``cluster``    the controllers against real API servers
              ``preflight``  checks these servers before the controllers start

@@ -15,34 +15,29 @@ Called by    the controllers of components (``controlplanes.hosting.contract``);
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 import structlog
 
-from kubewright import __version__, builtin
+from kubewright import builtin
 from kubewright.api.controlplane.names import Component
-from kubewright.apiserver.http.listener import HOST
-from kubewright.apiserver.http.pki import Pki
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.store import copies
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.compose.parts import Nested, Part, instance_of, keys_of
 from kubewright.compose.planes import Plane, Planes
-from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.hosting import contract
-from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
+from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
-from kubewright.pki.certificates import Identity
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Group, Work
 from kubewright.runtime.manager import Manager
 from kubewright.wire.gvk import Key
-from kubewright.wire.release import version_of
 
 FILE = "nested.json"
 CONTROLLER_MANAGER = "kube-controller-manager"
@@ -60,40 +55,6 @@ class Kept(msgspec.Struct, omit_defaults=True):
     data: bool = False
 
 
-@dataclass(slots=True)
-class _Part:
-    """One component: what was applied last, and with which settings its instance runs, since when.
-
-    ``message``  why it cannot start; empty if it can
-    """
-
-    workload: Workload
-    fingerprint: str
-    since: float
-    message: str = ""
-
-
-@dataclass(slots=True)
-class _Nested:
-    """One control plane.
-
-    ``plane``        its API server; None: it does not run
-    ``controllers``  its controllers; None: they do not run. They end when ``ending`` is set
-    ``retry``        starts an API server again that could not start
-    """
-
-    parts: dict[Component, _Part] = field(default_factory=dict)
-    plane: Plane | None = None
-    ending: asyncio.Event = field(default_factory=asyncio.Event)
-    controllers: asyncio.Task[None] | None = None
-    retry: asyncio.Task[None] | None = None
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def wants(self, component: Component) -> bool:
-        part = self.parts.get(component)
-        return part is not None and part.workload.replicas > 0
-
-
 class NestedPlanes:
     """All nested control planes in this process (``hosting.contract.Hosting``). ``folder`` None: no file."""
 
@@ -102,7 +63,7 @@ class NestedPlanes:
         self._clock = clock
         self._file = None if folder is None else folder / FILE
         self._settings = settings
-        self._nested: dict[Key, _Nested] = {}
+        self._nested: dict[Key, Nested] = {}
         self._listeners: list[Callable[[Key], None]] = []
         self._kept = _read(self._file)
         for owner, kept in self._kept.items():
@@ -131,17 +92,17 @@ class NestedPlanes:
             kept = self._kept.get(str(_key(place)))
             data = place.component is Component.ETCD and kept is not None and kept.data
             return Running(exists=data)
-        instances = (_instance(place, part, nested),) if part.workload.replicas else ()
+        instances = (instance_of(place, part, nested),) if part.workload.replicas else ()
         return Running(instances, part.workload.fingerprint, part.workload.replicas, exists=True)
 
     async def apply(self, workload: Workload) -> None:
         """As ``Hosting.apply``."""
         place, now = workload.place, self._clock.now().timestamp()
-        nested = self._nested.setdefault(_key(place), _Nested())
+        nested = self._nested.setdefault(_key(place), Nested())
         async with nested.lock:
             part = nested.parts.get(place.component)
             if part is None or not part.workload.replicas:
-                part = nested.parts[place.component] = _Part(workload, workload.fingerprint, now)
+                part = nested.parts[place.component] = Part(workload, workload.fingerprint, now)
             part.workload = workload
             if place.component is Component.ETCD:
                 self._keep(place, data=True)
@@ -163,7 +124,7 @@ class NestedPlanes:
 
     async def remove(self, place: Place, *, keep_data: bool) -> None:
         """As ``Hosting.remove``. The address stays reserved while there is data."""
-        nested = self._nested.setdefault(_key(place), _Nested())
+        nested = self._nested.setdefault(_key(place), Nested())
         async with nested.lock:
             nested.parts.pop(place.component, None)
             await self._settle(place, nested)
@@ -185,7 +146,7 @@ class NestedPlanes:
     ) -> contract.Replaced:
         """As ``ReplacesData.replace_data``."""
         folder = self._planes.data_folder(self._address(place))
-        async with self._nested.setdefault(_key(place), _Nested()).lock, fetch() as source:
+        async with self._nested.setdefault(_key(place), Nested()).lock, fetch() as source:
             return contract.Replaced(await asyncio.to_thread(copies.put_back, folder, source, mark))
 
     def listen(self, changed: Callable[[Key], None]) -> None:
@@ -199,7 +160,7 @@ class NestedPlanes:
                 nested.retry.cancel()
             await self._stop_controllers(nested)
 
-    async def _settle(self, place: Place, nested: _Nested) -> None:
+    async def _settle(self, place: Place, nested: Nested) -> None:
         """Start and stop what the components that are there ask for, and call the listeners."""
         serves = nested.wants(Component.ETCD) and nested.wants(Component.API_SERVER)
         controls = serves and nested.wants(Component.CONTROLLER_MANAGER)
@@ -214,27 +175,27 @@ class NestedPlanes:
         for part in nested.parts.values():
             self._tell(part.workload.place)
 
-    async def _start_server(self, place: Place, nested: _Nested) -> None:
+    async def _start_server(self, place: Place, nested: Nested) -> None:
         part = nested.parts[Component.API_SERVER]
         try:
-            nested.plane = await self._planes.begin_hosted(self._address(place), _keys(part.workload))
+            nested.plane = await self._planes.begin_hosted(self._address(place), keys_of(part.workload))
             part.message = ""
         except KubewrightError as error:
             part.message = str(error)
             log.warning("an API server cannot start", control_plane=str(_key(place)), problem=str(error))
             nested.retry = asyncio.create_task(self._settle_later(place, nested))
 
-    async def _settle_later(self, place: Place, nested: _Nested) -> None:
+    async def _settle_later(self, place: Place, nested: Nested) -> None:
         await self._clock.sleep(delays.POLL.total_seconds())
         async with nested.lock:
             await self._settle(place, nested)
 
-    async def _stop_server(self, place: Place, nested: _Nested) -> None:
+    async def _stop_server(self, place: Place, nested: Nested) -> None:
         plane, nested.plane = nested.plane, None
         if plane is not None:
             await self._planes.unload(plane.address)
 
-    def _start_controllers(self, nested: _Nested, plane: Plane) -> None:
+    def _start_controllers(self, nested: Nested, plane: Plane) -> None:
         nested.ending = asyncio.Event()
         client = Client(
             InProcess(plane.server.handle), self._clock, name=f"{CONTROLLER_MANAGER} {plane.address}"
@@ -247,7 +208,7 @@ class NestedPlanes:
         manager = Manager([informers], [group], services=[recorder.run])
         nested.controllers = asyncio.create_task(manager.run(nested.ending), name=client.name)
 
-    async def _stop_controllers(self, nested: _Nested) -> None:
+    async def _stop_controllers(self, nested: Nested) -> None:
         task, nested.controllers = nested.controllers, None
         if task is not None:
             nested.ending.set()
@@ -274,7 +235,7 @@ class NestedPlanes:
             await self._planes.end(kept.address)
         self._keep(place, data=False)
 
-    def _release(self, place: Place, nested: _Nested) -> None:
+    def _release(self, place: Place, nested: Nested) -> None:
         """Forget a control plane of which nothing is left; kept data keeps its address taken."""
         key = str(_key(place))
         kept = self._kept.get(key)
@@ -311,48 +272,3 @@ def _read(file: Path | None) -> dict[str, Kept]:
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise InvalidInput(f"{file} is damaged: it is not what `kubewright up` wrote") from None
     return {}
-
-
-def _instance(place: Place, part: _Part, nested: _Nested) -> Instance:
-    """The one instance of a component, as it is now."""
-    needs, ready = "", True
-    if place.component is not Component.ETCD:
-        ready = nested.plane is not None and nested.plane.serves
-        needs = part.message or ("" if ready else _missing(Component.ETCD))
-    if place.component is Component.CONTROLLER_MANAGER:
-        ready = nested.controllers is not None and not nested.controllers.done()
-        needs = "" if ready else _missing(Component.API_SERVER)
-    return Instance(
-        ordinal=0,
-        name=place.instance(0),
-        host=HOST if place.component is Component.API_SERVER else "",
-        fingerprint=part.fingerprint,
-        version=version_of(__version__),
-        ready=ready,
-        since=part.since,
-        message=needs,
-    )
-
-
-def _missing(needed: Component) -> str:
-    """What a component waits for, and what a user does if that never comes."""
-    kind = KINDS[needed].resource.kind
-    return f"no {kind} of its control plane runs inside this process; it needs one of version embedded too"
-
-
-def _keys(workload: Workload) -> Pki:
-    """The authority of clients, and the API server's own certificate, from the volumes of its pod.
-
-    Raises:
-        InvalidInput: a Secret is not what it should be.
-    """
-    volumes = workload.rendered.workload["spec"]["template"]["spec"]["volumes"]
-    named = {each["name"]: each["secret"]["secretName"] for each in volumes if "secret" in each}
-    authority, own = (workload.contents[named[volume]] for volume in ("ca", "apiserver"))
-    try:
-        identity = Identity.from_pem(own["tls.crt"] + b"\n" + own["tls.key"])
-    except ValueError:
-        told = f"tls.crt and tls.key of Secret {named['apiserver']} are not a certificate in PEM and its key"
-        raise InvalidInput(f"{told}; replace them, or delete the Secret if Kubewright made it") from None
-    # It has no administrator of its own: kubeconfigs are made by the controllers of the control plane.
-    return Pki(authority["tls.crt"], identity, identity)
