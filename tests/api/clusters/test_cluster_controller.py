@@ -449,6 +449,28 @@ async def test_a_secret_that_is_not_there_is_asked_for_every_half_minute(world):
         assert 2 <= asked.count(f"/api/v1/namespaces/{NS}/secrets/demo-ca") <= 3
 
 
+async def test_a_kubeconfig_that_is_made_here_is_neither_asked_for_nor_read_back(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        pair = new_cluster_authority(world.clock.now(), Algorithm.EC)
+        await world.user.create(SECRET, authority(pair, **LABELLED), namespace=NS)
+        await asyncio.sleep(5)
+        assert await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))
+        asked = [request for _, request in world.line.asked if request.method == "GET"]
+        assert not [request for request in asked if request.path.endswith("secrets/demo-kubeconfig")]
+
+
+async def test_a_users_own_kubeconfig_is_found_where_none_can_be_made(world):
+    async with world.running(FOO_CLUSTER):
+        mine = {"metadata": {"name": "demo-kubeconfig"}, "stringData": {"value": "mine"}}
+        await world.user.create(SECRET, mine, namespace=NS)
+        await provisioned(world)
+        waits = "waiting for Secret demo-ca, by which the kubeconfig is signed"
+        assert (await world.said("ControlPlaneInitialized"))[2] == waits
+        await asyncio.sleep(40)
+        assert (await world.said("ControlPlaneInitialized"))[2] != waits
+
+
 async def test_a_users_own_kubeconfig_without_the_label_is_taken_as_it_is(world):
     async with world.running(FOO_CLUSTER):
         mine = {"metadata": {"name": "demo-kubeconfig"}, "stringData": {"value": "mine"}}

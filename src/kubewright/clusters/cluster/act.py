@@ -19,6 +19,7 @@ from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.clusters.cluster.kubeconfig import secret
+from kubewright.clusters.cluster.look import Looker
 from kubewright.clusters.cluster.seen import (
     CHILDREN,
     KUBECONFIG,
@@ -35,7 +36,7 @@ from kubewright.clusters.cluster.seen import (
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel
-from kubewright.wire.errors import STALE, ApiError, NotFound
+from kubewright.wire.errors import STALE, AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 
@@ -51,8 +52,9 @@ class Outcome:
 class Actor:
     """Performs plans of Clusters."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, looker: Looker) -> None:
         self._client = client
+        self._looker = looker
 
     async def perform(self, seen: Seen, plan: Plan[Step]) -> Outcome:
         """All steps: deletions of children beside each other, the others in order."""
@@ -107,14 +109,20 @@ class Actor:
                 assert_never(step)
 
     async def _write_kubeconfig(self, seen: Seen, step: WriteKubeconfig) -> None:
-        """Create the Secret, or put a new kubeconfig into it."""
+        """Create the Secret, or put a new kubeconfig into it; a user's own, which no cache shows, stays."""
         meta, old = seen.cluster.metadata, step.old
+        cluster = Key(meta.namespace, meta.name)
         made = secret(meta.name, seen.owner, step.endpoint, step.authority, seen.now)
         if old is None:
-            await self._client.create(SECRET, made, namespace=meta.namespace)
-            return
-        patch = onto({"data": made["data"]}, old.metadata)
-        await self._client.patch(SECRET, Key(meta.namespace, old.metadata.name), patch)
+            try:
+                answer = await self._client.create(SECRET, made, namespace=meta.namespace)
+            except AlreadyExists:
+                self._looker.taken(cluster)
+                return
+        else:
+            patch = onto({"data": made["data"]}, old.metadata)
+            answer = await self._client.patch(SECRET, Key(meta.namespace, old.metadata.name), patch)
+        self._looker.made(cluster, answer)
 
     async def _delete(self, kind: Kind[Any], key: Key, uid: str) -> None:
         """Delete an object that may be gone already."""

@@ -3,7 +3,8 @@
 Theory.      Nearly all of it is in caches. Of Secrets, those have only the metadata, because the label of a
              cluster is on the bootstrap data of all its machines too. What is in the two that matter is read
              from the server, once for each of their versions; one that no watch shows is asked for now and
-             then, since a user may make it without the label. Two more things the server is asked before
+             then, since a user may make it without the label. A kubeconfig that can be made is not asked for:
+             when it is made the server says whether there is one. Two more things the server is asked before
              parts of a Cluster are deleted that others need: whether there are machines, or what makes them,
              that the caches do not show yet (after a start their first lists may be older than the deletion),
              and whether a kind that seems not to be installed is served under an unusual name.
@@ -67,6 +68,8 @@ class Looker:
         self._references = references
         self._kubeconfigs: dict[Key, Kubeconfig] = {}
         self._authorities: dict[Key, tuple[str, Authority]] = {}
+        self._unseen: set[Key] = set()
+        """Clusters whose kubeconfig is in a Secret that no watch shows."""
         self._missing: dict[Key, float] = {}
         """When a Secret that no watch shows was not there, in monotonic seconds."""
 
@@ -84,18 +87,26 @@ class Looker:
             return replace(seen, children=await self._children_left(cluster, control_plane, infrastructure))
         if control_plane is not None:
             return seen
-        return replace(
-            seen,
-            first_node=min((each.name for each in self._nodes(key)), default=""),
-            kubeconfig=await self._kubeconfig(key) if seen.endpoint is not None else None,
-            authority=await self._authority(key) if seen.endpoint is not None else None,
-        )
+        seen = replace(seen, first_node=min((each.name for each in self._nodes(key)), default=""))
+        if seen.endpoint is None:
+            return seen
+        authority = await self._authority(key)
+        return replace(seen, authority=authority, kubeconfig=await self._kubeconfig(key, authority))
+
+    def made(self, cluster: Key, kubeconfig: Secret) -> None:
+        """The kubeconfig was made; this Secret is what the server answered."""
+        self._kubeconfigs[cluster] = read_kubeconfig(kubeconfig)
+
+    def taken(self, cluster: Key) -> None:
+        """The kubeconfig was to be made, and there is a Secret of its name."""
+        self._unseen.add(cluster)
 
     def forget(self, key: Key) -> None:
         """There is no such Cluster any more."""
         self._references.forget(key)
         self._kubeconfigs.pop(key, None)
         self._authorities.pop(key, None)
+        self._unseen.discard(key)
         for name in (names.kubeconfig_secret(key.name), f"{key.name}{names.CA_SUFFIX}"):
             self._missing.pop(Key(key.namespace, name), None)
 
@@ -137,18 +148,27 @@ class Looker:
     def _nodes(self, key: Key) -> Iterable[Key]:
         return self.children[MACHINE].keys_by(BY_CONTROL_PLANE_NODES, str(key))
 
-    async def _kubeconfig(self, key: Key) -> Kubeconfig | None:
+    async def _kubeconfig(self, key: Key, authority: Authority | None) -> Kubeconfig | None:
         """The Secret with the kubeconfig, read once in each version that the watch shows.
 
-        One that a user made without the cluster's label is in no cache, and found by its name.
+        One that a user made without the cluster's label is in no cache, and found by its name: when ours is
+        to be made, or, where that cannot be, after ``UNHEARD``.
         """
         name = Key(key.namespace, names.kubeconfig_secret(key.name))
         header, known = self.secrets.header(name), self._kubeconfigs.get(key)
         if header is not None and known and known.metadata.resource_version == str(header.version):
             return known
+        if header is None and key not in self._unseen:
+            if authority is not None and not authority.cannot_sign(self._clock.now()):
+                return None
+            if name not in self._missing:
+                self._missing[name] = self._clock.monotonic()
         secret = await self._secret(name)
         if secret is None:
+            self._unseen.discard(key)
             return None
+        if header is None:
+            self._unseen.add(key)
         self._kubeconfigs[key] = read_kubeconfig(secret)
         return self._kubeconfigs[key]
 

@@ -50,7 +50,7 @@ class Clusters:
         client = environment.control.client
         self._looker = looker
         self._recorder = environment.recorder.of(CLUSTER_COMPONENT)
-        self._actor = Actor(client)
+        self._actor = Actor(client, looker)
         self.reports = Reports(client, CLUSTER, self._recorder, paces.CLUSTERS)
 
     async def reconcile(self, key: Key) -> Result:
