@@ -22,7 +22,7 @@ class Pace:
 
     ``words``     seconds: so long must a status differ that says nothing new, and so long ago must the last
                   write be. Nothing is new if only words of conditions differ, or if it is ``underway``
-    ``settle``    seconds that any other status must differ: what it is computed from comes in several parts
+    ``settle``    seconds that a status must be news: what it is computed from comes in several parts
     ``underway``  of the status on the server and the new one: whether that only says what is still waited for
     """
 
@@ -30,13 +30,17 @@ class Pace:
     settle: float = 0.0
     underway: Callable[[Any, Any], bool] = lambda _before, _status: False
 
-    def due(self, patch: Any, before: Any, status: Any, *, waiting: int) -> tuple[float, float]:
-        """The seconds that the status must differ before it is written, and those since the last write.
+    def is_news(self, patch: Any, before: Any, status: Any) -> bool:
+        """Whether a status says something new; ``patch`` is how it differs from the one on the server."""
+        rewords = patch.keys() == {"conditions"} and _states(before) == _states(status)
+        return not self.words or not (rewords or self.underway(before, status))
+
+    def due(self, *, news: bool, waiting: int) -> tuple[float, float]:
+        """The seconds that the status must differ, or have been news, and those since the last write.
 
         ``waiting``: of how many objects of the kind the status differs.
         """
-        rewords = patch.keys() == {"conditions"} and _states(before) == _states(status)
-        if not self.words or not (rewords or self.underway(before, status)):
+        if news:
             return self.settle, STATUS_SECONDS
         words = max(self.words, for_words(waiting)) if waiting > MANY else self.words
         return words, max(STATUS_SECONDS, words)

@@ -40,6 +40,8 @@ class Reports:
         self._pace = pace
         self._differs: dict[Key, float] = {}
         """Since when a status is to be written, in monotonic seconds."""
+        self._news: dict[Key, float] = {}
+        """Since when it says something new."""
         self._written: dict[Key, float] = {}
         """When the last status was sent, in monotonic seconds."""
         self._problems: dict[Key, tuple[str, str]] = {}
@@ -60,10 +62,14 @@ class Reports:
         key, now = key_of(read), self._client.clock.monotonic()
         patch = merge_patch(before, status)
         if not patch:
-            self._differs.pop(key, None)
+            self._settled(key)
             return False, Result.done()
         since, pace = self._differs.setdefault(key, now), AT_ONCE if urgent else self._pace
-        lasts, least = pace.due(patch, before, status, waiting=len(self._differs))
+        if news := pace.is_news(patch, before, status):
+            since = self._news.setdefault(key, now)
+        else:
+            self._news.pop(key, None)
+        lasts, least = pace.due(news=news, waiting=len(self._differs))
         due = max(since + lasts, self._written.get(key, -inf) + least)
         if due > now:
             return False, Result.later(due - now)
@@ -75,7 +81,7 @@ class Reports:
             return False, Result.done()
         finally:
             shown = self._writing.pop(key, 0)
-        self._differs.pop(key, None)
+        self._settled(key)
         self._written[key] = now  # not before: a refused write does not count
         another = shown > int(answer.metadata.resource_version or 0)  # another client's, after ours
         return True, Result.later(0.0) if another else Result.done()
@@ -89,9 +95,14 @@ class Reports:
 
     def forget(self, key: Key) -> None:
         """The object is gone."""
-        self._differs.pop(key, None)
+        self._settled(key)
         self._written.pop(key, None)
         self._problems.pop(key, None)
+
+    def _settled(self, key: Key) -> None:
+        """The status is as it should be."""
+        self._differs.pop(key, None)
+        self._news.pop(key, None)
 
     def matters(self, change: Change[Any]) -> Iterable[Key]:
         """The key of a change; none for the status that is being written just now."""

@@ -153,6 +153,23 @@ async def test_news_that_comes_in_parts_is_one_write() -> None:
     assert await said.write(READ, READ.status, NEWER) == (True, Result.done())
 
 
+async def test_news_comes_in_parts_also_after_a_long_wait() -> None:
+    said, _ = reports(Server(), Pace(2.0, 0.25, underway=lambda _before, status: status.replicas < 2))
+    await said.write(READ, READ.status, NEW)
+    await asyncio.sleep(1.9)
+    assert await said.write(READ, READ.status, NEWER) == (False, Result.later(0.25))
+    await asyncio.sleep(0.25)
+    assert await said.write(READ, READ.status, NEWER) == (True, Result.done())
+
+
+async def test_what_waits_is_written_in_time_although_it_was_news_in_between() -> None:
+    said, _ = reports(Server(), Pace(2.0, 0.25, underway=lambda _before, status: status.replicas < 2))
+    for wait, status in ((1.8, NEW), (0.1, NEWER), (0.1, NEW)):
+        assert (await said.write(READ, READ.status, status))[0] is False
+        await asyncio.sleep(wait)
+    assert await said.write(READ, READ.status, NEW) == (True, Result.done())
+
+
 async def test_a_write_that_was_refused_does_not_count() -> None:
     server = Server(404)
     said, _ = reports(server)
