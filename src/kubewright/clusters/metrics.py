@@ -6,16 +6,14 @@ Theory.      Each is read from the caches at the moment of a scrape, so no recon
              ``name`` and ``cluster_name``; dashboards that sum or filter by these work.
 Invariants.  Of clusters, sets, deployments and health checks there is a row for each object; of machines,
              of which there are many, only a count for each cluster and phase. A set that has no machines and
-             is to have none (an old revision) has no row. An object that cannot be read is left out.
+             is to have none (an old revision) has no row.
 Source       capi.md §13.3; docs/reference/metrics.md.
 Called by    ``clusters.world``, once per term.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import msgspec
 from msgspec import Struct, field
@@ -27,11 +25,8 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_HEALTH_CHECK,
     MACHINE_SET,
 )
-from kubewright.api.kinds import Kind
 from kubewright.kube.header import Header
-from kubewright.kube.informer import Informer
-from kubewright.kube.informers import Informers
-from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.object_metrics import Family, Row, Rows, decoded
 
 UNKNOWN = "Unknown"
 """The phase of an object whose status has none yet."""
@@ -67,39 +62,14 @@ class Decoded(Struct, gc=False):
 
 _decoder = msgspec.json.Decoder(Decoded)
 
-Row = tuple[tuple[str, ...], float]
-"""The values of a family's labels, and its value."""
-
-
-Rows = Callable[[Iterable[Header]], Iterator[Row]]
 Number = Callable[[Decoded], int]
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """A family of gauges about the objects of one kind."""
-
-    kind: Kind[Any]
-    name: str
-    help: str
-    labels: tuple[str, ...]
-    rows: Rows
-
-
-def decode(headers: Iterable[Header]) -> Iterator[tuple[Header, Decoded]]:
-    """The objects of a cache with the fields that are decoded; those that cannot be read are left out."""
-    for header in headers:
-        try:
-            yield header, _decoder.decode(header.data)
-        except msgspec.DecodeError:
-            continue
 
 
 def number(of: Number, counts: Callable[[Decoded], bool] = lambda _found: True) -> Rows:
     """A row for each object that counts, with this number."""
 
     def rows(headers: Iterable[Header]) -> Iterator[Row]:
-        for header, found in decode(headers):
+        for header, found in decoded(headers, _decoder):
             if counts(found):
                 yield (header.key.namespace, header.key.name, found.spec.cluster_name), float(of(found))
 
@@ -113,14 +83,14 @@ def has_machines(found: Decoded) -> bool:
 
 def phase(headers: Iterable[Header]) -> Iterator[Row]:
     """A row for each object of a cluster, with its phase."""
-    for header, found in decode(headers):
+    for header, found in decoded(headers, _decoder):
         key = header.key
         yield (key.namespace, key.name, found.spec.cluster_name, found.status.phase or UNKNOWN), 1.0
 
 
 def phase_of_cluster(headers: Iterable[Header]) -> Iterator[Row]:
     """A row for each Cluster, with its phase."""
-    for header, found in decode(headers):
+    for header, found in decoded(headers, _decoder):
         yield (header.key.namespace, header.key.name, found.status.phase or UNKNOWN), 1.0
 
 
@@ -128,7 +98,7 @@ def machines(headers: Iterable[Header]) -> Iterator[Row]:
     """How many machines of each cluster are in each phase."""
     counted = Counter(
         (header.key.namespace, found.spec.cluster_name, found.status.phase or UNKNOWN)
-        for header, found in decode(headers)
+        for header, found in decoded(headers, _decoder)
     )
     yield from ((labels, float(count)) for labels, count in counted.items())
 
@@ -186,15 +156,3 @@ def families() -> Iterator[Family]:
     ):
         for name, help_text, of in numbers:
             yield Family(kind, f"{prefix}_{name}", help_text, OF_OBJECT, rows(of))
-
-
-def register(metrics: Metrics, caches: Informers, kinds: Iterable[Kind[Any]]) -> None:
-    """Have the families of these kinds read at each scrape, from caches that are there anyway."""
-    wanted = {kind.resource for kind in kinds}
-    for family in families():
-        if family.kind.resource in wanted:
-            metrics.gauge(family.name, family.help, family.labels, _reading(family, caches.get(family.kind)))
-
-
-def _reading(family: Family, informer: Informer[Any]) -> Callable[[], Iterable[Row]]:
-    return lambda: family.rows(informer.headers())

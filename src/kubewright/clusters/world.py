@@ -29,6 +29,7 @@ from kubewright.clusters.external.contract import Contracts
 from kubewright.clusters.healthcheck import reconciler as healthcheck
 from kubewright.clusters.machine import reconciler as machine
 from kubewright.clusters.sessions.node import CLUSTER_NODE, INDEXES
+from kubewright.runtime import object_metrics
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -102,8 +103,11 @@ def world(*, strict_running: bool = False) -> World:
             made += replicas.wire(environment, references)
         if HEALTH_CHECKS in chosen:
             made.append(healthcheck.wire(environment, references, environment.workloads()))
-        metrics.register(
-            environment.metrics, control.caches, [KINDS[name] for name in KINDS if name in chosen]
+        object_metrics.register(
+            environment.metrics,
+            control.caches,
+            metrics.families(),
+            [KINDS[name] for name in KINDS if name in chosen],
         )
         return Runnables([each for each in made if each.name in chosen], [references.run])
 

@@ -27,10 +27,12 @@ from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import MACHINE_SETS
+from kubewright.machines.metrics import families
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
+from kubewright.runtime import object_metrics
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Task
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
@@ -79,6 +81,7 @@ def world(
             controller, calls = machine.wire(shared)
             made += [controller, *machineclass.wire(shared), *orphans.wire(shared, orphaned, calls.busy)]
             background.append(calls.run)
+            object_metrics.register(environment.metrics, environment.control.caches, families(), [MACHINE])
         return Runnables([each for each in made if each.name in chosen], background)
 
     return World(
@@ -96,4 +99,5 @@ def _sets(environment: Environment) -> tuple[Controller, Controller]:
     index = MemberIndex(caches.get(MACHINE), read, environment.control.client.steady())
     deployments = Deployments(MACHINE_DEPLOYMENTS, caches, recorder, index=index)
     sets = Sets(MACHINE_SETS, caches, recorder, index=index)
+    object_metrics.register(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT])
     return deployments.controller(metrics), sets.controller(metrics)
