@@ -116,6 +116,12 @@ BOTH, SWAPPED = TRUSTING.pair.certificate, SIGNING.pair.certificate
         ),
         pytest.param(view(SETTLED, now=NOW + 8 * 365 * DAY), None, "", id="more than that is left"),
         pytest.param(
+            view(begun(), now=NOW - DAY),
+            Transition.BEGIN,
+            "the new one is valid only from 2029-12-31T23:00:00Z, so another is made: a new one is trusted beside it",
+            id="the new one was made by a clock that was ahead",
+        ),
+        pytest.param(
             view({"tls.crt": OLD.certificate}, asked=NOW_PLEASE), None, "", id="it cannot sign at all"
         ),
         pytest.param(view({"tls.crt": b"x"}, asked=NOW_PLEASE), None, "", id="it is none"),

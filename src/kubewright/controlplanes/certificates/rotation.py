@@ -6,7 +6,8 @@ Theory.      The Secret of the authority shows how far its rotation is. ``tls.cr
              all components, and all kubeconfigs, get both to trust. SIGN, once all of them have both, puts
              the new certificate and key in front; then every certificate is signed anew. DROP, once no
              certificate of the old authority is in use, removes the old one from the bundle. Each transition
-             is one write of one Secret, so after a crash another process goes on from what is there.
+             is one write of one Secret, so after a crash another process goes on from what is there. If the
+             new certificate is not valid yet, because a clock was ahead, BEGIN replaces it by another.
 Invariants.  No transition before all components run with the result of the last one. The authority of a user
              is never written. An old authority that has expired is replaced without waiting, since nothing
              verifies by it.
@@ -15,8 +16,9 @@ Called by    ``keeper``; ``act`` makes what a transition writes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
 
@@ -25,7 +27,7 @@ from kubewright.api.controlplane.names import StopBefore
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.base.clock import rfc3339
 from kubewright.controlplanes.certificates.found import Found
-from kubewright.pki.facts import Facts, is_signed_by
+from kubewright.pki.facts import Facts, facts_of, is_signed_by
 from kubewright.pki.keys import BACKDATED, KeyPair, pems
 from kubewright.runtime.credentials.values import CERTIFICATE_KEY, PRIVATE_KEY, data_of
 
@@ -163,12 +165,23 @@ def _due(facts: Facts, asked: Asked) -> tuple[datetime, str]:
 def _while_old_signs(view: View, facts: Facts) -> Rotation:
     """The old authority signs: everything has to trust both before the new one may sign."""
     told = f"Secret {view.secret}: the old authority signs, and components are given both"
+    begins = _begins(view.authority)
+    if begins > view.now:  # it was made by a clock that was ahead, and has signed nothing
+        because = f"the new one is valid only from {rfc3339(begins)}, so another is made: {Transition.BEGIN}"
+        return Rotation(Transition.BEGIN, because)
     waits = next(_without_both(view), "") or next(_not_restarted(view), "")
     if not waits and view.asked.stop_before == StopBefore.SIGNING:
         waits = "it stops before Signing, as spec.certificateAuthorities.stopBefore says or leaves it"
     if waits and facts.not_after > view.now:
         return Rotation(stage=Reason.TRUSTING_BOTH, told=f"{told}; {waits}")
     return Rotation(Transition.SIGN, f"both are trusted: {Transition.SIGN}", Reason.TRUSTING_BOTH, told)
+
+
+def _begins(authority: Found) -> datetime:
+    """When the certificate that is to sign next begins to be valid; at once if it cannot be read."""
+    with suppress(ValueError):
+        return facts_of(authority.contents[NEXT_CERTIFICATE]).not_before
+    return datetime.min.replace(tzinfo=UTC)
 
 
 def _while_new_signs(view: View, trusted: tuple[bytes, ...]) -> Rotation:
