@@ -1,9 +1,9 @@
 """Runs the probes of a program, as a kubelet does, and counts how often each failed in a row.
 
 Theory.      Until the startup probe has succeeded once, no other runs; readiness says whether the program can
-             be used, liveness whether its process has to be replaced. A probe has failed when so many of its
-             attempts in a row did (Kubernetes' failureThreshold). ``Answers`` is pure; ``ask`` contacts the
-             program.
+             be used, liveness whether its process has to be replaced, each with a period of its own. A probe
+             has failed when so many of its attempts in a row did (Kubernetes' failureThreshold). ``Answers``
+             is pure; ``ask`` contacts the program.
 Invariants.  Each attempt has a deadline. A program without a startup probe has started at once, one without
              a readiness probe is ready when it has started.
 Source       nested.md D4; the defaults are Kubernetes'.
@@ -31,13 +31,18 @@ UNPROBED = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the probes of one process came to: how often each failed in a row, and the last reason."""
+    """What the probes of one process came to: how often each failed in a row, and the last reason.
+
+    ``readiness_in``, ``liveness_in``  seconds from the last round until each of the two is due
+    """
 
     started: bool = False
     ready: bool = False
     startup_failures: int = 0
     readiness_failures: int = 0
     liveness_failures: int = 0
+    readiness_in: float = 0.0
+    liveness_in: float = 0.0
     message: str = ""
 
     def next_in(self, program: Program, before: "Answers | None") -> float:
@@ -46,21 +51,39 @@ class Answers:
         The first attempt of a probe comes after its delay, the others after its period.
         """
         due = [each for each in self.to_ask(program) if each is not None]
-        first = before is None or before.started != self.started
-        return min((each.delay if first else each.period for each in due), default=UNPROBED)
+        if not due:
+            return UNPROBED
+        if before is None or before.started != self.started:
+            return min(each.delay for each in due)
+        return due[0].period if program.startup in due else self._waits(program)
 
     def to_ask(self, program: Program) -> tuple[Probe | None, Probe | None, Probe | None]:
-        """The startup, readiness and liveness probes that are due: the first alone, then the other two."""
+        """The startup, readiness and liveness probes of the next round: the first alone, then what is due."""
         if program.startup is not None and not self.started:
             return program.startup, None, None
-        return None, program.readiness, program.liveness
+        waits = self._waits(program)
+        return (
+            None,
+            program.readiness if self.readiness_in <= waits else None,
+            program.liveness if self.liveness_in <= waits else None,
+        )
+
+    def _waits(self, program: Program) -> float:
+        """Seconds from the last round until the next one, of a program that has started."""
+        probes = (program.readiness, self.readiness_in), (program.liveness, self.liveness_in)
+        return min((seconds for probe, seconds in probes if probe is not None), default=0.0)
 
     def after(
         self, program: Program, startup: str | None, readiness: str | None, liveness: str | None
     ) -> "Answers":
         """These answers taken in: empty for a success, else why it failed; None: the probe was not due."""
         failed = next((each for each in (startup, readiness, liveness) if each), "")
-        found = replace(self, message=failed)
+        waited = self._waits(program)
+        found = replace(
+            self,
+            readiness_in=_left(self.readiness_in - waited, program.readiness, readiness),
+            liveness_in=_left(self.liveness_in - waited, program.liveness, liveness),
+        )
         if startup is not None:
             found = replace(
                 found, started=not startup, startup_failures=_in_a_row(self.startup_failures, startup)
@@ -75,7 +98,8 @@ class Answers:
             found = replace(found, ready=found.started)
         if liveness is not None:
             found = replace(found, liveness_failures=_in_a_row(self.liveness_failures, liveness))
-        return found
+        fails = found.readiness_failures or found.liveness_failures  # of which one may not have been asked
+        return replace(found, message=failed or (self.message if fails else ""))
 
     def health(self, program: Program) -> Health:
         """What the worker's decision needs of them."""
@@ -147,6 +171,11 @@ async def _run(argv: tuple[str, ...], folder: Path, program: Program) -> str:
                 await process.wait()  # else its transport stays open
         raise
     return "" if code == 0 else f"{argv[0]} exits with {code}"
+
+
+def _left(seconds: float, probe: Probe | None, answer: str | None) -> float:
+    """Seconds until a probe is due: its period if it was asked, else what is left of it."""
+    return seconds if probe is None or answer is None else probe.period
 
 
 def _in_a_row(before: int, answer: str) -> int:

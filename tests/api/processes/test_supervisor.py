@@ -13,6 +13,7 @@ import socket
 import sys
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,9 @@ class Watched:
 
 
 @asynccontextmanager
-async def supervising(root):
+async def supervising(root, clock=None):
     """A supervisor that runs; after it, processes go on."""
-    stop, supervisor = asyncio.Event(), Supervisor(root, SystemClock())
+    stop, supervisor = asyncio.Event(), Supervisor(root, clock or SystemClock())
     watched = Watched(supervisor)
     task = asyncio.create_task(supervisor.run(stop))
     try:
@@ -138,6 +139,34 @@ async def test_a_killed_program_is_started_again(root):
         os.kill(first.pid, signal.SIGKILL)
         again = await watched.until(lambda status: runs(status) and status.pid != first.pid)
         assert again.restarts == 1
+        watched.supervisor.drop(NAME)
+        await watched.until(gone)
+
+
+class Leaping(SystemClock):
+    """A wall clock that is ``ahead``, or behind."""
+
+    def __init__(self, ahead=timedelta()):
+        super().__init__()
+        self.ahead = ahead
+
+    def now(self):
+        return super().now() + self.ahead
+
+
+async def test_a_wall_clock_that_leaps_ends_no_process_and_makes_no_pause_longer(root):
+    clock = Leaping()
+    async with supervising(root, clock) as watched:
+        watched.supervisor.want(toy())
+        first = await watched.until(runs)
+        clock.ahead = timedelta(days=400)
+        os.kill(first.pid, signal.SIGKILL)
+        again = await watched.until(lambda status: runs(status) and status.pid != first.pid)
+        clock.ahead = timedelta(days=-400)
+    async with supervising(root, Leaping(timedelta(days=-3))) as watched:
+        watched.supervisor.want(toy())
+        same = await watched.until(runs)
+        assert (same.pid, same.restarts) == (again.pid, 0)
         watched.supervisor.drop(NAME)
         await watched.until(gone)
 

@@ -13,6 +13,8 @@ STARTUP = Probe(CHECK, period=1.0, failures=2)
 READINESS = Probe(CHECK, period=5.0, failures=2)
 LIVENESS = Probe(CHECK, period=3.0, failures=3)
 PROGRAM = Program("a", ("/a",), startup=STARTUP, readiness=READINESS, liveness=LIVENESS)
+AT_ONCE = replace(PROGRAM, readiness=replace(READINESS, period=3.0))
+"""Both probes are due in each round."""
 BARE = Program("a", ("/a",))
 
 
@@ -58,7 +60,7 @@ def health(program, *answers):
     ],
 )
 def test_a_program_with_all_probes(answers, expected):
-    assert health(PROGRAM, *answers) == expected
+    assert health(AT_ONCE, *answers) == expected
 
 
 def test_a_program_without_probes_is_ready_at_the_first_look():
@@ -71,6 +73,7 @@ def test_the_startup_probe_is_asked_alone_until_it_is_good():
 
 
 STARTED = Answers(started=True)
+GOOD = STARTED.after(PROGRAM, None, "", "")
 
 
 @pytest.mark.parametrize(
@@ -81,9 +84,28 @@ STARTED = Answers(started=True)
         ),
         pytest.param(Answers(), Answers(startup_failures=1), PROGRAM, 1, id="its period"),
         pytest.param(Answers(), STARTED, PROGRAM, 0, id="at once, because it has just started"),
-        pytest.param(STARTED, STARTED, PROGRAM, 3, id="the shorter of two periods"),
+        pytest.param(STARTED, GOOD, PROGRAM, 3, id="the shorter of two periods"),
         pytest.param(STARTED, STARTED, BARE, UNPROBED, id="without a probe, a look at its output"),
     ],
 )
 def test_the_next_question_comes_after(before, answers, program, seconds):
     assert answers.next_in(program, before) == seconds
+
+
+def test_readiness_and_liveness_are_asked_in_their_own_periods():
+    found, now, asked = STARTED, 0.0, []
+    while now <= 15:
+        _, readiness, liveness = found.to_ask(PROGRAM)
+        asked.append((now, readiness is not None, liveness is not None))
+        found = found.after(
+            PROGRAM, None, None if readiness is None else "", None if liveness is None else ""
+        )
+        now += found.next_in(PROGRAM, found)
+    assert [when for when, readiness, _ in asked if readiness] == [0, 5, 10, 15]
+    assert [when for when, _, liveness in asked if liveness] == [0, 3, 6, 9, 12, 15]
+
+
+def test_a_failure_is_told_until_its_probe_is_good_again():
+    fails = GOOD.after(PROGRAM, None, None, "").after(PROGRAM, None, "no", None)
+    assert fails.after(PROGRAM, None, None, "").health(PROGRAM).message == "no"
+    assert fails.after(PROGRAM, None, "", "").health(PROGRAM).message == ""
