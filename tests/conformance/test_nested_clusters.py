@@ -63,12 +63,16 @@ async def join_document(client, folder):
     return document
 
 
-async def create_cluster(client, channel):
-    """The example of a whole cluster, of the programs of this channel."""
+async def create_cluster(client, channel="", version=""):
+    """The example of a whole cluster, of the programs of this channel, or of a version that all of them follow."""
     for body in yaml.safe_load_all(EXAMPLE.read_text()):
         kind = KINDS[body["apiVersion"], body["kind"]]
         if body["kind"] in ("NestedEtcd", "NestedAPIServer", "NestedControllerManager"):
-            body["spec"]["channel"] = channel
+            body["spec"] |= {"channel": channel} if channel else {}
+        if body["kind"] == "NestedControlPlane" and version:
+            body["spec"]["version"] = version
+        if body["kind"] == "MachineDeployment" and version:  # no worker is newer than the control plane
+            body["spec"]["template"]["spec"]["version"] = f"v{version}"
         await client.create(kind, body, namespace="default")
 
 

@@ -126,8 +126,8 @@ class Visitor:
     ``silent`` counts the seconds from an answer to the next one, where a question between them had none.
     """
 
-    def __init__(self, client):
-        self._client = client
+    def __init__(self, client, cluster="demo"):
+        self._client, self._kubeconfig = client, Key("default", f"{cluster}-kubeconfig")
         self.answered, self.silent, self.refused = 0, 0.0, []
 
     async def run(self):
@@ -157,7 +157,7 @@ class Visitor:
             return False
 
     async def _ask(self, path):
-        secret = await self._client.get(SECRET, Key("default", "demo-kubeconfig"))
+        secret = await self._client.get(SECRET, self._kubeconfig)
         transport = from_secret(secret.data["value"])
         try:
             return await Api(transport, SystemClock(), "real").get(path)

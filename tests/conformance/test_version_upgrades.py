@@ -1,22 +1,32 @@
-"""A control plane of real programs gets another version of Kubernetes: one program after another, and keeps all.
+"""A cluster of real programs gets another version of Kubernetes: one program after another, and keeps all.
 
 The earlier release is a real one where `make test-versions` has built it; else the programs of `make kube` play it:
 copies that say that they are older.
 """
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 from tests.conformance.nested_planes import FourObjects, until
 from tests.conformance.programs import nothing_left
-from tests.conformance.test_nested_programs import serving
+from tests.conformance.test_nested_clusters import (
+    NESTED,
+    cluster_gone,
+    create_cluster,
+    inside,
+    ready_nodes,
+    reported,
+)
+from tests.conformance.test_nested_programs import Visitor, processes, serving
+from tests.conformance.test_nested_storm import say
 
+from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
-from kubewright.api.core import CONFIG_MAP, NAMESPACE, SECRET
-from kubewright.base.clock import SystemClock
+from kubewright.api.core import NAMESPACE, SECRET
+from kubewright.base.clock import SystemClock, rfc3339_micro
 from kubewright.controlplanes.world import templates
-from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.processes import record
 from kubewright.testing.api import Api
@@ -27,7 +37,6 @@ from kubewright.wire.gvk import Key
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(300)]
 
 CLOCK = SystemClock()
-KEY = Key("default", "demo")
 BEFORE, AFTER = (
     {each.package: each.version for each in templates().channels[name]} for name in ("1.35", "1.36")
 )
@@ -56,47 +65,58 @@ def earlier_release(folder: Path) -> Path:
 
 async def become(client, version):
     """Ask for a version, and wait until the control plane is ready with it."""
-    await client.patch(NESTED_CONTROL_PLANE, KEY, {"spec": {"version": version}})
-
-    async def has():
-        status = (await client.get(NESTED_CONTROL_PLANE, KEY)).status
-        return status.ready and status.version == f"v{version}"
-
-    await until(has, CLOCK)
+    await client.patch(NESTED_CONTROL_PLANE, NESTED, {"spec": {"version": version}})
+    await until(lambda: has(client, version), CLOCK)
 
 
-async def administrator(client):
-    """A client of the control plane itself."""
-    secret = await client.get(SECRET, Key("default", "demo-kubeconfig"))
-    return Client(from_secret(secret.data["value"]), CLOCK, name="administrator")
+async def has(client, version):
+    status = (await client.get(NESTED_CONTROL_PLANE, NESTED)).status
+    return status.ready and status.version == f"v{version}"
 
 
 def started(folder):
     """When each component was started last, with the path of its program."""
-    programs = folder / "components" / "programs" / "default" / "demo"
+    programs = folder / "components" / "programs" / "default" / "nested"
     found = {each.name: record.read(each) for each in programs.iterdir()}
     return sorted((each.since, name.removesuffix("-0")) for name, each in found.items())
 
 
-async def test_a_whole_control_plane_gets_the_next_minor_version_in_order(tmp_path, monkeypatch):
+async def test_a_whole_cluster_gets_the_next_minor_version_in_order_and_keeps_its_data_and_workers(
+    tmp_path, monkeypatch
+):
     monkeypatch.setenv("KUBEWRIGHT_ASSETS", str(earlier_release(tmp_path / "earlier")))
     with nothing_left(tmp_path / "components"):
         async with serving(tmp_path) as client:
-            four = FourObjects(client, "default", version=EARLIER)
-            await four.create()
-            await become(client, EARLIER)
-            inside = await administrator(client)
-            mine = {"metadata": {"name": "mine", "namespace": "default"}, "data": {"a": "b"}}
-            await inside.create(CONFIG_MAP, mine)
-            before = started(tmp_path)
+            await create_cluster(client, version=EARLIER)
+            await until(lambda: ready_nodes(client), CLOCK)
+            await until(lambda: has(client, EARLIER), CLOCK)
+            async with inside(client) as api:
+                note = {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"name": "a"},
+                    "data": {"a": "b"},
+                }
+                (await api.post("/api/v1/namespaces/default/configmaps", note)).ok()
+            before, visitor = started(tmp_path), Visitor(client, "nested")
+            visits, began = asyncio.create_task(visitor.run()), CLOCK.now()
             await become(client, NOW)
-            assert (await inside.get(CONFIG_MAP, Key("default", "mine"))).data == {"a": "b"}
+            seconds = (CLOCK.now() - began).total_seconds()
+            say(f"upgraded within {seconds:.1f} s, {visitor.silent:.1f} s of them without an answer")
+            visits.cancel()
+            assert (visitor.refused, visitor.answered > 0) == ([], True)
             after = started(tmp_path)
             assert [name for _, name in after] == ["etcd", "apiserver", "controller-manager"]
             assert min(after) > max(before)
-            await inside.transport.close()
-            await four.delete()
-            await until(four.gone, CLOCK)
+            async with inside(client) as api:
+                assert (await api.get("/version")).ok()["gitVersion"] == f"v{NOW}"
+                assert (await api.get("/api/v1/namespaces/default/configmaps/a")).ok()["data"] == note["data"]
+            now = rfc3339_micro(CLOCK.now())
+            await until(lambda: reported(client, now), CLOCK)
+            assert await ready_nodes(client)
+            await client.delete(CLUSTER, NESTED)
+            await until(lambda: cluster_gone(client), CLOCK)
+            assert processes(tmp_path) == {}
 
 
 async def test_control_planes_of_two_releases_are_side_by_side(tmp_path, monkeypatch):
