@@ -53,7 +53,7 @@ async def process(server: ApiServer, clock: LoopClock) -> AsyncIterator[Writes]:
     try:
         yield writes
     finally:
-        work.cancel()  # it ends as a process does that is killed: it does not give its Lease back
+        work.cancel()  # in the middle of whatever it does
         with suppress(asyncio.CancelledError):
             await work
 
