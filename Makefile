@@ -55,8 +55,8 @@ $(BIN)/mutmut: $(READY) requirements-mutants.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
 	@touch $@
 
-test-kube: $(READY) kube  ## the tests that run against a real kube-apiserver
-	@$(BIN)/python -m pytest -m kube $(ARGS)
+test-kube: $(READY) kube  ## the tests that run against a real kube-apiserver, two at a time, each with its own (ARGS=-n0: one)
+	@$(BIN)/python -m pytest -m kube -n 2 --dist worksteal $(ARGS)
 
 test-versions: $(READY) kube  ## upgrades between two releases of Kubernetes; builds the earlier one first, which takes a while
 	@$(BIN)/python tools/kube/install.py 1.35

@@ -26,16 +26,18 @@ if TYPE_CHECKING:
     from kubewright.testing.kubectl import Kubectl
     from kubewright.testing.real_kubernetes import RealKubernetes
 
-# Few examples by default, so that the whole suite stays a matter of seconds;
-# HYPOTHESIS_PROFILE=thorough looks fifty times as hard. `make mutants` wants the same examples each time, and
-# not the smallest that fails; it runs the tests several times in one process, each time as other objects. No
-# deadline: machines differ.
+# Few examples by default, so that the unit suite stays a matter of seconds; continuous integration tries five times
+# as many (HYPOTHESIS_PROFILE=ci), and HYPOTHESIS_PROFILE=thorough looks a hundred times as hard. `make mutants` wants
+# the same examples each time, and not the smallest that fails; it runs the tests several times in one process, each
+# time as other objects. No deadline: machines differ.
 _RELAXED = (HealthCheck.too_slow, HealthCheck.function_scoped_fixture)
-settings.register_profile("quick", max_examples=40, deadline=None, suppress_health_check=_RELAXED)
+settings.register_profile("quick", max_examples=20, deadline=None, suppress_health_check=_RELAXED)
+settings.register_profile("ci", settings.get_profile("quick"), max_examples=100)
 settings.register_profile("thorough", max_examples=2_000, deadline=None, suppress_health_check=_RELAXED)
 settings.register_profile(
     "mutants",
     settings.get_profile("quick"),
+    max_examples=40,
     derandomize=True,
     suppress_health_check=(*_RELAXED, HealthCheck.differing_executors),
     database=None,

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from kubewright.testing.simulation import __main__ as command
+from kubewright.testing.simulation import campaign as campaigns
 from kubewright.testing.simulation import farm as farming
 from kubewright.testing.simulation.campaign import LOST, Campaign, Job, Try, seed_tries
+from kubewright.testing.simulation.crashes import every_write
 from kubewright.testing.simulation.farm import Farm, Lost, TooManyLost
 from kubewright.testing.simulation.progress import Progress
 from kubewright.testing.simulation.report import SEED, Effort
@@ -186,3 +188,14 @@ def _rest(file: int) -> bytes:
             found += more
     os.close(file)
     return found
+
+
+@pytest.mark.parametrize(("one_in", "worlds"), [(1, 1 + 4), (3, 1 + 2), (9, 1 + 1)])
+def test_some_of_the_points_are_tried(
+    one_in: int, worlds: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a story with four writes, in a round that is killed after each."""
+    monkeypatch.setattr(campaigns, "ROUNDS", {"crash": every_write})
+    words = f"--crashes --story keep-sets --jobs 1 --one-in {one_in}"
+    assert command.main(words.split()) == 0
+    assert f"\n{worlds} worlds of " in capsys.readouterr().out

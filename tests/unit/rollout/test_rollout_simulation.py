@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.rollout.simulate import RUNNING, Broken, Rule, World, simulate
 
@@ -118,7 +118,6 @@ def rolls(draw: st.DrawFn) -> Play:
 
 
 @given(rolls(), st.integers(0, 2**16))
-@settings(max_examples=60, deadline=None)
 def test_no_world_breaks_the_bounds_or_goes_on_for_ever(play: Play, seed: int) -> None:
     world = play.world()
     simulate(world, play.planner(), random.Random(seed), always=within(play, world))
@@ -126,7 +125,6 @@ def test_no_world_breaks_the_bounds_or_goes_on_for_ever(play: Play, seed: int) -
 
 
 @given(rolls(), st.integers(0, 2**16), st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
 def test_a_new_number_in_the_middle_of_a_rollout_still_ends_well(
     play: Play, seed: int, replicas: int
 ) -> None:
@@ -141,7 +139,6 @@ def test_a_new_number_in_the_middle_of_a_rollout_still_ends_well(
 
 
 @given(rolls(), st.integers(0, 2**16), st.lists(st.integers(1, 5), min_size=1, max_size=12))
-@settings(max_examples=40, deadline=None)
 def test_priorities_delay_but_never_stop_a_rollout(play: Play, seed: int, priorities: list[int]) -> None:
     world, chance = play.world(), random.Random(seed)
     actors = [actor for cast in world.casts for actor in cast.machines]
@@ -154,7 +151,6 @@ def test_priorities_delay_but_never_stop_a_rollout(play: Play, seed: int, priori
 
 
 @given(rolls())
-@settings(max_examples=40, deadline=None)
 def test_a_paused_fleet_is_never_rolled(play: Play) -> None:
     world = play.world()
     world.paused = True
@@ -167,7 +163,6 @@ def test_a_paused_fleet_is_never_rolled(play: Play) -> None:
 
 
 @given(rolls(), st.integers(0, 2**16), st.integers(1, 6))
-@settings(max_examples=40, deadline=None)
 def test_a_plan_applied_twice_changes_nothing(play: Play, seed: int, rounds: int) -> None:
     world = play.world()
     with suppress(Broken):

@@ -518,7 +518,7 @@ async def test_a_lease_that_a_user_made_empty_is_taken(server):
 FAULTS = ("ok", "ok", "ok", "refused", "unavailable", "answer lost", "late")
 
 
-@settings(max_examples=settings.default.max_examples // 4, deadline=None)
+@settings(max_examples=settings.default.max_examples // 2, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     offsets=st.tuples(st.floats(-5000, 5000), st.floats(-5000, 5000), st.floats(-5000, 5000)),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import looptime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.runtime.queue import OVERTAKEN_BY, Curve, Queue, QueueFull, QueueStatistics
@@ -294,7 +294,6 @@ ACTIONS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(ACTIONS, st.integers(1, 4), st.lists(st.integers(0, 5), min_size=1, max_size=5))
 def test_no_history_breaks_the_promises(actions, workers, work_times):
     with looptime_runner() as runner:

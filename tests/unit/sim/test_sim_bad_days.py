@@ -6,7 +6,7 @@ fails before and after it has acted, and loses VMs by itself.
 
 import asyncio
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.driver.contract import stub
@@ -34,7 +34,6 @@ _calls = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(calls=_calls, seed=st.integers(0, 1000), at_once=st.integers(1, 4))
 async def test_one_vm_a_machine_and_none_forgotten(
     calls: list[tuple[str, str, float]], seed: int, at_once: int

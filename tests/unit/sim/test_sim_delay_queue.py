@@ -2,7 +2,7 @@
 
 import asyncio
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.providers.sim.delay_queue import DelayQueue
@@ -66,7 +66,6 @@ async def test_idle_waits_for_the_worker_that_has_a_key() -> None:
 _steps = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20), st.integers(0, 3)), max_size=30)
 
 
-@settings(max_examples=40, deadline=None)
 @given(_steps)
 async def test_every_key_is_taken_when_it_is_due_and_by_one_worker(
     steps: list[tuple[str, int, int]],

@@ -89,7 +89,7 @@ def _try_all(campaign: Campaign, asked: argparse.Namespace, stories: tuple[Story
     """Returns why not all was tried; nothing when all was."""
     try:
         calms = campaign.undisturbed(asked.seed, stories) if asked.crashes else []
-        crashes = list(crash_tries(calms, every=asked.every))
+        crashes = list(crash_tries(calms, every=asked.every))[:: asked.one_in]
         seeds = range(asked.seed, asked.seed + asked.seeds)
         for _ in campaign.run(chain(crashes, seed_tries(seeds, stories)), len(crashes) + len(seeds)):
             pass
@@ -139,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--planes", action="store_true", help="of the stories of nested control planes")
     many.add_argument("--crashes", action="store_true", help="disturb every story at every write")
     many.add_argument("--every", type=_positive, help="at each n-th point; 1: at every one (half an hour)")
+    many.add_argument("--one-in", type=_positive, default=1, help="of the points of all stories, each n-th")
     many.add_argument("--jobs", type=_positive, default=cores(), help="how many at a time (all cores)")
     many.add_argument("--json", type=Path, help="write the table into this file too")
     many.add_argument("--scale", type=int, default=0, help="so many machines on virtual time")
