@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -62,10 +63,11 @@ async def address_of(on: Cluster, name: str) -> str:
 
 
 @asynccontextmanager
-async def controllers(on: Cluster, api: Api) -> AsyncIterator[None]:
-    """Those of control planes, in the namespace of a double of a kubelet."""
+async def controllers(on: Cluster, api: Api, **changes: Any) -> AsyncIterator[None]:
+    """Those of control planes, in the namespace of a double of a kubelet. ``changes``: of their options."""
     await install(api, [*cluster_crds(), *crds()])
-    options = replace(Options(), controllers=("controlplanes",), namespaces=Namespaces.parsed(on.namespace))
+    within = Namespaces.parsed(on.namespace)
+    options = replace(Options(), controllers=("controlplanes",), namespaces=within, **changes)
 
     async def serve(stop: asyncio.Event) -> None:
         await run_with(on.client, on.client, None, options, election=Election(enabled=False), stop=stop)

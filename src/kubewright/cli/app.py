@@ -10,7 +10,7 @@ import typer
 from kubewright import __version__
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli import completion as completions
-from kubewright.cli import switches
+from kubewright.cli import member, switches
 from kubewright.cli.rollout.app import rollout
 from kubewright.cli.run import mcm as mcm_switches
 from kubewright.cli.run import switches as run_switches
@@ -164,6 +164,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     webhook_service: run_switches.WebhookService = "",
     webhook_url: run_switches.WebhookUrl = "",
     webhook_failure_policy: run_switches.WebhookPolicy = "Ignore",
+    restore_image: run_switches.RestoreImage = "",
     log_level: Verbosity = "info",
 ) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""
@@ -194,6 +195,7 @@ def crds(
     sys.stdout.write(as_yaml(catalog.crds(*(apis or ()))))
 
 
+app.add_typer(member.app, name="restore-member", hidden=True)
 cluster = typer.Typer(
     help="Show clusters of Cluster API.",
     no_args_is_help=True,

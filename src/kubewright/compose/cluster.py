@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -144,7 +145,8 @@ async def run_with(
     """
     try:
         settings = Settings(tune_gc=preflight is not None)
-        assembly = Assembly(control, target, driver, options, metrics or Metrics(), hosts=_in_pods)
+        hosts = partial(_in_pods, options)
+        assembly = Assembly(control, target, driver, options, metrics or Metrics(), hosts=hosts)
         groups = assembly.groups(election, identity(socket.gethostname(), control.clock), settings)
         webhooks = webhooks_of(control, options, election.namespace, assembly.metrics)
         services = [*assembly.services, *([webhooks.run] if webhooks else ())]
@@ -157,9 +159,9 @@ async def run_with(
         await close(driver)
 
 
-def _in_pods(environment: Environment) -> Hosts:
+def _in_pods(options: Options, environment: Environment) -> Hosts:
     """Components of nested control planes run in pods of the control cluster."""
-    return Hosts(programs=PodHosting(environment.control.caches))
+    return Hosts(programs=PodHosting(environment.control.caches, restore_image=options.restore_image))
 
 
 def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metrics) -> Endpoint:

@@ -141,13 +141,11 @@ class NestedPlanes:
         """As ``ReplacesData.replacing_needs``: nothing."""
         return ""
 
-    async def replace_data(
-        self, place: Place, _members: int, fetch: contract.Fetch, mark: str
-    ) -> contract.Replaced:
+    async def replace_data(self, place: Place, by: contract.Replacement) -> contract.Replaced:
         """As ``ReplacesData.replace_data``."""
         folder = self._planes.data_folder(self._address(place))
-        async with self._nested.setdefault(_key(place), Nested()).lock, fetch() as source:
-            return contract.Replaced(await asyncio.to_thread(copies.put_back, folder, source, mark))
+        async with self._nested.setdefault(_key(place), Nested()).lock, by.fetch() as source:
+            return contract.Replaced(await asyncio.to_thread(copies.put_back, folder, source, by.mark))
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """As ``Hosting.listen``."""

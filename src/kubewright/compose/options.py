@@ -51,6 +51,8 @@ class Options:
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
     ``health_host``     where /healthz, /readyz and /metrics are served; empty means on all addresses
     ``health_port``     and on which port; None: nowhere
+    ``restore_image``   the image of this program, for pods that put a snapshot into volumes of etcds; empty
+                        means that etcd in pods is not restored
     ``webhooks``        admission webhooks of the kinds whose controllers run; None: none
     """
 
@@ -70,6 +72,7 @@ class Options:
     health_host: str = "127.0.0.1"
     health_port: int | None = None
     webhooks: WebhookOptions | None = None
+    restore_image: str = ""
 
     def __post_init__(self) -> None:
         """Raises InvalidInput for times with which the orphan collector could delete a machine's VM."""

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec import structs
@@ -13,18 +14,21 @@ from kubewright.api.core import CONFIG_MAP, POD
 from kubewright.api.kinds import dynamic
 from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput, KubewrightError
-from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.hosting.contract import Credentials, Place, Replacement, Workload
 from kubewright.controlplanes.hosting.pods.host import Obstructed, PodHosting, Unseen
 from kubewright.controlplanes.hosting.pods.kinds import CLAIM, SERVICE, WORKLOAD
 from kubewright.controlplanes.hosting.pods.objects import labels
+from kubewright.controlplanes.hosting.replacing import NotReplaced
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
+from kubewright.pki.certificates import new_authority, new_client
 from kubewright.testing.kubelets.statefulsets import StatefulSets
 from kubewright.testing.permissions import PermissionLog, granted, missing, unused
 from kubewright.testing.servers import embedded_api
 from kubewright.testing.world import running
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import User
 
 NAME = Key("default", "demo-etcd")
 POD_JSON = dynamic(POD.resource)
@@ -34,7 +38,13 @@ RULED = ("statefulsets", "services", "pods", "persistentvolumeclaims")
 def manifests(storage="1Gi"):
     selected = {"component-name": "mine"}
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
-    container = {"name": "etcd", "image": "etcd:v3", "resources": {"limits": {"memory": "1024Mi"}}}
+    container = {
+        "name": "etcd",
+        "image": "etcd:v3",
+        "args": ["--cert-file=a", "--key-file=b", "--trusted-ca-file=c"],
+        "resources": {"limits": {"memory": "1024Mi"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/var/lib/etcd"}],
+    }
     spec = {
         "serviceName": "demo-etcd",
         "selector": {"matchLabels": selected},
@@ -77,7 +87,7 @@ async def stage(*, pods=False):
         reference = OwnerReference(api_version="v1", kind="ConfigMap", name="mine", uid=owner.metadata.uid)
         place = Place("default", "demo", Component.ETCD, reference)
         informers = Informers(Client(log, api.clock))
-        hosting = PodHosting(informers)
+        hosting = PodHosting(informers, restore_image="kubewright:1")
         task = asyncio.create_task(informers.run())
         try:
             await informers.wait_synced(20)
@@ -193,9 +203,99 @@ async def test_no_pod_is_replaced_before_the_new_template_is_seen():
         assert await on.client.list(POD_JSON, "default") == []
 
 
+def a_replacement(members=1, mark="mark"):
+    """One that no pod waits for here, so nothing is fetched."""
+
+    async def credentials():
+        now = datetime.now(UTC)
+        authority = new_authority("etcd", now, timedelta(days=1))
+        own = new_client(authority, User("probe", ()), now, timedelta(days=1))
+        return Credentials(authority.certificate, own.certificate, own.key)
+
+    return Replacement(
+        mark, members, fetch=lambda: pytest.fail("no pod waits for it"), credentials=credentials
+    )
+
+
+async def says(on, name, phase):
+    """Let the status of a pod say this, as its kubelet would, and wait until the host has seen it."""
+    await on.client.patch(POD_JSON, Key("default", name), {"status": {"phase": phase}}, subresource="status")
+
+
+async def until_replaced(on, by, so):
+    async with asyncio.timeout(20):
+        while not so(found := await on.hosting.replace_data(on.place, by)):
+            await on.client.clock.sleep(0.05)
+    return found
+
+
+async def names(on):
+    return {each["metadata"]["name"] for each in await on.client.list(POD_JSON, "default")}
+
+
+async def test_a_pod_for_each_member_replaces_its_data_once_and_goes_when_the_etcd_starts():
+    async with stage() as on:
+        await on.hosting.apply(on.workload(replicas=0))
+        by, pods = a_replacement(members=2), {"demo-etcd-0-restore", "demo-etcd-1-restore"}
+        found = await until_replaced(on, by, lambda found: "is being made" not in found.waits)
+        assert (found.waits.count("it is at work"), await names(on)) == (2, pods)
+        await says(on, "demo-etcd-0-restore", "Succeeded")
+        found = await until_replaced(on, by, lambda found: "demo-etcd-0-restore" not in found.waits)
+        assert found.waits == "demo-etcd-1-restore: it is at work"
+        await says(on, "demo-etcd-1-restore", "Succeeded")
+        found = await until_replaced(on, by, lambda found: not found.waits)
+        assert found.former == "before-mark, in the volumes of demo-etcd"
+        assert (await on.hosting.replace_data(on.place, by), await names(on)) == (found, pods)
+        assert on.hosting.status(on.place).instances == ()
+        await on.hosting.apply(on.workload())
+        assert await names(on) == set()
+
+
+async def test_an_etcd_does_not_start_while_a_pod_is_at_work_in_its_volume():
+    async with stage() as on:
+        await on.hosting.apply(on.workload(replicas=0))
+        await until_replaced(on, a_replacement(), lambda found: "is being made" not in found.waits)
+        with pytest.raises(Obstructed, match="demo-etcd-0-restore, which replaces the data, ends first"):
+            await on.hosting.apply(on.workload())
+        assert (await on.client.get(WORKLOAD, NAME))["spec"]["replicas"] == 0
+
+
+async def test_an_etcd_that_runs_is_not_replaced_nor_one_without_a_stateful_set():
+    async with stage() as on:
+        with pytest.raises(NotReplaced, match="there is no StatefulSet demo-etcd"):
+            await on.hosting.replace_data(on.place, a_replacement())
+        await on.hosting.apply(on.workload())
+        with pytest.raises(NotReplaced, match="demo-etcd still runs"):
+            await on.hosting.replace_data(on.place, a_replacement())
+        assert await names(on) == set()
+
+
+async def test_a_pod_of_an_earlier_restore_ends_before_that_of_the_next_is_made():
+    async with stage() as on:
+        await on.hosting.apply(on.workload(replicas=0))
+        await until_replaced(on, a_replacement(), lambda found: "is being made" not in found.waits)
+        await says(on, "demo-etcd-0-restore", "Succeeded")
+        by = a_replacement(mark="next")
+        found = await until_replaced(on, by, lambda found: "it is at work" in found.waits)
+        (pod,) = await on.client.list(POD_JSON, "default")
+        assert (pod["spec"]["containers"][0]["args"][-1], found.former) == ("--mark=next", "")
+
+
+async def test_data_that_was_kept_tells_of_how_many_members_it_is():
+    async with stage(pods=True) as on:
+        await on.hosting.apply(on.workload(replicas=3))
+        await on.pod(lambda _pod: len(on.hosting.status(on.place).instances) == 3)
+        await on.hosting.remove(on.place, keep_data=True)
+        async with asyncio.timeout(20):
+            while on.hosting.status(on.place).kept != 3:
+                await on.client.clock.sleep(0.05)
+
+
 async def test_the_role_of_the_controllers_is_enough_and_grants_no_more():
     async with stage(pods=True) as on:
-        await on.hosting.apply(on.workload())
+        await on.hosting.apply(on.workload(replicas=0))
+        await at_last(lambda: on.hosting.replace_data(on.place, a_replacement()))
+        await at_last(lambda: on.hosting.apply(on.workload()))
         stateful_set, service = manifests()
         published = {**service, "spec": {**service["spec"], "publishNotReadyAddresses": True}}
         await at_last(lambda: on.hosting.apply(on.workload(2, rendered=Rendered([stateful_set, published]))))

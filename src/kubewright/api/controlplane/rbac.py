@@ -62,10 +62,15 @@ PROVIDER = (
     Rule(
         "",
         ("pods",),
-        ("list", "watch", "delete"),
-        "instances of components, replaced one by one",
+        ("list", "watch", "create", "delete"),
+        "instances of components, replaced one by one; pods that put a snapshot into the volumes of an etcd",
     ),
-    Rule("", ("persistentvolumeclaims",), ("list", "delete"), "data of components that are deleted"),
+    Rule(
+        "",
+        ("persistentvolumeclaims",),
+        ("list", "watch", "delete"),
+        "data of components that are deleted, and data that was kept",
+    ),
     Rule("", ("events",), ("create", "patch"), "what users should know"),
     Rule("coordination.k8s.io", ("leases",), ("get", "create", "update"), "which replica works"),
 )

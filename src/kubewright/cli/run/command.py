@@ -58,6 +58,7 @@ def run(typed: RunSwitches) -> None:
         health_host=listening_on(typed.address),
         health_port=typed.health_port,
         webhooks=webhooks(typed, config.own_namespace()),
+        restore_image=typed.restore_image,
     )
     for told in mcm.unused(typed.mcm):
         log.warning(told)

@@ -260,6 +260,15 @@ WebhookPolicy = Annotated[
     typer.Option(help="What the API server does with a write while no webhook answers."),
 ]
 
+RestoreImage = Annotated[
+    str,
+    typer.Option(
+        help="The image of this program, for pods that put a snapshot into the volumes of an etcd; without "
+        "it etcd in pods is not restored.",
+        metavar="IMAGE",
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSwitches:
@@ -291,4 +300,5 @@ class RunSwitches:
     webhook_service: str
     webhook_url: str
     webhook_failure_policy: str
+    restore_image: str
     mcm: Mapping[str, str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ Source       nested.md D4 to D6, A9.
 Called by    the controllers of components; ``compose`` makes the hosts.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -225,6 +225,31 @@ Fetch = Callable[[], AbstractAsyncContextManager[Path]]
 
 
 @dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client of the members of an etcd trusts and presents: PEM, which its repr does not show."""
+
+    authority: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """What takes the place of the data of an etcd.
+
+    ``mark``         of this replacement alone: a call with it again goes on where the last one ended
+    ``members``      how many members the etcd has when it starts again
+    ``fetch``        gives the file of the snapshot
+    ``credentials``  gives those of a client of the members
+    """
+
+    mark: str
+    members: int
+    fetch: Fetch = field(repr=False)
+    credentials: Callable[[], Awaitable[Credentials]] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Replaced:
     """How far a replacement of data is.
 
@@ -244,14 +269,11 @@ class ReplacesData(Protocol):
         """What this program or its machine lacks for ``replace_data``, a sentence; empty if nothing."""
         ...
 
-    async def replace_data(self, place: Place, members: int, fetch: Fetch, mark: str) -> Replaced:
-        """Replace the data of an etcd that is stopped by a snapshot, once for each ``mark``.
+    async def replace_data(self, place: Place, by: Replacement) -> Replaced:
+        """Replace the data of an etcd that is stopped by a snapshot, once for each mark.
 
         The former data is kept beside it until the etcd is removed. A call that was interrupted is completed
         by the next one with the same mark.
-
-        Args:
-            members: how many members it has when it starts again.
 
         Raises:
             KubewrightError: it runs, or it did not work; nothing is lost then.

@@ -1,9 +1,9 @@
 """Streams the data of an etcd into a file.
 
 Theory.      An etcd streams its data over the same JSON API over HTTPS by which its members are asked. So
-             pods, processes and the etcd of another program are copied in the same way: the status of the
-             NestedEtcd has the addresses, and Secrets have a client certificate. The data file of our own API
-             server is copied by its host (``SavesData``), not here.
+             pods, processes and the etcd of another program are copied in the same way: the host knows the
+             addresses of its instances, or the status of the NestedEtcd has them, and Secrets have a client
+             certificate. The data file of our own API server is copied by its host (``SavesData``), not here.
 Invariants.  A stream has a deadline for each part, and is written to disk as it arrives.
 Source       etcd's API reference v3 (``/v3/maintenance/snapshot``, ``/v3/maintenance/status``).
 Called by    ``taking``.
@@ -13,8 +13,8 @@ import asyncio
 import base64
 import binascii
 import os
-import ssl
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ import aiohttp
 import msgspec
 
 from kubewright.base.errors import KubewrightError
+from kubewright.controlplanes.hosting.contract import Credentials
 from kubewright.controlplanes.members.client import tls_of
+from kubewright.controlplanes.members.decide import Endpoint
 
 READ_SECONDS = 30.0
 """Longest time without a byte of a stream."""
@@ -34,45 +36,44 @@ class NoData(KubewrightError):
     """No member of the etcd has sent its data; the message says why."""
 
 
-def trust(authority: bytes, client: bytes, key: bytes) -> ssl.SSLContext:
-    """TLS of a client of an etcd: it trusts ``authority`` and presents ``client``; all as PEM.
-
-    Raises:
-        NoData: one of them is no certificate, or no key.
-    """
-    try:
-        return tls_of(authority, client, key)
-    except (ValueError, OSError) as error:
-        raise NoData(f"the certificates for its etcd cannot be used: {error}") from None
-
-
-async def stream(urls: Sequence[str], tls: ssl.SSLContext, target: Path) -> str:
+async def stream(members: Sequence[Endpoint], own: Credentials, target: Path) -> str:
     """Write the data of the first member that sends it into a new file; returns that member's version.
 
     Raises:
-        NoData: no member sends its data.
+        NoData: no member sends its data, or the credentials are unfit.
     """
+    try:
+        tls = tls_of(own.authority, own.certificate, own.key)
+    except (ValueError, OSError) as error:
+        raise NoData(f"the certificates for its etcd cannot be used: {error}") from None
     timeout = aiohttp.ClientTimeout(total=None, connect=READ_SECONDS, sock_read=READ_SECONDS)
     told = "it has no address"
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls), timeout=timeout, read_bufsize=LINE_BYTES
     ) as http:
-        for url in urls:
+        for each in members:
             try:
-                async with http.post(f"{url}/v3/maintenance/status", json={}) as answer:
+                async with _asked(http, each, "status") as answer:
                     version = str((await answer.json(content_type=None)).get("version", ""))
-                await _copied(http, url, target)
+                await _copied(http, each, target)
             except (OSError, TimeoutError, aiohttp.ClientError, ValueError, NoData) as error:
-                told = f"{url}: {type(error).__name__} {error}"
+                told = f"{each.name or each.url}: {type(error).__name__} {error}"
             else:
                 return version
     raise NoData(f"no member of its etcd gives its data: {told}")
 
 
-async def _copied(http: aiohttp.ClientSession, url: str, target: Path) -> None:
+def _asked(
+    http: aiohttp.ClientSession, member: Endpoint, what: str
+) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    url = f"{member.url}/v3/maintenance/{what}"
+    return http.post(url, json={}, server_hostname=member.name or None)
+
+
+async def _copied(http: aiohttp.ClientSession, member: Endpoint, target: Path) -> None:
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
-        async with http.post(f"{url}/v3/maintenance/snapshot", json={}) as answer:
+        async with _asked(http, member, "snapshot") as answer:
             async for block in _blocks(answer):
                 await asyncio.to_thread(file.write, block)
 

@@ -9,6 +9,7 @@ Called by    the conformance suite of hosts.
 """
 
 import asyncio
+import json
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -28,8 +29,8 @@ from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.processes.supervisor import Supervisor
 from kubewright.testing.kubelets.hosts import address_of, hosts_of, knowing, rewrite
-from kubewright.testing.kubelets.programs import Ground, program_of
-from kubewright.testing.kubelets.statuses import status_of
+from kubewright.testing.kubelets.programs import Ground, outcome_of, program_of, sequence_of
+from kubewright.testing.kubelets.statuses import status_of, status_once
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
 
@@ -165,7 +166,8 @@ class Kubelet:
         try:
             contents, claims = await self._contents(pod), await self._claim_folders(pod)
             ground = Ground(folder, claims, address_of(pod), self._paths)
-            program = program_of(pod, name, ground, lambda kind, wanted: contents[kind, wanted])
+            make = sequence_of if _is_done_once(pod) else program_of
+            program = make(pod, name, ground, lambda kind, wanted: contents[kind, wanted])
         except (InvalidInput, NotFound) as error:
             return str(error)
         self.starts[metadata["uid"]] = 1
@@ -196,7 +198,12 @@ class Kubelet:
     async def _report(self, pod: Pod, key: Key, *, missing: str) -> None:
         seen = self._supervisor.status(self._name(pod))
         now = self._client.clock.now()
-        status = status_of(pod, seen, address_of(pod), now, missing=missing)
+        if _is_done_once(pod):
+            said = outcome_of(self._supervisor.folder(self._name(pod)))
+            outcome = json.loads(said.read_text()) if said.exists() else {}
+            status = status_once(pod, outcome, address_of(pod), now, missing=missing)
+        else:
+            status = status_of(pod, seen, address_of(pod), now, missing=missing)
         if any(pod.get("status", {}).get(name) != value for name, value in status.items()):
             patch = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
             await self._client.patch(POD_JSON, key, patch, subresource="status")
@@ -240,6 +247,10 @@ async def until_one(changed: asyncio.Event, stop: asyncio.Event) -> None:
     await asyncio.wait(waits, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
     for each in waits:
         each.cancel()
+
+
+def _is_done_once(pod: Pod) -> bool:
+    return bool(pod["spec"].get("restartPolicy") == "Never")
 
 
 def _named(pod: Pod) -> set[tuple[str, str]]:

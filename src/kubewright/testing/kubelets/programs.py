@@ -1,4 +1,4 @@
-"""From a pod to the program that stands for its first container. Pure.
+"""From a pod to the program that stands for its container, or for all of them in turn. Pure.
 
 Theory.      A container has a file system of its own, a process of this machine has not. So what is mounted
              lies in folders, and every argument and variable that names a path of the container is rewritten
@@ -6,7 +6,9 @@ Theory.      A container has a file system of its own, a process of this machine
 Called by    ``kubelet``.
 """
 
+import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -19,6 +21,8 @@ from kubewright.processes.program import Command, HttpGet, Probe, Program, TcpCo
 Json = Mapping[str, Any]
 Contents = Callable[[str, str], Mapping[str, bytes]]
 """What is in a Secret or a ConfigMap, by ``secret`` or ``configMap`` and its name."""
+
+SEQUENCE = str(Path(__file__).with_name("sequence.py"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,29 @@ def program_of(pod: Json, name: str, ground: Ground, contents: Contents) -> Prog
         InvalidInput: the pod has something that this double does not know.
     """
     (container,) = pod["spec"]["containers"]
+    return _program(pod, container, name, ground, contents)
+
+
+def sequence_of(pod: Json, name: str, ground: Ground, contents: Contents) -> Program:
+    """The program of a pod that is done once: it runs all its containers, one after another.
+
+    Raises:
+        InvalidInput: the pod has something that this double does not know.
+    """
+    all_of_it = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+    parts = {each["name"]: _program(pod, each, name, ground, contents) for each in all_of_it}
+    steps = [{"name": each, "argv": part.argv, "env": part.environment} for each, part in parts.items()]
+    argv = (sys.executable, "-I", "-S", SEQUENCE, str(outcome_of(ground.folder)), json.dumps(steps))
+    files = {path: data for part in parts.values() for path, data in part.files.items()}
+    return Program(name, argv, {}, files, grace=float(pod["spec"].get("terminationGracePeriodSeconds", 30)))
+
+
+def outcome_of(folder: Path) -> Path:
+    """Where the program of a pod that is done once says how far it is."""
+    return folder / "outcome"
+
+
+def _program(pod: Json, container: Json, name: str, ground: Ground, contents: Contents) -> Program:
     volumes = {each["name"]: each for each in pod["spec"].get("volumes", ())}
     folders: dict[str, Path] = {}
     files: dict[str, bytes] = {}
@@ -87,7 +114,8 @@ class _Rewriting:
 
 
 def _command(container: Json) -> list[str]:
-    return [*container["command"], *container.get("args", ())]
+    """A container without a command runs what its image says: ``Ground.paths`` has it by the image's name."""
+    return [*container.get("command", (container["image"],)), *container.get("args", ())]
 
 
 def _environment(pod: Json, container: Json, ground: Ground) -> dict[str, str]:

@@ -43,6 +43,38 @@ def status_of(
     }
 
 
+def status_once(
+    pod: Mapping[str, Any], outcome: Mapping[str, Any], address: str, now: datetime, *, missing: str = ""
+) -> Json:
+    """The status of a pod that is done once. ``outcome``: what ``sequence`` wrote; empty: nothing yet."""
+    spec, step = pod["spec"], outcome.get("step")
+    names = [each["name"] for each in (*spec.get("initContainers", ()), *spec["containers"])]
+    at = len(names) if step == "" else names.index(step) if step else -1
+    shown = []
+    for number, name in enumerate(names):
+        state: Json = {"waiting": {"reason": "PodInitializing", **({"message": missing} if missing else {})}}
+        if number < at:
+            state = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+        elif number == at and outcome["code"]:
+            state = {"terminated": {"exitCode": outcome["code"], "reason": "Error"}}
+        elif number == at:
+            state = {"running": {}}
+        shown.append(
+            {"name": name, "image": "", "imageID": "", "restartCount": 0, "ready": False, "state": state}
+        )
+    phase = "Pending" if at < 0 else "Succeeded" if at == len(names) else "Running"
+    before = {each["type"]: each for each in pod.get("status", {}).get("conditions", ())}
+    return {
+        "phase": "Failed" if outcome.get("code") else phase,
+        "podIP": address,
+        "podIPs": [{"ip": address}],
+        "hostIP": "127.0.0.1",
+        "conditions": [_condition("PodScheduled", True, before.get("PodScheduled"), now)],
+        "initContainerStatuses": shown[:-1],
+        "containerStatuses": shown[-1:],
+    }
+
+
 def _state(seen: Status | None, missing: str) -> Json:
     if seen is not None and seen.phase in RUNS:
         return {"running": {"startedAt": rfc3339(datetime.fromtimestamp(seen.since, UTC))}}

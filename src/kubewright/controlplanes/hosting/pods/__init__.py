@@ -12,6 +12,9 @@ Map.         ``kinds``       the kinds of objects, as far as we read them
              ``objects``     from a workload to the objects that there should be (pure)
              ``differences`` what to do with one object (pure)
              ``reading``     from the objects that there are to ``Running`` and ``Placement`` (pure)
-             ``host``        the methods of ``Hosting``
+             ``restoring``   the pods that put a snapshot into the volumes of an etcd (pure)
+             ``replacing``   makes these pods, and sends the snapshot to them (``sending``)
+             ``member``      what runs in them
+             ``host``        the methods of ``Hosting`` and ``ReplacesData``
 Source       nested.md A4, A8, A9, D5, D6.
 """

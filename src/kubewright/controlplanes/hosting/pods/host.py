@@ -12,13 +12,21 @@ Called by    ``compose``; the controllers of components, as ``Hosting``.
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-from kubewright.api.controlplane.names import COMPONENT_LABEL
+from kubewright.api.controlplane.names import COMPONENT_LABEL, ROLE_LABEL, Component
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
-from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
-from kubewright.controlplanes.hosting.pods import objects, reading
+from kubewright.controlplanes.hosting.contract import (
+    Place,
+    Placement,
+    Replaced,
+    Replacement,
+    Running,
+    Workload,
+)
+from kubewright.controlplanes.hosting.pods import objects, reading, restoring
 from kubewright.controlplanes.hosting.pods.differences import (
     Change,
     Create,
@@ -29,6 +37,7 @@ from kubewright.controlplanes.hosting.pods.differences import (
 )
 from kubewright.controlplanes.hosting.pods.kinds import (
     CLAIM,
+    FINISHED,
     INSTANCE,
     KINDS,
     OURS,
@@ -36,6 +45,8 @@ from kubewright.controlplanes.hosting.pods.kinds import (
     WORKLOAD,
     ComponentPod,
 )
+from kubewright.controlplanes.hosting.pods.replacing import Replacer
+from kubewright.controlplanes.hosting.replacing import NotReplaced
 from kubewright.controlplanes.templates.catalog import Manifest
 from kubewright.kube.informer import Change as Changed
 from kubewright.kube.informers import Informers
@@ -43,6 +54,12 @@ from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
 from kubewright.wire.gvk import Key
 
 BY_WORKLOAD = "controlplanes.workload"
+NO_IMAGE = (
+    "an etcd in pods is restored by pods with the image of this program, which it does not know: start "
+    "it with --restore-image"
+)
+CLAIMED = f"{COMPONENT_LABEL},{ROLE_LABEL}={Component.ETCD}"
+"""The label selector of the claims of all etcds."""
 
 
 class Obstructed(KubewrightError):
@@ -56,15 +73,24 @@ class Unseen(KubewrightError):
 
 
 class PodHosting:
-    """Components in pods of the cluster of these informers; ``domain``: that of the cluster's Services."""
+    """Components in pods of the cluster of these informers.
 
-    def __init__(self, informers: Informers, *, domain: str = "cluster.local") -> None:
+    ``domain``         that of the cluster's Services
+    ``restore_image``  the image of this program, with which pods put snapshots in place; empty: not known
+    """
+
+    def __init__(
+        self, informers: Informers, *, domain: str = "cluster.local", restore_image: str = ""
+    ) -> None:
         self._client = informers.client
         self._domain = domain
         self._sets = informers.get(WORKLOAD, labels=OURS)
         self._services = informers.get(SERVICE, labels=OURS)
         self._pods = informers.get(INSTANCE, labels=OURS)
         self._pods.index(BY_WORKLOAD, _workload)
+        self._claims = informers.get(CLAIM, labels=CLAIMED)
+        self._can_restore = bool(restore_image)
+        self._replacer = Replacer(self._client, restore_image)
 
     def place(self, place: Place, replicas: int) -> Placement:
         """As ``Hosting.place``; the endpoint of a load balancer is not known before it has an address."""
@@ -85,8 +111,9 @@ class PodHosting:
 
     def status(self, place: Place) -> Running:
         """As ``Hosting.status``."""
-        services = self._services.by("owner", place.object.uid)
-        return reading.running(place, self._own(place), self._instances(place), services)
+        own, services = self._own(place), self._services.by("owner", place.object.uid)
+        found = reading.running(place, own, self._instances(place), services)
+        return found if own is not None else replace(found, kept=self._kept(place))
 
     async def apply(self, workload: Workload) -> None:
         """As ``Hosting.apply``.
@@ -97,6 +124,8 @@ class PodHosting:
         """
         if problem := objects.unfit(workload):
             raise InvalidInput(problem)
+        if workload.replicas:
+            await self._end_restoring(workload.place)
         for manifest in objects.wanted(workload):
             kind, metadata = KINDS[manifest["kind"]], manifest["metadata"]
             await self._write(kind, manifest, self._seen(kind, metadata["namespace"], metadata["name"]))
@@ -117,6 +146,8 @@ class PodHosting:
 
     async def remove(self, place: Place, *, keep_data: bool) -> None:
         """As ``Hosting.remove``; pods end with the grace that their template gives them."""
+        for pod in self._restoring(place):
+            await self._replacer.delete(pod)
         if not keep_data:
             await self._delete_claims(place)
         if (found := self._own(place)) is not None and not found["metadata"].get("deletionTimestamp"):
@@ -127,6 +158,19 @@ class PodHosting:
             await self._delete(SERVICE, Key(place.namespace, metadata["name"]), metadata["uid"])
         if not keep_data:
             await self._delete_claims(place)
+
+    def replacing_needs(self) -> str:
+        """As ``ReplacesData.replacing_needs``."""
+        return "" if self._can_restore else NO_IMAGE
+
+    async def replace_data(self, place: Place, by: Replacement) -> Replaced:
+        """As ``ReplacesData.replace_data``."""
+        found = self._own(place)
+        if found is None:
+            raise NotReplaced(f"there is no StatefulSet {place.workload} of this etcd")
+        if found["spec"].get("replicas", 1) or self._instances(place):
+            raise NotReplaced(f"{place.workload} still runs")
+        return await self._replacer.replace(place, found, self._restoring(place), by)
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """As ``Hosting.listen``."""
@@ -151,6 +195,19 @@ class PodHosting:
             return []
         return self._pods.by(BY_WORKLOAD, f"{place.namespace}/{place.workload}")
 
+    def _restoring(self, place: Place) -> list[ComponentPod]:
+        """The pods that replace its data, or have replaced it."""
+        pods = self._pods.by("owner", place.object.uid)
+        return [each for each in pods if each.metadata.labels.get(ROLE_LABEL) == restoring.ROLE]
+
+    def _kept(self, place: Place) -> int:
+        """How many members' claims are there."""
+        claims = [each for each in self._claims.list(place.namespace) if not each.metadata.deleting]
+        selected = objects.selector(place).items()
+        return restoring.kept(
+            place, [each.name for each in claims if selected <= each.metadata.labels.items()]
+        )
+
     def _seen(self, kind: Kind[dict[str, Any]], namespace: str, name: str) -> dict[str, Any] | None:
         informer = self._sets if kind is WORKLOAD else self._services
         return informer.get(Key(namespace, name))
@@ -173,6 +230,17 @@ class PodHosting:
                 raise Obstructed(why) if passes else InvalidInput(why)
             case Leave():
                 pass
+
+    async def _end_restoring(self, place: Place) -> None:
+        """Delete the pods that replace its data; those that are done or at work.
+
+        Raises:
+            Obstructed: one is still at work, with the volume.
+        """
+        for pod in self._restoring(place):
+            await self._replacer.delete(pod)
+            if pod.status.phase not in FINISHED:
+                raise Obstructed(f"the pod {pod.name}, which replaces the data, ends first")
 
     async def _delete(self, kind: Kind[Any], key: Key, uid: str, *, propagation: str = "") -> None:
         """Delete this very object; it may be gone already, and another may have its name."""

@@ -69,6 +69,7 @@ class PodHealth(Value, frozen=True, kw_only=True):
     reason: str = ""
     pod_ip: str = field(default="", name="podIP")
     conditions: tuple[Condition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
@@ -79,6 +80,8 @@ class ComponentPod(KubeObject, frozen=True, kw_only=True):
 
 
 INSTANCE: Kind[ComponentPod] = Kind(POD.resource, ComponentPod, pruned=True)
+MADE: Kind[dict[str, Any]] = dynamic(POD.resource)
+"""A Pod that we make ourselves."""
 WORKLOAD: Kind[dict[str, Any]] = dynamic(STATEFUL_SET.resource)
 SERVICE = dynamic(Resource("", "v1", "services", "Service", short_names=("svc",)))
 CLAIM: Kind[KubeObject] = Kind(

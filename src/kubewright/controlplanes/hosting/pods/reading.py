@@ -125,18 +125,26 @@ def _instance(place: Place, pod: ComponentPod) -> Instance:
     )
 
 
-def _message(pod: ComponentPod, is_ready: bool) -> str:
+def trouble(pod: ComponentPod) -> str:
+    """What is wrong with a pod, or what its end was, a clause; empty if nothing is known."""
     status = pod.status
     if pod.metadata.deleting:
         return "it is ending"
+    containers = (*status.init_container_statuses, *status.container_statuses)
+    told = next((found for each in containers if (found := _of_container(each))), "")
     if status.phase in FINISHED:
-        return f"it ended: {status.reason or status.phase}"
+        ended = f"it ended: {status.reason or status.phase}"
+        return f"{ended}; {told}" if told and status.phase == "Failed" else ended
     unplaced = next((each for each in status.conditions if each.type == "PodScheduled"), None)
     if unplaced is not None and unplaced.status == "False":
         return f"it has no node: {unplaced.message or unplaced.reason}"
-    for each in status.container_statuses:
-        if told := _of_container(each):
-            return told
+    return told
+
+
+def _message(pod: ComponentPod, is_ready: bool) -> str:
+    status = pod.status
+    if told := trouble(pod):
+        return told
     if is_ready:
         return ""
     return "it runs and is not ready" if status.phase == "Running" else "it is being started"
@@ -147,7 +155,7 @@ def _of_container(container: ContainerStatus) -> str:
     told = ""
     if waiting is not None and waiting.reason not in ("", "ContainerCreating", "PodInitializing"):
         told = f"{waiting.reason}: {waiting.message}" if waiting.message else waiting.reason
-    if ended is not None and not container.ready:
+    if ended is not None and not container.ready and (ended.exit_code or container.state.terminated is None):
         how = f"it ended with exit code {ended.exit_code}" + (f" ({ended.reason})" if ended.reason else "")
         told = f"{told}; {how}" if told else how
     return told

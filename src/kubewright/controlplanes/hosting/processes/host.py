@@ -23,11 +23,11 @@ import structlog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.controlplanes.hosting.contract import (
-    Fetch,
     Instance,
     Place,
     Placement,
     Replaced,
+    Replacement,
     Running,
     Workload,
 )
@@ -50,6 +50,7 @@ from kubewright.controlplanes.hosting.processes.kept import Kept
 from kubewright.controlplanes.hosting.processes.output import reason
 from kubewright.controlplanes.hosting.processes.store import PROGRAMS, NotWritten, Store, locked
 from kubewright.controlplanes.hosting.processes.volumes import files
+from kubewright.controlplanes.hosting.replacing import NotReplaced
 from kubewright.processes import record
 from kubewright.processes.linux import SUPPORTED
 from kubewright.processes.program import Phase, Status
@@ -214,19 +215,18 @@ class ProcessHosting:
         """See ``ReplacesData``."""
         return restoring.needs(self._binaries)
 
-    async def replace_data(self, place: Place, members: int, fetch: Fetch, mark: str) -> Replaced:
+    async def replace_data(self, place: Place, by: Replacement) -> Replaced:
         """See ``ReplacesData``."""
         name, folder = name_of(place), self._settings.folder / PROGRAMS
         async with self._locks[name]:
             kept = self._kept.get(name)
             if self._present[name] or (kept is not None and (kept.programs or kept.removing)):
-                raise restoring.NotReplaced(f"{place.workload} still runs")
-            hosts = {ordinal: self._addresses.get(place, ordinal) for ordinal in range(members)}
-            there = restoring.members_of(place, hosts, folder)
-            async with fetch() as source:
-                return Replaced(
-                    await restoring.replace(self._binaries, there, source, mark, self._settings.user)
-                )
+                raise NotReplaced(f"{place.workload} still runs")
+            hosts = {ordinal: self._addresses.get(place, ordinal) for ordinal in range(by.members)}
+            members = restoring.members_of(place, hosts, folder)
+            async with by.fetch() as source:
+                user = self._settings.user
+                return Replaced(await restoring.replace(self._binaries, members, source, by.mark, user))
 
     async def _keep(self, kept: Kept) -> None:
         """Write the new state of a workload and give it to the supervisor. The caller holds its lock."""

@@ -23,9 +23,10 @@ from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.component.policies import ETCD, etcd_addresses
 from kubewright.controlplanes.component.seen import place_of
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Place, Replaced, ReplacesData
+from kubewright.controlplanes.hosting.contract import Place, Replaced, Replacement, ReplacesData
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.snapshots import files
+from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.restoring.decide import Source
 from kubewright.controlplanes.snapshots.stores import Stores
 from kubewright.kube.client import Client
@@ -87,10 +88,15 @@ class Restorer:
         place, host = self._etcd_host(family)
         assert place is not None, "without a NestedEtcd there is nothing to replace"
         assert isinstance(host, ReplacesData), "``unable`` reports other hosts"
-        members = len(etcd_addresses(family)) or 1
+        by = Replacement(
+            mark,
+            len(etcd_addresses(family)) or 1,
+            lambda: self._fetched(family, source),
+            lambda: credentials_of(self._client, family),
+        )
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                done = await host.replace_data(place, members, lambda: self._fetched(family, source), mark)
+                done = await host.replace_data(place, by)
         except TimeoutError:
             raise NotRestored(f"it did not end within {DEADLINE_SECONDS:g} seconds") from None
         log.info(

@@ -176,7 +176,7 @@ def _stopped(seen: Seen) -> Plan[Step] | None:
 def _replaced(seen: Seen) -> Plan[Step] | None:
     if running := seen.running:
         return Plan(wake=delays.POLL, because=f"waits until {', '.join(running)} has ended")
-    return Plan((ReplaceData(),), delays.POLL, "nothing of the control plane runs")
+    return Plan((ReplaceData(),), delays.SOON, "nothing of the control plane runs")
 
 
 def status_of(seen: Seen) -> ControlPlaneRestoreStatus:

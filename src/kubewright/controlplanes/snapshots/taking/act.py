@@ -15,18 +15,18 @@ import structlog
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import ControlPlaneSnapshot
-from kubewright.api.core import SECRET
 from kubewright.base.errors import KubewrightError
+from kubewright.controlplanes.component.membership import endpoints
 from kubewright.controlplanes.component.policies import ETCD, etcd_urls
 from kubewright.controlplanes.component.seen import place_of
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import SavesData
+from kubewright.controlplanes.hosting.contract import Running, SavesData
 from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.members.decide import Endpoint
 from kubewright.controlplanes.snapshots import files, sources
+from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.stores import Stores
 from kubewright.kube.client import Client
-from kubewright.wire.errors import NotFound
-from kubewright.wire.gvk import Key
 
 DEADLINE_SECONDS = 1800.0
 """How long one snapshot may take."""
@@ -87,28 +87,11 @@ class Taker:
         """Copy the data into a file; returns its format, and the version of the etcd."""
         etcd = family.components.get(Component.ETCD)
         place = place_of(etcd, ETCD, family) if etcd is not None else None
-        host: object = self._hosts.holding(place)[0] if place is not None else None
+        held, running = self._hosts.holding(place) if place is not None else (None, Running())
+        host: object = held
         if place is not None and isinstance(host, SavesData):
             await host.save_data(place, path)
             return files.EMBEDDED, etcd.status.version if etcd is not None else ""
-        authority, client = await self._credentials(family)
-        tls = sources.trust(authority["tls.crt"], client["tls.crt"], client["tls.key"])
-        return files.ETCD, await sources.stream(etcd_urls(family), tls, path)
-
-    async def _credentials(self, family: Family) -> tuple[dict[str, bytes], dict[str, bytes]]:
-        """The authority of an etcd, and a client certificate: that of probes, else of the API server."""
-        authority = await self._secret(family, "etcd", "tls.crt")
-        client = await self._secret(family, "etcd-health-client", "tls.crt", "tls.key")
-        client = client or await self._secret(family, "apiserver-etcd-client", "tls.crt", "tls.key")
-        if authority is None or client is None:
-            raise NotTaken(
-                f"there is no Secret {family.name}-etcd, or none with a client's certificate for it"
-            )
-        return authority, client
-
-    async def _secret(self, family: Family, purpose: str, *keys: str) -> dict[str, bytes] | None:
-        try:
-            found = await self._client.get(SECRET, Key(family.plane.namespace, f"{family.name}-{purpose}"))
-        except NotFound:
-            return None
-        return {key: found.data[key] for key in keys} if all(key in found.data for key in keys) else None
+        own = await credentials_of(self._client, family)
+        there = endpoints(running) or [Endpoint(each) for each in etcd_urls(family)]
+        return files.ETCD, await sources.stream(there, own, path)

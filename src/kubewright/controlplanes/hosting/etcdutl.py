@@ -1,0 +1,36 @@
+"""How ``etcdutl`` is called to make the data of one member of an etcd from a snapshot. Pure.
+
+Theory.      Each member's data is made from the one file, with the names and peer URLs of all: together they
+             are a new cluster with the content of the snapshot, at the addresses of the former one.
+Invariants.  New revisions begin far above those of the snapshot, and all older ones count as compacted, so
+             that no client takes old data for new. The token is that of one restore, so that members of the
+             former cluster and of the new one never take each other for theirs.
+Source       etcd's documentation of disaster recovery; etcdutl's ``snapshot restore``.
+Called by    ``processes.restoring``, ``pods.restoring``.
+"""
+
+from collections.abc import Mapping
+
+PROGRAM = "etcdutl"
+PEER_PORT = 2380
+"""The port for the other members."""
+GAP = 1_000_000_000
+"""By how much revisions are raised, as etcd's documentation advises."""
+
+
+def words(source: str, target: str, name: str, peers: Mapping[str, str], mark: str) -> list[str]:
+    """The arguments of ``etcdutl`` for one member. ``peers``: the peer URL of each member, by its name."""
+    flags = {
+        "data-dir": target,
+        "name": name,
+        "initial-cluster": ",".join(f"{each}={peer}" for each, peer in peers.items()),
+        "initial-advertise-peer-urls": peers[name],
+        "initial-cluster-token": mark,
+        "bump-revision": str(GAP),
+    }
+    return ["snapshot", "restore", source, "--mark-compacted", *(f"--{k}={v}" for k, v in flags.items())]
+
+
+def former_name(mark: str) -> str:
+    """The name of the folder in which the former data is kept."""
+    return f"before-{mark}"

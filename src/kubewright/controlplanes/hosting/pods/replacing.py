@@ -1,0 +1,98 @@
+"""Replaces the data of an etcd whose members are pods, and do not run: makes a pod for each, and sends to it.
+
+Theory.      A call does what can be done now and says what it waits for; the caller calls again. A pod that
+             is missing is made, one that waits for the snapshot is sent it, one that has succeeded is done.
+             So a process that ends in between loses nothing: the pods say how far it is.
+Invariants.  Nothing is made while a pod of the etcd is there. All members are done before the call says so.
+Source       decision 0041.
+Called by    ``host``.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from kubewright.controlplanes.hosting.contract import Place, Replaced, Replacement
+from kubewright.controlplanes.hosting.pods import restoring
+from kubewright.controlplanes.hosting.pods.kinds import MADE, ComponentPod
+from kubewright.controlplanes.hosting.pods.reading import PORTS
+from kubewright.controlplanes.hosting.pods.sending import Target, listening, send
+from kubewright.controlplanes.hosting.replacing import NotReplaced
+from kubewright.controlplanes.members.client import tls_of
+from kubewright.kube.client import Client
+from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
+from kubewright.wire.gvk import Key
+
+
+class Replacer:
+    """Makes and deletes the pods that replace data. ``image``: of this program."""
+
+    def __init__(self, client: Client, image: str) -> None:
+        self._client = client
+        self._image = image
+
+    async def replace(
+        self, place: Place, stateful_set: Mapping[str, Any], pods: Sequence[ComponentPod], by: Replacement
+    ) -> Replaced:
+        """Do what can be done now. ``pods``: those of ``restoring`` that are there.
+
+        Raises:
+            NotReplaced: the template does not fit, or a snapshot was not taken by a pod.
+            ApiError, TransportError: the server said no, or could not be asked.
+        """
+        if problem := restoring.unfit(stateful_set):
+            raise NotReplaced(problem)
+        there, waits, unsent = {each.name: each for each in pods}, [], []
+        for ordinal in range(by.members):
+            name = restoring.name_of(place, ordinal)
+            pod = there.get(name)
+            if pod is None:
+                await self._make(stateful_set, place, ordinal, by)
+                waits.append(f"{name}: it is being made")
+            elif restoring.is_over(pod, by.mark, self._client.clock.now()):
+                await self.delete(pod)
+                waits.append(f"{name}: an earlier one ends first")
+            elif pod.status.phase != restoring.DONE:
+                waits.append(restoring.waits_for(pod))
+                if pod.status.pod_ip and pod.status.phase != restoring.FAILED:
+                    address = f"{_bracketed(pod.status.pod_ip)}:{PORTS[place.component]}"
+                    unsent.append(Target(address, restoring.host_of(place, ordinal)))
+        await self._send(unsent, by)
+        if waits:
+            return Replaced(waits=", ".join(waits))
+        return Replaced(restoring.told_of(place, by.mark))
+
+    async def delete(self, pod: ComponentPod) -> None:
+        """Delete this very pod, if it is there."""
+        if not pod.metadata.deleting:
+            with suppress(NotFound, Conflict):
+                await self._client.delete(MADE, Key(pod.namespace, pod.name), uid=pod.metadata.uid)
+
+    async def _make(
+        self, stateful_set: Mapping[str, Any], place: Place, ordinal: int, by: Replacement
+    ) -> None:
+        task = restoring.Task(place, ordinal, by.members, by.mark, self._image)
+        with suppress(AlreadyExists):  # our caches do not show it yet
+            await self._client.create(MADE, restoring.pod_of(stateful_set, task))
+
+    async def _send(self, targets: list[Target], by: Replacement) -> None:
+        """Send the snapshot to those that wait for it; it is fetched only if one does.
+
+        Raises:
+            NotReplaced: the credentials are unfit, or one did not take it.
+        """
+        if not targets:
+            return
+        own = await by.credentials()
+        try:
+            tls = tls_of(own.authority, own.certificate, own.key)
+        except (ValueError, OSError):
+            raise NotReplaced("the certificates of clients of this etcd are unfit") from None
+        if ready := await listening(targets, tls):
+            async with by.fetch() as file:
+                for each in ready:
+                    await send(each, tls, file)
+
+
+def _bracketed(address: str) -> str:
+    return f"[{address}]" if ":" in address else address
