@@ -31,6 +31,11 @@ def words(source: str, target: str, name: str, peers: Mapping[str, str], mark: s
     return ["snapshot", "restore", source, "--mark-compacted", *(f"--{k}={v}" for k, v in flags.items())]
 
 
+def peer_url(host: str) -> str:
+    """The URL by which the other members reach one; ``host``: a name, or an address of IPv4."""
+    return f"https://{host}:{PEER_PORT}"
+
+
 def former_name(mark: str) -> str:
     """The name of the folder in which the former data is kept."""
     return f"before-{mark}"

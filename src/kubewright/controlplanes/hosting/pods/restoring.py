@@ -21,7 +21,7 @@ from msgspec import structs, to_builtins
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.controlplane.names import RESTORING_ANNOTATION, ROLE_LABEL
 from kubewright.controlplanes.hosting.contract import Place
-from kubewright.controlplanes.hosting.etcdutl import PEER_PORT, PROGRAM, former_name, words
+from kubewright.controlplanes.hosting.etcdutl import PROGRAM, former_name, peer_url, words
 from kubewright.controlplanes.hosting.pods.kinds import ComponentPod
 from kubewright.controlplanes.hosting.pods.objects import selector
 from kubewright.controlplanes.hosting.pods.reading import PORTS, trouble
@@ -159,7 +159,7 @@ def waits_for(pod: ComponentPod) -> str:
 
 def _containers(template: Seen, task: Task) -> tuple[Seen, Seen, Seen]:
     place, first, name = task.place, template["containers"][0], task.place.instance(task.ordinal)
-    peers = {place.instance(n): f"https://{host_of(place, n)}:{PEER_PORT}" for n in range(task.members)}
+    peers = {place.instance(n): peer_url(host_of(place, n)) for n in range(task.members)}
     fixed = {"name": "INSTANCE", "value": name}
     environment = [fixed if each["name"] == "INSTANCE" else each for each in first.get("env", ())]
     shared = {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Place
-from kubewright.controlplanes.hosting.etcdutl import PEER_PORT, PROGRAM, former_name, words
+from kubewright.controlplanes.hosting.etcdutl import PROGRAM, former_name, peer_url, words
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing
 from kubewright.controlplanes.hosting.processes.instances import name_of, program_name
 from kubewright.controlplanes.hosting.processes.volumes import DATA, VOLUMES
@@ -58,7 +58,7 @@ def members_of(place: Place, hosts: Mapping[int, str], programs: Path) -> list[M
     return [
         Member(
             place.instance(ordinal),
-            f"https://{host}:{PEER_PORT}",
+            peer_url(host),
             programs / program_name(name_of(place), ordinal),
         )
         for ordinal, host in hosts.items()
