@@ -14,7 +14,7 @@ import yaml
 
 from kubewright.api import catalog
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
-from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_HEALTH_CHECK
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE
 from kubewright.api.core import CONFIG_MAP, LEASE, NODE, SECRET
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE
@@ -193,6 +193,56 @@ async def test_a_machine_that_joins_as_a_control_plane_does_not_become_one_and_e
         await client.delete(MACHINE, Key(NS, "master"))
         await asyncio.sleep(60)
         assert list((await nodes_of(embedded)).values()) == ["True"] * 3
+
+
+HEALTH_CHECK = {
+    "metadata": {"name": "nested", "namespace": NS},
+    "spec": {
+        "clusterName": "nested",
+        "selector": {"matchLabels": {"cluster.x-k8s.io/cluster-name": "nested"}},
+        "unhealthyConditions": [
+            {"type": "Ready", "status": status, "timeout": "30s"} for status in ("Unknown", "False")
+        ],
+    },
+}
+
+
+async def test_workers_stay_while_their_control_plane_sleeps_and_what_is_asked_meanwhile_waits_until_it_wakes():
+    async with everything() as embedded:
+        client = embedded.client
+        await create(client, example())
+        await until_nodes(embedded, ["True"] * 3)
+        await client.create(MACHINE_HEALTH_CHECK, HEALTH_CHECK)
+        assert isinstance(embedded.driver, SimDriver)
+        vms, before = embedded.driver.cloud.vms, await machines(client)
+        running_vms = set(vms)
+        await client.patch(NESTED_CONTROL_PLANE, DEMO, {"spec": {"asleep": True}})
+        await asyncio.sleep(120)
+        assert (await machines(client), set(vms)) == (before, running_vms)
+        assert set(before.values()) == {"Running"}
+
+        [deployment] = await client.list(MACHINE_DEPLOYMENT, NS)
+        body = {"spec": {"replicas": 4}}
+        await client.patch(MACHINE_DEPLOYMENT, Key(NS, deployment.name), body)
+        await asyncio.sleep(10)
+        [new] = set(await machines(client)) - set(before)
+        deleted = min(before)
+        await client.delete(MACHINE, Key(NS, deleted))
+        await asyncio.sleep(120)
+        asleep = await machines(client)
+        assert (asleep[new], asleep[deleted], set(vms)) == ("Pending", "Deleting", running_vms)
+
+        await client.patch(NESTED_CONTROL_PLANE, DEMO, {"spec": {"asleep": None}})
+        await until_nodes(embedded, ["True"] * 4)
+        await asyncio.sleep(60)
+        after = await machines(client)
+        assert set(after) >= {new, *before} - {deleted}
+        assert (deleted in after, list(after.values())) == (False, ["Running"] * 4)
+
+
+async def machines(client: Client) -> dict[str, str]:
+    """The phase of each Machine, by its name."""
+    return {each.name: each.status.phase for each in await client.list(MACHINE, NS)}
 
 
 STEPS = {
