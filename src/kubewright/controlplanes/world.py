@@ -38,6 +38,7 @@ from kubewright.controlplanes.snapshots.schedules import reconciler as schedules
 from kubewright.controlplanes.snapshots.taking import reconciler as taking
 from kubewright.controlplanes.templated import reconciler as templated
 from kubewright.controlplanes.templates import catalog
+from kubewright.controlplanes.users import leftovers
 from kubewright.controlplanes.users import reconciler as users
 from kubewright.controlplanes.users.entrance import Connect, by_sockets
 from kubewright.runtime.controller import Controller
@@ -96,6 +97,12 @@ CONTROLLERS = (
         "keeps a kubeconfig for each user of a nested control plane",
     ),
     ControllerInfo(
+        leftovers.CONTROLLER,
+        "NestedControlPlane",
+        LEASE,
+        "deletes what a restore has brought back of users that were deleted",
+    ),
+    ControllerInfo(
         restoring.CONTROLLER,
         "ControlPlaneRestore",
         LEASE,
@@ -149,6 +156,7 @@ def world(
             taking.CONTROLLER: lambda: taking.wire(environment, hosts),
             schedules.CONTROLLER: lambda: schedules.wire(environment),
             users.CONTROLLER: lambda: users.wire(environment, connect),
+            leftovers.CONTROLLER: lambda: leftovers.wire(environment, connect),
             restoring.CONTROLLER: lambda: restoring.wire(environment, hosts),
         }
         return Runnables([*made, *(wired() for name, wired in others.items() if name in chosen)])

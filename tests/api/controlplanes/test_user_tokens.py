@@ -5,14 +5,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
+from tests.api.controlplanes import test_snapshots as snapshots
 from tests.api.controlplanes.kit import NAMES, Stage, stage
 from tests.api.controlplanes.test_users import ready, said
 from tests.api.controlplanes.test_whole_planes import COMPONENTS, create, whole
 
-from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_USER, NESTED_CONTROL_PLANE
+from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_RESTORE,
+    CONTROL_PLANE_SNAPSHOT,
+    CONTROL_PLANE_USER,
+    NESTED_CONTROL_PLANE,
+)
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.compose.plane_transports import PlaneTransports
@@ -249,6 +257,50 @@ async def test_one_that_expires_while_it_sleeps_is_made_anew_when_it_wakes() -> 
         await sleep(on, None)
         await ready(on)
         assert (await whoami(on, await kubeconfig(on)))[0] == "alice"
+
+
+@pytest.mark.looptime(False)
+@pytest.mark.parametrize("again", [False, True], ids=["deleted", "deleted and created again"])
+async def test_a_restore_brings_no_user_back_that_was_deleted(tmp_path: Path, *, again: bool) -> None:
+    async with stage(folder=tmp_path) as on:
+        await create(on, *COMPONENTS)
+        await whole(on)
+        for name in ("alice", "bob"):
+            await on.apply(CONTROL_PLANE_USER, name, ALICE)
+            await ready(on, name)
+        copied = await kubeconfig(on)
+        await on.apply(CONTROL_PLANE_SNAPSHOT, "first", {"controlPlaneName": "demo"})
+        await snapshots.is_ready(on, CONTROL_PLANE_SNAPSHOT, "first")
+        await delete(on)
+        await gone(on)
+        if again:
+            await on.apply(CONTROL_PLANE_USER, "alice", ALICE)
+            await ready(on)
+        await on.apply(CONTROL_PLANE_RESTORE, "back", {"snapshotName": "first"})
+        await snapshots.is_ready(on, CONTROL_PLANE_RESTORE, "back")
+
+        async def out() -> bool:
+            return await whoami(on, copied) == 401
+
+        async def in_again() -> bool:
+            found = await whoami(on, await kubeconfig(on))
+            return isinstance(found, tuple) and found[0] == "alice"
+
+        await on.until(out, 20)
+        if again:
+            await on.until(in_again, 20)
+
+        async def bob_is_in() -> bool:
+            found = await whoami(on, await kubeconfig(on, "demo-user-bob"))
+            return isinstance(found, tuple) and found[0] == "bob"
+
+        await on.until(bob_is_in, 20)
+        wanted = {"kubewright-user-bob", *(["kubewright-user-alice"] if again else [])}
+
+        async def no_others_are_left() -> bool:
+            return {each for each in await inside(on) if each.startswith("kubewright-user")} == wanted
+
+        await on.until(no_others_are_left, 20)
 
 
 async def test_a_control_plane_that_is_deleted_holds_no_user() -> None:

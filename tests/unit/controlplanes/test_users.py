@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -111,6 +112,7 @@ STEPS = [
     ("another authority", seen(kubeconfig=secret(ca=b"former")), (Issue,)),
     ("a token of another account", seen(kubeconfig=secret(token("6"))), (Revoke, Grant, Issue)),
     ("an account of which no token is kept", seen(found=NONE), (Revoke, Grant, Issue)),
+    ("a token that the API server does not accept", seen(inside=replace(inside(), refuses=True)), (Issue,)),
     ("no account any more", seen(inside=Inside()), (Grant, Issue)),
     ("a shorter lifetime", seen(user(lifetime="1h")), (Revoke, Grant, Issue)),
     ("a longer lifetime", seen(user(lifetime="48h")), ()),

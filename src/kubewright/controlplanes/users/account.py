@@ -4,14 +4,14 @@ Theory.      A token is one of a ServiceAccount that may do one thing: impersona
              The kubeconfig names them in ``as`` and ``as-groups``. So the bearer has the name and the groups
              of the user, and kube-apiserver checks at each request that the account is there and may
              impersonate. The account is in kube-system, where none but administrators make tokens.
-Invariants.  No value here has a token in it. Names follow from that of the ControlPlaneUser, which is
+Invariants.  No repr shows a token. Names follow from that of the ControlPlaneUser, which is
              unique for a control plane: all its users are in its namespace.
 Source       decision 0038; kube-apiserver's impersonation and bound tokens.
 Called by    ``tokens``, which decides; ``entrance``, which reads and writes them; ``kubeconfigs``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -80,11 +80,15 @@ def _rule(resource: str, names: list[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """The objects of a user that are in the control plane; None: that one is not there."""
+    """The objects of a user that are in the control plane; None: that one is not there.
+
+    ``refuses``  whether the API server does not accept the token that is in the Secret
+    """
 
     account: Json | None = None
     role: Json | None = None
     binding: Json | None = None
+    refuses: bool = False
 
     @property
     def uid(self) -> str:
@@ -102,6 +106,7 @@ class Held:
     ``issued``, ``expires``  the life of the token
     """
 
+    token: str = field(repr=False)
     server: str
     authority: bytes
     user: User

@@ -6,7 +6,7 @@ Theory.      One connection for each pass, closed at its end: a user is looked a
 Invariants.  What is done can be done again. A deadline for each pass: a control plane that does not answer
              holds a worker no longer. Writes are sent only while this process leads. No token is logged.
 Source       decision 0038.
-Called by    ``reconciler``.
+Called by    ``reconciler`` and ``leftovers``.
 """
 
 import asyncio
@@ -45,6 +45,8 @@ AGENT = "kubewright/control-plane-users"
 VISIT_SECONDS = 10.0
 """For all requests of one pass. An API server that works answers each within a tenth of a second."""
 
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+
 EXTENDED, SHORTER = timedelta(seconds=3607), timedelta(seconds=3606)
 """kube-apiserver makes a token of a year of the first, which kubelets ask for."""
 
@@ -81,7 +83,7 @@ class Entrance:
         """
         secret = seen.found[seen.administrator]
         try:
-            async with self._open(secret.contents.get(SECRET_VALUE_KEY, b""), secret.metadata.name) as client:
+            async with self.open(secret.contents.get(SECRET_VALUE_KEY, b""), secret.metadata.name) as client:
                 return await _visit(client, seen, decide)
         except Conflict:
             raise
@@ -92,8 +94,13 @@ class Entrance:
             return Visit(replace(seen, closed=told, unheard=True, refused=told if lasting else ""))
 
     @asynccontextmanager
-    async def _open(self, kubeconfig: bytes, source: str) -> AsyncIterator[Client]:
-        """A client with this kubeconfig, for ``VISIT_SECONDS``; ``source`` names its Secret in errors."""
+    async def open(self, kubeconfig: bytes, source: str) -> AsyncIterator[Client]:
+        """A client with this kubeconfig, for ``VISIT_SECONDS``; ``source`` names its Secret in errors.
+
+        Raises:
+            InvalidInput: it is no kubeconfig.
+            TimedOut: what was done with the client took longer.
+        """
         access = config.inline_access(kubeconfig, source=f"the kubeconfig in Secret {source}")
         transport = FencedTransport(self._connect(access, self._clock), self._entitled)
         try:
@@ -107,7 +114,8 @@ class Entrance:
 
 async def _visit(client: Client, seen: Seen, decide: Callable[[Seen], Plan]) -> Visit:
     name, token = seen.user.name, ""
-    seen = replace(seen, inside=await look(client, name))
+    held = seen.held.token if seen.held is not None else ""
+    seen = replace(seen, inside=await look(client, name, held))
     plan = decide(seen)
     for step in plan.steps:
         match step:
@@ -117,18 +125,19 @@ async def _visit(client: Client, seen: Seen, decide: Callable[[Seen], Plan]) -> 
                 await grant(client, seen.user, await look(client, name))
             case Issue():
                 token = await issue(client, seen.user)
-    if any(isinstance(step, Revoke | Grant) for step in plan.steps):
+    if any(isinstance(step, Revoke | Grant | Issue) for step in plan.steps):
         seen = replace(seen, inside=await look(client, name))
     return Visit(seen, plan, token)
 
 
-async def look(client: Client, user: str) -> Inside:
-    """What a ControlPlaneUser of this name has in the control plane."""
+async def look(client: Client, user: str, token: str = "") -> Inside:
+    """What a ControlPlaneUser of this name has inside. ``token``: that in its Secret; empty: none."""
     role = account.role_key(user)
     return Inside(
         await _get(client, ACCOUNT, account.account_key(user)),
         await _get(client, ROLE, role),
         await _get(client, BINDING, role),
+        refuses=bool(token) and not await _accepts(client, token),
     )
 
 
@@ -168,6 +177,25 @@ async def revoke(client: Client, user: str) -> None:
     await _delete(client, BINDING, role)
     await _delete(client, ROLE, role)
     await _delete(client, ACCOUNT, account.account_key(user))
+
+
+async def _accepts(client: Client, token: str) -> bool:
+    """Whether the API server knows a token: by its keys, its expiry and its account."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    request = client.request("POST", TOKEN_REVIEWS, msgspec.json.encode(body))
+    answer = await client.send(request, safe=True)
+    try:
+        return msgspec.json.decode(answer.body, type=_TokenReview).status.authenticated
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise BadAnswer("the API server answered a TokenReview without a status") from None
+
+
+class _ReviewStatus(msgspec.Struct):
+    authenticated: bool = False
+
+
+class _TokenReview(msgspec.Struct):
+    status: _ReviewStatus
 
 
 class _TokenStatus(msgspec.Struct):

@@ -32,7 +32,7 @@ def read(value: bytes) -> Held | None:
         return None
     issued, expires = (datetime.fromtimestamp(moment, UTC) for moment in (claims.iat, claims.exp))
     uid = claims.kubernetes.serviceaccount.uid
-    return Held(found.server, found.ca, found.acts_as, uid, issued, expires)
+    return Held(found.login.token, found.server, found.ca, found.acts_as, uid, issued, expires)
 
 
 def render(cluster: str, server: str, authority: bytes, user: User, token: str) -> bytes:

@@ -92,6 +92,8 @@ def _outdated(seen: Seen) -> str:
         return f"the kubeconfig is for {held.user.name} in other groups, or for another user"
     if seen.inside is not None and seen.inside.uid != held.account:
         return "the account of the token is not there any more"
+    if seen.inside is not None and seen.inside.refuses:
+        return "the API server does not accept the token any more"
     if _outlives(seen):
         return f"the token is good until {rfc3339(held.expires)}, longer than it should be"
     return "half of the token's life is over" if _half(held) <= seen.now else ""

@@ -1,0 +1,116 @@
+"""Delete, after a restore, what users have in a control plane whose ControlPlaneUsers are deleted.
+
+Theory.      A restore brings back all data of an earlier moment, so also the accounts of users that were
+             deleted since; and their tokens, which have not expired, would be good again. So after a restore
+             each account with our label is looked up, and deleted where no ControlPlaneUser of that control
+             plane wants one. An account whose ControlPlaneUser exists is looked at by ``reconciler``.
+Invariants.  Nothing is remembered: as long as a token from before the restore can be good, the control plane
+             is looked at again each hour, and when it becomes ready.
+Source       decision 0038.
+Called by    ``runtime.controller``; wired by ``world``.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+
+from kubewright.api.cluster.names import KUBECONFIG_SUFFIX, SECRET_VALUE_KEY
+from kubewright.api.controlplane.names import USER_LABEL
+from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_RESTORE,
+    CONTROL_PLANE_USER,
+    Credential,
+    NestedControlPlane,
+)
+from kubewright.api.controlplane.validate import MOST_LIFETIME
+from kubewright.base.delays import DATED, UNHEARD
+from kubewright.controlplanes.caches import Caches
+from kubewright.controlplanes.certificates.look import Reader
+from kubewright.controlplanes.pausing import pause_of
+from kubewright.controlplanes.users.account import ACCOUNT, ACCOUNT_PREFIX, NAMESPACE
+from kubewright.controlplanes.users.entrance import Connect, Entrance, revoke
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Change
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.result import Result
+from kubewright.runtime.world import Environment
+from kubewright.wire.gvk import Key
+
+CONTROLLER = "restoredusers"
+
+log = structlog.get_logger(__name__)
+
+
+class Leftovers:
+    """The reconciler: its keys are NestedControlPlanes."""
+
+    def __init__(self, environment: Environment, caches: Caches, connect: Connect) -> None:
+        informers = environment.control.caches
+        self._clock = environment.control.client.clock
+        self._caches = caches
+        self._reader = Reader(informers)
+        self._entrance = Entrance(self._clock, connect, environment.entitled)
+        self._users = informers.get(CONTROL_PLANE_USER)
+        self.restores = informers.get(CONTROL_PLANE_RESTORE)
+
+    async def reconcile(self, key: Key) -> Result:
+        """One pass.
+
+        Raises:
+            ApiError, TransportError: one of the API servers said no for now, or could not be asked.
+            InvalidInput: the kubeconfig of the control plane is none.
+        """
+        plane = self._caches.planes.get(key)
+        if plane is None or plane.metadata.deleting or not self._was_restored(plane):
+            return Result.done()
+        family = self._caches.family_of(plane)
+        if pause_of(plane.metadata, plane, family.cluster) is not None:
+            return Result.later(DATED)
+        secret = f"{family.name}{KUBECONFIG_SUFFIX}"
+        found = await self._reader.read(key.namespace, (secret,))
+        if not plane.status.ready or secret not in found:
+            return Result.later(None if plane.status.asleep else UNHEARD)
+        async with self._entrance.open(found[secret].contents.get(SECRET_VALUE_KEY, b""), secret) as client:
+            await self._clean(client, plane)
+        return Result.later(DATED)
+
+    def _was_restored(self, plane: NestedControlPlane) -> bool:
+        """Whether a token from before a restore of it can be good. A restore may not name what it is of."""
+        since = self._clock.now() - MOST_LIFETIME
+        return any(
+            each.status.replaced_at is not None
+            and each.status.replaced_at > since
+            and each.spec.control_plane_name in ("", plane.name)
+            for each in self.restores.list(plane.namespace)
+        )
+
+    async def _clean(self, client: Client, plane: NestedControlPlane) -> None:
+        wanted = {
+            each.name
+            for each in self._users.list(plane.namespace)
+            if each.spec.control_plane_name == plane.name and each.spec.credential != Credential.CERTIFICATE
+        }
+        for each in await client.list(ACCOUNT, NAMESPACE, labels=USER_LABEL):
+            user = str(each["metadata"]["name"]).removeprefix(ACCOUNT_PREFIX)
+            if user not in wanted:
+                log.info("a restore has brought back a user", control_plane=plane.name, user=user)
+                await revoke(client, user)
+
+
+def wire(environment: Environment, connect: Connect) -> Controller:
+    """The controller, with watches on everything that a pass reads of this cluster."""
+    caches = Caches(environment.control.caches)
+    leftovers = Leftovers(environment, caches, connect)
+    controller = Controller(CONTROLLER, leftovers, environment.clock, metrics=environment.metrics)
+
+    def of_restore(change: Change[Any]) -> Iterable[Key]:
+        return [Key(each.namespace, each.name) for each in caches.planes.list(change.key.namespace)]
+
+    def of_plane(change: Change[NestedControlPlane]) -> Iterable[Key]:
+        before, after = change.before(), change.after()
+        same = before is not None and after is not None and before.status.ready == after.status.ready
+        return () if same else (change.key,)
+
+    controller.watches(caches.planes, of_plane)
+    return controller.watches(leftovers.restores, of_restore)
