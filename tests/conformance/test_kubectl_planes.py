@@ -3,15 +3,14 @@
 import json
 
 import pytest
-from tests.conformance.kubectl_planes import CHANNELS, READY, Shell, control_plane
+from tests.conformance.kubectl_planes import CHANNELS, LONG, READY, Shell, control_plane
 from tests.conformance.nested_planes import until
 
 from kubewright.base.clock import SystemClock
 
-pytestmark = [pytest.mark.kubectl, pytest.mark.looptime(False), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kubectl, pytest.mark.looptime(False), pytest.mark.timeout(400)]
 
 CLOCK = SystemClock()
-LONG = "--timeout=38s"
 COMPONENTS = {"netcd": "demo-etcd", "nkas": "demo-apiserver", "nkcm": "demo-controller-manager"}
 KEEP_DATA = "nested.controlplane.cluster.x-k8s.io/keep-data"
 SCHEDULE = '{"spec":{"schedule":[{"sleep":"0 20 * * 1-5","wake":"0 7 * * 1-5","timeZone":"Europe/Berlin"}]}}'
@@ -42,7 +41,7 @@ async def looked_at(shell: Shell) -> None:
     names = (await shell("get", "capn", "-o", "name")).split()
     assert {each.rpartition("/")[2] for each in names} == {"demo", *COMPONENTS.values()}
     for what in ("ncp/demo", *(f"{short}/{name}" for short, name in COMPONENTS.items())):
-        await shell("wait", "--for=condition=Ready", what, LONG)
+        await shell.wait(what, "--for=condition=Ready")
 
 
 async def explained_and_described(shell: Shell) -> None:
@@ -60,7 +59,7 @@ async def marked(shell: Shell) -> None:
     await shell("annotate", "netcd", "demo-etcd", f"{KEEP_DATA}-")
     await shell("label", "ncp", "demo", "team=blue")
     assert [row[0] for row in await shell.table("ncp", "-l", "team=blue")] == ["NAME", "demo"]
-    await shell("wait", READY, "ncp/demo", LONG)
+    await shell.wait("ncp/demo", READY)
 
 
 async def used(inside: Shell) -> None:
@@ -84,10 +83,10 @@ async def used(inside: Shell) -> None:
 async def scaled(shell: Shell) -> None:
     """To no instance and back; the data is there after that."""
     await shell("scale", "nkas", "demo-apiserver", "--replicas=0")
-    await shell("wait", "--for=jsonpath={.status.phase}=Sleeping", "nkas/demo-apiserver", LONG)
-    await shell("wait", "--for=jsonpath={.status.ready}=false", "ncp/demo", LONG)
+    await shell.wait("nkas/demo-apiserver", "--for=jsonpath={.status.phase}=Sleeping")
+    await shell.wait("ncp/demo", "--for=jsonpath={.status.ready}=false")
     await shell("scale", "nkas", "demo-apiserver", "--replicas=1")
-    await shell("wait", READY, "ncp/demo", LONG)
+    await shell.wait("ncp/demo", READY)
     inside = await shell.of_secret("demo-kubeconfig")
     assert await inside("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "b"
 
@@ -97,13 +96,13 @@ async def asleep_and_awake(shell: Shell) -> None:
     at = "jsonpath={.status.asleep} {.status.sleepsAt} {.status.wakesAt}"
     await until(lambda: says(shell, "ncp/demo", at), CLOCK)
     await shell("patch", "ncp", "demo", "--type=merge", "-p", '{"spec":{"schedule":null,"asleep":true}}')
-    await shell("wait", "--for=condition=Sleeping", "ncp/demo", LONG)
+    await shell.wait("ncp/demo", "--for=condition=Sleeping")
     for short, name in reversed(COMPONENTS.items()):
-        await shell("wait", "--for=jsonpath={.status.phase}=Sleeping", f"{short}/{name}", LONG)
+        await shell.wait(f"{short}/{name}", "--for=jsonpath={.status.phase}=Sleeping")
     inside = await shell.of_secret("demo-kubeconfig")
     assert "refused" in await inside.refused("get", "namespaces")
     await shell("patch", "ncp", "demo", "--type=merge", "-p", '{"spec":{"asleep":null}}')
-    await shell("wait", READY, "ncp/demo", LONG)
+    await shell.wait("ncp/demo", READY)
     assert await inside("get", "configmap", "kept", "-o", "jsonpath={.data.a}") == "b"
 
 

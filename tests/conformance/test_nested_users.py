@@ -9,7 +9,7 @@ from tests.conformance.nested_planes import until
 
 from kubewright.base.clock import SystemClock
 
-pytestmark = [pytest.mark.kubectl, pytest.mark.looptime(False), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kubectl, pytest.mark.looptime(False), pytest.mark.timeout(400)]
 
 ALICE = """\
 apiVersion: controlplane.cluster.x-k8s.io/v1alpha4
@@ -24,7 +24,7 @@ OUT_SECONDS = 20
 async def alice(shell: Shell, copy: str) -> Shell:
     """Her kubectl, with a copy of the kubeconfig that she gets."""
     await shell("apply", "-f", "-", stdin=ALICE)
-    await shell("wait", READY, "cpuser/alice", "--timeout=35s")
+    await shell.wait("cpuser/alice", READY)
     return await shell.of_secret("demo-user-alice", copy)
 
 
@@ -82,12 +82,12 @@ async def test_a_deletion_while_it_sleeps_says_that_it_waits_and_ends_when_it_wa
     async with control_plane(tmp_path, channel) as shell:
         her = await alice(shell, "copy")
         await shell("patch", "ncp", "demo", "--type=merge", "-p", '{"spec":{"asleep":true}}')
-        await shell("wait", "--for=condition=Sleeping", "ncp/demo", "--timeout=35s")
+        await shell.wait("ncp/demo", "--for=condition=Sleeping")
         await shell("delete", "cpuser", "alice", "--wait=false")
         told = "its account cannot be deleted yet: NestedControlPlane demo sleeps"
         message = 'jsonpath={.status.conditions[?(@.type=="Ready")].message}'
-        await shell("wait", f"--for={message}={told}", "cpuser/alice", "--timeout=35s")
+        await shell.wait("cpuser/alice", f"--for={message}={told}")
         await shell("patch", "ncp", "demo", "--type=merge", "-p", '{"spec":{"asleep":null}}')
-        await shell("wait", READY, "ncp/demo", "--timeout=35s")
-        await shell("wait", "--for=delete", "cpuser/alice", "--timeout=35s")
+        await shell.wait("ncp/demo", READY)
+        await shell.wait("cpuser/alice", "--for=delete")
         await her.refused("auth", "whoami")
