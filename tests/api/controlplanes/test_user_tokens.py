@@ -224,6 +224,21 @@ async def test_what_is_deleted_inside_is_made_again_and_the_token_with_it() -> N
         assert (await whoami(on, await kubeconfig(on)))[0] == "alice"
 
 
+async def test_an_account_of_another_program_is_told_and_stays() -> None:
+    async with stage() as on:
+        await create(on, *COMPONENTS)
+        await whole(on)
+        admin, key = await administrator(on), Key("kube-system", "kubewright-user-alice")
+        theirs = await admin.create(ACCOUNT, {"metadata": {"name": key.name, "namespace": key.namespace}})
+        await on.apply(CONTROL_PLANE_USER, "alice", ALICE)
+        await on.clock.sleep(5)
+        told = "ServiceAccount kube-system/kubewright-user-alice of the control plane is not ours"
+        assert await said(on) == ("False", told)
+        await delete(on)
+        await gone(on)
+        assert await admin.get(ACCOUNT, key) == theirs
+
+
 async def test_while_it_sleeps_a_deletion_waits_and_says_so_and_ends_when_it_wakes() -> None:
     async with user_stage() as on:
         copied = await kubeconfig(on)

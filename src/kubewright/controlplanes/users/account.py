@@ -69,6 +69,11 @@ def binding(user: ControlPlaneUser) -> dict[str, Any]:
     }
 
 
+def is_ours(found: Json) -> bool:
+    """Whether we have created this object: it has our label."""
+    return USER_LABEL in (found["metadata"].get("labels") or {})
+
+
 def _metadata(key: Key) -> dict[str, Any]:
     place = {"namespace": key.namespace} if key.namespace else {}
     return {"name": key.name, "labels": {USER_LABEL: ""}, **place}

@@ -172,11 +172,12 @@ async def issue(client: Client, user: ControlPlaneUser) -> str:
 
 
 async def revoke(client: Client, user: str) -> None:
-    """Delete all that a ControlPlaneUser of this name has in the control plane."""
-    role = account.role_key(user)
-    await _delete(client, BINDING, role)
-    await _delete(client, ROLE, role)
-    await _delete(client, ACCOUNT, account.account_key(user))
+    """Delete all that a ControlPlaneUser of this name has in the control plane; nothing without our label."""
+    there = await look(client, user)
+    for kind, found in ((BINDING, there.binding), (ROLE, there.role), (ACCOUNT, there.account)):
+        if found is not None and account.is_ours(found):
+            known = found["metadata"]
+            await _delete(client, kind, Key(known.get("namespace", ""), known["name"]))
 
 
 async def _accepts(client: Client, token: str) -> bool:

@@ -14,7 +14,7 @@ Called by    ``decide``.
 
 from datetime import datetime, timedelta
 
-from kubewright.api.controlplane.names import FINALIZER, USER_LABEL
+from kubewright.api.controlplane.names import FINALIZER
 from kubewright.api.controlplane.validate import lifetime_of
 from kubewright.base.clock import rfc3339
 from kubewright.base.delays import DATED, UNHEARD
@@ -60,7 +60,7 @@ def _problem(seen: Seen) -> str:
     if found is not None and not found.owned_by(seen.owner):
         return f"Secret {seen.secret} is not ours to write"
     there = seen.inside.account if seen.inside is not None else None
-    if there is not None and USER_LABEL not in (there["metadata"].get("labels") or {}):
+    if there is not None and not account.is_ours(there):
         return f"ServiceAccount {account.account_key(seen.user.name)} of the control plane is not ours"
     return ""
 
