@@ -172,6 +172,24 @@ async def test_of_a_paused_component_only_the_pause_is_told_until_it_is_over():
         await on.ready("etcd")
 
 
+async def test_a_spec_that_cannot_be_takes_nothing_away_that_runs():
+    async with stage() as on:
+        for what in ALL:
+            await create(on, what)
+        await on.ready(*COMPONENTS)
+        key = Key("default", "demo-apiserver")
+        await on.client.patch(NESTED_API_SERVER, key, {"spec": {"extraArgs": {"no-such-flag": "1"}}})
+        told = "version embedded takes no flags: remove spec.extraArgs"
+        await on.clock.sleep(60)
+        server, whole = (
+            await on.status(NESTED_API_SERVER, key.name),
+            await on.status(NESTED_CONTROL_PLANE, "demo"),
+        )
+        assert (server.ready, server.phase, whole.ready) == (True, "Failed", True)
+        late = next(each for each in whole.conditions if each.type == "UpToDate")
+        assert (late.status, late.message) == ("False", f"NestedAPIServer demo-apiserver: {told}")
+
+
 async def test_a_foreign_etcd_is_left_alone_and_its_addresses_are_enough():
     """Acceptance 9, with our own API server: it starts when the foreign program says that etcd is ready."""
     async with stage() as on:

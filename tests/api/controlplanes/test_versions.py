@@ -46,21 +46,22 @@ async def become(on: Stage, version: str) -> None:
 
 
 async def has(on: Stage, version: str) -> None:
-    """Wait until the control plane is ready with this version."""
+    """Wait until the control plane is ready with this version, and all of it is as its spec says."""
 
     async def so() -> bool:
         status = await on.status(NESTED_CONTROL_PLANE, "demo")
-        return bool(status.ready and status.version == version)
+        late = [each for each in status.conditions if each.type == "UpToDate" and each.status != "True"]
+        return bool(status.ready and not late and status.version == version)
 
     await on.until(so)
 
 
 async def told(on: Stage, message: str) -> None:
-    """Wait until the control plane says why it is not ready, and an event says so too."""
+    """Wait until the control plane says why it is not as its spec says, and an event says so too."""
 
     async def so() -> bool:
         status = await on.status(NESTED_CONTROL_PLANE, "demo")
-        said = [each.message for each in status.conditions if each.type == "Ready"]
+        said = [each.message for each in status.conditions if each.type == "UpToDate"]
         events = [each.message for each in await on.client.list(EVENT, "default")]
         return any(message in each for each in said) and any(message in each for each in events)
 
@@ -95,10 +96,11 @@ async def test_an_upgrade_that_does_not_become_ready_is_taken_back() -> None:
         host.sick = {"1.36.3"}
         await become(on, "1.36.3")
 
-        async def started() -> bool:
-            return host.journal[-1] == ("apiserver", "1.36.3")
+        async def broken() -> bool:
+            ready = (await on.status(NESTED_CONTROL_PLANE, "demo")).ready
+            return host.journal[-1] == ("apiserver", "1.36.3") and not ready
 
-        await on.until(started)
+        await on.until(broken)
         await become(on, "1.35.4")
         await has(on, "v1.35.4")
         assert (await on.status(NESTED_ETCD, "demo-etcd")).version == "3.6.6"
@@ -108,6 +110,7 @@ async def test_a_step_back_is_refused_for_all_and_mending_the_version_is_enough(
     async with running("1.36.3") as (on, host):
         await become(on, "1.35.4")
         await told(on, "NestedControlPlane demo: it has version 1.36.3 and cannot become 1.35.4")
+        assert (await on.status(NESTED_CONTROL_PLANE, "demo")).ready, "what runs goes on"
         assert host.journal == NEW
         await become(on, "1.36.3")
         await has(on, "v1.36.3")

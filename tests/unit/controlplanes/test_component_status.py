@@ -19,7 +19,6 @@ from tests.unit.controlplanes.component_views import (
 
 from kubewright.api.cluster.conditions import READY
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, Condition, ObjectReference
-from kubewright.api.conditions import condition_of
 from kubewright.api.controlplane.names import Phase
 from kubewright.api.controlplane.reasons import ComponentCondition
 from kubewright.api.controlplane.v1alpha4 import (
@@ -98,10 +97,59 @@ def test_the_phase_of(seen: Seen, phase: Phase) -> None:
 
 
 @pytest.mark.parametrize("seen", [each for each, _ in PHASES.values()], ids=PHASES.keys())
-def test_ready_is_the_phase_ready_and_the_condition(seen: Seen) -> None:
-    status = status_of(seen)
-    ready = condition_of(status.conditions, READY)
-    assert status.ready is (status.phase == Phase.READY) is (ready is not None and ready.status == "True")
+def test_ready_is_the_condition_and_up_to_date_the_phase_ready(seen: Seen) -> None:
+    status, found = status_of(seen), conditions(seen)
+    assert status.ready is (found[READY].status == "True")
+    assert (status.phase == Phase.READY) is (found[ComponentCondition.UP_TO_DATE].status == "True")
+    assert status.ready or status.phase != Phase.READY
+
+
+BESIDE = running(instance(), instance(1, of=NEWER, ready=False, message="unknown flag", restarts=3), of=NEWER)
+
+
+@pytest.mark.parametrize(
+    ("seen", "phase", "told"),
+    [
+        pytest.param(
+            replace(RUNNING, rendered=workload(problems=("the flag etcd-servers is refused",)).rendered),
+            Phase.FAILED,
+            "the flag etcd-servers is refused",
+            id="a flag that is refused",
+        ),
+        pytest.param(
+            replace(RUNNING, problem="spec.replicas: Invalid value"),
+            Phase.FAILED,
+            "spec.replicas: Invalid value",
+            id="a spec that breaks the rules",
+        ),
+        pytest.param(
+            replace(RUNNING, choice=NoChoice("there is no channel fast"), workload=None, rendered=None),
+            Phase.FAILED,
+            "there is no channel fast",
+            id="a channel that there is not",
+        ),
+        pytest.param(replace(RUNNING, unhosted="no program is installed"), Phase.FAILED, "no program is installed", id="no host runs the new version"),
+        pytest.param(replace(RUNNING, failed="the disk is full"), Phase.FAILED, "the disk is full", id="it could not be applied"),
+        pytest.param(
+            replace(RUNNING, workload=NEWER),
+            Phase.UPGRADING,
+            "instances that run with what the spec says: 0 of 1",
+            id="an instance that is replaced later",
+        ),
+        pytest.param(
+            replace(RUNNING, workload=NEWER, running=BESIDE),
+            Phase.UPGRADING,
+            "instances that run with what the spec says: 1 of 1",
+            id="a new one beside it that does not start",
+        ),
+    ],
+)  # fmt: skip
+def test_what_answers_is_ready_while_a_user_mends_its_spec(seen: Seen, phase: Phase, told: str) -> None:
+    """So machines of its Cluster are made on."""
+    status, found = status_of(seen), conditions(seen)
+    assert (status.ready, status.phase, found[READY].status) == (True, phase, "True")
+    late = found[ComponentCondition.UP_TO_DATE]
+    assert (late.status, late.message) == ("False", told)
 
 
 @pytest.mark.parametrize("seen", [each for each, _ in PHASES.values()], ids=PHASES.keys())

@@ -297,6 +297,10 @@ def condition(about, status="False", reason="", message="", severity="Info"):
 
 
 NO_TEMPLATE = condition("Ready", reason="NoTemplates", message="there is no channel x", severity="Error")
+REFUSED = condition(
+    "UpToDate", reason="CannotBeApplied", message="the flag x is set by the controller", severity="Error"
+)
+ROLLS = condition("UpToDate", reason="RollingOut", message="one of three")
 NO_CERTIFICATE = condition("CertificatesReady", reason="WaitingForCertificates", message="Secret c is bad")
 
 
@@ -366,6 +370,19 @@ NO_CERTIFICATE = condition("CertificatesReady", reason="WaitingForCertificates",
             seen(plane(spec=REACHED), *three()[1:], (ETCD, component(ETCD, observedGeneration=0, updatedReplicas=0))),
             {},
             id="another program provisions etcd and says little of it",
+        ),
+        pytest.param(
+            seen(plane(spec=REACHED), *three()[1:], (ETCD, component(ETCD, conditions=[REFUSED]))),
+            {"UpToDate": ("False", "NotUpToDate", "NestedEtcd my-etcd: the flag x is set by the controller")},
+            id="a flag is refused, and what runs answers",
+        ),
+        pytest.param(
+            seen(plane(spec=REACHED), *three()[1:], (ETCD, component(ETCD, conditions=[ROLLS]))),
+            {
+                "UpToDate": ("False", "NotUpToDate", "NestedEtcd my-etcd: one of three"),
+                "RollingOut": ("True", "RollingOut", "NestedEtcd my-etcd"),
+            },
+            id="instances are replaced, and enough answer",
         ),
     ],
 )  # fmt: skip

@@ -2,12 +2,14 @@
 
 import pytest
 
-from kubewright.api.controlplane.v1alpha4 import NESTED_ETCD
+from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.v1alpha4 import NESTED_ETCD, ComponentSpec
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.rendering import flags
 from kubewright.controlplanes.rendering.render import render
 from kubewright.controlplanes.rendering.variables import expand, fill_in
-from kubewright.controlplanes.templates.choice import Choice
+from kubewright.controlplanes.templates.choice import Choice, choose
+from kubewright.controlplanes.world import templates
 
 SERVICE = {
     "apiVersion": "v1",
@@ -127,12 +129,12 @@ def test_patches_are_applied_in_order():
     [
         pytest.param(
             {"extraArgs": {"peers": "x"}},
-            "the flag peers is set by the controller: it says where something is",
+            "the flag peers is set by the controller, because it says where something is: remove it",
             id="a flag that the controller fills in",
         ),
         pytest.param(
             {"withoutArgs": ["data-dir"]},
-            "the flag data-dir is set by the controller: it says where something is",
+            "the flag data-dir is set by the controller, because it says where something is: remove it",
             id="a flag that is known at the start",
         ),
         pytest.param(
@@ -204,6 +206,29 @@ def test_what_is_known_at_the_start_is_expanded_like_a_kubelet_does():
 def test_flags_that_the_template_leaves_open_are_the_controllers():
     assert flags.managed(CONTAINER["args"]) == {"data-dir", "peers"}
     assert flags.managed(["run", "--", "--x"]) == frozenset()
+
+
+def test_a_flag_with_a_port_of_the_container_is_the_controllers():
+    """Probes and Services name the port too."""
+    assert flags.managed(["--secure-port=6443", "--v=2"], [6443]) == {"secure-port"}
+    for component in (Component.API_SERVER, Component.CONTROLLER_MANAGER):
+        asked = ComponentSpec(version="1.36.3", extra_args={"secure-port": "7443"})
+        choice = choose(component, asked, templates(), default="stable")
+        assert isinstance(choice, Choice)
+        values = {
+            "cluster": "demo",
+            "secrets": "demo",
+            "component": "demo",
+            "repository": "r",
+            "service_cidr": "c",
+        }
+        values |= {"service_domain": "d", "etcd_servers": "e", "leader_elect": "false"}
+        found = render(asked, choice, values, namespace="team", replicas=1)
+        told = "the flag secure-port is set by the controller, because it says where something is: remove it"
+        assert found.problems == (told,)
+        assert not any(
+            "7443" in each for each in found.workload["spec"]["template"]["spec"]["containers"][0]["args"]
+        )
 
 
 def test_files_of_secrets_and_config_maps_are_one_volume():

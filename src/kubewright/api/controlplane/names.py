@@ -55,7 +55,7 @@ PACKAGE = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
 class Phase(StrEnum):
-    """What a component is doing. ``status.ready`` is true exactly in the phase ``Ready``."""
+    """What a component is doing. In the phase ``Ready`` all of it runs as its spec says, and is ready."""
 
     PENDING = "Pending"
     WAITING_FOR_DEPENDENCY = "WaitingForDependency"

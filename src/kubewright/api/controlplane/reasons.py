@@ -33,6 +33,8 @@ class ComponentCondition(StrEnum):
     """Flags, patches and files of its spec could be applied."""
     WORKLOAD_AVAILABLE = "WorkloadAvailable"
     """All its instances are as the spec wants them, and ready."""
+    UP_TO_DATE = "UpToDate"
+    """All of it runs as its spec says; while it is not so, what runs may answer its clients all the same."""
     AUTHORITIES_ROTATED = "AuthoritiesRotated"
     """No authority that it makes is being replaced or is to be. Absent before the first rotation."""
 

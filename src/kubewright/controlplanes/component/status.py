@@ -1,12 +1,13 @@
 """What the status of a component says: a function of what is seen. Pure.
 
-Theory.      A component is ready when what its spec asks for was applied, and as many instances as it asks
-             for, at least one, run with it and are ready. A component without instances, such as one that
-             sleeps, is not ready: no client can use it. Each condition stands for one of the checks of
-             ``obstacles``; Ready sums up.
-Invariants.  ``ready`` is true exactly in the phase Ready. The former phase is read only to tell a first start
-             from a failure. While the object is paused, nothing changes but the condition Paused. Equal views
-             give equal statuses, so a pass that finds nothing new writes nothing.
+Theory.      A component is ready while clients can use it: as many instances as its spec asks for, at least
+             one, are ready. So what a user has to mend in a spec takes nothing away that runs. Whether all of
+             it runs as the spec says is another condition, UpToDate, and the phase. A component without
+             instances, such as one that sleeps, is not ready. Each other condition stands for one of the
+             checks of ``obstacles``.
+Invariants.  What is up to date is ready; it is in the phase Ready then. The former phase is read only to tell
+             a first start from a failure. While the object is paused, nothing changes but the condition
+             Paused. Equal views give equal statuses, so a pass that finds nothing new writes nothing.
 Source       nested.md A3 (phases), A9 (readiness), A10 (conditions); S3-19, S3-42 to S3-45.
 Called by    ``act``.
 """
@@ -69,7 +70,7 @@ def status_of(seen: Seen) -> ComponentStatus:
     errors = tuple(each[:MESSAGE_CHARS] for each in _errors(seen))
     status = structs.replace(
         before,
-        ready=verdict is None,
+        ready=_answers(seen),
         phase=_phase(seen, verdict),
         healthy=not errors and all(each.ready for each in running.instances),
         errors=errors,
@@ -110,8 +111,16 @@ def _digests(workload: Workload) -> Mapping[str, str]:
     return {name: digest for name, digest in said.items() if digest}
 
 
+def _answers(seen: Seen) -> bool:
+    """Whether clients can use it: as many instances as its spec asks for are ready, as whatever they run."""
+    if seen.family is None or seen.component.metadata.deleting:
+        return False
+    ready = sum(each.ready and not each.ending for each in seen.running.instances)
+    return 0 < seen.replicas <= ready
+
+
 def _verdict(seen: Seen) -> Obstacle | None:
-    """Why the component is not ready; None: it is."""
+    """Why not all of it is as its spec says; None: it is, and then it is ready."""
     about = ComponentCondition.WORKLOAD_AVAILABLE
     if seen.component.metadata.deleting:
         return Obstacle(about, Reason.DELETING, "it is being deleted")
@@ -189,7 +198,10 @@ def _errors(seen: Seen) -> Iterator[str]:
 def _conditions(seen: Seen, verdict: Obstacle | None) -> tuple[Condition, ...]:
     found = [*_before_instances(seen), _available(seen)]
     found += _rotation(seen)
-    found.append(true_condition(READY) if verdict is None else _false(READY, verdict))
+    about = ComponentCondition.UP_TO_DATE
+    found.append(true_condition(about) if verdict is None else _false(about, verdict))
+    why = None if _answers(seen) else verdict
+    found.append(true_condition(READY) if why is None else _false(READY, why))
     return with_conditions(without_pause(seen.component.status.conditions), found, seen.now)
 
 

@@ -182,9 +182,8 @@ def _of_the_whole(seen: Seen) -> Iterator[Condition]:
     needed = [each for each in seen.named() if each.component is not Component.CONTROLLER_MANAGER]
     held = next((why for each in needed if (why := why_not(seen, each)) is not None), None)
     yield _said(PlaneCondition.AVAILABLE, held or no_endpoint)
-    late = [str(each) for each in seen.named() if each.found is not None and not _up_to_date(each.found)]
-    told = f"{', '.join(late)}: not all of it runs as the spec says"
-    yield _said(PlaneCondition.UP_TO_DATE, Why(Reason.NOT_UP_TO_DATE, told) if late else None)
+    late = [_late(each) for each in seen.named() if each.found is not None and not _up_to_date(each.found)]
+    yield _said(PlaneCondition.UP_TO_DATE, Why(Reason.NOT_UP_TO_DATE, "; ".join(late)) if late else None)
 
 
 def _while_they_hold(seen: Seen) -> Iterator[Condition]:
@@ -254,7 +253,15 @@ def _up_to_date(found: ComponentObject) -> bool:
     """Whether all instances are as the spec says; a foreign provisioner need not write these fields."""
     told = found.status
     current = told.observed_generation in (0, found.metadata.generation)
-    return told.ready and current and told.updated_replicas in (0, told.replicas)
+    said = _condition(found, ComponentCondition.UP_TO_DATE)
+    good = said is None or said.status == TRUE
+    return told.ready and good and current and told.updated_replicas in (0, told.replicas)
+
+
+def _late(named: Named) -> str:
+    said = _condition(named.found, ComponentCondition.UP_TO_DATE) if named.found is not None else None
+    told = said.message if said is not None and said.status != TRUE else ""
+    return f"{named}: {told or 'not all of it runs as the spec says'}"
 
 
 def _condition(found: ComponentObject, about: str) -> Condition | None:
@@ -262,8 +269,10 @@ def _condition(found: ComponentObject, about: str) -> Condition | None:
 
 
 def _reason(found: ComponentObject) -> str:
-    said = _condition(found, READY)
-    return said.reason if said is not None else ""
+    for about in (READY, ComponentCondition.UP_TO_DATE):
+        if (said := _condition(found, about)) is not None and said.status != TRUE:
+            return said.reason
+    return ""
 
 
 def _with_v(version: str) -> str:

@@ -1,8 +1,9 @@
 """The flags of a program: those of its template and those of the user together. Pure.
 
 Theory.      Arguments are written ``--name=value``. A user's flag replaces that of the template, or is added
-             at the end. A flag whose value in the template has a placeholder is managed by the controllers,
-             because it names an address, a certificate or a file: a user cannot change it.
+             at the end. A flag whose value in the template has a placeholder, or is a port of the container,
+             is managed by the controllers, because it names an address, a certificate or a file, or a port
+             that probes and Services name too: a user cannot change it.
 Invariants.  The flags of the template keep their order. Arguments that are no flags stay as they are.
 Source       nested.md C9, R-07.
 Called by    ``render``.
@@ -13,15 +14,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from kubewright.controlplanes.rendering.variables import is_open
 
 
-def managed(template: Iterable[str]) -> frozenset[str]:
-    """The names of the flags that the controllers manage. ``template``: arguments with placeholders."""
-    return frozenset(_name(each) for each in template if _is_flag(each) and is_open(each))
+def managed(template: Iterable[str], ports: Iterable[int] = ()) -> frozenset[str]:
+    """The names of the flags that the controllers manage.
+
+    ``template``: arguments with placeholders; ``ports``: those of the container
+    """
+    fixed = {str(each) for each in ports}
+    flags = [each for each in template if _is_flag(each)]
+    return frozenset(_name(each) for each in flags if is_open(each) or each.partition("=")[2] in fixed)
 
 
 def refused(managed_flags: frozenset[str], extra: Mapping[str, str], without: Iterable[str]) -> list[str]:
     """What is wrong with a user's flags, a sentence each."""
     return [
-        f"the flag {name} is set by the controller: it says where something is"
+        f"the flag {name} is set by the controller, because it says where something is: remove it"
         for name in sorted({*extra, *without} & managed_flags)
     ]
 

@@ -64,7 +64,9 @@ def render(
     template = [each for each in choice.manifests if each.get("kind") == WORKLOAD]
     if len(template) != 1:
         raise InvalidInput(f"a set of templates needs one {WORKLOAD}; this one has {len(template)}")
-    managed = flags.managed(_container(template[0]).get("args", ()))
+    program = _container(template[0])
+    ports = [each["containerPort"] for each in program.get("ports", ())]
+    managed = flags.managed(program.get("args", ()), ports)
     problems = flags.refused(managed, spec.extra_args, spec.without_args)
     ours = [_with_spec(each, spec, managed, replicas) for each in fill_in(list(choice.manifests), complete)]
     found, unfit = patched(ours, spec.patches, namespace)
