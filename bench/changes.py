@@ -15,7 +15,9 @@ from contextlib import asynccontextmanager, suppress
 from math import nan
 from typing import Any, NamedTuple
 
+from kubewright.api.conditions import is_condition_true
 from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.reasons import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import NAMESPACE, SECRET
 from kubewright.base.clock import Clock, rfc3339
@@ -66,7 +68,8 @@ class Changes:
 
         async def done() -> bool:
             status = (await self._client.get(NESTED_CONTROL_PLANE, self._plane)).status
-            return status.ready and status.version == f"v{version}"
+            current = is_condition_true(status.conditions, PlaneCondition.UP_TO_DATE)
+            return status.ready and current and status.version == f"v{version}"
 
         return await self._change({"version": version}, done)
 

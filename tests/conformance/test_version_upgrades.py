@@ -23,6 +23,8 @@ from tests.conformance.test_nested_programs import Visitor, processes, serving
 from tests.conformance.test_nested_storm import say
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.conditions import is_condition_true
+from kubewright.api.controlplane.reasons import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import NAMESPACE, SECRET
 from kubewright.base.clock import SystemClock, rfc3339_micro
@@ -64,14 +66,15 @@ def earlier_release(folder: Path) -> Path:
 
 
 async def become(client, version):
-    """Ask for a version, and wait until the control plane is ready with it."""
+    """Ask for a version, and wait until all components of the control plane are ready with it."""
     await client.patch(NESTED_CONTROL_PLANE, NESTED, {"spec": {"version": version}})
     await until(lambda: has(client, version), CLOCK)
 
 
 async def has(client, version):
     status = (await client.get(NESTED_CONTROL_PLANE, NESTED)).status
-    return status.ready and status.version == f"v{version}"
+    current = is_condition_true(status.conditions, PlaneCondition.UP_TO_DATE)
+    return status.ready and current and status.version == f"v{version}"
 
 
 def started(folder):
