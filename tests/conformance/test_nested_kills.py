@@ -30,12 +30,13 @@ from kubewright.pki.facts import is_signed_by
 from kubewright.testing.api import Api
 from kubewright.wire.gvk import Key
 
-pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(400)]
 
 CLOCK = SystemClock()
 ROUNDS = int(os.environ.get("ROUNDS", "1"))
 KILLS, LONGEST = 3, 8.0
 """Managers that are killed in a round, and for how many seconds each of them may live."""
+CHANGE_SECONDS = 240.0
 CHANGES, GROWS = "default", "grows"
 """The namespaces of the two control planes: the authorities and the version of one change, the etcd of the other."""
 PROGRAMS = {"etcd-0", "apiserver-0", "controller-manager-0"}
@@ -77,12 +78,12 @@ class Managers:
     async def at_last(self, act):
         """Wait until a manager has answered this, and with what counts as true."""
 
-        async def answered():
-            with suppress(KubewrightError):
-                return self.client is not None and await act(self.client)
-            return False
-
-        await until(answered, CLOCK)
+        async with asyncio.timeout(CHANGE_SECONDS):
+            while True:
+                with suppress(KubewrightError):
+                    if self.client is not None and await act(self.client):
+                        return
+                await CLOCK.sleep(0.1)
 
 
 class User:
