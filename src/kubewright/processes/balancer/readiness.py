@@ -1,0 +1,88 @@
+"""Asks one instance again and again whether it is ready.
+
+Theory.      The question is one HTTPS request on a connection that stays open, so that it costs the server no
+             TLS handshake each time, and so that the end of the server is noticed at once: its connections
+             end. Like a kubelet it checks no certificate and accepts a status from 200 to 399.
+Invariants.  An instance is ready only while this connection is open and its last answer was good. Each
+             attempt has a deadline. An answer that is too long or has no length ends the connection.
+Called by    ``__main__``, once for each instance.
+"""
+
+import asyncio
+import logging
+import re
+import ssl
+from contextlib import suppress
+from functools import cache
+
+from kubewright.base.clock import Clock
+from kubewright.processes.balancer.choice import Instance
+
+log = logging.getLogger("balancer")
+
+PERIOD = 0.5
+ABSENT_SECONDS = 1.0
+"""From an attempt that failed to the next one: most addresses belong to no instance, now or ever."""
+ANSWER_SECONDS = 2.0
+LONGEST_ANSWER = 64 * 1024
+"""Bytes: the list of what is not ready is a few thousand."""
+_STATUS = re.compile(rb"HTTP/1\.1 ([23])\d\d ")
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+
+
+class Unusable(Exception):
+    """An answer that cannot be read."""
+
+
+async def watch(instance: Instance, port: int, path: str, clock: Clock) -> None:
+    """Keep ``instance.ready`` up to date, until cancelled. ``path``: of the question, such as ``/readyz``."""
+    question = f"GET {path} HTTP/1.1\r\nHost: {instance.host}\r\nUser-Agent: kubewright-balancer\r\n\r\n"
+    while True:
+        try:
+            await _ask_while_open(instance, port, question.encode(), _unchecked())
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, Unusable):
+            pass
+        finally:
+            _found(instance, False)
+        await clock.sleep(ABSENT_SECONDS)
+
+
+async def _ask_while_open(instance: Instance, port: int, question: bytes, tls: ssl.SSLContext) -> None:
+    async with asyncio.timeout(ANSWER_SECONDS):
+        reader, writer = await asyncio.open_connection(instance.host, port, ssl=tls, limit=LONGEST_ANSWER)
+    try:
+        ends = b" "
+        while ends:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                writer.write(question)
+                await writer.drain()
+                _found(instance, await _answer(reader))
+            ends = b" "
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PERIOD):
+                    ends = await reader.read(1)
+    finally:
+        writer.transport.abort()
+
+
+async def _answer(reader: asyncio.StreamReader) -> bool:
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = _LENGTH.search(head)
+    if length is None or int(length[1]) > LONGEST_ANSWER:
+        raise Unusable
+    await reader.readexactly(int(length[1]))
+    return _STATUS.match(head) is not None
+
+
+@cache
+def _unchecked() -> ssl.SSLContext:
+    """One for all, and without the system's authorities: these would take a megabyte each time."""
+    found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    found.check_hostname, found.verify_mode = False, ssl.CERT_NONE
+    return found
+
+
+def _found(instance: Instance, ready: bool) -> None:
+    if ready is not instance.ready:
+        instance.ready = ready
+        log.info("%s %s", instance.host, "is ready" if ready else "is not ready")

@@ -1,0 +1,41 @@
+"""Which instances are tried for a new connection: the ready ones with the fewest connections, then the others."""
+
+import pytest
+
+from kubewright.processes.balancer.choice import NEVER, Instance, in_set, order
+
+NOW = 100.0
+
+
+def one(host, ready=True, connections=0, failed=NEVER):
+    return Instance(host, ready, connections, failed)
+
+
+CASES = {
+    "ready ones before one that is not": ((one("a", ready=False), one("b")), "ba"),
+    "the one with the fewest connections first": ((one("a", connections=2), one("b", connections=1)), "ba"),
+    "in their own order where all is equal": ((one("a"), one("b"), one("c")), "abc"),
+    "one that has just failed after the others": (
+        (one("a", failed=NOW - 0.5), one("b", connections=9)),
+        "ba",
+    ),
+    "one that failed a second ago as the others": ((one("a", failed=NOW - 1), one("b", connections=9)), "ab"),
+    "all of them though none is ready": ((one("a", ready=False, connections=1), one("b", ready=False)), "ba"),
+}
+
+
+@pytest.mark.parametrize(("instances", "expected"), CASES.values(), ids=CASES.keys())
+def test_the_order_in_which_instances_are_tried(instances, expected):
+    assert "".join(each.host for each in order(instances, NOW)) == expected
+
+
+@pytest.mark.parametrize(
+    ("instance", "expected"),
+    [
+        pytest.param(one("a"), True, id="ready"),
+        pytest.param(one("a", ready=False), False, id="not ready"),
+        pytest.param(one("a", failed=NOW), False, id="ready, and failed just now"),
+    ],
+)
+def test_who_is_in_the_set(instance, expected):
+    assert in_set(instance, NOW) is expected
