@@ -25,7 +25,8 @@ from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, Running, Workload
 from kubewright.controlplanes.hosting.pods.host import PodHosting
 from kubewright.controlplanes.hosting.processes.binaries import Places
-from kubewright.controlplanes.hosting.processes.host import ProcessHosting, Settings
+from kubewright.controlplanes.hosting.processes.host import ProcessHosting
+from kubewright.controlplanes.hosting.processes.options import Settings
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers

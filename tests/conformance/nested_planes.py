@@ -120,7 +120,7 @@ class Plane:
     ) -> None:
         self.clock, self.place = clock, place
         placed = {ETCD: hosting.place(place(ETCD), members), SERVER: hosting.place(place(SERVER), 1)}
-        self.etcd, self.server = (placed[each].hosts[0] for each in (ETCD, SERVER))
+        self.etcd, self.server = placed[ETCD].hosts[0], placed[SERVER].endpoint[0]
         now = clock.now()
         self.authority, etcd, proxy = (
             new_authority(name, now, DAY) for name in ("kubernetes", "etcd", "proxy")

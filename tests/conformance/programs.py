@@ -16,7 +16,8 @@ from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.hosting.contract import Place, Running
 from kubewright.controlplanes.hosting.processes.binaries import Places
-from kubewright.controlplanes.hosting.processes.host import ProcessHosting, Settings
+from kubewright.controlplanes.hosting.processes.host import ProcessHosting
+from kubewright.controlplanes.hosting.processes.options import Settings
 from kubewright.processes import record
 from kubewright.testing.real_kubernetes.binaries import cache_folder
 

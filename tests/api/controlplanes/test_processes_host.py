@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Place, Running, Workload
 from kubewright.controlplanes.hosting.processes.binaries import Places
-from kubewright.controlplanes.hosting.processes.host import ProcessHosting, Settings
+from kubewright.controlplanes.hosting.processes.host import ProcessHosting
+from kubewright.controlplanes.hosting.processes.options import Settings
 from kubewright.controlplanes.hosting.processes.store import NotWritten
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.processes import record
@@ -40,6 +42,14 @@ DEAF = SERVES.replace(
     "import json", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nimport json"
 ).replace("signal.pause()", "\nwhile True: signal.pause()")
 """Does not end when it is asked to."""
+ANSWERS = SERVES.replace(
+    "signal.pause()",
+    "\nwhile True:\n"
+    "    client = server.accept()[0]\n"
+    "    if client.recv(9): client.sendall(os.environ['INSTANCE'].encode())\n"
+    "    client.close()",
+)
+"""Answers with the name of its instance."""
 OWNER = OwnerReference(api_version="controlplane.cluster.x-k8s.io/v1alpha4", kind="Toy", name="toy", uid="u")
 PLACE = Place("default", "demo", Component.API_SERVER, OWNER)
 PROBE = {"tcpSocket": {"port": "api"}, "periodSeconds": 0.1, "failureThreshold": 200}
@@ -143,6 +153,11 @@ def ready(count, applied=None):
     return says
 
 
+def reachable(count, status):
+    """Whether so many instances are ready, and clients reach them."""
+    return ready(count)(status) and not status.closed
+
+
 def gone(status):
     return status == Running()
 
@@ -154,18 +169,14 @@ async def removed(watched, **options):
 
 async def test_an_instance_runs_at_its_own_address_with_its_files_and_data(folder):
     async with hosted(folder) as watched:
-        placement = watched.hosting.place(PLACE, 1)
-        assert placement.endpoint == (placement.hosts[0], 6443)
+        assert watched.hosting.place(PLACE, 1).hosts == ()
         wanted = workload()
         assert watched.hosting.problem_of(wanted) == ""
         await watched.hosting.apply(wanted)
         status = await watched.until(ready(1))
         (instance,) = status.instances
-        assert (instance.name, instance.host, instance.version) == (
-            "demo-apiserver-0",
-            placement.hosts[0],
-            "1.36.3",
-        )
+        assert (instance.name, instance.version) == ("demo-apiserver-0", "1.36.3")
+        assert instance.host != watched.hosting.place(PLACE, 1).endpoint[0]
         assert (instance.fingerprint, status.applied, status.replicas) == (wanted.fingerprint,) * 2 + (1,)
         assert (instance.message, instance.restarts, instance.memory > 2**20) == ("", 0, True)
         assert watched.starts() == [
@@ -210,6 +221,31 @@ async def test_other_settings_wait_until_each_instance_is_replaced(folder):
         )
         assert (watched.pid(0), alive(pids[1])) == (pids[0], False)
         assert [start["args"][2:] for start in watched.starts(1)] == [[], ["--v=2"]]
+        await removed(watched)
+
+
+async def answered(endpoint):
+    """What a client of the endpoint hears."""
+    reader, writer = await asyncio.open_connection(*endpoint)
+    writer.write(b"hello")
+    try:
+        return (await reader.read()).decode()
+    finally:
+        writer.transport.abort()
+
+
+async def test_one_endpoint_leads_to_the_instances_that_there_are_whatever_their_number(folder):
+    async with hosted(folder) as watched:
+        endpoint = watched.hosting.place(PLACE, 1).endpoint
+        for count in (1, 2, 1):
+            await watched.hosting.apply(workload(replicas=count, script=ANSWERS))
+            status = await watched.until(partial(reachable, count))
+            assert watched.hosting.place(PLACE, count).endpoint == endpoint
+            assert await answered(endpoint) in {each.name for each in status.instances}
+        pid = watched.pid("balancer")
+    async with hosted(folder) as watched:
+        await watched.until(partial(reachable, 1))
+        assert (watched.pid("balancer"), await answered(endpoint)) == (pid, "demo-apiserver-0")
         await removed(watched)
 
 

@@ -1,11 +1,12 @@
 """Which instance is replaced next: one at a time, what is broken first, never below a majority."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 from tests.unit.controlplanes.component_views import instance, workload
 
-from kubewright.controlplanes.component.rollout import next_instance
+from kubewright.controlplanes.component.rollout import next_instance, size
 from kubewright.controlplanes.hosting.contract import Instance, Running
 
 NEW, OLD = workload("1.37.0", 3), workload("1.36.3", 3)
@@ -35,6 +36,50 @@ CASES = {
 @pytest.mark.parametrize(("instances", "ordinal"), CASES.values(), ids=CASES.keys())
 def test_the_next_instance(instances: tuple[Instance, ...], ordinal: int | None) -> None:
     assert next_instance(NEW, Running(instances, NEW.fingerprint, 3, exists=True)) == ordinal
+
+
+SIZES = {
+    "as many as are wanted at the first start": (1, (), 0, 1),
+    "one more before a ready one is replaced": (1, (old(0),), 1, 2),
+    "still one more while it starts": (1, (old(0), new(1, ready=False)), 2, 2),
+    "still one more while the first one is replaced": (1, (new(0, ready=False), new(1)), 2, 2),
+    "still one more while the first one ends": (1, (old(0, ready=False, ending=True), new(1)), 2, 2),
+    "one again when the first one is ready": (1, (new(0), new(1)), 2, 1),
+    "one again when the former settings are wanted again": (1, (new(0), old(1, ready=False)), 2, 1),
+    "one where the first one is not ready, so that nothing is lost": (1, (old(0, ready=False),), 1, 1),
+    "one where it has just been started": (1, (new(0, ready=False),), 1, 1),
+    "one where the other one still ends": (1, (new(0), new(1, ready=False, ending=True)), 1, 1),
+    "two while a smaller number waits for the first one": (1, (new(0, ready=False), new(1), new(2)), 3, 2),
+    "two of two, which are replaced one after another": (2, (old(0), old(1)), 2, 2),
+    "none of none": (0, (old(0),), 1, 0),
+}
+
+
+@pytest.mark.parametrize(("wanted", "instances", "applied", "expected"), SIZES.values(), ids=SIZES.keys())
+def test_how_many_run_where_there_can_be_one_more(
+    wanted: int, instances: tuple[Instance, ...], applied: int, expected: int
+) -> None:
+    running = Running(instances, NEW.fingerprint, applied, exists=True)
+    assert size(workload("1.37.0", wanted), running) == expected
+
+
+def test_a_single_instance_is_replaced_beside_another_one_and_one_is_always_ready() -> None:
+    """Each step of the way, from what the one before it leads to."""
+    ways = [
+        (old(0),),
+        (old(0), new(1, ready=False)),
+        (old(0), new(1)),
+        (new(0, ready=False), new(1)),
+        (new(0), new(1)),
+    ]
+    wanted = workload("1.37.0", 1)
+    found = []
+    for instances in ways:
+        running = Running(instances, wanted.fingerprint, len(instances), exists=True)
+        applied = replace(wanted, replicas=size(wanted, running))
+        found.append((applied.replicas, next_instance(applied, running)))
+        assert any(each.ready for each in instances)
+    assert found == [(2, None), (2, None), (2, 0), (2, None), (1, None)]
 
 
 def test_never_fewer_members_than_a_majority_serve_because_of_a_rollout() -> None:

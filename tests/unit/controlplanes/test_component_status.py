@@ -72,6 +72,19 @@ PHASES: dict[str, tuple[Seen, Phase]] = {
         ),
         Phase.PROVISIONING,
     ),
+    "one whose endpoint is closed": (
+        replace(RUNNING, running=replace(RUNNING.running, closed="the balancer does not listen yet")),
+        Phase.PROVISIONING,
+    ),
+    "one that ran beside a second instance, which ends": (
+        replace(
+            RUNNING,
+            component=WAS_READY,
+            placement=Placement(surges=True),
+            running=running(instance(), instance(1, ready=False, ending=True)),
+        ),
+        Phase.UPGRADING,
+    ),
     "one whose instances run with other settings": (replace(RUNNING, workload=NEWER), Phase.UPGRADING),
     "one without instances because its spec says so": (
         replace(WAITING, component=ASLEEP, workload=workload(replicas=0)),

@@ -9,7 +9,14 @@ from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Place
 from kubewright.controlplanes.hosting.processes import kept as changes
-from kubewright.controlplanes.hosting.processes.addresses import RANGE, Addresses, choose, read_range
+from kubewright.controlplanes.hosting.processes.addresses import (
+    RANGE,
+    Addresses,
+    choose,
+    read_range,
+    with_balancers,
+)
+from kubewright.controlplanes.hosting.processes.balancing import balancer_of, problem_of
 from kubewright.controlplanes.hosting.processes.binaries import (
     Binaries,
     Missing,
@@ -18,14 +25,15 @@ from kubewright.controlplanes.hosting.processes.binaries import (
     places,
     version_in,
 )
-from kubewright.controlplanes.hosting.processes.instances import Started
+from kubewright.controlplanes.hosting.processes.instances import BALANCER, Started, instance_of
 from kubewright.controlplanes.hosting.processes.kept import Kept
 from kubewright.controlplanes.hosting.processes.store import NotWritten, Store
-from kubewright.processes.program import HttpGet, Probe, Program
+from kubewright.processes.program import HttpGet, Probe, Program, TcpConnect
 
 OWNER = OwnerReference(api_version="v1", kind="Toy", name="toy", uid="u")
 ETCD = Place("team", "demo", Component.ETCD, OWNER)
 SERVER = Place("team", "demo", Component.API_SERVER, OWNER)
+MANAGER = Place("team", "demo", Component.CONTROLLER_MANAGER, OWNER)
 OTHER = Place("team", "other", Component.ETCD, OWNER)
 
 
@@ -90,6 +98,86 @@ TWO = applied(EMPTY, "a", 2)
 )
 def test_what_runs_follows_from_what_was_applied_and_replaced(kept, expected, discarded):
     assert (told(kept), kept.discarded) == (expected, discarded)
+
+
+BALANCER_PROGRAM = Program("team/demo/etcd-balancer", ("/balancer",), settings="b.0.")
+BALANCED = changes.applied(EMPTY, ETCD, "a", programs("a", 2), BALANCER_PROGRAM)
+
+
+@pytest.mark.parametrize(
+    ("kept", "expected", "discarded"),
+    [
+        pytest.param(BALANCED, [BALANCER, 0, 1], (), id="beside the instances"),
+        pytest.param(
+            changes.applied(BALANCED, ETCD, "b", programs("b", 1), BALANCER_PROGRAM),
+            [BALANCER, 0],
+            (1,),
+            id="whatever their number",
+        ),
+        pytest.param(
+            changes.applied(BALANCED, ETCD, "b", (), BALANCER_PROGRAM), [], (), id="not without instances"
+        ),
+        pytest.param(
+            changes.removed(BALANCED, [BALANCER, 0, 1], keep_data=True), [], (BALANCER, 0, 1), id="removed"
+        ),
+        pytest.param(changes.replaced(BALANCED, 0), [BALANCER, 0, 1], (), id="not replaced with an instance"),
+    ],
+)
+def test_a_balancer_runs_while_instances_are_wanted(kept, expected, discarded):
+    assert (sorted(kept.programs), kept.discarded) == (expected, discarded)
+
+
+def test_other_settings_of_a_balancer_count_at_once():
+    other = Program("team/demo/etcd-balancer", ("/balancer",), settings="c.0.")
+    assert changes.applied(BALANCED, ETCD, "a", programs("a", 2), other).programs[BALANCER] == other
+
+
+def test_a_balancer_has_the_endpoint_all_addresses_and_the_question_of_the_readiness_probe():
+    secure = Program("x", ("/x",), readiness=Probe(HttpGet("https://127.1.1.1:6443/readyz?a=b")))
+    found = balancer_of(SERVER, ("127.1.0.1", 6443), ["127.1.1.1", "127.1.1.2"], secure, (1, 2))
+    assert found.name == "team/demo/apiserver-balancer"
+    assert found.argv[-5:] == (
+        "--listen=127.1.0.1:6443",
+        "--ready=/readyz?a=b",
+        "--user=1:2",
+        "127.1.1.1",
+        "127.1.1.2",
+    )
+    assert found.user is None
+    assert instance_of(found.name) == (("team", "demo", "apiserver"), BALANCER)
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        pytest.param(None, id="none"),
+        pytest.param(Probe(HttpGet("http://127.1.1.1:80/")), id="of plain HTTP"),
+        pytest.param(Probe(TcpConnect("127.1.1.1", 1)), id="of a port"),
+    ],
+)
+def test_instances_with_another_readiness_probe_are_not_asked(probe):
+    found = balancer_of(SERVER, ("127.1.0.1", 1), ["127.1.1.1"], Program("x", ("/x",), readiness=probe), None)
+    assert found.argv[-2:] == ("--listen=127.1.0.1:1", "127.1.1.1")
+
+
+@pytest.mark.parametrize(
+    ("component", "replicas", "refused"),
+    [
+        (Component.API_SERVER, 7, False),
+        (Component.API_SERVER, 8, True),
+        (Component.CONTROLLER_MANAGER, 8, False),
+    ],
+)
+def test_more_api_servers_than_a_balancer_has_addresses_for_are_refused(component, replicas, refused):
+    assert (problem_of(component, replicas) != "") is refused
+
+
+def test_an_endpoint_from_before_there_were_balancers_stays():
+    before = {"team/demo/etcd-0": "127.1.0.1", "team/demo/apiserver-0": "127.1.0.2"}
+    after = {"team/demo/etcd-0": "127.1.0.1", "team/demo/apiserver-balancer": "127.1.0.2"}
+    assert with_balancers(before) == after
+    later = {**after, "team/demo/apiserver-0": "127.1.0.3"}
+    assert with_balancers(later) == later
 
 
 def test_another_environment_counts_at_the_next_start_of_the_same_settings():
@@ -181,13 +269,13 @@ def test_ranges_that_are_not_loopback_or_hold_the_usual_addresses_are_refused(te
 
 def test_an_instance_keeps_its_address_until_its_component_has_gone(tmp_path):
     book = Addresses(tmp_path, SMALL, "salt")
-    given = [book.get(ETCD, 0), book.get(ETCD, 1), book.get(SERVER, 0)]
+    given = [book.get(ETCD, 0), book.get(ETCD, 1), book.get(MANAGER, 0)]
     assert len(set(given)) == 3
     again = Addresses(tmp_path, SMALL, "another")
-    assert [again.get(ETCD, 0), again.get(ETCD, 1), again.get(SERVER, 0)] == given
-    assert (again.known(SERVER, 0), again.known(OTHER, 0)) == (given[2], "")
+    assert [again.get(ETCD, 0), again.get(ETCD, 1), again.get(MANAGER, 0)] == given
+    assert (again.known(MANAGER, 0), again.known(OTHER, 0)) == (given[2], "")
     again.free(ETCD)
-    assert again.get(SERVER, 0) == given[2]
+    assert again.get(MANAGER, 0) == given[2]
     assert {again.get(OTHER, 0), again.get(OTHER, 1)} == set(given[:2])
 
 

@@ -32,6 +32,7 @@ from kubewright.controlplanes.component.membership import (
     peers,
 )
 from kubewright.controlplanes.component.policies import Policy
+from kubewright.controlplanes.component.rollout import size
 from kubewright.controlplanes.component.seen import Certificates, Seen, place_of
 from kubewright.controlplanes.component.versions import Version, Versions
 from kubewright.controlplanes.component.workload import Source, missing_of, rendered_for, sources
@@ -169,6 +170,8 @@ class Looker:
             return replace(seen, missing=tuple(missing))
         variables = seen.membership.variables if seen.membership is not None else {}
         workload = Workload(place, choice.version, rendered, seen.size, contents, variables)
+        if placement.surges:
+            workload = replace(workload, replicas=size(workload, seen.running))
         return replace(seen, workload=workload, unhosted=host.problem_of(workload))
 
     def _choice(self, component: Component, spec: ComponentSpec, family: Family) -> Choice | NoChoice:

@@ -151,7 +151,10 @@ def _instances(seen: Seen) -> Obstacle | None:
     count, updated = len(running.instances), len(current(seen.workload, running))
     ready = [each for each in running.instances if each.ready and not each.ending]
     if count and updated < count:
-        told = f"instances that run with what the spec says: {updated} of {wanted}"
+        told = f"instances that run with what the spec says: {updated} of {max(wanted, count)}"
+        return Obstacle(about, Reason.ROLLING_OUT, told)
+    if seen.placement.surges and wanted == 1 < count:
+        told = f"{running.instances[-1].name} ends, which is one more than the spec asks for"
         return Obstacle(about, Reason.ROLLING_OUT, told)
     if seen.workload is not None and running.applied != seen.workload.fingerprint:
         return Obstacle(about, Reason.PROVISIONING, "what the spec asks for is not applied yet")
@@ -159,11 +162,15 @@ def _instances(seen: Seen) -> Obstacle | None:
         told = f"its members become {wanted}: {seen.membership.plan.because}"
         return Obstacle(about, Reason.SCALING, told)
     if len(ready) == count == wanted == running.replicas:
-        return None
+        return None if not running.closed else _not_yet(seen, running.closed)
     waits = "; ".join(f"{each.name}: {each.message}" for each in running.instances if each.message)
-    told = f"ready instances: {len(ready)} of {wanted}" + (f": {waits}" if waits else "")
+    return _not_yet(seen, f"ready instances: {len(ready)} of {wanted}" + (f": {waits}" if waits else ""))
+
+
+def _not_yet(seen: Seen, told: str) -> Obstacle:
     has_run = seen.component.status.phase in _AFTER_FIRST_START
-    return Obstacle(about, Reason.NOT_READY if has_run else Reason.PROVISIONING, told)
+    reason = Reason.NOT_READY if has_run else Reason.PROVISIONING
+    return Obstacle(ComponentCondition.WORKLOAD_AVAILABLE, reason, told)
 
 
 def _phase(seen: Seen, verdict: Obstacle | None) -> Phase:

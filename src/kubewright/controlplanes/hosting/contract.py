@@ -66,14 +66,17 @@ class Place:
 class Placement:
     """The addresses of a workload, known before it runs.
 
-    ``hosts``      for each instance, by ordinal: the DNS name or address by which the others reach it
+    ``hosts``      for each instance, by ordinal: the DNS name or address by which the others reach it; empty
+                   where instances are reached by the endpoint alone
     ``endpoint``   host and port by which clients reach the workload as a whole; None: not known yet
     ``also``       further names and addresses that certificates of its servers have to contain
+    ``surges``     whether a single instance is replaced while one more runs, to which the endpoint leads too
     """
 
     hosts: tuple[str, ...] = ()
     endpoint: tuple[str, int] | None = None
     also: tuple[str, ...] = ()
+    surges: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,7 @@ class Running:
     ``service``   the name of the Service of Kubernetes by which clients reach it; empty if there is none
     ``variables`` the environment that was applied last, with that of the workload
     ``kept``      of how many members of an etcd data was kept, if nothing is applied; 0 where it is not known
+    ``closed``    why clients cannot use the endpoint though instances may be ready, a clause; empty: they can
     """
 
     instances: tuple[Instance, ...] = ()
@@ -154,6 +158,7 @@ class Running:
     service: str = ""
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     kept: int = 0
+    closed: str = ""
 
 
 class Hosting(Protocol):

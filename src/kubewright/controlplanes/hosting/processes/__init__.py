@@ -9,9 +9,11 @@ Map.         ``fields``    which fields of a manifest a process cannot have (pur
              ``kept``      the state of a workload: what was applied, and what each instance runs with (pure)
              ``store``     that state in files, and the folders of instances
              ``restoring`` replaces the data of an etcd by a snapshot
+             ``balancing`` the program between the endpoint of an API server and its instances
              ``addresses`` a loopback address for each instance
              ``binaries``  where the programs are, in which version
              ``output``    why a program ended, from its output (pure)
+             ``reading``   what the host says of one instance
              ``host``      ``Hosting``, over a supervisor of processes
              ``options``   what a user may choose
 """

@@ -4,13 +4,14 @@ Theory.      Linux answers on all of 127.0.0.0/8, so every instance gets an addr
              keep their usual ports and those that a user adds. The address is a hash of the instance's name
              and of a salt of the folder, so two folders rarely choose the same. An address that was given is
              written to a file, and is kept until the component is removed with its data.
+             Clients of a workload with a balancer know the balancer's address alone.
 Invariants.  No address is given twice from one folder. 127.0.0.1 and its network, where other programs
              listen, are in no range. An instance has the same address after a restart.
 Source       nested.md D4 (ports, scheme b).
 Called by    ``host``.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -20,7 +21,8 @@ import msgspec
 from kubewright.api.controlplane.names import Component
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Place
-from kubewright.controlplanes.hosting.processes.instances import instance_of, name_of, program_name
+from kubewright.controlplanes.hosting.processes.balancing import balanced
+from kubewright.controlplanes.hosting.processes.instances import BALANCER, instance_of, name_of, program_name
 from kubewright.processes.record import replace_file
 
 FILE = "addresses.json"
@@ -77,13 +79,29 @@ def choose(key: str, salt: str, taken: Container[str], network: IPv4Network) -> 
     raise InvalidInput(f"there is no address left in {network} for {key}")
 
 
+def with_balancers(given: Mapping[str, str]) -> dict[str, str]:
+    """These addresses, where the first instance had the one that clients know: now its balancer has it.
+
+    So a file that was written before there were balancers changes no endpoint.
+    """
+    found = dict(given)
+    for key, address in given.items():
+        name, ordinal = instance_of(key)
+        own = program_name(name, BALANCER)
+        if ordinal == 0 and balanced(name[2]) and own not in given:
+            found[own] = address
+            del found[key]
+    return found
+
+
 class Addresses:
     """The addresses of a folder, whose lock the caller holds. ``salt``: for a folder that has no file yet."""
 
     def __init__(self, folder: Path, network: IPv4Network, salt: str) -> None:
         self._file = folder / FILE
         self._network = network
-        self._allocations = _read(self._file) or Allocations(salt)
+        found = _read(self._file) or Allocations(salt)
+        self._allocations = Allocations(found.salt, with_balancers(found.given))
 
     def get(self, place: Place, ordinal: int) -> str:
         """The address of an instance, given now if it has none.
@@ -91,12 +109,17 @@ class Addresses:
         Raises:
             InvalidInput: there is none left, or it cannot be written down.
         """
-        key = _key(place, ordinal)
-        if key not in self._allocations.given:
-            taken = set(self._allocations.given.values())
-            address = choose(key, self._allocations.salt, taken, self._network)
-            self._write({**self._allocations.given, key: address})
-        return self._allocations.given[key]
+        return self.reserve(place, [ordinal])[0]
+
+    def reserve(self, place: Place, ordinals: Iterable[int]) -> list[str]:
+        """The addresses of several instances; as ``get``."""
+        given, keys = dict(self._allocations.given), [_key(place, ordinal) for ordinal in ordinals]
+        for key in keys:
+            if key not in given:
+                given[key] = choose(key, self._allocations.salt, set(given.values()), self._network)
+        if given != self._allocations.given:
+            self._write(given)
+        return [given[key] for key in keys]
 
     def known(self, place: Place, ordinal: int) -> str:
         """The address of an instance; empty if it has none."""

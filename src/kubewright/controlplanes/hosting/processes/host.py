@@ -13,8 +13,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -31,30 +30,30 @@ from kubewright.controlplanes.hosting.contract import (
     Running,
     Workload,
 )
+from kubewright.controlplanes.hosting.processes import balancing, restoring
 from kubewright.controlplanes.hosting.processes import kept as changes
-from kubewright.controlplanes.hosting.processes import restoring
-from kubewright.controlplanes.hosting.processes.addresses import PORTS, RANGE, Addresses, read_range
-from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing, Places
+from kubewright.controlplanes.hosting.processes.addresses import PORTS, Addresses, read_range
+from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing
 from kubewright.controlplanes.hosting.processes.fields import unsupported
 from kubewright.controlplanes.hosting.processes.instances import (
+    BALANCER,
     Name,
     Site,
     command_of,
     instance_of,
-    instance_seen,
     name_of,
     program_name,
     program_of,
 )
 from kubewright.controlplanes.hosting.processes.kept import Kept
-from kubewright.controlplanes.hosting.processes.output import reason
+from kubewright.controlplanes.hosting.processes.options import Settings
+from kubewright.controlplanes.hosting.processes.reading import View, closed, instance_seen
 from kubewright.controlplanes.hosting.processes.store import PROGRAMS, NotWritten, Store, locked
 from kubewright.controlplanes.hosting.processes.volumes import files
 from kubewright.controlplanes.hosting.replacing import NotReplaced
-from kubewright.processes import record
 from kubewright.processes.linux import SUPPORTED
-from kubewright.processes.program import Phase, Status
-from kubewright.processes.supervisor import STARTS, Supervisor
+from kubewright.processes.program import Program, Status
+from kubewright.processes.supervisor import Supervisor
 from kubewright.wire.gvk import Key
 
 GRACE_WITHOUT_DATA = 10.0
@@ -66,20 +65,6 @@ log = structlog.get_logger("kubewright.controlplanes")
 
 class StillRemoved(KubewrightError):
     """A workload was applied while the one of the same name is still being removed; trying again helps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """``addresses``: the range of loopback addresses. ``user``: uid and gid that programs run as; None: ours.
-
-    ``starts``  how many programs may be starting at one time
-    """
-
-    folder: Path
-    where: Places
-    addresses: str = RANGE
-    user: tuple[int, int] | None = None
-    starts: int = STARTS
 
 
 class ProcessHosting:
@@ -134,13 +119,18 @@ class ProcessHosting:
     # ------------------------------------------------------------------ look
     def place(self, place: Place, replicas: int) -> Placement:
         """See ``Hosting``."""
-        hosts = [self._addresses.get(place, ordinal) for ordinal in range(max(replicas, 1))]
-        return Placement(tuple(hosts[:replicas]), endpoint=(hosts[0], PORTS[place.component]))
+        port = PORTS[place.component]
+        if balancing.balanced(place.component):
+            return Placement(endpoint=(self._addresses.get(place, BALANCER), port), surges=True)
+        hosts = self._addresses.reserve(place, range(max(replicas, 1)))
+        return Placement(tuple(hosts[:replicas]), endpoint=(hosts[0], port))
 
     def problem_of(self, workload: Workload) -> str:
         """See ``Hosting``. A program whose version is not known yet is no problem: ``apply`` asks it."""
         if not SUPPORTED:
             return "only Linux can run components as processes"
+        if told := balancing.problem_of(workload.place.component, workload.replicas):
+            return told
         if names := unsupported(workload.rendered.workload):
             return f"a process of this machine cannot have {', '.join(names)}"
         try:
@@ -155,17 +145,26 @@ class ProcessHosting:
         kept = self._kept.get(name_of(place))
         if kept is None:
             return Running(kept=self._store.members(place))
-        ordinals = sorted({*kept.programs, *self._present[name_of(place)]})
+        ordinals = sorted({*kept.programs, *self._present[name_of(place)]} - {BALANCER})
         instances = [found for each in ordinals if (found := self._instance(kept, each)) is not None]
         variables = kept.latest[0].environment if kept.latest else {}
-        return Running(tuple(instances), kept.fingerprint, len(kept.latest), exists=True, variables=variables)
+        return Running(
+            tuple(instances),
+            kept.fingerprint,
+            len(kept.latest),
+            exists=True,
+            variables=variables,
+            closed=closed(self._view(kept, BALANCER)),
+        )
 
     def _instance(self, kept: Kept, ordinal: int) -> Instance | None:
-        name, host = program_name(name_of(kept.place), ordinal), self._addresses.known(kept.place, ordinal)
-        status = self._supervisor.status(name)
-        ended = status is not None and status.phase is Phase.BACK_OFF
-        said = reason(record.last_lines(self._supervisor.folder(name))) if ended else ""
-        return instance_seen(kept.place, ordinal, host, kept.programs.get(ordinal), status, said=said)
+        host = self._addresses.known(kept.place, ordinal)
+        return instance_seen(kept.place, ordinal, host, self._view(kept, ordinal))
+
+    def _view(self, kept: Kept, ordinal: int) -> View:
+        name = program_name(name_of(kept.place), ordinal)
+        status, folder = self._supervisor.status(name), self._supervisor.folder(name)
+        return View(kept.programs.get(ordinal), status, folder)
 
     # ------------------------------------------------------------------ act
     async def apply(self, workload: Workload) -> None:
@@ -178,14 +177,25 @@ class ProcessHosting:
             found = await self._binaries.find(command_of(workload), workload.version)
             if isinstance(found, Missing):
                 raise InvalidInput(found.message)
-            programs = str(self._settings.folder / PROGRAMS)
-            sites = [
-                Site(str(found), self._addresses.get(place, ordinal), programs, self._settings.user)
-                for ordinal in range(workload.replicas)
-            ]
-            latest = [program_of(workload, ordinal, site) for ordinal, site in enumerate(sites)]
-            await self._keep(changes.applied(kept, place, workload.fingerprint, latest))
+            latest = self._programs_of(workload, str(found))
+            balancer = self._balancer_of(place, latest)
+            await self._keep(changes.applied(kept, place, workload.fingerprint, latest, balancer))
         self._delete_in_background(name)
+
+    def _programs_of(self, workload: Workload, binary: str) -> list[Program]:
+        programs, user = str(self._settings.folder / PROGRAMS), self._settings.user
+        self.place(workload.place, workload.replicas)  # its endpoint has an address before its instances have
+        hosts = self._addresses.reserve(workload.place, range(workload.replicas))
+        sites = [Site(binary, host, programs, user) for host in hosts]
+        return [program_of(workload, ordinal, site) for ordinal, site in enumerate(sites)]
+
+    def _balancer_of(self, place: Place, latest: list[Program]) -> Program | None:
+        """The balancer before these programs; None: they need none."""
+        if not latest or not balancing.balanced(place.component):
+            return None
+        hosts = self._addresses.reserve(place, range(balancing.MOST_INSTANCES + 1))
+        endpoint = self._addresses.get(place, BALANCER), PORTS[place.component]
+        return balancing.balancer_of(place, endpoint, hosts, latest[0], self._settings.user)
 
     async def replace(self, place: Place, ordinal: int) -> None:
         """See ``Hosting``."""

@@ -1,4 +1,4 @@
-"""From a workload to the program of each instance, and from what runs to the instance. Pure.
+"""From a workload to the program of each instance. Pure.
 
 Theory.      It reads the first container of the pod template as a kubelet would: arguments with their
              variables, environment, files, probes, limits. The limit of memory also sets that of the Go
@@ -17,17 +17,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kubewright.controlplanes.hosting.contract import Instance, Place, Workload
+from kubewright.controlplanes.hosting.contract import Place, Workload
 from kubewright.controlplanes.hosting.processes.volumes import WORKING, Fields, Folders, files, folders
 from kubewright.controlplanes.rendering.files import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
 from kubewright.controlplanes.rendering.variables import expand
-from kubewright.processes.program import GRACE, Command, HttpGet, Probe, Program, Status, TcpConnect
+from kubewright.processes.program import GRACE, Command, HttpGet, Probe, Program, TcpConnect
 from kubewright.wire.quantity import parse
 
 GO_MEMORY_SHARE = 0.9
 """The share of the limit of memory that becomes ``GOMEMLIMIT``."""
 OOM_SCORE = 300
 """So that the kernel, short of memory, kills a component before this program, which starts it again."""
+BALANCER = -1
+"""The ordinal under which the balancer of a workload is kept (``balancing``)."""
+BALANCER_NAME = "balancer"
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """``PATH`` of a component: where the command of a probe is looked for."""
 
@@ -76,8 +79,8 @@ def name_of(place: Place) -> Name:
 
 
 def program_name(name: Name, ordinal: int) -> str:
-    """The name of the program of an instance."""
-    return f"{'/'.join(name)}-{ordinal}"
+    """The name of the program of an instance, or of the balancer."""
+    return f"{'/'.join(name)}-{BALANCER_NAME if ordinal == BALANCER else ordinal}"
 
 
 def instance_of(program: str) -> tuple[Name, int]:
@@ -85,7 +88,8 @@ def instance_of(program: str) -> tuple[Name, int]:
     workload, _, ordinal = program.rpartition("-")
     namespace, _, rest = workload.partition("/")
     cluster, _, component = rest.partition("/")
-    return (namespace, cluster, component), int(ordinal) if ordinal.isdigit() else 0
+    number = BALANCER if ordinal == BALANCER_NAME else int(ordinal) if ordinal.isdigit() else 0
+    return (namespace, cluster, component), number
 
 
 def command_of(workload: Workload) -> str:
@@ -126,39 +130,6 @@ def program_of(workload: Workload, ordinal: int, site: Site, *, number: int = 0)
         memory=int(parse(limits["memory"])) if "memory" in limits else 0,
         oom_score=OOM_SCORE,
         settings=str(Started(workload.fingerprint, number, workload.version)),
-    )
-
-
-def instance_seen(
-    place: Place, ordinal: int, host: str, wanted: Program | None, status: Status | None, *, said: str
-) -> Instance | None:
-    """An instance as the supervisor sees its program; None: there is none, and none is wanted.
-
-    Args:
-        wanted: the program that should run; None: it is to end.
-        status: of the program; None: it was not started yet.
-        said: the last that a program wrote that has ended; empty if nothing, or for one that runs.
-    """
-    if wanted is None and status is None:
-        return None
-    running = status is not None and status.pid != 0
-    settings = status.fingerprint if status is not None and running else wanted.settings if wanted else ""
-    started = Started.read(settings)
-    fits = wanted is not None and wanted.settings == settings
-    told = "it is about to be started" if status is None else status.message
-    return Instance(
-        ordinal,
-        place.instance(ordinal),
-        host,
-        fingerprint=started.fingerprint,
-        version=started.version,
-        ready=status is not None and status.ready and fits,
-        ending=running and not fits,
-        since=0.0 if status is None else status.since,
-        restarts=0 if status is None else status.restarts,
-        message=f"{told}; the last that it wrote: {said}" if said else told,
-        memory=0 if status is None else status.memory,
-        cpu=0.0 if status is None else status.cpu,
     )
 
 

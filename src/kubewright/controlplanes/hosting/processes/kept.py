@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace as changed
 
 from kubewright.controlplanes.hosting.contract import Place
-from kubewright.controlplanes.hosting.processes.instances import Started
+from kubewright.controlplanes.hosting.processes.instances import BALANCER, Started
 from kubewright.processes.program import Program
 
 
@@ -24,7 +24,8 @@ class Kept(Struct, frozen=True, kw_only=True):
     """The state of a workload.
 
     ``latest``     the program of each instance, by ordinal, as it was applied last
-    ``programs``   the program with which each instance runs, by ordinal
+    ``balancer``   the program that balances connections over them; None: there is none
+    ``programs``   the program with which each instance runs, by ordinal; that of the balancer too
     ``discarded``  ordinals whose folders are deleted when their processes have ended
     ``removing``   whether all of it is being removed; with ``keep_data`` its data stays
     """
@@ -32,13 +33,20 @@ class Kept(Struct, frozen=True, kw_only=True):
     place: Place
     fingerprint: str = ""
     latest: tuple[Program, ...] = ()
+    balancer: Program | None = None
     programs: dict[int, Program] = {}
     discarded: tuple[int, ...] = ()
     removing: bool = False
     keep_data: bool = False
 
 
-def applied(kept: Kept, place: Place, fingerprint: str, latest: Sequence[Program]) -> Kept:
+def applied(
+    kept: Kept,
+    place: Place,
+    fingerprint: str,
+    latest: Sequence[Program],
+    balancer: Program | None = None,
+) -> Kept:
     """The state after ``apply``. With 0 instances, all data stays."""
     gone = [ordinal for ordinal in kept.programs if ordinal >= len(latest)] if latest else []
     asked = changed(
@@ -46,13 +54,14 @@ def applied(kept: Kept, place: Place, fingerprint: str, latest: Sequence[Program
         place=place,
         fingerprint=fingerprint,
         latest=tuple(latest),
+        balancer=balancer,
         discarded=tuple(sorted({*kept.discarded, *gone})),
     )
     return filled(asked)
 
 
 def filled(kept: Kept) -> Kept:
-    """The state with a program for each wanted instance that is not discarded."""
+    """The state with a program for each wanted instance that is not discarded, and for the balancer."""
     if kept.removing:
         return changed(kept, programs={})
     programs = {}
@@ -61,6 +70,8 @@ def filled(kept: Kept) -> Kept:
             continue
         present = kept.programs.get(ordinal)
         programs[ordinal] = wanted if present is None else _settled(present, wanted)
+    if kept.balancer is not None and programs:
+        programs[BALANCER] = kept.balancer
     return changed(kept, programs=programs)
 
 

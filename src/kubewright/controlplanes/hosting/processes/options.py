@@ -5,7 +5,7 @@ Theory.      The programs need only to read their files and write their data. So
              kubewright's own user, because only root may start processes of others.
 Invariants.  The name of an account that does not exist, or an address range that cannot be used, is refused
              before anything is started.
-Called by    ``compose``.
+Called by    ``compose``; ``host`` has the settings.
 """
 
 import os
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.processes.addresses import RANGE, read_range
-from kubewright.controlplanes.hosting.processes.binaries import places
-from kubewright.controlplanes.hosting.processes.host import Settings
+from kubewright.controlplanes.hosting.processes.binaries import Places, places
+from kubewright.processes.supervisor import STARTS
 
 UNPRIVILEGED = "nobody"
 ROOT = 0
@@ -37,6 +37,20 @@ class ProcessOptions:
     def __post_init__(self) -> None:
         """Raises InvalidInput for a range that cannot be used."""
         read_range(self.addresses)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``addresses``: the range of loopback addresses. ``user``: uid and gid that programs run as; None: ours.
+
+    ``starts``  how many programs may be starting at one time
+    """
+
+    folder: Path
+    where: Places
+    addresses: str = RANGE
+    user: tuple[int, int] | None = None
+    starts: int = STARTS
 
 
 def settings(

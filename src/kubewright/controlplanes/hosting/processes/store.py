@@ -20,6 +20,12 @@ import msgspec
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.base.locks import FileLock, Held
 from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.processes.instances import (
+    BALANCER_NAME,
+    instance_of,
+    name_of,
+    program_name,
+)
 from kubewright.controlplanes.hosting.processes.kept import Kept
 from kubewright.controlplanes.hosting.processes.volumes import VOLUMES
 from kubewright.processes import record
@@ -98,11 +104,11 @@ class Store:
         _tidy(path.parent, self._workloads)
 
     def ordinals(self, place: Place) -> list[int]:
-        """The instances of a workload that have a folder."""
-        named = re.compile(rf"{re.escape(place.component)}-(\d+)")
+        """The instances of a workload, and its balancer, that have a folder."""
+        named = re.compile(rf"{re.escape(place.component)}-(\d+|{BALANCER_NAME})")
         parent = self._programs / place.namespace / place.cluster
-        matches = [named.fullmatch(each.name) for each in parent.iterdir()] if parent.is_dir() else []
-        return sorted(int(match[1]) for match in matches if match)
+        found = [each.name for each in parent.iterdir()] if parent.is_dir() else []
+        return sorted(instance_of(name)[1] for name in found if named.fullmatch(name))
 
     def members(self, place: Place) -> int:
         """How many instances a workload had, by the folders with data that are kept of it."""
@@ -114,7 +120,7 @@ class Store:
         Raises:
             NotWritten: the disk or our rights do not let us.
         """
-        folder = self._programs / place.namespace / place.cluster / f"{place.component}-{ordinal}"
+        folder = self._programs / program_name(name_of(place), ordinal)
         try:
             if not keep_data:
                 shutil.rmtree(folder)
