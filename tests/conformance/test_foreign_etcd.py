@@ -222,7 +222,7 @@ async def test_a_control_plane_of_real_programs_runs_on_its_etcd(tmp_path):
             assert b"/registry/configmaps/default/mine" in stored(folder)
             await inside.close()
             programs = {path.parent.name for path in (tmp_path / "up").rglob("process.json")}
-            assert programs == {"apiserver-0", "controller-manager-0"}
+            assert programs == {"apiserver-0", "apiserver-balancer", "controller-manager-0"}
             await four.delete()
             await until(four.gone, SystemClock())
             assert etcds(folder) == []

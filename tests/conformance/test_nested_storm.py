@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout
 
 CLOCK = SystemClock()
 CHANNEL = "1.36"
-INSTANCES = {"demo-etcd-0", "demo-apiserver-0", "demo-controller-manager-0"}
+INSTANCES = {"demo-etcd-0", "demo-apiserver-0", "demo-apiserver-balancer", "demo-controller-manager-0"}
 NAMED = Key("default", "demo")
 
 

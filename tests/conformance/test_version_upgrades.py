@@ -80,7 +80,7 @@ async def has(client, version):
 def started(folder):
     """When each component was started last, with the path of its program."""
     programs = folder / "components" / "programs" / "default" / "nested"
-    found = {each.name: record.read(each) for each in programs.iterdir()}
+    found = {each.name: record.read(each) for each in programs.glob("*-0")}
     return sorted((each.since, name.removesuffix("-0")) for name, each in found.items())
 
 

@@ -29,7 +29,7 @@ from kubewright.processes.balancer.relay import Relay
 MOST_CONNECTIONS = 2000
 DESCRIPTORS_BESIDE = 64
 """File descriptors for other things than connections, of which each has two."""
-LISTEN_SECONDS, LISTEN_PAUSE = 60.0, 0.05
+LISTEN_SECONDS, LISTEN_PAUSE = 30.0, 0.05
 END_SECONDS = 10.0
 BACKLOG = 128
 

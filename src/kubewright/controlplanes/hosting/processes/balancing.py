@@ -19,7 +19,13 @@ from urllib.parse import urlsplit
 import kubewright
 from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.hosting.contract import Place
-from kubewright.controlplanes.hosting.processes.instances import BALANCER, Started, name_of, program_name
+from kubewright.controlplanes.hosting.processes.instances import (
+    BALANCER,
+    BALANCER_NAME,
+    Started,
+    name_of,
+    program_name,
+)
 from kubewright.processes.program import HttpGet, Probe, Program, TcpConnect
 
 MODULE = "kubewright.processes.balancer"
@@ -62,7 +68,10 @@ def balancer_of(
     return Program(
         name=program_name(name_of(place), BALANCER),
         argv=(sys.executable, "-S", "-P", "-m", MODULE, *arguments),
-        environment={"PYTHONPATH": str(Path(kubewright.__file__).parents[1])},
+        environment={
+            "INSTANCE": f"{place.workload}-{BALANCER_NAME}",
+            "PYTHONPATH": str(Path(kubewright.__file__).parents[1]),
+        },
         startup=Probe(listens, period=0.1, failures=600),
         readiness=Probe(listens),
         grace=15.0,
