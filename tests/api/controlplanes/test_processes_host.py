@@ -159,7 +159,8 @@ def reachable(count, status):
 
 
 def gone(status):
-    return status == Running()
+    """Whether nothing of it is left but data."""
+    return status == Running(kept=status.kept)
 
 
 async def removed(watched, **options):
