@@ -39,7 +39,7 @@ KILLS, LONGEST = 3, 8.0
 CHANGE_SECONDS = 240.0
 CHANGES, GROWS = "default", "grows"
 """The namespaces of the two control planes: the authorities and the version of one change, the etcd of the other."""
-PROGRAMS = {"etcd-0", "apiserver-0", "controller-manager-0"}
+PROGRAMS = {"etcd-0", "apiserver-0", "apiserver-balancer", "controller-manager-0"}
 SIGNED = {
     "demo-ca": ("demo-apiserver", "demo-kubelet-client"),
     "demo-etcd": (
