@@ -16,9 +16,9 @@ import pytest
 import kubewright
 from kubewright.base.clock import SystemClock
 from kubewright.pki.certificates import new_authority, new_server
+from kubewright.processes.balancer import readiness
 from kubewright.processes.balancer import relay as relays
 from kubewright.processes.balancer.choice import Instance
-from kubewright.processes.balancer.readiness import watch
 from kubewright.processes.balancer.relay import Relay
 
 pytestmark = [pytest.mark.looptime(False), pytest.mark.timeout(30)]
@@ -242,11 +242,33 @@ async def test_a_connection_of_which_one_half_has_ended_is_cut_after_a_while(mon
         cut.set()
 
 
+async def test_a_client_that_does_not_read_stops_its_instance_before_much_is_kept_for_it():
+    server, chunk, blocked = Server("a"), b"x" * (1 << 20), asyncio.Event()
+
+    async def talk_on(reader, writer):
+        await reader.read(100)
+        try:
+            for _ in range(64):  # more than all buffers of the kernel
+                writer.write(chunk)
+                await asyncio.wait_for(writer.drain(), 0.5)
+        except TimeoutError:
+            blocked.set()
+
+    async with (
+        port_of((server, talk_on)) as port,
+        balancing(port, Instance(server.host, True)) as endpoint,
+        connected(endpoint) as (_, writer),
+    ):
+        writer.transport.pause_reading()
+        writer.write(b"hello")
+        await asyncio.wait_for(blocked.wait(), 10)
+
+
 class Secure:
     """An HTTPS server that answers each request with ``status``."""
 
     def __init__(self, folder):
-        self.status, self.host, self.connections = 200, address(), []
+        self.status, self.host, self.connections, self.questions = 200, address(), [], 0
         now, day = CLOCK.now(), timedelta(days=1)
         own = new_server(new_authority("any", now, day), [self.host], now, day)
         (folder / "pem").write_bytes(own.certificate + own.key)
@@ -256,25 +278,39 @@ class Secure:
     async def talk(self, reader, writer):
         self.connections.append(writer)
         while await reader.readuntil(b"\r\n\r\n"):
+            self.questions += 1
             writer.write(f"HTTP/1.1 {self.status} Any\r\nContent-Length: 2\r\n\r\nok".encode())
 
     def serving(self):
         return serving(self.talk, self.host, ssl=self.tls)
 
 
-async def test_an_instance_is_ready_while_it_says_so_and_its_connection_lasts(tmp_path):
+async def test_an_instance_is_ready_while_it_says_so(tmp_path):
     secure = Secure(tmp_path)
     instance = Instance(secure.host)
     async with secure.serving() as port:
-        task = asyncio.create_task(watch(instance, port, "/readyz", CLOCK))
+        task = asyncio.create_task(readiness.watch(instance, port, "/readyz", CLOCK))
         await eventually(lambda: instance.ready)
         secure.status = 500
         await eventually(lambda: not instance.ready)
         secure.status = 200
         await eventually(lambda: instance.ready)
+        assert len(secure.connections) == 1
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_an_instance_that_ends_is_not_ready_at_once_however_rarely_it_is_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(readiness, "PERIOD", 1000.0)
+    secure = Secure(tmp_path)
+    instance = Instance(secure.host)
+    async with secure.serving() as port:
+        task = asyncio.create_task(readiness.watch(instance, port, "/readyz", CLOCK))
+        await eventually(lambda: instance.ready)
         (connection,) = secure.connections
         connection.transport.abort()
         await eventually(lambda: not instance.ready)
+        assert secure.questions == 1
         task.cancel()
         await asyncio.wait([task])
 
