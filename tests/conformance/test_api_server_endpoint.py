@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.nested_planes import FourObjects, until
 from tests.conformance.programs import nothing_left
 from tests.conformance.test_nested_programs import authorities, processes, serving
-from tests.conformance.test_version_upgrades import EARLIER, NOW, become, earlier_release
+from tests.conformance.test_version_upgrades import EARLIER, NOW, earlier_release
 
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE
 from kubewright.api.core import SECRET
@@ -134,6 +134,16 @@ async def rotated(client):
     await until(done, CLOCK)
 
 
+async def upgraded(client, version):
+    await client.patch(NESTED_CONTROL_PLANE, PLANE, {"spec": {"version": version}})
+
+    async def done():
+        status = (await client.get(NESTED_CONTROL_PLANE, PLANE)).status
+        return status.ready and status.version == f"v{version}"
+
+    await until(done, CLOCK)
+
+
 @pytest.mark.parametrize("replicas", [1, 2])
 async def test_no_request_fails_while_api_servers_get_another_flag(tmp_path, replicas):
     async with (
@@ -158,7 +168,7 @@ async def test_no_request_fails_while_a_control_plane_gets_another_version(tmp_p
         control_plane(tmp_path, 2, version=EARLIER) as (client, _),
         asked_all_the_time(client, "upgrade with 2"),
     ):
-        await become(client, NOW)
+        await upgraded(client, NOW)
 
 
 async def test_another_number_changes_neither_the_endpoint_nor_an_instance_that_stays(tmp_path):
