@@ -151,7 +151,7 @@ def _instances(seen: Seen) -> Obstacle | None:
     count, updated = len(running.instances), len(current(seen.workload, running))
     ready = [each for each in running.instances if each.ready and not each.ending]
     if count and updated < count:
-        told = f"instances that run with what the spec says: {updated} of {max(wanted, count)}"
+        told = f"instances that run with what the spec says: {updated} of {wanted}"
         return Obstacle(about, Reason.ROLLING_OUT, told)
     if seen.placement.surges and wanted == 1 < count:
         told = f"{running.instances[-1].name} ends, which is one more than the spec asks for"
