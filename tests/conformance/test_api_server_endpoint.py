@@ -10,6 +10,7 @@ from tests.conformance.programs import nothing_left
 from tests.conformance.test_nested_programs import authorities, processes, serving
 from tests.conformance.test_version_upgrades import EARLIER, NOW, earlier_release
 
+from kubewright.api.controlplane.names import Phase
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE
 from kubewright.api.core import SECRET
 from kubewright.base.clock import SystemClock, rfc3339
@@ -105,7 +106,7 @@ async def scaled(client, replicas):
 
     async def done():
         status = (await client.get(NESTED_API_SERVER, SERVERS)).status
-        return status.ready and status.replicas == replicas
+        return status.phase == Phase.READY and status.replicas == replicas
 
     await until(done, CLOCK)
 
@@ -117,7 +118,7 @@ async def rolled_out(client):
 
     async def done():
         found = await client.get(NESTED_API_SERVER, SERVERS)
-        return found.status.observed_generation > before and found.status.ready
+        return found.status.observed_generation > before and found.status.phase == Phase.READY
 
     await until(done, CLOCK)
 

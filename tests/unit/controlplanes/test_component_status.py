@@ -299,3 +299,11 @@ def test_an_api_server_says_where_it_will_be_before_it_runs() -> None:
     found = status_of(replace(WAITING, placement=Placement(endpoint=("127.0.0.1", 6443))))
     assert isinstance(found, NestedAPIServerStatus)
     assert found.endpoint == ApiEndpoint(host="127.0.0.1", port=6443)
+
+
+def test_an_api_server_whose_endpoint_is_closed_is_not_ready_though_its_instances_are() -> None:
+    seen = replace(RUNNING, running=replace(RUNNING.running, closed="the balancer does not listen yet"))
+    assert (status_of(seen).ready, conditions(seen)[READY].message) == (
+        False,
+        "the balancer does not listen yet",
+    )

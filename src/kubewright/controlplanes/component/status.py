@@ -113,7 +113,7 @@ def _digests(workload: Workload) -> Mapping[str, str]:
 
 def _answers(seen: Seen) -> bool:
     """Whether clients can use it: as many instances as its spec asks for are ready, as whatever they run."""
-    if seen.family is None or seen.component.metadata.deleting:
+    if seen.family is None or seen.component.metadata.deleting or seen.running.closed:
         return False
     ready = sum(each.ready and not each.ending for each in seen.running.instances)
     return 0 < seen.replicas <= ready
