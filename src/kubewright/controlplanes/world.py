@@ -29,13 +29,16 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_ETCD,
 )
 from kubewright.controlplanes.component import reconciler as component
-from kubewright.controlplanes.component.look import ComponentSetup, Keeper
+from kubewright.controlplanes.component.look import ComponentSetup, ConnectToEtcd, Keeper
 from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
+from kubewright.controlplanes.members.client import Members
 from kubewright.controlplanes.nestedcluster import reconciler as nestedcluster
 from kubewright.controlplanes.plane import reconciler as plane
+from kubewright.controlplanes.snapshots import sources
 from kubewright.controlplanes.snapshots.restoring import reconciler as restoring
 from kubewright.controlplanes.snapshots.schedules import reconciler as schedules
 from kubewright.controlplanes.snapshots.taking import reconciler as taking
+from kubewright.controlplanes.snapshots.taking.act import Stream
 from kubewright.controlplanes.templated import reconciler as templated
 from kubewright.controlplanes.templates import catalog
 from kubewright.controlplanes.users import leftovers
@@ -133,10 +136,15 @@ def no_hosts(_environment: Environment) -> Hosts:
 
 
 def world(
-    find_hosts: FindHosts, keeper: Callable[[Environment], Keeper], connect: Connect = by_sockets
+    find_hosts: FindHosts,
+    keeper: Callable[[Environment], Keeper],
+    connect: Connect = by_sockets,
+    to_etcd: ConnectToEtcd = Members,
+    stream: Stream = sources.stream,
 ) -> World:
     """This world. ``find_hosts`` says where components run; ``keeper`` makes and renews their certificates.
-    ``connect`` makes the transports to control planes.
+    ``connect`` makes the transports to control planes, ``to_etcd`` the clients of members of an etcd, and
+    ``stream`` copies the data of one into a file.
 
     A component that names neither version nor channel runs inside this process where that is possible.
     """
@@ -144,7 +152,9 @@ def world(
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         hosts = find_hosts(environment)
         channel = STABLE if hosts.embedded is None else EMBEDDED
-        setup = ComponentSetup(hosts, templates(), channel, keeper(environment))
+        setup = ComponentSetup(
+            hosts, templates(), channel, keeper(environment), to_etcd, environment.entitled
+        )
         made = []
         if plane.CONTROLLER in chosen:
             made.append(plane.wire(environment))
@@ -153,7 +163,7 @@ def world(
         made += component.wire(environment, setup, chosen)
         others: dict[str, Callable[[], Controller]] = {
             templated.CONTROLLER: lambda: templated.wire(environment),
-            taking.CONTROLLER: lambda: taking.wire(environment, hosts),
+            taking.CONTROLLER: lambda: taking.wire(environment, hosts, stream),
             schedules.CONTROLLER: lambda: schedules.wire(environment),
             users.CONTROLLER: lambda: users.wire(environment, connect),
             leftovers.CONTROLLER: lambda: leftovers.wire(environment, connect),

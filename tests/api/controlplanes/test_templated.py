@@ -54,7 +54,8 @@ async def test_components_are_made_and_users_get_kubeconfigs_as_soon_as_a_paused
         )
         asked = {"templateName": "small", "controlPlaneEndpoint": {"host": "mine.example.com", "port": 443}}
         await on.apply(NESTED_CONTROL_PLANE, "demo", asked, ownerReferences=owners)
-        await on.apply(CONTROL_PLANE_USER, "alice", {"controlPlaneName": "demo", "groups": ["a"]})
+        alice = {"controlPlaneName": "demo", "groups": ["a"], "credential": "Certificate"}
+        await on.apply(CONTROL_PLANE_USER, "alice", alice)
         await on.clock.sleep(60)
         assert await on.client.list(NESTED_ETCD, "default") == []
         (told,) = (await on.status(CONTROL_PLANE_USER, "alice")).conditions

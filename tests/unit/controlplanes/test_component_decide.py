@@ -35,17 +35,20 @@ from kubewright.base.delays import DATED, JUST_PAST, UNHEARD
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
     Apply,
+    ChangeMembers,
     KeepCertificates,
     Remove,
     RemoveFinalizer,
     Replace,
     decide,
 )
+from kubewright.controlplanes.component.membership import Membership
 from kubewright.controlplanes.component.policies import ETCD
 from kubewright.controlplanes.component.seen import LONGEST_WAIT, Certificates, Seen
 from kubewright.controlplanes.component.versions import Version, Versions
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Running
+from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.templates.choice import NoChoice
 
@@ -78,6 +81,12 @@ def outer_etcd() -> NestedControlPlane:
     found = plane(etcd=None)
     return NestedControlPlane(metadata=found.metadata, spec=found.spec, status=status)
 
+
+RESIZED = Membership(
+    2, {}, members.Plan((members.Promote(7, "c"),), because="c has all data"), settled=False, needs_all=True
+)
+"""Two voters and a learner; both voters are needed."""
+OUTDATED = replace(RUNNING, workload=NEWER, running=running(instance(0), instance(1), of=NEWER))
 
 STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
     "what should run is applied when nothing holds it up": (WAITING, (Apply(workload()),)),
@@ -126,6 +135,18 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
     ),
     "an instance of the version before is replaced": (
         replace(RUNNING, workload=NEWER, running=running(instance(), of=NEWER)),
+        (Replace(0),),
+    ),
+    "a ready member is not replaced while each is needed: the number of members changes first": (
+        replace(OUTDATED, membership=RESIZED),
+        (ChangeMembers(members.Promote(7, "c")),),
+    ),
+    "a member that is not ready is replaced even then": (
+        replace(
+            OUTDATED,
+            membership=RESIZED,
+            running=running(instance(0, ready=False), instance(1), of=NEWER),
+        ),
         (Replace(0),),
     ),
     "no instance is replaced while etcd is not ready": (

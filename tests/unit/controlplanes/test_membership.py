@@ -42,8 +42,8 @@ def started(names, state="existing"):
     return {"INITIAL_CLUSTER": listed, "INITIAL_CLUSTER_STATE": state}
 
 
-def known(asked, runs, found=None, *, before=0, placed=PLACED):
-    return membership(asked, PLACE, placed, runs, before=before, found=found)
+def known(asked, runs, found=None, *, before=0, begun=False, placed=PLACED):
+    return membership(asked, PLACE, placed, runs, before=before, begun=begun, found=found)
 
 
 ALONE, SECOND, THIRD = member(0), member(1), member(2)
@@ -81,7 +81,8 @@ LEARNER = member(1, name="", learner=True)
         pytest.param(
             known(3, running(3), said(3, ALONE, SECOND, member(2, learner=True), caught_up=[102])),
             Membership(
-                3, started(range(3)), Plan((Promote(102, "demo-etcd-2"),), because="demo-etcd-2 has all data"), settled=False
+                3, started(range(3)), Plan((Promote(102, "demo-etcd-2"),), because="demo-etcd-2 has all data"), settled=False,
+                needs_all=True,
             ),
             id="all run, and one has no vote yet",
         ),
@@ -107,6 +108,7 @@ LEARNER = member(1, name="", learner=True)
                 started([0, 1]),
                 Plan((Remove(101, "demo-etcd-1"),), because="demo-etcd-1 is not wanted any more"),
                 settled=False,
+                needs_all=True,
             ),
             id="what is no member ends",
         ),
@@ -130,6 +132,16 @@ LEARNER = member(1, name="", learner=True)
             id="while all are being started there is nothing to say",
         ),
         pytest.param(known(0, running(3)), Membership(0, BEGUN), id="asleep"),
+        pytest.param(
+            known(3, running(0), before=3, begun=True),
+            Membership(3, started(range(3), "existing")),
+            id="one that was stopped before it could join joins when all start again",
+        ),
+        pytest.param(
+            known(1, running(0), before=1, begun=True),
+            Membership(1, started([0], "new")),
+            id="one that is alone joins no other",
+        ),
         pytest.param(
             known(1, running(0), before=3),
             Membership(3, started(range(3), "new"), settled=False),

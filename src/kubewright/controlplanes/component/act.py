@@ -3,7 +3,8 @@
 Theory.      Steps run in order and stop at the first failure. What a host refused is written into the status
              before the controller tries again. The status patch names the version of the object that was
              read, and is sent only if it changes something.
-Invariants.  No PUT. An event about one problem is sent once, and never contains the content of a Secret.
+Invariants.  No PUT. A process that does not lead any more asks no host, and no etcd, for anything. An event
+             about one problem is sent once, and never contains the content of a Secret.
 Called by    ``reconciler``.
 """
 
@@ -36,9 +37,10 @@ from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Seen, counted
 from kubewright.controlplanes.component.status import status_of
 from kubewright.controlplanes.members import decide as members
-from kubewright.controlplanes.members.client import Members, NoAnswer
+from kubewright.controlplanes.members.client import NoAnswer
 from kubewright.controlplanes.templates.choice import ignored_channel
 from kubewright.kube.client import Client
+from kubewright.kube.errors import Deposed
 from kubewright.kube.patches import onto
 from kubewright.runtime.events import Recorder
 from kubewright.wire.errors import NotFound
@@ -74,9 +76,12 @@ class Actor:
 
         Raises:
             HostFailed: a host could not do one.
-            ApiError, TransportError: the API server refused a write, or could not be asked.
+            ApiError, TransportError: the API server refused a write, or could not be asked; or this process
+                does not lead any more.
         """
         for step in plan.steps:
+            if isinstance(step, Apply | Replace | ChangeMembers | Remove) and not self._setup.entitled():
+                raise Deposed(f"{type(step).__name__} of {seen.component.name}: we do not lead any more")
             await self._step(seen, step)
 
     async def report(self, seen: Seen) -> None:
@@ -144,7 +149,7 @@ class Actor:
 
     async def _change_members(self, seen: Seen, change: members.Step) -> None:
         assert seen.access is not None, "who can be asked can be changed"
-        async with Members(seen.access) as etcd:
+        async with self._setup.connect(seen.access) as etcd:
             await etcd.perform(change)
         log.info("members", component=seen.component.name, change=str(change))
         self._recorder.event(seen.component, EventReason.MEMBERS, str(change))

@@ -147,7 +147,7 @@ def _stopped(seen: Seen) -> Plan | None:
 def _rolled_out(seen: Seen) -> Plan | None:
     if seen.workload is None or first_obstacle(seen) is not None:
         return None
-    ordinal = next_instance(seen.workload, seen.running)
+    ordinal = _to_replace(seen, seen.workload)
     if ordinal is None:
         return None
     return Plan(
@@ -155,12 +155,23 @@ def _rolled_out(seen: Seen) -> Plan | None:
     )
 
 
+def _to_replace(seen: Seen, workload: Workload) -> int | None:
+    """The instance to replace now; None: there is none, or it has to wait.
+
+    While an etcd has two voters on its way to another number, a ready one waits: without it there would be
+    no majority.
+    """
+    ordinal, found = next_instance(workload, seen.running), seen.membership
+    ready = any(each.ready for each in seen.running.instances if each.ordinal == ordinal)
+    return None if ready and found is not None and found.needs_all else ordinal
+
+
 def _resized(seen: Seen) -> Plan | None:
     """The next change of members; there is none while an instance has to be replaced."""
     found, workload = seen.membership, seen.workload
     if found is None or found.settled or workload is None or first_obstacle(seen) is not None:
         return None
-    if next_instance(workload, seen.running) is not None:
+    if _to_replace(seen, workload) is not None:
         return None
     if not found.plan.steps:
         return Plan(wake=delays.SOON, because=found.plan.because)

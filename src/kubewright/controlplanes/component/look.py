@@ -8,7 +8,8 @@ Invariants.  The content of a Secret is kept in memory only while its version is
 Called by    ``reconciler``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -44,11 +45,12 @@ from kubewright.controlplanes.family import (
 from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, Placement, Running, Workload
 from kubewright.controlplanes.hosting.hosts import Hosts, absent, elsewhere
 from kubewright.controlplanes.members import decide as members
-from kubewright.controlplanes.members.client import Members, NoAnswer
+from kubewright.controlplanes.members.client import NoAnswer
 from kubewright.controlplanes.pausing import pause_of
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates.catalog import Catalog
 from kubewright.controlplanes.templates.choice import Choice, NoChoice, choose
+from kubewright.kube.fence import Entitled
 from kubewright.kube.informers import Informers
 from kubewright.runtime.credentials.values import Purpose, secret_name
 from kubewright.wire.errors import NotFound
@@ -65,6 +67,26 @@ class Keeper(Protocol):
     async def perform(self, seen: Seen) -> None:
         """Make what ``seen.certificates.steps`` say."""
         ...
+
+
+class MembersClient(Protocol):
+    """A client of the members of one etcd; ``members.client.Members`` is one."""
+
+    async def look(self, wanted: Mapping[str, str]) -> members.Seen:
+        """What the members answer. If no list can be had, the answer has no members, and says why."""
+        ...
+
+    async def perform(self, step: members.Step) -> None:
+        """Make one change.
+
+        Raises:
+            NoAnswer: no member answered, or they refused; the change may have been made all the same.
+        """
+        ...
+
+
+ConnectToEtcd = Callable[[members.Access], AbstractAsyncContextManager[MembersClient]]
+"""Makes a client of the members of an etcd. Raises ``NoAnswer``: the certificates of the access are unfit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +106,16 @@ class ComponentSetup:
     """What the controllers of components work with, besides clients and caches.
 
     ``channel``  of components that name neither version nor channel
+    ``connect``  by which the members of an etcd are asked and changed
+    ``entitled`` whether this process may change anything now
     """
 
     hosts: Hosts
     catalog: Catalog
     channel: str
     keeper: Keeper
+    connect: ConnectToEtcd
+    entitled: Entitled
 
 
 class Looker:
@@ -200,8 +226,9 @@ class Looker:
         if placement.hosts and must_be_asked(asked, running):
             wanted = peers(place, placement, asked)
             access = await self._access(family, running)
-            found = await _asked(access, wanted)
-        known = membership(asked, place, placement, running, before=len(before), found=found)
+            found = await _asked(self._setup.connect, access, wanted)
+        begun = bool(seen.component.status.version)
+        known = membership(asked, place, placement, running, before=len(before), begun=begun, found=found)
         return replace(seen, membership=known, access=access)
 
     async def _access(self, family: Family, running: Running) -> members.Access | None:
@@ -272,12 +299,14 @@ class Looker:
         self._known.pop(Source("Secret", str(secret)), None)
 
 
-async def _asked(access: members.Access | None, wanted: Mapping[str, str]) -> members.Seen:
+async def _asked(
+    connect: ConnectToEtcd, access: members.Access | None, wanted: Mapping[str, str]
+) -> members.Seen:
     """What the members say; without members, and with the reason, if they cannot be asked."""
     if access is None:
         return members.Seen(wanted, unasked="the certificates of its clients are not there")
     try:
-        async with Members(access) as etcd:
+        async with connect(access) as etcd:
             return await etcd.look(wanted)
     except NoAnswer as error:
         return members.Seen(wanted, unasked=str(error))

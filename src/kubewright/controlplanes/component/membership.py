@@ -23,6 +23,9 @@ CLIENT_PORT, PEER_PORT = 2379, 2380
 MAX_MEMBERS = 7
 """As etcd itself advises: each write waits for more than half of the members."""
 
+FRAGILE = 2
+"""So many voters have no majority without any of them; an etcd has this number only while it changes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:
@@ -33,12 +36,15 @@ class Membership:
     ``plan``       the next change of members
     ``settled``    whether they are as the spec wants them, as far as that is known; true for a host whose
                    etcd has no members (our own API server)
+    ``needs_all``  whether each of several members with a vote is needed for a majority, until the number of
+                   members has changed once more
     """
 
     size: int
     variables: Mapping[str, str] = field(default_factory=dict)
     plan: members.Plan = field(default_factory=members.Plan)
     settled: bool = True
+    needs_all: bool = False
 
 
 def problem_of(asked: int) -> str:
@@ -82,6 +88,7 @@ def membership(
     running: Running,
     *,
     before: int,
+    begun: bool,
     found: members.Seen | None,
 ) -> Membership:
     """How many instances are to run now, and which change of members is next.
@@ -89,14 +96,17 @@ def membership(
     Args:
         asked: the number in the spec, one that ``problem_of`` accepts.
         before: how many members there were before the etcd was stopped; 0 if that is not known.
+        begun: whether it has ever been ready. If so, one of several members that has no data yet was stopped
+            before it could join: it joins now, and begins no cluster of its own.
         found: what the members answered; None: they were not asked.
     """
     if not asked or not placement.hosts:
         return Membership(asked, _unchanged(running))
     if not running.applied or not running.replicas:
         size = before or running.kept or asked
-        begun = members.Seen(peers(place, placement, size))
-        return Membership(size, members.initial_variables(begun), settled=size == asked)
+        first = members.Seen(peers(place, placement, size))
+        joins = begun and size > 1
+        return Membership(size, members.initial_variables(first, joins=joins), settled=size == asked)
     if found is None or not found.members:
         plan = members.decide(found) if found is not None else members.Plan()
         settled = running.replicas == asked
@@ -105,7 +115,9 @@ def membership(
         return Membership(running.replicas, _unchanged(running), plan, settled)
     plan, size = members.decide(found), members.replicas(found)
     settled = size == asked == len(found.voters) == len(found.members)
-    return Membership(size or running.replicas, members.initial_variables(found), plan, settled)
+    needs_all = not settled and len(found.voters) == FRAGILE
+    variables = members.initial_variables(found)
+    return Membership(size or running.replicas, variables, plan, settled, needs_all)
 
 
 def bracketed(host: str) -> str:

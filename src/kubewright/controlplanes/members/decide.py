@@ -182,11 +182,14 @@ def replicas(seen: Seen) -> int:
     return max(ordinals, default=0)
 
 
-def initial_variables(seen: Seen) -> Mapping[str, str]:
-    """The variables with which a new member finds the others; an etcd that has data ignores them."""
+def initial_variables(seen: Seen, *, joins: bool = False) -> Mapping[str, str]:
+    """The variables with which a new member finds the others; an etcd that has data ignores them.
+
+    ``joins``  whether there is a cluster to join, where the members could not be asked
+    """
     if not seen.members:
         members = [f"{name}={peer}" for name, peer in seen.wanted.items()]
-        return {"INITIAL_CLUSTER": ",".join(members), "INITIAL_CLUSTER_STATE": "new"}
+        return {"INITIAL_CLUSTER": ",".join(members), "INITIAL_CLUSTER_STATE": "existing" if joins else "new"}
     names = {peer: name for name, peer in seen.wanted.items()}
     members = [f"{each.name or names.get(each.peer, '')}={each.peer}" for each in seen.members]
     return {"INITIAL_CLUSTER": ",".join(members), "INITIAL_CLUSTER_STATE": "existing"}

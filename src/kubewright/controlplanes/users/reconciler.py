@@ -30,7 +30,7 @@ from kubewright.api.controlplane.validate import validate_user
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
 from kubewright.api.meta import with_finalizer, without_finalizer
-from kubewright.controlplanes.caches import BY_CLUSTER, Caches
+from kubewright.controlplanes.caches import BY_CLUSTER, BY_COMPONENT, Caches
 from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.look import Reader
@@ -217,6 +217,14 @@ def wire(environment: Environment, connect: Connect) -> Controller:
         planes = caches.planes_of_cluster(change)
         return {key for plane in planes for key in users.found.keys_by(BY_PLANE, str(plane))}
 
+    def of_server(change: Change[Any]) -> Iterable[Key]:
+        before, after = change.before(), change.after()
+        if before is not None and after is not None and before.status.ready == after.status.ready:
+            return ()
+        planes = caches.planes.keys_by(BY_COMPONENT, f"{Component.API_SERVER}/{change.key}")
+        return {key for plane in planes for key in users.found.keys_by(BY_PLANE, str(plane))}
+
     controller.watches(caches.planes, of_plane)
+    controller.watches(caches.components[Component.API_SERVER], of_server)
     controller.watches(caches.clusters, of_cluster)
     return controller.watches(caches.secrets, of_secret)

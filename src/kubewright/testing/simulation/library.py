@@ -24,7 +24,7 @@ from kubewright.testing.simulation.world import Plot
 
 MACHINES: tuple[Story, ...] = stories.STORIES
 WHOLE_CLUSTERS: tuple[Story, ...] = tuple(whole.STORIES)
-CONTROL_PLANES: tuple[Story, ...] = planes.STORIES
+CONTROL_PLANES: tuple[Story, ...] = planes.ALL
 _TABLES = (stories.BY_NAME, whole.BY_NAME, planes.BY_NAME)
 
 

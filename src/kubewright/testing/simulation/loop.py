@@ -23,13 +23,16 @@ import warnings
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 from weakref import WeakSet
 
 from kubewright.testing.clocks import LoopClock
 
 TURNS_WITHOUT_TIME = 200_000
 """Turns of the loop at one moment after which a task must be in a loop without a wait."""
+
+A = TypeVarTuple("A")
+R = TypeVar("R")
 
 _PROCESS: contextvars.ContextVar["Process | None"] = contextvars.ContextVar("process", default=None)
 
@@ -194,6 +197,14 @@ class SimLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._scheduled, timer)
         timer._scheduled = True
         return timer
+
+    def run_in_executor(self, executor: Any, func: Callable[[Unpack[A]], R], *args: *A) -> asyncio.Future[R]:
+        """What other loops do in a thread is a step of its own: there are no threads."""
+
+        async def do() -> R:
+            return func(*args)
+
+        return self.create_task(do())
 
     def _task(self, _loop: Any, coro: Any, **how: Any) -> _Task:
         return _Task(next(self._serial), coro, loop=self, **how)

@@ -9,6 +9,7 @@ Called by    ``reconciler``.
 
 import asyncio
 import tempfile
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import structlog
@@ -20,16 +21,19 @@ from kubewright.controlplanes.component.membership import endpoints
 from kubewright.controlplanes.component.policies import ETCD, etcd_urls
 from kubewright.controlplanes.component.seen import place_of
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Running, SavesData
+from kubewright.controlplanes.hosting.contract import Credentials, Running, SavesData
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.members.decide import Endpoint
-from kubewright.controlplanes.snapshots import files, sources
+from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.stores import Stores
 from kubewright.kube.client import Client
 
 DEADLINE_SECONDS = 1800.0
 """How long one snapshot may take."""
+
+Stream = Callable[[Sequence[Endpoint], Credentials, Path], Awaitable[str]]
+"""Copies the data of an etcd into a file: ``sources.stream``."""
 
 log = structlog.get_logger(__name__)
 
@@ -47,8 +51,9 @@ def file_of(snapshot: ControlPlaneSnapshot) -> str:
 class Taker:
     """Performs the steps of snapshots, with the hosts of one term."""
 
-    def __init__(self, client: Client, hosts: Hosts) -> None:
+    def __init__(self, client: Client, hosts: Hosts, stream: Stream) -> None:
         self._client = client
+        self._stream = stream
         self._hosts = hosts
         self._stores = Stores(client, hosts.snapshots)
 
@@ -94,4 +99,4 @@ class Taker:
             return files.EMBEDDED, etcd.status.version if etcd is not None else ""
         own = await credentials_of(self._client, family)
         there = endpoints(running) or [Endpoint(each) for each in etcd_urls(family)]
-        return files.ETCD, await sources.stream(there, own, path)
+        return files.ETCD, await self._stream(there, own, path)

@@ -25,7 +25,7 @@ from kubewright.controlplanes.family import Family, keys_of
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.snapshots.once.decide import Plan
 from kubewright.controlplanes.snapshots.once.reconciler import Once
-from kubewright.controlplanes.snapshots.taking.act import Taker, file_of
+from kubewright.controlplanes.snapshots.taking.act import Stream, Taker, file_of
 from kubewright.controlplanes.snapshots.taking.decide import (
     DeleteFile,
     Seen,
@@ -51,10 +51,10 @@ class Snapshots:
 
     kind = CONTROL_PLANE_SNAPSHOT
 
-    def __init__(self, environment: Environment, caches: Caches, hosts: Hosts) -> None:
+    def __init__(self, environment: Environment, caches: Caches, hosts: Hosts, stream: Stream) -> None:
         self._clock = environment.control.client.clock
         self._caches = caches
-        self._taker = Taker(environment.control.client, hosts)
+        self._taker = Taker(environment.control.client, hosts, stream)
         self.found = environment.control.caches.get(CONTROL_PLANE_SNAPSHOT)
         self.found.index(BY_PLANE, lambda each: (str(Key(each.namespace, each.spec.control_plane_name)),))
 
@@ -112,10 +112,10 @@ def _waiting(found: ControlPlaneSnapshot, family: Family | None) -> str:
     return "" if etcd.status.ready else f"NestedEtcd {etcd.name} is not ready"
 
 
-def wire(environment: Environment, hosts: Hosts) -> Controller:
+def wire(environment: Environment, hosts: Hosts, stream: Stream) -> Controller:
     """The controller, with watches on everything that a decision reads."""
     caches = Caches(environment.control.caches)
-    snapshots = Snapshots(environment, caches, hosts)
+    snapshots = Snapshots(environment, caches, hosts, stream)
     recorder = ComponentRecorder(environment.recorder, SNAPSHOT_REPORTER)
     once = Once(environment.control.client, recorder, snapshots)
     controller = Controller(CONTROLLER, once, environment.clock, metrics=environment.metrics)

@@ -72,8 +72,9 @@ def plane(**specs: Mapping[str, Any]) -> Part:
 
     async def before(person: Person) -> None:
         await create(person, specs=specs)
-        servers = specs.get(SERVER, {}).get("replicas", 1)
-        await person.until(lambda: serving(servers)(person), "a control plane", seconds=PATIENCE)
+        servers, etcds = (specs.get(each, {}).get("replicas", 1) for each in (SERVER, ETCD))
+        well = serving(servers, etcds=etcds)
+        await person.until(lambda: well(person), "a control plane", seconds=PATIENCE)
 
     return before
 
@@ -165,13 +166,16 @@ def clients_get_in(journal: Journal, machine: HostMachine) -> bool:
 # ---------------------------------------------------------------- ends
 
 
-def serving(servers: int = 1, parts: Sequence[Component] = tuple(Component), **versions: str) -> End:
+def serving(
+    servers: int = 1, parts: Sequence[Component] = tuple(Component), etcds: int = 1, **versions: str
+) -> End:
     """All components that the control plane names are ready and answer, and nothing else runs.
 
-    ``servers``   how many API servers there are
+    ``servers``   how many API servers there are; ``etcds``: how many members of etcd, all with a vote
 
     ``versions``  of programs, by component
     """
+    wanted = {SERVER: servers, ETCD: etcds}
 
     def end(person: Person) -> bool:
         journal, machine = person.world.journal, person.world.part(HostMachine)
@@ -186,7 +190,8 @@ def serving(servers: int = 1, parts: Sequence[Component] = tuple(Component), **v
         return (
             not person.broken
             and all(ready(find(journal, each)) for each in (PLANE, *parts))
-            and numbers == [servers if each is SERVER else 1 for each in parts]
+            and numbers == [wanted.get(each, 1) for each in parts]
+            and all(len(each.voters) == len(each.members) == etcds for each in machine.etcds.values())
             and right
             and well
             and len(machine.workloads) == len(parts)

@@ -24,7 +24,7 @@ fault has come yet; after a fault a watch may lag for as long as it lives."""
 AUTHORITIES = ("-ca", "-etcd", "-proxy", "-sa")
 """The ends of the names of the Secrets with certificate authorities and the key of service accounts."""
 
-DELETING, PAUSED, FOREIGN = "is deleted", "is paused", "is another program's"
+DELETING, PAUSED, FOREIGN, ASLEEP = "is deleted", "is paused", "is another program's", "sleeps"
 
 
 class Known:
@@ -52,9 +52,10 @@ class Known:
         lag = SEEN_SECONDS if past.undisturbed_since() else SEEN_AT_ONCE_SECONDS
         return since is not None and self.silence(since, past) > lag
 
-    def waits(self, which: str, fact: str, past: Past) -> float:
-        """For how many seconds a fact holds; 0 if it does not."""
-        return past.now() - self._since.get((which, fact), past.now())
+    def waits(self, which: str, fact: str, past: Past, *, calm: bool = False) -> float:
+        """For how many seconds a fact holds; 0 if it does not. ``calm``: those without faults."""
+        since = self._since.get((which, fact), past.now())
+        return self.silence(since, past) if calm else past.now() - since
 
     @staticmethod
     def silence(since: float, past: Past) -> float:
@@ -83,6 +84,8 @@ def _facts(past: Past) -> Iterator[tuple[str, str]]:
             yield which, PAUSED
         if MANAGED_BY_ANNOTATION in _annotations(found):
             yield which, FOREIGN
+        if found.get("status", {}).get("asleep"):
+            yield which, ASLEEP
 
 
 def _annotations(found: Object) -> Object:

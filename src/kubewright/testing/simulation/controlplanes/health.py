@@ -19,6 +19,7 @@ from kubewright.controlplanes.hosting.contract import Contents, Workload
 from kubewright.kube.access import Access
 from kubewright.kube.config import inline_access
 from kubewright.pki.facts import Facts, facts_of, is_signed_by
+from kubewright.pki.keys import pems
 
 CERTIFICATE, KUBECONFIG = "tls.crt", "value"
 SERVING = {Component.ETCD: ("-etcd-server", "-etcd"), Component.API_SERVER: ("-apiserver", "-ca")}
@@ -36,9 +37,17 @@ def serves(workload: Workload, now: datetime) -> bool:
 
 def may_ask_etcd(server: Workload, etcd: Workload, now: datetime) -> bool:
     """Whether an API server and its etcd trust each other."""
-    client = content(server.contents, "-apiserver-etcd-client")
-    trusts = content(server.contents, "-etcd") == content(etcd.contents, "-etcd")
+    client, own = content(server.contents, "-apiserver-etcd-client"), content(etcd.contents, "-etcd-server")
+    trusts = signed(own, content(server.contents, "-etcd"))
     return trusts and signed(client, content(etcd.contents, "-etcd")) and valid(client, now)
+
+
+def are_peers(one: Workload, other: Workload) -> bool:
+    """Whether two members of an etcd trust each other."""
+    return all(
+        signed(content(shown.contents, "-etcd-peer"), content(trusts.contents, "-etcd"))
+        for shown, trusts in ((one, other), (other, one))
+    )
 
 
 def gets_in(kubeconfig: bytes, server: Workload, now: datetime) -> bool:
@@ -65,8 +74,10 @@ def content(contents: Mapping[str, Contents], suffix: str, key: str = CERTIFICAT
 
 @lru_cache(maxsize=512)
 def signed(certificate: bytes, authority: bytes) -> bool:
-    """Whether this authority signed this certificate; False if either is missing."""
-    return bool(certificate and authority) and is_signed_by(certificate, authority)
+    """Whether one of these authorities signed this certificate; False if either is missing."""
+    return bool(certificate and authority) and any(
+        is_signed_by(certificate, each) for each in pems(authority)
+    )
 
 
 def valid(certificate: bytes, now: datetime) -> bool:

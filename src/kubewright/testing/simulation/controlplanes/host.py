@@ -12,10 +12,12 @@ from collections.abc import Callable
 
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
+from kubewright.controlplanes.members.decide import AddLearner, Step
 from kubewright.machines.world import Half
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.cloud import HANG_SECONDS, LATE_SECONDS, LEG_SECONDS
-from kubewright.testing.simulation.controlplanes.machine import HostMachine, Program, name_of
+from kubewright.testing.simulation.controlplanes.machine import HostMachine
+from kubewright.testing.simulation.controlplanes.programs import Program, name_of
 from kubewright.testing.simulation.journal import HostCall
 from kubewright.testing.simulation.world import World
 from kubewright.wire.gvk import Key
@@ -36,9 +38,9 @@ class SimHost:
     """For the controllers of one term of the manager ``client``."""
 
     def __init__(self, world: World, machine: HostMachine, client: str, clock: SimClock) -> None:
-        self._machine = machine
+        self.machine = machine
         self._journal, self._injector = world.journal, world.injector
-        self._client = client
+        self.client = client
         self._clock = clock
         self._told: asyncio.Queue[Key] = asyncio.Queue()
         self._listeners: list[Callable[[Key], None]] = []
@@ -46,7 +48,7 @@ class SimHost:
 
     def place(self, place: Place, replicas: int) -> Placement:
         """As ``Hosting.place``."""
-        hosts = [self._machine.address(place, ordinal) for ordinal in range(max(replicas, 1))]
+        hosts = [self.machine.address(place, ordinal) for ordinal in range(max(replicas, 1))]
         return Placement(tuple(hosts[:replicas]), endpoint=(hosts[0], PORT))
 
     def problem_of(self, workload: Workload) -> str:
@@ -56,19 +58,25 @@ class SimHost:
 
     def status(self, place: Place) -> Running:
         """As ``Hosting.status``."""
-        hosted = self._machine.workloads.get(name_of(place))
+        hosted = self.machine.workloads.get(name_of(place))
         if hosted is None:
-            return Running()
-        instances = [
-            self._instance(each) for each in self._machine.instances(place.namespace, place.workload)
-        ]
-        return Running(tuple(instances), hosted.applied.fingerprint, hosted.wanted, exists=True)
+            retained = self.machine.retained.get(name_of(place), {})
+            return Running(kept=sum(bool(each.member) for each in retained.values()))
+        instances = [self._instance(each) for each in self.machine.instances(place.namespace, place.workload)]
+        applied = hosted.applied
+        return Running(
+            tuple(instances),
+            applied.fingerprint,
+            hosted.wanted,
+            exists=True,
+            variables=applied.environment,
+        )
 
     def _instance(self, one: Program) -> Instance:
         return Instance(
             one.ordinal,
             one.place.instance(one.ordinal),
-            self._machine.address(one.place, one.ordinal),
+            self.machine.address(one.place, one.ordinal),
             fingerprint=one.workload.fingerprint,
             version=one.workload.version,
             ready=one.ready,
@@ -79,20 +87,37 @@ class SimHost:
         )
 
     async def apply(self, workload: Workload) -> None:
-        """As ``Hosting.apply``."""
-        place = workload.place
-        call = HostCall(self._client, "apply", place.namespace, place.workload, replicas=workload.replicas)
-        await self._call(call, lambda: self._machine.apply(workload))
+        """As ``Hosting.apply``: onto what was applied last, as a patch that names the version it changes."""
+        place, before = workload.place, self._applied(workload.place)
+        call = HostCall(self.client, "apply", place.namespace, place.workload, replicas=workload.replicas)
+
+        def work() -> bool:
+            if self._applied(place) is not before:
+                raise HostBusy("something else was applied meanwhile")
+            return self.machine.apply(workload)
+
+        await self.call(call, work)
 
     async def replace(self, place: Place, ordinal: int) -> None:
         """As ``Hosting.replace``."""
-        call = HostCall(self._client, "replace", place.namespace, place.workload, ordinal=ordinal)
-        await self._call(call, lambda: self._machine.replace(place, ordinal))
+        call = HostCall(self.client, "replace", place.namespace, place.workload, ordinal=ordinal)
+        before = self._program(place, ordinal)
+        await self.call(
+            call, lambda: self._program(place, ordinal) is before and self.machine.replace(place, ordinal)
+        )
 
     async def remove(self, place: Place, *, keep_data: bool) -> None:
         """As ``Hosting.remove``."""
-        call = HostCall(self._client, "remove", place.namespace, place.workload)
-        await self._call(call, lambda: self._machine.remove(place, keep_data=keep_data))
+        call = HostCall(self.client, "remove", place.namespace, place.workload)
+        await self.call(call, lambda: self.machine.remove(place, keep_data=keep_data))
+
+    def _applied(self, place: Place) -> Workload | None:
+        hosted = self.machine.workloads.get(name_of(place))
+        return hosted.applied if hosted is not None else None
+
+    def _program(self, place: Place, ordinal: int) -> Program | None:
+        hosted = self.machine.workloads.get(name_of(place))
+        return hosted.programs.get(ordinal) if hosted is not None else None
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """As ``Hosting.listen``; heard while ``run`` runs."""
@@ -106,13 +131,27 @@ class SimHost:
                 for changed in self._listeners:
                     changed(key)
         finally:
-            self._machine.listeners.remove(self._told.put_nowait)
+            self.machine.listeners.remove(self._told.put_nowait)
 
-    async def _call(self, call: HostCall, work: Callable[[], bool]) -> None:
+    async def change_members(self, etcd: Place, step: Step) -> None:
+        """A client of the members of an etcd changes them.
+
+        Raises:
+            KubewrightError: it did not work this time, or its answer got lost.
+        """
+        name = name_of(etcd)
+        call = HostCall(self.client, f"{type(step).__name__} in", *name, ordinal=_number(step))
+        await self.call(call, lambda: self.machine.change_members(name, step))
+
+    async def leg(self) -> None:
+        """The time that an answer takes."""
+        await self._clock.sleep(self._clock.random.uniform(*LEG_SECONDS))
+
+    async def call(self, call: HostCall, work: Callable[[], bool]) -> None:
         """One call. The machine carries it out, whether or not the manager that asked for it still lives."""
         answer: Answer = asyncio.get_running_loop().create_future()
-        fault = self._injector.of_call(self._client, call.verb, call.workload, Half.SETS)
-        self._machine.process.spawn(
+        fault = self._injector.of_call(self.client, call.verb, call.workload, Half.SETS)
+        self.machine.process.spawn(
             self._serve(fault, call, work, answer), name=f"{call.verb} {call.workload}"
         )
         if (error := await answer) is not None:
@@ -131,3 +170,8 @@ class SimHost:
             error = HostBusy(AFTER[fault])
         if not answer.done():
             answer.set_result(error)
+
+
+def _number(step: Step) -> int:
+    """The id of the member that is changed; 0: a new one."""
+    return 0 if isinstance(step, AddLearner) else step.id

@@ -10,15 +10,21 @@ Invariants.  What a manager asked for is stored before anything is started or en
 Called by    ``host``, rules and stories.
 """
 
-import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubewright.api.controlplane.names import Component
-from kubewright.base.errors import After, KubewrightError
 from kubewright.controlplanes.hosting.contract import Place, Workload
-from kubewright.testing.simulation.controlplanes import health
+from kubewright.controlplanes.members.decide import Step
+from kubewright.testing.simulation.controlplanes import health, quorum
+from kubewright.testing.simulation.controlplanes.etcd import Content, Disk, Etcd
+from kubewright.testing.simulation.controlplanes.programs import (
+    HostedWorkload,
+    Name,
+    Program,
+    StillRemoved,
+    name_of,
+)
 from kubewright.testing.simulation.journal import Happening, Journal, ProgramStep
 from kubewright.testing.simulation.loop import Process
 from kubewright.testing.simulation.world import World
@@ -33,65 +39,19 @@ BACK_OFF = (1.0, 30.0)
 END_SECONDS, WATCHED_SECONDS, WITHOUT_ETCD_SECONDS = 0.2, 3.0, 15.0
 """How long a program takes to end: any, an API server with a controller manager, one without etcd."""
 
-Name = tuple[str, str]
-"""Namespace, and name of the workload."""
-
-
-class StillRemoved(KubewrightError):
-    """A workload was applied while the one of the same name is being removed."""
-
-    retry = After(1.0)
-
-
-@dataclass(eq=False, slots=True)
-class Program:
-    """One instance.
-
-    ``alive``  its process runs; ``up``: it has started, and serves if what it needs does
-    ``ready``  what its readiness probe said last
-    ``died``   set to kill it
-    """
-
-    place: Place
-    ordinal: int
-    workload: Workload
-    since: float
-    alive: bool = True
-    up: bool = False
-    ready: bool = False
-    ending: bool = False
-    restarts: int = 0
-    died: asyncio.Event = field(default_factory=asyncio.Event)
-    task: "asyncio.Task[None] | None" = None
-
-
-@dataclass(eq=False, slots=True)
-class HostedWorkload:
-    """One workload: what was applied last, its instances by ordinal, and which ordinals have data.
-
-    ``discarded``  ordinals beyond the number that is wanted: their data goes when they have ended
-    """
-
-    place: Place
-    applied: Workload
-    programs: dict[int, Program] = field(default_factory=dict)
-    data: set[int] = field(default_factory=set)
-    discarded: set[int] = field(default_factory=set)
-    removing: bool = False
-    keeps_data: bool = False
-
-    @property
-    def wanted(self) -> int:
-        """How many instances there should be."""
-        return 0 if self.removing else self.applied.replicas
-
 
 class HostMachine:
-    """What runs. ``workloads``: by namespace and name; ``retained``: ordinals with data, after a removal."""
+    """What runs.
+
+    ``workloads``  by namespace and name
+    ``retained``   the data of ordinals, after a removal that keeps it
+    ``etcds``      the members of each etcd, for as long as there is data of it
+    """
 
     def __init__(self, world: World) -> None:
         self.workloads: dict[Name, HostedWorkload] = {}
-        self.retained: dict[Name, set[int]] = {}
+        self.retained: dict[Name, dict[int, Disk]] = {}
+        self.etcds: dict[Name, Etcd] = {}
         self.listeners: list[Callable[[Key], None]] = []
         self.process = Process(world.loop, "machine")
         self._clock = world.clock("machine")
@@ -133,20 +93,57 @@ class HostMachine:
     def _reaches(self, one: Program) -> bool:
         """Whether what an instance needs accepts it. An etcd that never ran here is a foreign one."""
         place = one.place
+        if place.component is Component.ETCD:
+            return quorum.serves(self.workloads[name_of(place)], self.etcds[name_of(place)], one)
         if place.component is Component.API_SERVER:
             members = self._of(place, Component.ETCD)
             return members is None or any(
                 self.serves(each) and health.may_ask_etcd(one.workload, each.workload, self.now())
                 for each in members
             )
-        if place.component is Component.CONTROLLER_MANAGER:
-            kubeconfig = health.kubeconfig_of(one.workload)
-            servers = self._of(place, Component.API_SERVER) or ()
-            return any(
-                self.serves(each) and health.gets_in(kubeconfig, each.workload, self.now())
-                for each in servers
-            )
+        kubeconfig = health.kubeconfig_of(one.workload)
+        servers = self._of(place, Component.API_SERVER) or ()
+        return any(
+            self.serves(each) and health.gets_in(kubeconfig, each.workload, self.now()) for each in servers
+        )
+
+    def at(self, host: str) -> Program | None:
+        """The program that is reached at this address."""
+        found = next((each for each, address in self._addresses.items() if address == host), None)
+        hosted = self.workloads.get(found[0]) if found is not None else None
+        return hosted.programs.get(found[1]) if found is not None and hosted is not None else None
+
+    def content(self, namespace: str, workload: str) -> Content | None:
+        """What a client of an etcd reads; None: it does not answer."""
+        there = [each for each in self.instances(namespace, workload) if self.serves(each)]
+        return quorum.content(self.workloads[namespace, workload], there[0]) if there else None
+
+    def write(self, namespace: str, workload: str, entry: str) -> bool:
+        """A client writes into an etcd; False: it does not answer."""
+        if self.content(namespace, workload) is None:
+            return False
+        quorum.write(self.workloads[namespace, workload], entry)
         return True
+
+    def etcd_of(self, name: Name) -> tuple[HostedWorkload, Etcd] | None:
+        """What runs of an etcd, and its members; None: there is no such etcd."""
+        hosted, etcd = self.workloads.get(name), self.etcds.get(name)
+        return (hosted, etcd) if hosted is not None and etcd is not None else None
+
+    def change_members(self, name: Name, step: Step) -> bool:
+        """Change the members of an etcd that answers; False: nothing has changed."""
+        found = self.etcd_of(name)
+        if found is None:
+            return False
+        hosted, etcd = found
+        changed = etcd.change(step, quorum.caught_up(hosted, etcd, self._clock.monotonic()))
+        quorum.end_removed(hosted, etcd)
+        self._look_soon()
+        return changed
+
+    def caught_up(self, name: Name) -> set[int]:
+        """The learners of an etcd that have all data."""
+        return quorum.caught_up(self.workloads[name], self.etcds[name], self._clock.monotonic())
 
     def _of(self, place: Place, component: Component) -> list[Program] | None:
         """The instances of another component; None: it never ran here."""
@@ -165,7 +162,7 @@ class HostMachine:
         hosted, new = self.workloads.get(name), name not in self.workloads
         if hosted is None:
             hosted = self.workloads[name] = HostedWorkload(
-                workload.place, workload, data=self.retained.pop(name, set())
+                workload.place, workload, data=self.retained.pop(name, {})
             )
         if hosted.removing:
             raise StillRemoved(f"{workload.place.workload} is still being removed")
@@ -189,9 +186,11 @@ class HostMachine:
         name = name_of(place)
         hosted = self.workloads.get(name)
         if hosted is None:
-            retained = set() if keep_data else self.retained.pop(name, set())
+            retained = {} if keep_data else self.retained.pop(name, {})
             for ordinal in sorted(retained):
                 self._say(place, ordinal, Happening.DATA_GONE)
+            if retained:
+                self.etcds.pop(name, None)
             return bool(retained)
         if hosted.removing:
             return False
@@ -226,6 +225,7 @@ class HostMachine:
         else:
             for ordinal in sorted(hosted.data):
                 self._say(hosted.place, ordinal, Happening.DATA_GONE)
+            self.etcds.pop(name, None)
             self._addresses = {each: at for each, at in self._addresses.items() if each[0] != name}
         self._look_soon()
 
@@ -235,7 +235,9 @@ class HostMachine:
         one = Program(hosted.place, ordinal, hosted.applied, self.now().timestamp())
         hosted.programs[ordinal] = one
         self._tell(hosted.place)
-        hosted.data.add(ordinal)
+        hosted.data.setdefault(ordinal, Disk())
+        if one.place.component is Component.ETCD:
+            self.etcds.setdefault(name_of(one.place), Etcd())
         self._say(hosted.place, ordinal, Happening.STARTS)
         one.task = self.process.spawn(self._live(one), name=f"{hosted.place.instance(ordinal)} lives")
 
@@ -243,7 +245,7 @@ class HostMachine:
         pause, longest = BACK_OFF
         while True:
             if await self._begins(one):
-                one.up = True
+                one.up, one.up_at = True, self._clock.monotonic()
                 self._say(one.place, one.ordinal, Happening.SERVES)
                 self._look_soon()
                 await one.died.wait()
@@ -264,10 +266,15 @@ class HostMachine:
         for _ in range(int(GIVES_UP[one.place.component])):
             if one.died.is_set():
                 return False
-            if self._reaches(one):
+            if self._joins(one) if one.place.component is Component.ETCD else self._reaches(one):
                 return True
             await self._clock.sleep(1.0)
         return False
+
+    def _joins(self, one: Program) -> bool:
+        """Whether an etcd becomes a member, or is one."""
+        hosted, etcd = self.workloads[name_of(one.place)], self.etcds[name_of(one.place)]
+        return quorum.join(hosted, etcd, one, self.address(one.place, one.ordinal))
 
     def _end(self, hosted: HostedWorkload, one: Program) -> None:
         if one.ending:
@@ -286,7 +293,7 @@ class HostMachine:
         self._say(one.place, one.ordinal, Happening.ENDED)
         if one.ordinal in hosted.discarded:
             hosted.discarded.discard(one.ordinal)
-            hosted.data.discard(one.ordinal)
+            hosted.data.pop(one.ordinal, None)
             self._say(one.place, one.ordinal, Happening.DATA_GONE)
         self._settle(hosted)
         self._tell(hosted.place)
@@ -324,8 +331,3 @@ class HostMachine:
     def _tell(self, place: Place) -> None:
         for changed in self.listeners:
             changed(place.key)
-
-
-def name_of(place: Place) -> Name:
-    """The namespace and the name of the workload of this place."""
-    return place.namespace, place.workload

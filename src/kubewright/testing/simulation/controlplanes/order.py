@@ -8,6 +8,8 @@ Called by    ``rules``.
 from collections.abc import Callable
 
 from kubewright.controlplanes.component.seen import LONGEST_WAIT
+from kubewright.controlplanes.templates.choice import minor
+from kubewright.controlplanes.world import templates
 from kubewright.testing.simulation.controlplanes.acts import ETCD, MANAGER, PLANE, SERVER, find, name_of
 from kubewright.testing.simulation.controlplanes.facts import DELETING, Known
 from kubewright.testing.simulation.controlplanes.machine import HostMachine
@@ -17,6 +19,7 @@ from kubewright.testing.simulation.person import NAMESPACE_NAME
 
 NEEDS = {SERVER: ETCD, MANAGER: SERVER}
 """What each component needs before it starts."""
+Release = tuple[int, ...]
 LAG_SECONDS = 10.0
 """A program may be started if what it needs answered less than so long ago."""
 
@@ -31,7 +34,12 @@ class Order:
     @property
     def all(self) -> tuple[Invariant, ...]:
         """In the order in which they are judged."""
-        return (self.what_starts_finds_what_it_needs, self.what_ends_has_what_it_needs, self.one_at_a_time)
+        return (
+            self.what_starts_finds_what_it_needs,
+            self.what_ends_has_what_it_needs,
+            self.one_at_a_time,
+            self.versions_go_in_order,
+        )
 
     def what_starts_finds_what_it_needs(self, step: Step, past: Past) -> str:
         """etcd, then the API server, then the controller manager: each when the one before it answers."""
@@ -71,3 +79,28 @@ class Order:
         ending = [each.ordinal for each in others if each.ending]
         calm = self._known.silence(0.0, past) > LAG_SECONDS
         return f"{step.workload} {step.ordinal} is replaced, and so are {ending}" if ending and calm else ""
+
+    def versions_go_in_order(self, step: Step, past: Past) -> str:
+        """Nothing starts that is newer than what it needs, which follows the control plane's version."""
+        if not isinstance(step, ProgramStep) or step.happening is not Happening.STARTS:
+            return ""
+        which = next((each for each in NEEDS if name_of(each) == step.workload), None)
+        spec = (find(past.journal, PLANE) or {}).get("spec", {})
+        if which is None or not spec.get("version"):
+            return ""
+        one = self._machine().instances(NAMESPACE_NAME, step.workload)[-1].workload.version
+        needed = self._machine().instances(NAMESPACE_NAME, name_of(NEEDS[which]))
+        follows = which is MANAGER or "version" not in (find(past.journal, SERVER) or {}).get("spec", {})
+        wanted = _release(one) if which is MANAGER else _etcd_of(one) if follows else ()
+        old = [each.workload.version for each in needed if _release(each.workload.version) < wanted]
+        return f"{step.workload} starts with {one}, and {name_of(NEEDS[which])} has {old}" if old else ""
+
+
+def _etcd_of(version: str) -> Release:
+    """The release of etcd that belongs to a version of Kubernetes."""
+    entries = templates().channels[minor(version)]
+    return next(_release(each.version) for each in entries if each.package == ETCD)
+
+
+def _release(version: str) -> Release:
+    return tuple(map(int, version.removeprefix("v").split(".")))

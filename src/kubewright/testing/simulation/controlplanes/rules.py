@@ -11,17 +11,20 @@ import re
 
 from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component
 from kubewright.testing.simulation.controlplanes import acts
-from kubewright.testing.simulation.controlplanes.acts import ETCD, ORDER, PLANE, find, name_of, ready
+from kubewright.testing.simulation.controlplanes.acts import ORDER, PLANE, find, name_of, ready
 from kubewright.testing.simulation.controlplanes.facts import (
-    AUTHORITIES,
+    ASLEEP,
     FOREIGN,
     PAUSED,
     Known,
     annotated,
 )
+from kubewright.testing.simulation.controlplanes.files import Files
 from kubewright.testing.simulation.controlplanes.machine import HostMachine
 from kubewright.testing.simulation.controlplanes.order import Order
+from kubewright.testing.simulation.controlplanes.replication import EtcdRules
 from kubewright.testing.simulation.controlplanes.setup import COMPONENTS, PLANES, SECRETS
+from kubewright.testing.simulation.controlplanes.trust import Trust
 from kubewright.testing.simulation.invariants import Invariant, Past
 from kubewright.testing.simulation.invariants.facts import both, deleting
 from kubewright.testing.simulation.journal import (
@@ -36,6 +39,9 @@ from kubewright.testing.simulation.person import NAMESPACE_NAME
 LAG_SECONDS = 10.0
 """For so long an object may be ready though its program does not answer: a probe has to fail first."""
 
+FALLS_ASLEEP_SECONDS = 120.0
+"""For so long programs may run after a control plane should sleep: each ends after the one that needs it."""
+
 _OBJECT = re.compile(r"/apis/[^/]+/[^/]+/namespaces/[^/]+/(?P<plural>[^/]+)/(?P<name>[^/]+)")
 _RESOURCES: dict[str, str] = {PLANE: PLANES} | {str(each): found for each, found in COMPONENTS.items()}
 
@@ -47,25 +53,34 @@ class Rules:
 
     def __init__(self) -> None:
         self._known = Known()
-        self._authorities: dict[str, object] = {}
+        self._etcd = EtcdRules(self._known, lambda: self.machine)
+        self._trust = Trust(lambda: self.machine)
+        self.files = Files(lambda: self.machine)
 
     @property
     def all(self) -> tuple[Invariant, ...]:
-        """In the order in which they are judged; the first one only learns."""
+        """In the order in which they are judged; the first and the last one only learn."""
         return (
             self._learn,
             self.nothing_is_ready_that_does_not_answer,
-            self.no_authority_is_replaced,
+            *self._trust.all,
+            *self.files.all,
             self.a_users_secret_stays,
-            self.etcds_data_is_kept,
             self.nothing_outlives_its_component,
             self.what_others_manage_is_left_alone,
             self.nothing_of_a_paused_plane_is_touched,
+            self.what_sleeps_runs_nothing,
             *Order(self._known, lambda: self.machine).all,
+            *self._etcd.all,
+            self._remember,
         )
 
     def _learn(self, _step: Step, past: Past) -> str:
         self._known.learn(past, self.machine)
+        return ""
+
+    def _remember(self, step: Step, past: Past) -> str:
+        self._etcd.remember(step, past)
         return ""
 
     def nothing_is_ready_that_does_not_answer(self, step: Step, past: Past) -> str:
@@ -82,18 +97,6 @@ class Rules:
                 return f"{name_of(which)} is ready and has not answered for {silent:.1f} s"
         return ""
 
-    def no_authority_is_replaced(self, step: Step, past: Past) -> str:
-        """Authorities, and the key of service accounts, stay the same while the control plane exists."""
-        old, new = both(step, SECRETS)
-        if find(past.journal, PLANE) is None:
-            self._authorities.clear()
-        name = str((new or old or {"metadata": {"name": ""}})["metadata"]["name"])
-        if new is None or name not in {f"{acts.CLUSTER}{end}" for end in AUTHORITIES}:
-            return ""
-        if self._authorities.setdefault(name, new.get("data")) == new.get("data"):
-            return ""
-        return f"Secret {name} is {'changed' if old else 'made anew'}"
-
     def a_users_secret_stays(self, step: Step, past: Past) -> str:
         """No controller writes, owns or deletes a Secret that a user made."""
         old, new = both(step, SECRETS)
@@ -105,16 +108,6 @@ class Rules:
             return f"the user's Secret {name} is deleted" if gone else ""
         same = old.get("data") == new.get("data") and not new["metadata"].get("ownerReferences")
         return "" if same else f"the user's Secret {name} is changed"
-
-    def etcds_data_is_kept(self, step: Step, past: Past) -> str:
-        """The data of an etcd goes when its object is deleted and does not say that it is to be kept."""
-        if not _loses_data(step):
-            return ""
-        found = find(past.journal, ETCD)
-        if found is None or not deleting(found):
-            return "etcd's data is deleted, and the NestedEtcd is not"
-        kept = annotated(found, KEEP_DATA_ANNOTATION)
-        return "etcd's data is deleted, which was to be kept" if kept else ""
 
     def nothing_outlives_its_component(self, step: Step, past: Past) -> str:
         """A component goes after its programs and their data."""
@@ -138,6 +131,21 @@ class Rules:
         over = deleting(find(past.journal, which)) or deleting(find(past.journal, PLANE))
         return "" if over else f"{_told(step)}, which another program manages"
 
+    def what_sleeps_runs_nothing(self, step: Step, past: Past) -> str:
+        """While a control plane sleeps nothing of it is started, and what ran ends soon."""
+        if not self._known.for_long(PLANE, ASLEEP, past):
+            return ""
+        if _is_start(step) and isinstance(step, HostCall | ProgramStep):
+            return f"{step.workload} is started, and its control plane sleeps"
+        if self._known.for_long(PLANE, PAUSED, past) or self._foreign(past):
+            return ""
+        late = self._known.waits(PLANE, ASLEEP, past, calm=True) > FALLS_ASLEEP_SECONDS
+        runs = [name for (_, name), each in self.machine.workloads.items() if each.programs]
+        return f"{', '.join(runs)} runs, and its control plane sleeps" if late and runs else ""
+
+    def _foreign(self, past: Past) -> bool:
+        return any(self._known.for_long(each, FOREIGN, past) for each in Component)
+
     def nothing_of_a_paused_plane_is_touched(self, step: Step, past: Past) -> str:
         """While it is paused, nothing of a control plane is written, nor asked of a host."""
         which = _touched(step)
@@ -146,9 +154,11 @@ class Rules:
         return f"{_told(step)} of a paused control plane"
 
 
-def _loses_data(step: Step) -> bool:
-    gone = isinstance(step, ProgramStep) and step.happening is Happening.DATA_GONE
-    return gone and isinstance(step, ProgramStep) and step.workload == name_of(ETCD)
+def _is_start(step: Step) -> bool:
+    """Whether an instance starts, or is asked for."""
+    if isinstance(step, HostCall):
+        return step.verb == "replace" or bool(step.replicas)
+    return isinstance(step, ProgramStep) and step.happening is Happening.STARTS
 
 
 def _touched(step: Step) -> str | None:

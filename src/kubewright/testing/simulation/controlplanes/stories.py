@@ -13,7 +13,7 @@ from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.simulation.acts import Part, nothing
-from kubewright.testing.simulation.controlplanes import acts, setup
+from kubewright.testing.simulation.controlplanes import acts, backups, resting, rotating, scaling, setup
 from kubewright.testing.simulation.controlplanes.acts import (
     ETCD,
     MANAGER,
@@ -322,7 +322,10 @@ STORIES = (
     _story("a-year-later", jump_a_year, before=plane()),
     _story("all-die", die_together, before=plane()),
 )
-BY_NAME = {story.name: story for story in STORIES}
+DAY_TWO = (*backups.STORIES, *resting.STORIES, *rotating.STORIES, *scaling.STORIES)
+"""What users do with control planes that run for long."""
+ALL = (*STORIES, *DAY_TWO)
+BY_NAME = {story.name: story for story in ALL}
 
 
 def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False) -> Outcome:
@@ -332,5 +335,6 @@ def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False) ->
     def prepare(world: World) -> None:
         setup.install(world)
         rules.machine = world.part(HostMachine)
+        rules.files.folder = world.part(setup.SnapshotFolder)
 
     return simulate(story, plot, quiet=quiet, plans=plans, prepare=prepare, invariants=rules.all)

@@ -1,0 +1,90 @@
+"""Copies of the data of a simulated etcd: how a manager streams one, and how the machine puts one in place.
+
+Theory.      A file has what users have written, and at its end the hash that etcd's own streams have, so the
+             product verifies it as it verifies a real one. Data is put in place member by member, and each is
+             a call of the host: a manager that is killed in between leaves some members with new data.
+Called by    the controllers of snapshots and restores; ``setup`` passes it in.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kubewright.controlplanes.hosting.contract import Credentials, Place, Replaced, Replacement
+from kubewright.controlplanes.members.decide import Endpoint
+from kubewright.controlplanes.snapshots.sources import NoData
+from kubewright.testing.simulation.controlplanes.etcd import Content, Disk
+from kubewright.testing.simulation.controlplanes.health import content, signed
+from kubewright.testing.simulation.controlplanes.host import HostBusy, SimHost
+from kubewright.testing.simulation.controlplanes.machine import HostMachine
+from kubewright.testing.simulation.controlplanes.programs import Program, name_of
+from kubewright.testing.simulation.journal import HostCall
+
+RESTORE = "restore"
+"""The verb of the call that replaces the data of one member."""
+
+
+class CopyingHost(SimHost):
+    """A host that can replace the data of an etcd (``hosting.contract.ReplacesData``)."""
+
+    def replacing_needs(self) -> str:
+        """As ``ReplacesData.replacing_needs``: nothing."""
+        return ""
+
+    async def replace_data(self, place: Place, by: Replacement) -> Replaced:
+        """As ``ReplacesData.replace_data``."""
+        async with by.fetch() as path:
+            written = read(path)
+            for ordinal in range(by.members):
+                call = HostCall(self.client, RESTORE, place.namespace, place.workload, ordinal=ordinal)
+                await self.call(call, partial(self._restore, place, ordinal, by, written))
+        return Replaced(f"before-{by.mark}")
+
+    def _restore(self, place: Place, ordinal: int, by: Replacement, written: Content) -> bool:
+        machine, name, mark = self.machine, name_of(place), by.mark
+        found = machine.etcd_of(name)
+        if found is None or found[0].programs:
+            raise HostBusy("the etcd is not there, or it runs")
+        hosted, etcd = found
+        if etcd.cluster != mark:
+            hosts = [machine.address(place, each) for each in range(by.members)]
+            etcd.begin(mark, [[place.instance(i), f"https://{host}:2380"] for i, host in enumerate(hosts)])
+        member = etcd.of(machine.address(place, ordinal))
+        if hosted.data.get(ordinal, Disk()).cluster == mark or member is None:
+            return False
+        hosted.data[ordinal] = Disk(member.id, mark, written)
+        return True
+
+
+async def stream(
+    machine: HostMachine, host: SimHost, members: Sequence[Endpoint], own: Credentials, target: Path
+) -> str:
+    """As ``snapshots.sources.stream``; in two parts, between which things happen."""
+    for member in members:
+        one = machine.at(urlsplit(member.url).hostname or "")
+        if one is None or not machine.serves(one) or not _is_trusted(own, one):
+            continue
+        data = json.dumps(machine.workloads[name_of(one.place)].data[one.ordinal].content).encode()
+        whole = data + hashlib.sha256(data).digest()
+        await asyncio.to_thread(target.write_bytes, whole[: len(data) // 2])
+        await host.leg()
+        if machine.at(urlsplit(member.url).hostname or "") is not one or not one.up:
+            raise NoData("the stream ended in the middle (simulated)")
+        await asyncio.to_thread(target.write_bytes, whole)
+        return one.workload.version
+    raise NoData("no member of its etcd gives its data (simulated)")
+
+
+def _is_trusted(own: Credentials, one: Program) -> bool:
+    """Whether a client with these credentials and a member trust each other."""
+    serving, authority = (content(one.workload.contents, end) for end in ("-etcd-server", "-etcd"))
+    return signed(own.certificate, authority) and signed(serving, own.authority)
+
+
+def read(path: Path) -> Content:
+    """What the users of an etcd had written when it was copied."""
+    return tuple(json.loads(path.read_bytes()[: -hashlib.sha256().digest_size]))
