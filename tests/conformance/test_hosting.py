@@ -225,7 +225,7 @@ async def test_removal_ends_everything(site: Site, keep_data: bool, generation: 
     await site.gone()
     assert not any(alive(site.last(each)) for each in range(2))
     await site.remove(keep_data=keep_data)
-    assert site.hosting.status(site.place) == Running()
+    assert site.hosting.status(site.place) == Running(kept=2 if keep_data else 0)
 
     await site.started(2)
     assert [site.last(each)["generation"] for each in range(2)] == [generation] * 2

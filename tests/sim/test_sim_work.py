@@ -17,7 +17,7 @@ from kubewright.wire.http import Request, Response
 WRITES = {
     "create": 29, "scale-up": 19, "scale-down": 20, "zero-and-back": 31, "roll": 53, "roll-twice": 99,
     "roll-and-scale": 48, "roll-back": 37, "recreate": 47, "pause-and-resume": 82, "relabel": 36,
-    "roll-carefully": 66, "relabel-nodes": 7, "two-pools": 49, "autoscaler": 12, "heal": 22, "vanish": 21, "delete": 15,
+    "roll-carefully": 66, "relabel-nodes": 7, "two-pools": 49, "autoscaler": 13, "heal": 22, "vanish": 21, "delete": 15,
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
     "secret-goes-first": 38,
@@ -49,7 +49,7 @@ EVENTS = {
     "keep-machines": 0, "adopt": 2, "adopt-vm": 3, "class-comes-late": 4, "class-goes-first": 2, "name-too-long": 2,
     "nodes-forbidden": 6, "secret-comes-late": 4, "secret-goes-first": 9, "stuck": 23, "stuck-recreate": 20, "stuck-while-paused": 20,
     "class-comes-too-late": 9, "preserve-failed": 7, "preserve-now": 2,
-    "drain-volumes": 6, "drain-in-vain": 4, "roll-under-budget": 16, "heal-in-turn": 16,
+    "drain-volumes": 6, "drain-in-vain": 4, "roll-under-budget": 16, "heal-in-turn": 17,
 }  # fmt: skip
 """Events told in each story when nothing goes wrong, of sets, deployments and machines: two of a machine that
 comes and goes quickly, more where something lasts, as a drain or an unhealthy node."""
