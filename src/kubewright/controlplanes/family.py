@@ -76,9 +76,14 @@ class Family:
         foreign = MANAGED_BY_ANNOTATION in found.metadata.annotations
         return None if foreign and not self.restore else found
 
+    @property
+    def stops(self) -> bool:
+        """Whether all components are to stop, for a restore or to sleep."""
+        return bool(self.restore or self.plane.status.asleep)
+
     def stopped_for(self, needed_by: Component | None) -> bool:
         """Whether a component is to stop now, for a restore or to sleep: after the one that needs it."""
-        return bool(self.restore or self.plane.status.asleep) and self.ends_before(needed_by) is None
+        return self.stops and self.ends_before(needed_by) is None
 
 
 def owning_plane(meta: ObjectMeta) -> OwnerReference | None:

@@ -27,6 +27,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     EtcdStatus,
     NestedAPIServerSpec,
     NestedControllerManager,
+    NestedControllerManagerStatus,
     NestedControlPlane,
     NestedControlPlaneStatus,
 )
@@ -73,6 +74,15 @@ def beside(manager: NestedControllerManager, *, deleting: bool = False) -> Famil
     if deleting:
         of = structs.replace(of, metadata=structs.replace(of.metadata, deletion_timestamp=NOW))
     return Family(of, components={Component.CONTROLLER_MANAGER: manager})
+
+
+def falls_asleep(*, replicas: int) -> Family:
+    """A control plane that falls asleep, and so many instances of its controller manager still run."""
+    of = structs.replace(plane(), status=NestedControlPlaneStatus(asleep=True))
+    manager = NestedControllerManager(
+        metadata=ObjectMeta(name="loops"), status=NestedControllerManagerStatus(replicas=replicas)
+    )
+    return Family(of, components={Component.ETCD: etcd(), Component.CONTROLLER_MANAGER: manager})
 
 
 def outer_etcd() -> NestedControlPlane:
@@ -160,6 +170,20 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
             workload=workload(replicas=0),
             family=SLOW_ETCD,
         ),
+        (Apply(workload(replicas=0)),),
+    ),
+    "what falls asleep after another one gets no new settings meanwhile": (
+        replace(RUNNING, workload=NEWER, family=falls_asleep(replicas=1)),
+        (),
+    ),
+    "nor is an instance with earlier settings replaced": (
+        replace(
+            RUNNING, workload=NEWER, running=running(instance(), of=NEWER), family=falls_asleep(replicas=1)
+        ),
+        (),
+    ),
+    "once the other one has ended it stops": (
+        replace(RUNNING, workload=workload(replicas=0), family=falls_asleep(replicas=0)),
         (Apply(workload(replicas=0)),),
     ),
     "a component that never ran and is to sleep stays as it is": (

@@ -98,7 +98,8 @@ def decide(seen: Seen) -> Plan:
         return _deleted(seen)
     if foreign:
         return Plan(because="another program manages it", silent=True)
-    return in_order(_DECIDERS, seen, Plan(), otherwise="what should run was applied")
+    deciders = _STOPPING if seen.stops_after or seen.ends_first else _DECIDERS
+    return in_order(deciders, seen, Plan(), otherwise="what should run was applied")
 
 
 def _finalizer(seen: Seen) -> Plan | None:
@@ -136,7 +137,9 @@ def _applied(seen: Seen) -> Plan | None:
 
 
 def _stopped(seen: Seen) -> Plan | None:
-    """A component that should have no instance looks again when it has waited long enough for another one."""
+    """A component that should have no instance waits for another one, until it has waited for long enough."""
+    if (found := seen.stops_after) is not None:
+        return Plan(wake=delays.UNHEARD, because=f"it is to stop, and {_named(seen, found)} ends before it")
     found = seen.ends_first
     if found is None:
         return None
@@ -181,7 +184,9 @@ def _resized(seen: Seen) -> Plan | None:
 _UNHEARD = (Reason.WAITING_FOR_FILES, Reason.WAITING_FOR_CERTIFICATES)
 """What a user ends by writing a Secret: one without the label of its cluster, which no watch shows."""
 
-_DECIDERS = (_finalizer, _certificates, _applied, _stopped, _rolled_out, _resized)
+_DECIDERS = (_finalizer, _certificates, _applied, _rolled_out, _resized)
+_STOPPING = (_finalizer, _certificates, _stopped)
+"""Of a component that is about to stop. What runs stays as it is: new settings would only start it again."""
 
 
 def _deleted(seen: Seen) -> Plan:

@@ -116,6 +116,13 @@ class Seen:
         return replicas_of(self.component, self.policy.component, self.family)
 
     @property
+    def stops_after(self) -> ComponentObject | None:
+        """Where its control plane is to stop: the component that ends before it; None: there is none."""
+        if self.family is None or not self.family.stops:
+            return None
+        return self.family.ends_before(self.policy.needed_by)
+
+    @property
     def ends_first(self) -> ComponentObject | None:
         """Where its spec asks for no instance: the component that ends before it; None: it does not wait.
 

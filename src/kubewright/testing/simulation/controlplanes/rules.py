@@ -39,6 +39,8 @@ from kubewright.testing.simulation.person import NAMESPACE_NAME
 LAG_SECONDS = 10.0
 """For so long an object may be ready though its program does not answer: a probe has to fail first."""
 
+REPLACED_SECONDS = 5.0
+"""For so long an instance may end that was asked to be replaced before: it starts after that."""
 FALLS_ASLEEP_SECONDS = 120.0
 """For so long programs may run after a control plane should sleep: each ends after the one that needs it."""
 
@@ -135,7 +137,8 @@ class Rules:
         """While a control plane sleeps nothing of it is started, and what ran ends soon."""
         if not self._known.for_long(PLANE, ASLEEP, past):
             return ""
-        if _is_start(step) and isinstance(step, HostCall | ProgramStep):
+        told = isinstance(step, HostCall) or self._known.waits(PLANE, ASLEEP, past) > REPLACED_SECONDS
+        if _is_start(step) and isinstance(step, HostCall | ProgramStep) and told:
             return f"{step.workload} is started, and its control plane sleeps"
         if self._known.for_long(PLANE, PAUSED, past) or self._foreign(past):
             return ""
