@@ -197,9 +197,12 @@ async def two_planes(folder):
             async with meanwhile(counting(folder, doubled)):
                 yield managers
             assert doubled == []
-            assert set(running(folder)) == {
-                f"{each}/demo/{name}" for each in (CHANGES, GROWS) for name in PROGRAMS
-            }
+            programs = {f"{each}/demo/{name}" for each in (CHANGES, GROWS) for name in PROGRAMS}
+
+            async def has_no_second_server():
+                return set(running(folder)) == programs
+
+            await until(has_no_second_server, CLOCK)
             for four in (FourObjects(managers.client, each) for each in (CHANGES, GROWS)):
                 await four.delete()
                 await until(four.gone, CLOCK)
