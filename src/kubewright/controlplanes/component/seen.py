@@ -118,9 +118,10 @@ class Seen:
     @property
     def stops_after(self) -> ComponentObject | None:
         """Where its control plane is to stop: the component that ends before it; None: there is none."""
-        if self.family is None or not self.family.stops:
+        family, needed_by = self.family, self.policy.needed_by
+        if family is None or not family.stops or family.stopped_for(needed_by):
             return None
-        return self.family.ends_before(self.policy.needed_by)
+        return family.ends_before(needed_by)
 
     @property
     def ends_first(self) -> ComponentObject | None:
