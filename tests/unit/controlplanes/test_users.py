@@ -182,6 +182,11 @@ def test_the_account_may_impersonate_this_name_and_these_groups_and_nothing_else
     ]
 
 
+def test_a_user_without_groups_may_not_choose_one() -> None:
+    rules = account.role(user(groups=()))["rules"]
+    assert [(each["resources"], each["resourceNames"]) for each in rules] == [(["users"], ["alice"])]
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -55,7 +55,8 @@ def account(user: ControlPlaneUser) -> dict[str, Any]:
 def role(user: ControlPlaneUser) -> dict[str, Any]:
     """The ClusterRole: it may impersonate this name and these groups, and nothing else."""
     who = identity(user)
-    rules = [_rule("users", [who.name]), _rule("groups", list(who.groups))]
+    named = {"users": [who.name], "groups": list(who.groups)}
+    rules = [_rule(resource, names) for resource, names in named.items() if names]  # no name would mean all
     return {"metadata": _metadata(role_key(user.name)), "rules": rules}
 
 
