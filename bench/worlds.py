@@ -22,6 +22,7 @@ from bench.requests import AUDIT_POLICY, Asked, from_audit, from_metrics
 from kubewright.base.clock import Clock
 from kubewright.kube import config
 from kubewright.kube.client import Client
+from kubewright.testing.left_programs import nothing_left
 from kubewright.testing.real_kubernetes import Keeper, Options, RealKubernetes, find
 
 START_SECONDS = 60.0
@@ -62,8 +63,11 @@ class Server:
 
 @asynccontextmanager
 async def embedded(clock: Clock, *switches: str) -> AsyncIterator[World]:
-    """``kubewright up`` in a temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="kubewright-bench-") as folder:
+    """``kubewright up`` in a temporary folder, and the programs of control planes that it starts."""
+    with (
+        tempfile.TemporaryDirectory(prefix="kubewright-bench-") as folder,
+        nothing_left(Path(folder) / "components"),
+    ):
         async with product(
             ("up", "--data-dir", folder, "--log-level", "error", *switches), ready=b"ready"
         ) as pid:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from tests.conformance.nested_planes import EXAMPLE
-from tests.conformance.programs import nothing_left
 from tests.conformance.test_kubectl_clusters import user
 
 from kubewright.testing.kubectl import Kubectl
+from kubewright.testing.left_programs import nothing_left
 
 CHANNELS = [
     pytest.param("embedded", id="inside of up"),

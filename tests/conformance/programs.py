@@ -4,10 +4,7 @@ The templates are ours, the programs those of `make kube`; certificates are made
 """
 
 import asyncio
-import os
-import signal
-from contextlib import asynccontextmanager, contextmanager, suppress
-from pathlib import Path
+from contextlib import asynccontextmanager
 
 from tests.conformance import nested_planes
 from tests.conformance.nested_planes import ETCD, MANAGER, SERVER
@@ -85,23 +82,3 @@ async def hosted(folder, **settings):
     where = Places((cache_folder().parent,))
     async with ProcessHosting(Settings(folder, where, **settings), SystemClock()) as hosting:
         yield Hosted(hosting, folder)
-
-
-def environment_of(pid):
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_bytes()
-    return b""
-
-
-@contextmanager
-def nothing_left(folder):
-    """Whatever still runs from the folder of a host afterwards is killed."""
-    yield folder
-    for name in record.recorded(folder / "programs"):
-        found = record.read(folder / "programs" / name)
-        if (
-            found is not None
-            and found.pid
-            and b"KUBEWRIGHT_PROCESS=" + found.mark.encode() in environment_of(found.pid)
-        ):
-            os.kill(found.pid, signal.SIGKILL)

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 from tests.conformance.nested_planes import FourObjects, until
-from tests.conformance.programs import nothing_left
 from tests.conformance.test_nested_programs import authorities, processes, serving
 from tests.conformance.test_version_upgrades import EARLIER, NOW, earlier_release
 
@@ -17,6 +16,7 @@ from kubewright.base.clock import SystemClock, rfc3339
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.config import from_secret
 from kubewright.testing.api import Api
+from kubewright.testing.left_programs import nothing_left
 from kubewright.wire.gvk import Key
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(300)]

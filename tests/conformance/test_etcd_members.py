@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import pytest
 from tests.conformance.etcd_clients import etcd_client, writing
-from tests.conformance.programs import ETCD, Plane, hosted, nothing_left, place
+from tests.conformance.programs import ETCD, Plane, hosted, place
 
 from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.members.client import Members, NoAnswer
 from kubewright.controlplanes.members.decide import Access, Endpoint, decide, initial_variables, replicas
+from kubewright.testing.left_programs import nothing_left
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(180)]
 

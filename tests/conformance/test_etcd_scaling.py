@@ -7,7 +7,6 @@ import pytest
 from tests.conformance.etcd_clients import etcd_client, writing
 from tests.conformance.hosts import cluster
 from tests.conformance.nested_planes import FourObjects, until
-from tests.conformance.programs import nothing_left
 from tests.conformance.test_hosting_pods import address_of, controllers, programs
 from tests.conformance.test_nested_programs import processes, serving
 
@@ -17,6 +16,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.members.client import tls_of
 from kubewright.kube.client import Client
 from kubewright.testing.kubelets.hosts import may_mount
+from kubewright.testing.left_programs import nothing_left
 from kubewright.testing.servers import real_api
 from kubewright.wire.gvk import Key
 

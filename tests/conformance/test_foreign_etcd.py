@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from tests.conformance.nested_planes import FourObjects, until
-from tests.conformance.programs import nothing_left
 
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_API_SERVER,
@@ -29,6 +28,7 @@ from kubewright.compose.options import Options, ServerConfig
 from kubewright.compose.worlds import every_word
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
+from kubewright.testing.left_programs import nothing_left
 from kubewright.testing.real_kubernetes.binaries import cache_folder
 from kubewright.wire.gvk import Key
 

@@ -14,15 +14,14 @@ from tests.conformance.programs import (
     MANAGER,
     SERVER,
     Plane,
-    environment_of,
     hosted,
-    nothing_left,
     place,
     ready,
     restarted,
 )
 
 from kubewright.base.clock import SystemClock
+from kubewright.testing.left_programs import environment_of, nothing_left
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False)]
 

@@ -2,7 +2,6 @@
 
 import pytest
 from tests.conformance.nested_planes import FourObjects, until
-from tests.conformance.programs import nothing_left
 from tests.conformance.test_nested_programs import serving
 
 from kubewright.api.core import EVENT, SECRET, Secret
@@ -13,6 +12,7 @@ from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import is_signed_by
 from kubewright.pki.keys import Algorithm
 from kubewright.processes import record
+from kubewright.testing.left_programs import nothing_left
 from kubewright.wire.gvk import Key
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(180)]

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.conformance.nested_planes import until
-from tests.conformance.programs import nothing_left
 from tests.conformance.test_nested_programs import processes, serving
 
 from kubewright.api import catalog
@@ -19,6 +18,7 @@ from kubewright.base.clock import SystemClock, rfc3339_micro
 from kubewright.kube.config import from_secret
 from kubewright.providers.sim.boot.userdata import read
 from kubewright.testing.api import Api
+from kubewright.testing.left_programs import nothing_left
 from kubewright.testing.real_kubernetes import kubeadm
 from kubewright.wire.gvk import Key
 

@@ -15,7 +15,6 @@ import pytest
 import yaml
 from tests.conformance.etcd_clients import etcd_client, writing
 from tests.conformance.nested_planes import FourObjects, until
-from tests.conformance.programs import nothing_left
 from tests.conformance.test_etcd_scaling import Etcd, urls_of
 from tests.conformance.test_nested_programs import authorities
 from tests.conformance.test_nested_storm import data_folders, say, up
@@ -28,6 +27,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.kube.config import from_secret
 from kubewright.pki.facts import is_signed_by
 from kubewright.testing.api import Api
+from kubewright.testing.left_programs import nothing_left
 from kubewright.wire.gvk import Key
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(400)]

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from tests.conformance.nested_planes import FourObjects, until
-from tests.conformance.programs import nothing_left
 
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_ETCD
 from kubewright.api.core import SECRET
@@ -18,6 +17,7 @@ from kubewright.compose.worlds import every_word
 from kubewright.kube.config import from_secret
 from kubewright.pki.keys import pems
 from kubewright.testing.api import Api
+from kubewright.testing.left_programs import nothing_left
 from kubewright.wire.gvk import Key
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(180)]

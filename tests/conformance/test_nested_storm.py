@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.conformance.nested_planes import ETCD, FourObjects, until
-from tests.conformance.programs import Plane, environment_of, hosted, nothing_left, place, ready
+from tests.conformance.programs import Plane, hosted, place, ready
 from tests.conformance.test_nested_programs import serving
 
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE, NESTED_ETCD
@@ -22,6 +22,7 @@ from kubewright.controlplanes.hosting.processes.store import NotWritten
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.processes import record
+from kubewright.testing.left_programs import environment_of, nothing_left
 from kubewright.wire.gvk import Key
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(240)]

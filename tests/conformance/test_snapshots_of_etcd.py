@@ -5,7 +5,6 @@ import base64
 import pytest
 from tests.conformance.etcd_clients import encoded
 from tests.conformance.nested_planes import FourObjects, until
-from tests.conformance.programs import nothing_left
 from tests.conformance.test_etcd_scaling import left, urls_of, whole
 from tests.conformance.test_nested_programs import serving
 
@@ -16,6 +15,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.hosting.etcdutl import GAP
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
+from kubewright.testing.left_programs import nothing_left
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 

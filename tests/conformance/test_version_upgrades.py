@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from tests.conformance.nested_planes import FourObjects, until
-from tests.conformance.programs import nothing_left
 from tests.conformance.test_nested_clusters import (
     NESTED,
     cluster_gone,
@@ -32,6 +31,7 @@ from kubewright.controlplanes.world import templates
 from kubewright.kube.config import from_secret
 from kubewright.processes import record
 from kubewright.testing.api import Api
+from kubewright.testing.left_programs import nothing_left
 from kubewright.testing.real_kubernetes import find
 from kubewright.testing.real_kubernetes.binaries import kubewright_cache
 from kubewright.wire.gvk import Key
