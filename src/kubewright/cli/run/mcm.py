@@ -14,11 +14,16 @@ Called by    ``app`` (as options of the command), ``command`` (as settings), ``t
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from kubewright.machines.machine.settings import MachineSettings
+    from kubewright.rollout.bounds import IntOrPercent
 
 
 class Program(StrEnum):
@@ -38,7 +43,7 @@ class Form:
     read: Callable[[str], Any]
 
 
-def _duration(text: str) -> Any:
+def _duration(text: str) -> timedelta:
     found = parse_duration(text)
     if found.total_seconds() < 0:
         raise ValueError(f"{text!r} is negative")
@@ -57,7 +62,7 @@ def _workers(text: str) -> int:
     return found
 
 
-def _limit(text: str) -> Any:
+def _limit(text: str) -> "IntOrPercent":
     from kubewright.machines.machine.replacements import parsed_limit
 
     return parsed_limit(text)
@@ -185,8 +190,8 @@ SWITCHES: tuple[Switch, ...] = (
 BY_NAME: Mapping[str, Switch] = {each.name: each for each in SWITCHES}
 
 
-def settings(typed: Mapping[str, str], machine: Any) -> Any:
-    """``MachineSettings`` with what the user typed, by the names of the switches.
+def settings(typed: Mapping[str, str], machine: "MachineSettings") -> "MachineSettings":
+    """The settings with what the user typed, by the names of the switches.
 
     Raises:
         InvalidInput: a value does not have its form, or asks for what Kubewright does not do.
