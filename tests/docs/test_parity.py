@@ -15,6 +15,7 @@ STATEMENTS = {
 """How many each document has, by the page and the document's number."""
 ROW = re.compile(r"^\| (S\d-\d\d) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
 ACCEPTANCE = re.compile(r"^\| (E-\d\d) \| (.+) \| (.+) \|$", re.MULTILINE)
+OF_MCM = re.compile(r"^\| ([A-Z]{3})-(\d\d) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 WITHOUT_TEST = ("not yet: ", "nothing to test: ")
 
@@ -37,6 +38,19 @@ def test_each_acceptance_test_of_control_planes_has_one_row_with_tests_that_exis
     named = {row[0]: TEST.findall(row[2]) for row in rows}
     assert [number for number, tests in named.items() if not tests] == []
     assert [each for tests in named.values() for each in tests if each[1] not in functions(each[0])] == []
+
+
+def test_each_behaviour_of_mcm_has_a_row_with_tests_that_exist_or_says_what_is_open() -> None:
+    rows = OF_MCM.findall((ROOT / "docs/reference/mcm-parity.md").read_text())
+    areas = [area for area, *_ in rows]
+    numbers = {area: [int(number) for of, number, *_ in rows if of == area] for area in areas}
+    assert {area: [*range(1, len(found) + 1)] for area, found in numbers.items()} == numbers
+    assert areas == sorted(areas, key=areas.index), "rows of one area stand together"
+    assert [row for row in rows if not row[3].startswith(("as it is", "differently: "))] == []
+    shown = {f"{row[0]}-{row[1]}": row[4] for row in rows}
+    assert [each for each, told in shown.items() if not TEST.search(told) and "open: " not in told] == []
+    named = [(each, path, name) for each, told in shown.items() for path, name in TEST.findall(told)]
+    assert [each for each in named if each[2] not in functions(each[1])] == []
 
 
 @of_each_page
