@@ -18,6 +18,7 @@ from tests.conformance.clusters import install
 from tests.conformance.hosts import Cluster, cluster
 from tests.conformance.nested_planes import ETCD, MANAGER, SERVER, FourObjects, Plane, until
 
+from kubewright.api.apps import STATEFUL_SET
 from kubewright.api.cluster.crds import crds as cluster_crds
 from kubewright.api.controlplane.crds import crds
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
@@ -134,6 +135,8 @@ async def test_four_objects_become_a_control_plane_in_pods_and_go_with_it(
         async with controllers(on, api):
             await four.create()
             await until(four.ready, api.clock)
+            for each in await on.client.list(dynamic(STATEFUL_SET.resource), on.namespace):
+                assert each["metadata"]["generation"] == 1, f"{each['metadata']['name']} was changed"
             secret = await on.client.get(SECRET, Key(on.namespace, "demo-kubeconfig"))
             found = yaml.safe_load(secret.data["value"])
             server, name = found["clusters"][0]["cluster"], f"demo-apiserver.{on.namespace}.svc"

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +15,7 @@ from kubewright.api.core import CONFIG_MAP, POD
 from kubewright.api.kinds import dynamic
 from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput, KubewrightError
-from kubewright.controlplanes.hosting.contract import Credentials, Place, Replacement, Workload
+from kubewright.controlplanes.hosting.contract import Credentials, Place, Replacement, Running, Workload
 from kubewright.controlplanes.hosting.pods.host import Obstructed, PodHosting, Unseen
 from kubewright.controlplanes.hosting.pods.kinds import CLAIM, SERVICE, WORKLOAD
 from kubewright.controlplanes.hosting.pods.objects import labels
@@ -123,6 +124,31 @@ async def test_applying_the_same_again_writes_nothing():
         asked = len(on.log.needs)
         await on.hosting.apply(on.workload())
         assert (await version(on), len(on.log.needs)) == (before, asked)
+
+
+async def test_services_are_made_before_anything_that_starts_pods_and_again_when_they_should_differ():
+    async with stage() as on:
+        asked = on.workload()
+        assert on.hosting.unreserved(asked)
+        await on.hosting.reserve(asked)
+        assert not on.hosting.unreserved(asked)
+        assert on.hosting.status(on.place) == Running(exists=True, service="demo-etcd")
+        open_to_all, closed = deepcopy(manifests()), manifests()
+        open_to_all[1]["spec"]["publishNotReadyAddresses"] = True
+        changed = replace(asked, rendered=Rendered(open_to_all))
+        assert on.hosting.unreserved(changed)
+        await on.hosting.reserve(changed)
+        assert (await on.client.get(SERVICE, NAME))["spec"]["publishNotReadyAddresses"]
+        assert on.hosting.unreserved(replace(asked, rendered=Rendered(closed)))
+
+
+async def test_a_service_that_a_user_changes_or_has_is_left_until_the_next_change():
+    async with stage() as on:
+        await on.hosting.reserve(on.workload())
+        await on.client.patch(SERVICE, NAME, {"spec": {"publishNotReadyAddresses": True}})
+        other = replace(on.place, object=structs.replace(on.place.object, uid="another"))
+        assert not on.hosting.unreserved(on.workload())
+        assert not on.hosting.unreserved(on.workload(place=other))
 
 
 async def test_what_another_program_wrote_beside_ours_stays():

@@ -41,6 +41,7 @@ from kubewright.controlplanes.component.decide import (
     Remove,
     RemoveFinalizer,
     Replace,
+    Reserve,
     decide,
 )
 from kubewright.controlplanes.component.membership import Membership
@@ -48,7 +49,7 @@ from kubewright.controlplanes.component.policies import ETCD
 from kubewright.controlplanes.component.seen import LONGEST_WAIT, Certificates, Seen
 from kubewright.controlplanes.component.versions import Version, Versions
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Running
+from kubewright.controlplanes.hosting.contract import Placement, Running
 from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.templates.choice import NoChoice
@@ -92,6 +93,9 @@ def outer_etcd() -> NestedControlPlane:
     return NestedControlPlane(metadata=found.metadata, spec=found.spec, status=status)
 
 
+WITHOUT_ADDRESS = Placement(waits="the load balancer has no address yet")
+MISSING = Certificates(("make",), "there are none")
+
 RESIZED = Membership(
     2, {}, members.Plan((members.Promote(7, "c"),), because="c has all data"), settled=False, needs_all=True
 )
@@ -101,6 +105,27 @@ OUTDATED = replace(RUNNING, workload=NEWER, running=running(instance(0), instanc
 STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
     "what should run is applied when nothing holds it up": (WAITING, (Apply(workload()),)),
     "what runs as it should is left alone": (RUNNING, ()),
+    "Services come before the certificates that name their addresses": (
+        replace(WAITING, unreserved=workload(), certificates=MISSING),
+        (Reserve(workload()),),
+    ),
+    "Services of a component that runs are changed too": (
+        replace(RUNNING, unreserved=workload()),
+        (Reserve(workload()),),
+    ),
+    "no Service is made for a spec that has to be mended": (
+        replace(WAITING, unreserved=workload(), rendered=workload(problems=("no such flag",)).rendered),
+        (),
+    ),
+    "no certificate is made before a load balancer has an address": (
+        replace(WAITING, placement=WITHOUT_ADDRESS, certificates=MISSING),
+        (),
+    ),
+    "nothing starts before a load balancer has an address": (replace(WAITING, placement=WITHOUT_ADDRESS), ()),
+    "certificates of what runs are renewed while a load balancer has no address": (
+        replace(RUNNING, placement=WITHOUT_ADDRESS, certificates=MISSING),
+        (KeepCertificates(("make",)),),
+    ),
     "a component without our finalizer gets it before anything runs": (
         replace(WAITING, component=with_meta(api_server(), finalizers=())),
         (AddFinalizer("demo"),),

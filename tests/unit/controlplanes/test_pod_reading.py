@@ -242,5 +242,6 @@ INSIDE = "demo-apiserver.team.svc"
 )
 def test_the_endpoint_of_an_api_server(service, endpoint, also):
     found = placement(Component.API_SERVER, service)
-    assert found.endpoint == endpoint
+    waits = "" if endpoint else "the load balancer of Service demo-apiserver has no address yet"
+    assert (found.endpoint, found.waits) == (endpoint, waits)
     assert set(found.also) - set(placement(Component.API_SERVER).also) == also

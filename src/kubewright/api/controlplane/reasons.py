@@ -69,6 +69,7 @@ class Reason(StrEnum):
 
     WAITING_FOR_OWNER = "WaitingForOwner"
     WAITING_FOR_DEPENDENCY = "WaitingForDependency"
+    WAITING_FOR_ADDRESS = "WaitingForAddress"
     WAITING_FOR_CERTIFICATES = "WaitingForCertificates"
     TRUSTING_BOTH = "TrustingBoth"
     """The old authority signs, and the components are given both to trust."""

@@ -30,12 +30,14 @@ from kubewright.controlplanes.component.decide import (
     Remove,
     RemoveFinalizer,
     Replace,
+    Reserve,
     Step,
 )
 from kubewright.controlplanes.component.look import ComponentSetup
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.seen import Seen, counted
 from kubewright.controlplanes.component.status import status_of
+from kubewright.controlplanes.hosting.contract import Reserves
 from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.members.client import NoAnswer
 from kubewright.controlplanes.templates.choice import ignored_channel
@@ -80,7 +82,10 @@ class Actor:
                 does not lead any more.
         """
         for step in plan.steps:
-            if isinstance(step, Apply | Replace | ChangeMembers | Remove) and not self._setup.entitled():
+            if (
+                isinstance(step, Reserve | Apply | Replace | ChangeMembers | Remove)
+                and not self._setup.entitled()
+            ):
                 raise Deposed(f"{type(step).__name__} of {seen.component.name}: we do not lead any more")
             await self._step(seen, step)
 
@@ -139,7 +144,7 @@ class Actor:
                     await self._change_members(seen, change)
                 except NoAnswer as error:
                     raise HostFailed(error) from error
-            case Apply() | Replace() | Remove():
+            case Reserve() | Apply() | Replace() | Remove():
                 try:
                     await self._ask_host(seen, step)
                 except KubewrightError as error:
@@ -154,10 +159,14 @@ class Actor:
         log.info("members", component=seen.component.name, change=str(change))
         self._recorder.event(seen.component, EventReason.MEMBERS, str(change))
 
-    async def _ask_host(self, seen: Seen, step: Apply | Replace | Remove) -> None:
+    async def _ask_host(self, seen: Seen, step: Reserve | Apply | Replace | Remove) -> None:
         assert seen.place is not None, "only what has a place is hosted"
         hosts = self._setup.hosts
         match step:
+            case Reserve(workload):
+                reserving: object = hosts.of(workload.version)
+                assert isinstance(reserving, Reserves), "only such a host has something to reserve"
+                await reserving.reserve(workload)
             case Apply(workload):
                 host = hosts.of(workload.version)
                 assert host is not None, "what has no host is not applied"

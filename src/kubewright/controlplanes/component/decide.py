@@ -1,7 +1,8 @@
 """Decide what comes next for one component, from everything that is seen of it. Pure.
 
-Theory.      While the component lives: our finalizer, then certificates, then what should run, then the
-             replacement of one instance after another, then the change of one etcd member after another.
+Theory.      While the component lives: our finalizer, then what its addresses come from, then certificates,
+             then what should run, then the replacement of one instance after another, then the change of one
+             etcd member after another.
              Certificates are made even while the component waits for another one, so that it starts at once
              later. On deletion: the host ends what runs, then the finalizer goes. Where all components are
              deleted at once, each waits for the one that needs it: an API server whose etcd is gone would end
@@ -36,6 +37,13 @@ class AddFinalizer:
     """Add our finalizer, and the label with the cluster name that its workload is named after."""
 
     cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Have the host make what its addresses come from, such as Services."""
+
+    workload: Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ class RemoveFinalizer:
     """Remove our finalizer: nothing runs any more."""
 
 
-Step = AddFinalizer | KeepCertificates | Apply | Replace | ChangeMembers | Remove | RemoveFinalizer
+Step = AddFinalizer | Reserve | KeepCertificates | Apply | Replace | ChangeMembers | Remove | RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +119,18 @@ def _finalizer(seen: Seen) -> Plan | None:
     return Plan((AddFinalizer(cluster),), AT_ONCE, "it has no finalizer of ours, or no label of its cluster")
 
 
+def _reserved(seen: Seen) -> Plan | None:
+    """Its addresses come before its certificates, which name them, and these before its first start."""
+    if seen.unreserved is not None and not any(each.fault for each in obstacles(seen)):
+        told = "its Services are not there, or not as its spec says"
+        return Plan((Reserve(seen.unreserved),), AT_ONCE, told)
+    return None
+
+
 def _certificates(seen: Seen) -> Plan | None:
     found = seen.certificates
+    if any(each.reason is Reason.WAITING_FOR_ADDRESS for each in obstacles(seen)):
+        return None
     if found.steps:
         return Plan((KeepCertificates(found.steps),), AT_ONCE, "certificates are missing or due")
     if found.wake is None:
@@ -184,7 +202,7 @@ def _resized(seen: Seen) -> Plan | None:
 _UNHEARD = (Reason.WAITING_FOR_FILES, Reason.WAITING_FOR_CERTIFICATES)
 """What a user ends by writing a Secret: one without the label of its cluster, which no watch shows."""
 
-_DECIDERS = (_finalizer, _certificates, _applied, _rolled_out, _resized)
+_DECIDERS = (_finalizer, _reserved, _certificates, _applied, _rolled_out, _resized)
 _STOPPING = (_finalizer, _certificates, _stopped)
 """Of a component that is about to stop. What runs stays as it is: new settings would only start it again."""
 

@@ -42,7 +42,15 @@ from kubewright.controlplanes.family import (
     ComponentObject,
     Family,
 )
-from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, Placement, Running, Workload
+from kubewright.controlplanes.hosting.contract import (
+    Contents,
+    Hosting,
+    Place,
+    Placement,
+    Reserves,
+    Running,
+    Workload,
+)
 from kubewright.controlplanes.hosting.hosts import Hosts, absent, elsewhere
 from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.members.client import NoAnswer
@@ -191,6 +199,9 @@ class Looker:
         )
         if rendered is None:
             return seen
+        bare = Workload(place, choice.version, rendered, seen.size)
+        if seen.size and isinstance(host, Reserves) and host.unreserved(bare):
+            seen = replace(seen, unreserved=bare)
         contents, missing = await self._contents(place.namespace, rendered)
         if missing:
             return replace(seen, missing=tuple(missing))

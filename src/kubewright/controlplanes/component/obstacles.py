@@ -1,9 +1,10 @@
 """What a component waits for, and what a user has to mend, before it runs as its spec says. Pure.
 
 Theory.      Before a component starts, these must hold, in this order: it has an owner, its spec is good,
-             templates are found, it may have their version, what it needs is ready, its certificates exist,
-             all of its spec could be applied, its files exist, and a host can run it. Whatever does not hold
-             is an obstacle. The first obstacle stops the start; the status shows all of them.
+             templates are found, it may have their version, what it needs is ready, its addresses are known,
+             its certificates exist, all of its spec could be applied, its files exist, and a host can run it.
+             Whatever does not hold is an obstacle. The first obstacle stops the start; the status shows all
+             of them.
 Invariants.  An obstacle never stops an instance that runs. Whether what the component needs is ready counts
              only when instances are going to be started: an etcd that stops answering ends no API server.
 Source       nested.md A9 (order and readiness); S3-20, S3-21.
@@ -103,6 +104,14 @@ def _dependencies(seen: Seen) -> Obstacle | None:
     return Obstacle(ComponentCondition.DEPENDENCIES_READY, Reason.WAITING_FOR_DEPENDENCY, missing)
 
 
+def _addresses(seen: Seen) -> Obstacle | None:
+    """Before its first start, since its certificates name its addresses: it would start twice."""
+    if not seen.placement.waits or seen.running.applied:
+        return None
+    about = ComponentCondition.WORKLOAD_AVAILABLE
+    return Obstacle(about, Reason.WAITING_FOR_ADDRESS, seen.placement.waits)
+
+
 def _certificates(seen: Seen) -> Obstacle | None:
     found, about = seen.certificates, ComponentCondition.CERTIFICATES_READY
     if found.problem:
@@ -141,6 +150,7 @@ _CHECKS: tuple[Callable[[Seen], Obstacle | None], ...] = (
     _templates,
     _version,
     _dependencies,
+    _addresses,
     _certificates,
     _rendering,
     _files,

@@ -67,6 +67,8 @@ class Seen:
     ``place``      what its workload is named after; None: no instance can have been started
     ``choice``     the version and the templates that its spec comes to, or why there are none
     ``rendered``   the manifests; None: not known yet, or ``unrendered`` says why there are none
+    ``unreserved`` a workload of which a part, such as its Services, has to be made before its addresses are
+                   known; None: it is there
     ``workload``   what should run: ``rendered`` with the content of its volumes; None: not known yet
     ``unrendered`` why the templates could not be filled in, a sentence; else empty
     ``missing``    Secrets and ConfigMaps, or their entries, that volumes name and that do not exist
@@ -93,6 +95,7 @@ class Seen:
     rendered: Rendered | None = None
     unrendered: str = ""
     missing: tuple[str, ...] = ()
+    unreserved: Workload | None = None
     workload: Workload | None = None
     unhosted: str = ""
     running: Running = field(default_factory=Running)

@@ -71,12 +71,14 @@ class Placement:
     ``endpoint``   host and port by which clients reach the workload as a whole; None: not known yet
     ``also``       further names and addresses that certificates of its servers have to contain
     ``surges``     whether a single instance is replaced while one more runs, to which the endpoint leads too
+    ``waits``      why not all of these addresses are known yet, a clause; empty: they are
     """
 
     hosts: tuple[str, ...] = ()
     endpoint: tuple[str, int] | None = None
     also: tuple[str, ...] = ()
     surges: bool = False
+    waits: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,23 @@ class Hosting(Protocol):
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """Call ``changed`` with the key of the component object whenever ``status`` may have changed."""
+        ...
+
+
+@runtime_checkable
+class Reserves(Protocol):
+    """A host where a part of a workload has to be there before its addresses are known: its Services."""
+
+    def unreserved(self, workload: Workload) -> bool:
+        """Whether that part is not there, or was made for other settings. It reads no content of volumes."""
+        ...
+
+    async def reserve(self, workload: Workload) -> None:
+        """Make that part as this workload says. Nothing is started.
+
+        Raises:
+            KubewrightError: it did not work this time.
+        """
         ...
 
 

@@ -84,6 +84,18 @@ def decide(seen: Mapping[str, Any] | None, manifest: Manifest) -> Step:
     return Change(onto(merge_patch(seen, _after(seen, manifest)), meta))
 
 
+def outdated(seen: Mapping[str, Any] | None, manifest: Manifest) -> bool:
+    """Whether an object is not there, or is ours and was written from another manifest.
+
+    What others have changed in it since is no reason: a server that changes it as well would never end it.
+    """
+    if seen is None:
+        return True
+    (owner,) = manifest["metadata"]["ownerReferences"]
+    ours = controller_of(seen) == owner["uid"] and not seen["metadata"].get("deletionTimestamp")
+    return ours and _mark(seen) != _mark(manifest)
+
+
 def covers(seen: Any, wanted: Any) -> bool:
     """Whether ``seen`` has all that is wanted. Its objects may have more fields, its lists no more items."""
     if isinstance(wanted, Mapping):

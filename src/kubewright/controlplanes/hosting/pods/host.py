@@ -34,6 +34,7 @@ from kubewright.controlplanes.hosting.pods.differences import (
     Obstacle,
     controller_of,
     decide,
+    outdated,
 )
 from kubewright.controlplanes.hosting.pods.kinds import (
     CLAIM,
@@ -109,11 +110,27 @@ class PodHosting:
                     return why
         return ""
 
+    def unreserved(self, workload: Workload) -> bool:
+        """As ``Reserves.unreserved``, of Services."""
+        if objects.unfit(workload):
+            return False
+        wanted = {each["metadata"]["name"]: each for each in objects.services(workload)}
+        namespace = workload.place.namespace
+        return any(outdated(self._seen(SERVICE, namespace, name), each) for name, each in wanted.items())
+
     def status(self, place: Place) -> Running:
         """As ``Hosting.status``."""
         own, services = self._own(place), self._services.by("owner", place.object.uid)
         found = reading.running(place, own, self._instances(place), services)
         return found if own is not None else replace(found, kept=self._kept(place))
+
+    async def reserve(self, workload: Workload) -> None:
+        """As ``Reserves.reserve``.
+
+        Raises:
+            InvalidInput, Obstructed: as of ``apply``.
+        """
+        await self._write_all(objects.services(workload))
 
     async def apply(self, workload: Workload) -> None:
         """As ``Hosting.apply``.
@@ -126,9 +143,7 @@ class PodHosting:
             raise InvalidInput(problem)
         if workload.replicas:
             await self._end_restoring(workload.place)
-        for manifest in objects.wanted(workload):
-            kind, metadata = KINDS[manifest["kind"]], manifest["metadata"]
-            await self._write(kind, manifest, self._seen(kind, metadata["namespace"], metadata["name"]))
+        await self._write_all(objects.wanted(workload))
 
     async def replace(self, place: Place, ordinal: int) -> None:
         """As ``Hosting.replace``.
@@ -213,6 +228,11 @@ class PodHosting:
         return informer.get(Key(namespace, name))
 
     # ------------------------------------------------------------------ act
+    async def _write_all(self, manifests: Iterable[Manifest]) -> None:
+        for manifest in manifests:
+            kind, metadata = KINDS[manifest["kind"]], manifest["metadata"]
+            await self._write(kind, manifest, self._seen(kind, metadata["namespace"], metadata["name"]))
+
     async def _write(
         self, kind: Kind[dict[str, Any]], manifest: Manifest, seen: dict[str, Any] | None
     ) -> None:

@@ -27,7 +27,7 @@ from kubewright.api.controlplane.names import (
     VERSION_ANNOTATION,
 )
 from kubewright.controlplanes.hosting.contract import Place, Workload
-from kubewright.controlplanes.hosting.pods.kinds import KINDS, WORKLOAD
+from kubewright.controlplanes.hosting.pods.kinds import KINDS, SERVICE, WORKLOAD
 from kubewright.controlplanes.rendering.files import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
 from kubewright.controlplanes.templates.catalog import Manifest
 
@@ -42,6 +42,12 @@ def wanted(workload: Workload) -> list[Manifest]:
     """The objects that there should be: Services, then the StatefulSet, which needs them."""
     found = [_completed(each, workload) for each in workload.rendered.manifests]
     return sorted(found, key=lambda each: each["kind"] == WORKLOAD.resource.kind)
+
+
+def services(workload: Workload) -> list[Manifest]:
+    """Those of ``wanted`` by which clients and other instances reach the instances."""
+    chosen = [each for each in workload.rendered.manifests if each["kind"] == SERVICE.resource.kind]
+    return [_completed(each, workload) for each in chosen]
 
 
 def unfit(workload: Workload) -> str:

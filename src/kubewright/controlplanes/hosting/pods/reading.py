@@ -34,7 +34,9 @@ def placement(place: Place, replicas: int, service: Seen | None, domain: str) ->
     names = [each.removesuffix(".svc") for each in hosts] + [f"{each}.{domain}" for each in hosts]
     names += [place.workload, f"{place.workload}.{place.namespace}"]
     names += [f"{place.workload}.{within}", f"{place.workload}.{within}.{domain}"]
-    return Placement(hosts, _endpoint(place, service), (*names, *_addresses(service)))
+    endpoint = _endpoint(place, service)
+    waits = f"the load balancer of Service {place.workload} has no address yet" if endpoint is None else ""
+    return Placement(hosts, endpoint, (*names, *_addresses(service)), waits=waits)
 
 
 def running(
