@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,10 @@ CLUSTERS = {
     "kubewright-bootstrap",
     "kubewright-webhooks",
 }
-ROLES = (MACHINES, MACHINES | CLUSTERS, {"kubewright-control"})
-"""The roles of the overlay for one cluster, with clusters as well, and of the control cluster's of two."""
+ACCOUNT = {"Namespace", "ServiceAccount"}
+TARGET_ROLES = MACHINES - {"kubewright-control"}
+ROLES = (MACHINES, MACHINES | CLUSTERS, TARGET_ROLES, {"kubewright-control"})
+"""The roles of the overlay for one cluster, with clusters as well, and of the target and the control cluster of two."""
 PLACED = re.compile(r"namespace: default\b")
 
 
@@ -87,26 +90,104 @@ def test_the_installation_is_taken_as_it_is_and_without_a_warning(kubectl: Kubec
         assert warned == []
     applied = {line.split()[0].partition("/")[0] for line in done.stdout.splitlines()}
     assert {"namespace", "serviceaccount", "deployment.apps"} <= applied
-    assert len(done.stdout.splitlines()) == 4 + 3 + 6
+    assert len(done.stdout.splitlines()) == 4 + 4 + 6
 
 
+@pytest.mark.usefixtures("every_kind")
 def test_every_overlay_of_the_how_to_builds_on_the_installation(kubectl: Kubectl, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
     overlays = [text for text in blocks(HOW_TO.read_text(), "yaml") if "kind: Kustomization" in text]
     assert len(overlays) == len(ROLES)
+    kubectl.namespace = ""
     for number, text in enumerate(overlays):
         folder = tmp_path / f"mine-{number}"
         folder.mkdir()
         (folder / "kustomization.yaml").write_text(text)
-        built = list(yaml.safe_load_all(kubectl("kustomize", str(folder))))
-        assert {each["metadata"]["name"] for each in built if "Role" in each["kind"]} == ROLES[number]
-        deployment = next(each for each in built if each["kind"] == "Deployment")
-        container = deployment["spec"]["template"]["spec"]["containers"][0]
-        assert container["image"] != "kubewright:0.1.0"
-        assert "--driver=name-of-your-driver" not in container["args"]
-        assert {mount["name"] for mount in container.get("volumeMounts", ())} == {
-            volume["name"] for volume in deployment["spec"]["template"]["spec"].get("volumes", ())
-        }
+        objects = list(yaml.safe_load_all(kubectl("kustomize", str(folder))))
+        assert {each["metadata"]["name"] for each in objects if "Role" in each["kind"]} == ROLES[number]
+        for pod in [each["spec"]["template"]["spec"] for each in objects if each["kind"] == "Deployment"]:
+            (container,) = pod["containers"]
+            assert container["image"] != "kubewright:0.1.0"
+            assert "--driver=name-of-your-driver" not in container["args"]
+            mounted = {mount["name"] for mount in container.get("volumeMounts", ())}
+            assert mounted == {volume["name"] for volume in pod.get("volumes", ())}
+        if kubectl.flavour == "real":
+            accepted(kubectl, objects)
+
+
+def accepted(kubectl: Kubectl, objects: list[dict[str, Any]]) -> None:
+    """The server takes them all in a dry run; the kinds among them it has."""
+    kubectl("apply", "-f", str(ROOT / "deploy" / "namespace.yaml"))
+    text = yaml.safe_dump_all(each for each in objects if each["kind"] != KIND)
+    kubectl("apply", "--validate=strict", "--dry-run=server", "-f", "-", stdin=text)
+
+
+@dataclass(frozen=True)
+class Built:
+    """An installation with one component: its roles, its other kinds, and the arguments of its container."""
+
+    roles: set[str]
+    kinds: set[str]
+    arguments: tuple[str, ...] = ("--driver=name-of-your-driver", "--health-port=8080")
+
+
+RUNNING = ACCOUNT | {"Deployment", "PodDisruptionBudget"}
+KIND = "CustomResourceDefinition"
+COMPONENTS = {
+    "two-clusters": Built(
+        {"kubewright-control"},
+        RUNNING | {KIND},
+        ("--driver=name-of-your-driver", "--health-port=8080", "--target-kubeconfig=/target/kubeconfig"),
+    ),
+    "target-cluster": Built(TARGET_ROLES, ACCOUNT | {"Secret"}, ()),
+    "network-policy": Built(MACHINES, RUNNING | {KIND, "NetworkPolicy"}),
+    "beside-mcm/sets": Built(
+        MACHINES, RUNNING, ("--health-port=8080", "--controllers=machinedeployment,machineset")
+    ),
+    "beside-mcm/machines": Built(
+        MACHINES,
+        RUNNING,
+        (
+            "--driver=name-of-your-driver",
+            "--health-port=8080",
+            "--controllers=*,-machinedeployment,-machineset",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("component", "wanted"), COMPONENTS.items(), ids=list(COMPONENTS))
+def test_every_component_builds_on_the_installation(
+    kubectl: Kubectl, tmp_path: Path, component: str, wanted: Built
+) -> None:
+    objects = built(kubectl, tmp_path, {"components": [f"../deploy/{component}"]})
+    roles = {each["metadata"]["name"]: each.get("rules") for each in objects if "Role" in each["kind"]}
+    assert roles.keys() == wanted.roles
+    assert {each["kind"] for each in objects if "Role" not in each["kind"]} == wanted.kinds
+    containers = [of_deployment(each) for each in objects if each["kind"] == "Deployment"]
+    assert [tuple(each["args"][1:]) for each in containers] == (
+        [wanted.arguments] if wanted.arguments else []
+    )
+    kubectl.namespace = ""
+    if kubectl.flavour == "real":  # the embedded server has no NetworkPolicy
+        accepted(kubectl, objects)
+
+
+def built(kubectl: Kubectl, folder: Path, overlay: dict[str, Any]) -> list[dict[str, Any]]:
+    """What kustomize makes of an overlay beside ``deploy``."""
+    shutil.copytree(ROOT / "deploy", folder / "deploy")
+    mine = folder / "mine"
+    mine.mkdir()
+    head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    text = yaml.safe_dump({**head, "resources": ["../deploy"], **overlay})
+    (mine / "kustomization.yaml").write_text(text)
+    return list(yaml.safe_load_all(kubectl("kustomize", str(mine))))
+
+
+def of_deployment(deployment: dict[str, Any]) -> Any:
+    """Its only container."""
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return container
 
 
 def blocks(text: str, language: str) -> list[str]:

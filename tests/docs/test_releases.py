@@ -57,16 +57,51 @@ def test_the_account_of_the_deployment_is_the_one_that_the_roles_are_bound_to() 
 
 
 def test_the_installations_have_every_manifest() -> None:
-    there = {str(path.relative_to(DEPLOY)) for path in DEPLOY.rglob("*.yaml")}
-    apart = {path for path in there if path.startswith(("clusters/", "one-namespace/"))}
+    there = {path for path in DEPLOY.rglob("*.yaml") if path.name != "kustomization.yaml"}
     listed = {
-        f"{folder}/{path}"
-        for folder in ("clusters", "one-namespace")
-        for path in read(f"{folder}/kustomization.yaml")["resources"]
+        path.parent / each
+        for path in DEPLOY.rglob("kustomization.yaml")
+        for each in yaml.safe_load(path.read_text()).get("resources", ())
     }
-    own = {"clusters/kustomization.yaml", "one-namespace/kustomization.yaml"}
-    assert listed == apart - own
-    assert set(read("kustomization.yaml")["resources"]) == there - apart - {"kustomization.yaml"}
+    assert listed == there
+
+
+def container() -> Any:
+    return read("deployment.yaml")["spec"]["template"]["spec"]["containers"][0]
+
+
+def test_a_pod_has_no_more_rights_on_its_node_than_it_needs() -> None:
+    pod = read("deployment.yaml")["spec"]["template"]["spec"]
+    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 65532)
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container()["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_replicas_are_kept_apart_and_one_stays_when_pods_are_evicted() -> None:
+    deployment, budget = read("deployment.yaml"), read("pod-disruption-budget.yaml")
+    pod = deployment["spec"]["template"]
+    spread = pod["spec"]["topologySpreadConstraints"]
+    assert [each["topologyKey"] for each in spread] == [
+        "topology.kubernetes.io/zone",
+        "kubernetes.io/hostname",
+    ]
+    selectors = [each["labelSelector"] for each in spread] + [budget["spec"]["selector"]]
+    assert all(each["matchLabels"] == pod["metadata"]["labels"] for each in selectors)
+    assert budget["spec"]["maxUnavailable"] < deployment["spec"]["replicas"]
+
+
+def test_the_network_policy_lets_each_port_in_that_is_served() -> None:
+    policy = read("network-policy/network-policy.yaml")["spec"]
+    let_in = {port["port"] for rule in policy["ingress"] for port in rule["ports"]}
+    assert let_in == {each["name"] for each in container()["ports"]} | {
+        each["containerPort"] for each in added("ports")
+    }
+    labels = read("deployment.yaml")["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"] == {"matchLabels": labels}
 
 
 def added(path: str) -> list[Any]:
