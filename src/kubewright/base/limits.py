@@ -41,3 +41,7 @@ SHUTDOWN_SECONDS = 10.0
 
 MESSAGE_CHARS = 1024
 """Longest message that we write into an event or a condition."""
+
+DRIVER_MESSAGE_CHARS = 16 * 1024
+"""Longest message of a driver's error that goes into a status: clouds answer with whole pages of HTML, and a
+server takes no object that is too large."""

@@ -4,6 +4,7 @@
                   provider's author implements
 ``errors``        the codes a driver may answer with, and how each wants to be retried
 ``registry``      finding drivers by name through entry points
+``answers``       what a driver answers and raises, as the types that the contract promises
 ``guard``         the wrapper around any driver: deadlines, slots, foreign exceptions, counts
 ``routing``       several drivers as one: each request goes to the driver that its class names
 ``life``          what a controller does about one VM: ensured, looked for, deleted

@@ -53,6 +53,9 @@ class Trouble(Enum):
     PERSISTENT = "persistent"
     """The same call is likely to fail until something has changed."""
 
+    BROKEN = "broken"
+    """The driver failed without a word of the vocabulary, or answered with what is none: a bug in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
@@ -84,6 +87,10 @@ MEANINGS: Mapping[Code, Meaning] = {
 }
 
 
+BROKEN = Meaning(Trouble.BROKEN, certain=False)
+"""Of errors that the guard made of what no driver should do (``DriverError.broken``), whatever their code."""
+
+
 class During(Enum):
     """What a call was for that failed."""
 
@@ -100,10 +107,30 @@ class During(Enum):
 
 
 PAUSES: Mapping[During, Mapping[Trouble, After | None]] = {
-    During.CREATING: {Trouble.TRANSIENT: SHORT, Trouble.EXHAUSTED: None, Trouble.PERSISTENT: MEDIUM},
-    During.COMPLETING: {Trouble.TRANSIENT: SHORT, Trouble.EXHAUSTED: SHORT, Trouble.PERSISTENT: SHORT},
-    During.LOOKING: {Trouble.TRANSIENT: SHORT, Trouble.EXHAUSTED: MEDIUM, Trouble.PERSISTENT: MEDIUM},
-    During.DELETING: {Trouble.TRANSIENT: SHORT, Trouble.EXHAUSTED: LONG, Trouble.PERSISTENT: LONG},
+    During.CREATING: {
+        Trouble.TRANSIENT: SHORT,
+        Trouble.EXHAUSTED: None,
+        Trouble.PERSISTENT: MEDIUM,
+        Trouble.BROKEN: MEDIUM,
+    },
+    During.COMPLETING: {
+        Trouble.TRANSIENT: SHORT,
+        Trouble.EXHAUSTED: SHORT,
+        Trouble.PERSISTENT: SHORT,
+        Trouble.BROKEN: LONG,
+    },
+    During.LOOKING: {
+        Trouble.TRANSIENT: SHORT,
+        Trouble.EXHAUSTED: MEDIUM,
+        Trouble.PERSISTENT: MEDIUM,
+        Trouble.BROKEN: LONG,
+    },
+    During.DELETING: {
+        Trouble.TRANSIENT: SHORT,
+        Trouble.EXHAUSTED: LONG,
+        Trouble.PERSISTENT: LONG,
+        Trouble.BROKEN: LONG,
+    },
 }
 """How long to wait before a failed call is repeated; None: as the operator says, LONG by default."""
 
@@ -112,18 +139,23 @@ class DriverError(KubewrightError):
     """A driver call failed with ``code``; ``message`` is what the cloud says of it.
 
     ``last_known_state`` is what the driver wants to be told with its next call; empty: nothing new.
+    ``broken``: the driver did not raise this; the guard says so of one that does not keep the contract.
     """
 
     code: Code = Code.Unknown
     _classes: ClassVar[dict[Code, type["DriverError"]]] = {}
 
     def __init_subclass__(cls) -> None:
-        DriverError._classes[cls.code] = cls
+        if cls.__module__ == __name__:  # a driver's own classes stand for no code elsewhere
+            DriverError._classes[cls.code] = cls
 
-    def __init__(self, message: str, *, code: Code | None = None, last_known_state: str = "") -> None:
+    def __init__(
+        self, message: str, *, code: Code | None = None, last_known_state: str = "", broken: bool = False
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.last_known_state = last_known_state
+        self.broken = broken
         self.code = type(self).code if code is None else code
         self.retry: Retry = PAUSES[During.LOOKING][self.meaning.trouble] or LONG
 
@@ -132,8 +164,8 @@ class DriverError(KubewrightError):
 
     @property
     def meaning(self) -> Meaning:
-        """What its code says."""
-        return MEANINGS[self.code]
+        """What its code says; a driver that is broken says nothing by it."""
+        return BROKEN if self.broken else MEANINGS[self.code]
 
     def pause(self, during: During, exhausted: timedelta = LONG.pause) -> timedelta:
         """How long to wait before the call is repeated. ``exhausted``: after a creation for which the cloud
@@ -142,8 +174,10 @@ class DriverError(KubewrightError):
         return after.pause if after is not None else exhausted
 
     @staticmethod
-    def of(code: Code, message: str, *, last_known_state: str = "") -> "DriverError":
-        """The most specific error class for a code."""
+    def of(code: Code, message: str, *, last_known_state: str = "", broken: bool = False) -> "DriverError":
+        """The most specific error class for a code; the plain one if the driver is ``broken``."""
+        if broken:
+            return DriverError(message, code=code, last_known_state=last_known_state, broken=True)
         kind = DriverError._classes.get(code, DriverError)
         return kind(message, code=code, last_known_state=last_known_state)
 

@@ -1,10 +1,11 @@
 """A guard around any driver, so that no driver can hurt the controllers.
 
 Theory.      Drivers are code of other authors in front of other networks. Whatever one does,
-             a call through ``GuardedDriver`` ends within its deadline, ends with an answer or with an error
-             of the vocabulary, and is counted. Each verb has slots of its own: a hundred creations
-             that hang must not delay one deletion.
-Invariants.  Cancellation passes through untouched. Waiting for a slot is bounded by the same
+             a call through ``GuardedDriver`` ends within its deadline, ends with an answer of the contract's
+             types (``answers``) or with an error of the vocabulary, and is counted. Each verb has slots of
+             its own: a hundred creations that hang must not delay one deletion.
+Invariants.  Cancellation by the caller passes through untouched; a driver that cancels itself has failed.
+             Waiting for a slot is bounded by the same
              deadline as the call and ends in ``Unavailable``; the call then never began. A deadline
              that ends during the call says nothing about what the cloud did: DeadlineExceeded.
              A process that is not ``entitled`` any more (``runtime.leader``) begins no call.
@@ -15,12 +16,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.driver import answers
 from kubewright.driver.contract import (
     ClassRequest,
     Driver,
@@ -35,6 +37,9 @@ from kubewright.driver.errors import Code, DriverError, Unimplemented
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
+
+NOTE = cast("type[str | None]", str | None)
+"""What a deletion answers: a last known state, or nothing."""
 
 
 class Operation(StrEnum):
@@ -107,41 +112,45 @@ class GuardedDriver:
         self._counts: dict[tuple[Operation, Code], int] = {}
 
     async def create(self, request: MachineRequest) -> Instance:
-        return await self._call(Operation.CREATE, request.name, lambda: self.driver.create(request))
+        return await self._call(Operation.CREATE, request.name, Instance, lambda: self.driver.create(request))
 
     async def initialize(self, request: MachineRequest) -> Instance:
-        return await self._call(Operation.INITIALIZE, request.name, lambda: self.driver.initialize(request))
+        return await self._call(
+            Operation.INITIALIZE, request.name, Instance, lambda: self.driver.initialize(request)
+        )
 
     async def delete(self, request: MachineRequest) -> str | None:
-        return await self._call(Operation.DELETE, request.name, lambda: self.driver.delete(request))
+        return await self._call(Operation.DELETE, request.name, NOTE, lambda: self.driver.delete(request))
 
     async def status(self, request: MachineRequest) -> Instance:
-        return await self._call(Operation.STATUS, request.name, lambda: self.driver.status(request))
+        return await self._call(Operation.STATUS, request.name, Instance, lambda: self.driver.status(request))
 
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
         name = request.machine_class.metadata.name
-        return await self._call(Operation.LIST, name, lambda: self.driver.list(request))
+        return await self._call(Operation.LIST, name, list[Instance], lambda: self.driver.list(request))
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
         what = f"{len(volumes)} volumes"
-        return await self._call(Operation.VOLUME_IDS, what, lambda: self.driver.volume_ids(volumes))
+        return await self._call(
+            Operation.VOLUME_IDS, what, list[str], lambda: self.driver.volume_ids(volumes)
+        )
 
     async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
         """As ``contract.Endpoints``. Raises Unimplemented where the driver inside has none."""
         offers, name = self._endpoints(), request.machine_class.metadata.name
-        return await self._call(Operation.ENDPOINT, name, lambda: offers.endpoint(request))
+        return await self._call(Operation.ENDPOINT, name, tuple[str, int], lambda: offers.endpoint(request))
 
     async def release(self, request: ClassRequest) -> None:
         """As ``contract.Endpoints``. Raises Unimplemented where the driver inside has none."""
         offers, name = self._endpoints(), request.machine_class.metadata.name
-        await self._call(Operation.RELEASE, name, lambda: offers.release(request))
+        await self._call(Operation.RELEASE, name, type(None), lambda: offers.release(request))
 
     async def size(self, request: ClassRequest) -> Size:
         """As ``contract.Sizes``. Raises Unimplemented where the driver inside does not know."""
         inside, name = self.driver, request.machine_class.metadata.name
         if not isinstance(inside, Sizes):
             raise Unimplemented("this driver does not know what a node will offer")
-        return await self._call(Operation.SIZE, name, lambda: inside.size(request))
+        return await self._call(Operation.SIZE, name, Size, lambda: inside.size(request))
 
     def _endpoints(self) -> Endpoints:
         if not isinstance(self.driver, Endpoints):
@@ -152,10 +161,13 @@ class GuardedDriver:
         """How many calls have ended how, since the start; a snapshot."""
         return dict(self._counts)
 
-    async def _call(self, operation: Operation, what: str, call: Callable[[], Awaitable[T]]) -> T:
+    async def _call(
+        self, operation: Operation, what: str, kind: type[T], call: Callable[[], Awaitable[object]]
+    ) -> T:
+        """One call; ``kind`` is the type of its answer."""
         began, code = self._clock.monotonic(), Code.Canceled
         try:
-            answer = await self._in_slot(operation, what, call)
+            answer = await self._in_slot(operation, what, kind, call)
             code = Code.OK
             return answer
         except DriverError as error:
@@ -165,7 +177,9 @@ class GuardedDriver:
             self._counts[operation, code] = self._counts.get((operation, code), 0) + 1
             self._on_end(CallEnded(operation, code, self._clock.monotonic() - began))
 
-    async def _in_slot(self, operation: Operation, what: str, call: Callable[[], Awaitable[T]]) -> T:
+    async def _in_slot(
+        self, operation: Operation, what: str, kind: type[T], call: Callable[[], Awaitable[object]]
+    ) -> T:
         slots, seconds = self._slots[operation], self._limits[operation].seconds
         try:
             async with asyncio.timeout(seconds):
@@ -174,24 +188,35 @@ class GuardedDriver:
             busy = f"no free slot for {operation.value} of {what} within {seconds:g} s: all calls hang"
             raise DriverError.of(Code.Unavailable, busy) from None
         try:
+            if not self._entitled():
+                raise DriverError.of(Code.Canceled, f"{operation.value} of {what}: we do not lead any more")
             async with asyncio.timeout(seconds):
-                return await self._translated(operation, what, call)
+                return answers.checked(
+                    await _translated(operation, what, call), kind, f"{operation.value} of {what}"
+                )
         except TimeoutError:
             late = f"{operation.value} of {what} was not answered within {seconds:g} s"
             raise DriverError.of(Code.DeadlineExceeded, late) from None
         finally:
             slots.release()
 
-    async def _translated(self, operation: Operation, what: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Only errors of the vocabulary leave this function, and timeouts."""
-        if not self._entitled():
-            raise DriverError.of(Code.Canceled, f"{operation.value} of {what}: we do not lead any more")
-        try:
-            return await call()
-        except (DriverError, TimeoutError):
+
+async def _translated(operation: Operation, what: str, call: Callable[[], Awaitable[object]]) -> object:
+    """Only errors of the vocabulary leave this function, and the caller's cancellation."""
+    try:
+        return await call()
+    except DriverError as error:
+        raise answers.raised(error, f"{operation.value} of {what}") from error.__cause__
+    except TimeoutError as error:
+        late = f"{operation.value} of {what} timed out in the driver: {error}"
+        raise DriverError.of(Code.DeadlineExceeded, late[:MESSAGE_CHARS]) from error
+    except (Exception, SystemExit, asyncio.CancelledError, BaseExceptionGroup) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise
-        except Exception as error:  # whatever a plugin raises: this is the guard
-            text = f"{type(error).__name__}: {error}"[:MESSAGE_CHARS]
-            log.warning("a driver raised a foreign error", operation=operation.value, what=what, error=text)
-            log.debug("where the driver failed", exc_info=error)
-            raise DriverError.of(Code.Unknown, text) from error
+        told = answers.foreign(error)
+        log.warning(
+            "a driver raised a foreign error", operation=operation.value, what=what, error=told.message
+        )
+        log.debug("where the driver failed", exc_info=error)
+        raise told from error

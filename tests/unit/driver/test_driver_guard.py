@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 
 import pytest
 from prometheus_client import CollectorRegistry
 
+from kubewright.base.limits import DRIVER_MESSAGE_CHARS
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
-from kubewright.driver.errors import Code, DriverError, NotFound
+from kubewright.driver.errors import Code, DriverError, During, NotFound
 from kubewright.driver.guard import CALL_LIMITS, CallEnded, CallLimits, GuardedDriver, Operation
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.testing.clocks import LoopClock
@@ -63,7 +65,7 @@ async def in_ten_seconds() -> Instance:
     return VM
 
 
-def raising(error: Exception) -> Callable[[], Awaitable[Instance]]:
+def raising(error: BaseException) -> Callable[[], Awaitable[Instance]]:
     async def create() -> Instance:
         raise error
 
@@ -90,10 +92,10 @@ async def test_answers_pass_through() -> None:
     [
         pytest.param(NotFound("gone"), Code.NotFound, "gone", id="a driver's own error stays what it is"),
         pytest.param(
-            ValueError("boom"), Code.Unknown, "ValueError: boom", id="a foreign error becomes Unknown"
-        ),
-        pytest.param(
-            TimeoutError(), Code.DeadlineExceeded, "not answered", id="a driver's timeout is a deadline"
+            TimeoutError(),
+            Code.DeadlineExceeded,
+            "timed out in the driver",
+            id="a driver's timeout is a deadline",
         ),
     ],
 )
@@ -101,6 +103,69 @@ async def test_errors_leave_in_the_vocabulary(error: Exception, code: Code, says
     with pytest.raises(DriverError, match=says) as raised:
         await guarded(raising(error)).create(REQUEST)
     assert raised.value.code is code
+
+
+class WithoutTexts(DriverError):
+    """An error of a driver's own whose constructor forgets ours."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self, "lost")
+
+
+BROKEN = [
+    pytest.param(ValueError("boom"), "ValueError: boom", id="an exception of another kind"),
+    pytest.param(SystemExit(3), "SystemExit: 3", id="an exit of the program"),
+    pytest.param(asyncio.CancelledError(), "CancelledError: ", id="a cancellation that is not ours"),
+    pytest.param(ExceptionGroup("two", [ValueError("boom")]), "ExceptionGroup: two", id="a group of them"),
+    pytest.param(
+        BaseExceptionGroup("two", [SystemExit(3)]), "BaseExceptionGroup: two", id="a group with an exit"
+    ),
+    pytest.param(DriverError("fine", code=Code.OK), "whose code or texts are none", id="an error that is OK"),
+    pytest.param(DriverError(5), "whose code or texts are none", id="a message that is no text"),  # type: ignore[arg-type]
+    pytest.param(WithoutTexts(), "a WithoutTexts for create of m1", id="an error without a message"),
+]
+
+
+@pytest.mark.parametrize(("error", "says"), BROKEN)
+async def test_a_driver_that_dies_has_an_unknown_error_and_a_slow_retry(
+    error: BaseException, says: str
+) -> None:
+    with pytest.raises(DriverError) as raised:
+        await guarded(raising(error)).create(REQUEST)
+    found = raised.value
+    assert (found.code, found.broken, says in found.message) == (Code.Unknown, True, True), found
+    assert found.pause(During.CREATING) == timedelta(minutes=3)
+    assert found.pause(During.DELETING) == timedelta(minutes=10)
+
+
+async def test_a_page_of_html_in_a_message_is_cut() -> None:
+    with pytest.raises(DriverError) as raised:
+        await guarded(raising(DriverError.of(Code.Internal, "<p>" * 100_000))).create(REQUEST)
+    assert len(raised.value.message) == DRIVER_MESSAGE_CHARS
+
+
+RUBBISH = [
+    pytest.param("list", None, "(NoneType)", id="nothing for a list"),
+    pytest.param("list", [VM, None], "got `null` - at `$[1]`", id="a list with nothing in it"),
+    pytest.param("list", {"cloud:///1": "m1"}, "(dict)", id="MCM's map for a list of VMs"),
+    pytest.param("volume_ids", "vol-1", "(str)", id="a text for volumes"),
+    pytest.param("volume_ids", [1], "got `int` - at `$[0]`", id="numbers for volumes"),
+]
+
+
+@pytest.mark.parametrize(("verb", "answer", "says"), RUBBISH)
+async def test_an_answer_of_another_type_is_an_internal_error(
+    verb: str, answer: object, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wrong(_request: object) -> object:
+        return answer
+
+    driver = guarded()
+    monkeypatch.setattr(driver.driver, verb, wrong)
+    with pytest.raises(DriverError) as raised:
+        await (driver.list(CLASS) if verb == "list" else driver.volume_ids([VolumeSpec("pv", {})]))
+    found = raised.value
+    assert (found.code, found.broken, says in found.message) == (Code.Internal, True, True), found
 
 
 async def test_a_call_that_hangs_ends_at_its_deadline() -> None:

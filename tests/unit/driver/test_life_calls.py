@@ -46,17 +46,20 @@ class Scripted:
         return answer
 
     async def create(self, request: MachineRequest) -> Instance:
-        return await self._answer("create")
+        found: Instance = await self._answer("create")
+        return found
 
     async def initialize(self, request: MachineRequest) -> Instance:
-        return await self._answer("initialize")
+        found: Instance = await self._answer("initialize")
+        return found
 
     async def delete(self, request: MachineRequest) -> str | None:
         left: str | None = await self._answer("delete")
         return left
 
     async def status(self, request: MachineRequest) -> Instance:
-        return await self._answer("status")
+        found: Instance = await self._answer("status")
+        return found
 
     async def list(self, request: ClassRequest) -> Sequence[Instance]:
         return []

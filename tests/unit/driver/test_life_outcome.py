@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from tests.unit.driver.test_life_calls import CLASS, Scripted
 
+from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import Instance, MachineRequest, stub
 from kubewright.driver.errors import Code, DriverError, NotFound
 from kubewright.driver.life.outcome import outcome
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.testing.clocks import BEGIN, ManualClock
-from kubewright.wire.errors import Forbidden, KubewrightError, Unavailable
+from kubewright.wire.errors import Forbidden, Unavailable
 
 VM = Instance("sim:///vm-1", "m1")
 DOUBT = datetime(2029, 12, 31, tzinfo=UTC)
@@ -89,3 +90,15 @@ async def test_what_is_known_after_a_call(case: Case) -> None:
     instance = found.instance and replace(found.instance, last_known_state="")
     assert replace(found, error=None, instance=instance) == replace(case.after, error=None)
     assert (found.error and (found.error.code, found.error.message)) == case.error
+
+
+async def test_a_fault_of_ours_ends_the_call_too_and_leaves_a_doubt() -> None:
+    async def request() -> MachineRequest:
+        raise ZeroDivisionError
+
+    found = await outcome(Scripted({}), ManualClock(), Verb.ENSURE, request, BEFORE)
+    assert (found.error and (found.error.code, found.error.message)) == (
+        Code.Internal,
+        "ZeroDivisionError in Kubewright itself",
+    )
+    assert replace(found, error=None) == replace(BEFORE, error=None, doubt=BEGIN)

@@ -227,6 +227,7 @@ class EventReason(StrEnum):
     UNFROZE_MACHINE_SET = "UnfrozeMachineSet"
     ORPHAN_DELETED = "OrphanDeleted"
     FAILED_ORPHAN_DELETE = "FailedOrphanDelete"
+    FAILED_LIST_VMS = "FailedListVMs"
     DELETION_TRIGGERED = "DeletionTriggered"
     PRESERVED = "MachinePreserved"
     PRESERVATION_ENDED = "PreservationEnded"

@@ -13,6 +13,8 @@ Called by    ``calls``.
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+import structlog
+
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import Driver, Instance, MachineRequest
@@ -20,6 +22,7 @@ from kubewright.driver.errors import Code, DriverError, NotFound, Trouble, Unimp
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.wire.errors import is_refusal
 
+log = structlog.get_logger(__name__)
 Ask = Callable[[], Awaitable[MachineRequest]]
 """Makes the request of a call; it runs beside the workers too, for it may need a bootstrap token."""
 
@@ -36,14 +39,19 @@ async def outcome(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: Vm
         code = Code.FailedPrecondition if is_refusal(failure) else Code.Unavailable
         told = DriverError.of(code, f"the request could not be made: {failure}")
         return replace(before, error=told)
+    except Exception as failure:  # a fault of ours must not leave a call without an end
+        log.exception("a call about a VM failed in this program", verb=verb.value)
+        doubt = clock.now() if verb is Verb.ENSURE else before.doubt
+        told = DriverError.of(Code.Internal, f"{type(failure).__name__} in Kubewright itself", broken=True)
+        return replace(before, error=told, doubt=doubt)
     kept = before.last_known_state if found.last_known_state is None else found.last_known_state
     return replace(found, last_known_state=kept)
 
 
 def _state_after(verb: Verb, failure: DriverError) -> str | None:
     """What a failed call leaves for the next one; None: what is on record (mcm.md §3.5)."""
-    persistent = failure.meaning.trouble is Trouble.PERSISTENT
-    void = verb is Verb.DELETE or (verb is Verb.ENSURE and persistent)
+    lasting = failure.meaning.trouble in (Trouble.PERSISTENT, Trouble.BROKEN)
+    void = verb is Verb.DELETE or (verb is Verb.ENSURE and lasting)
     return failure.last_known_state or ("" if void else None)
 
 
@@ -71,23 +79,23 @@ async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before:
             doubt = before.doubt if failure.meaning.certain else clock.now()
             state = _state_after(Verb.ENSURE, failure)
             return replace(before, error=failure, initializing=False, doubt=doubt, last_known_state=state)
-    if not complete:
+    if not complete and not _strange(found, request):
         try:
             found = _filled(await driver.initialize(request), found)
         except (NotFound, Unimplemented):
             pass
         except DriverError as failure:
             state = failure.last_known_state or found.last_known_state or None
-            half = _named(found, before, clock)
+            half = _named(found, request, before, clock)
             return replace(half, error=failure, initializing=True, last_known_state=state)
-    return _named(found, before, clock)
+    return _named(found, request, before, clock)
 
 
-def _named(found: Instance, before: VmSeen, clock: Clock) -> VmSeen:
-    """A VM as it may be recorded. One that lacks a name exists all the same, which is a doubt."""
-    if not (lacks := _lacks(found)):
+def _named(found: Instance, request: MachineRequest, before: VmSeen, clock: Clock) -> VmSeen:
+    """A VM as it may be recorded. After another answer to a creation there may be one, which is a doubt."""
+    if not (wrong := _strange(found, request) or _lacks(found)):
         return VmSeen(instance=found, doubt=before.doubt, last_known_state=found.last_known_state or None)
-    error = DriverError.of(Code.Internal, f"the driver answered with a VM without {lacks}")
+    error = DriverError.of(Code.Internal, f"the driver answered with {wrong}")
     state = found.last_known_state or None
     return replace(before, error=error, initializing=False, doubt=clock.now(), last_known_state=state)
 
@@ -120,6 +128,8 @@ async def _look(driver: Driver, request: MachineRequest, before: VmSeen) -> VmSe
         return VmSeen(absent=True, deleted=before.deleted, doubt=before.doubt)
     except Unimplemented:  # then only another deletion can tell
         return replace(before, error=None, absent=False, deleted=False)
+    if wrong := _strange(found, request):
+        raise DriverError.of(Code.Internal, f"the driver answered with {wrong}")
     return VmSeen(instance=None if _lacks(found) else found, doubt=before.doubt)
 
 
@@ -142,7 +152,23 @@ def _filled(answer: Instance, known: Instance) -> Instance:
 
 
 def _lacks(found: Instance) -> str:
-    """Which name a VM has not got, without which it cannot be found again; empty if none."""
+    """What is wrong with a VM that lacks a name without which it cannot be found again; empty if none."""
     if not found.provider_id:
-        return "a provider id"
-    return "" if found.node_name else "a node name"
+        return "a VM without a provider id"
+    return "" if found.node_name else "a VM without a node name"
+
+
+def _strange(found: Instance, request: MachineRequest) -> str:
+    """What is wrong with a VM that was made for another machine; empty if nothing says so.
+
+    The one on record is believed whatever its tags say: a machine that was restored from a backup has a new
+    uid, and its VM the old one.
+    """
+    if found.provider_id and found.provider_id == request.provider_id:
+        return ""
+    theirs, ours = (found.owner_uid, request.owner_uid) if found.owner_uid and request.owner_uid else (
+        found.machine_name, request.name
+    )  # fmt: skip
+    if not theirs or theirs == ours:
+        return ""
+    return f"VM {found.provider_id}, which was made for another machine ({found.machine_name or theirs})"

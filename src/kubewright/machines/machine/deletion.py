@@ -26,7 +26,7 @@ from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
-from kubewright.driver.errors import DriverError, Trouble
+from kubewright.driver.errors import Trouble
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine import node_marks, states
@@ -58,6 +58,21 @@ RELEASING = "Initiate machine object finalizer removal"
 """The last sentence of ``lastOperation``, which names the step: MCM goes on from there (mcm.md §4.13)."""
 
 UNSURE = "Error occurred with decoding machine error status while getting VM status"
+_WRONG_LOOK = "without retry. machine code:"
+_HOW_LOOKED = {
+    Trouble.TRANSIENT: "with retry.",
+    Trouble.EXHAUSTED: _WRONG_LOOK,
+    Trouble.PERSISTENT: _WRONG_LOOK,
+    Trouble.BROKEN: "without retry.",
+}
+_WRONG_DELETION = "VM deletion failed due to - {error}. Aborting operation"
+_HOW_DELETED = {
+    Trouble.TRANSIENT: "VM deletion failed due to - {error}. However, will re-try in the next resync",
+    Trouble.EXHAUSTED: _WRONG_DELETION,
+    Trouble.PERSISTENT: _WRONG_DELETION,
+    Trouble.BROKEN: "Error occurred while decoding machine error: {error}",
+}
+"""What the status says of a failed look and of a failed deletion (mcm.md §3.4)."""
 
 
 def settle_creation(seen: Seen) -> Plan | None:
@@ -81,8 +96,7 @@ def identify_vm(seen: Seen) -> Plan | None:
     vm = seen.vm_plan(Want.KNOWN)
     if vm.error is None:
         return _calling(seen, vm)
-    how = "with retry." if _is_transient(vm.error) else "without retry. machine code:"
-    text = f"{UNSURE}, aborting {how} {vm.error}. {GETTING_STATUS}"
+    text = f"{UNSURE}, aborting {_HOW_LOOKED[vm.error.meaning.trouble]} {vm.error}. {GETTING_STATUS}"
     return _again(vm, deletion_failed(text, vm.error.code.name))
 
 
@@ -168,8 +182,7 @@ def delete_vm(seen: Seen) -> Plan | None:
             return _blocked(seen)
     if vm.error is None:
         return _calling(seen, vm)
-    tail = "However, will re-try in the next resync" if _is_transient(vm.error) else "Aborting operation"
-    text = f"VM deletion failed due to - {vm.error}. {tail}. {DELETING_VM}"
+    text = f"{_HOW_DELETED[vm.error.meaning.trouble].format(error=vm.error)}. {DELETING_VM}"
     return _again(vm, deletion_failed(text, vm.error.code.name))
 
 
@@ -241,10 +254,6 @@ def _calling(seen: Seen, vm: VmPlan) -> Plan | None:
     return Plan((Call(vm.call),), because=vm.because) if vm.call is not None else None
 
 
-def _is_transient(error: DriverError) -> bool:
-    return error.meaning.trouble is Trouble.TRANSIENT
-
-
 def _blocked(seen: Seen) -> Plan | None:
     """The driver cannot be called, so a machine that may have a VM stays until it can.
 
@@ -267,10 +276,11 @@ def _blocked(seen: Seen) -> Plan | None:
 
 def _again(vm: VmPlan, report: Report) -> Plan:
     """Tell of a failed call, and repeat it when its pause is over."""
-    if vm.call is not None:
-        return Plan((Call(vm.call),), because=vm.because, report=report)
     told = report.description
-    return Plan(report=report, wake=vm.wake, because=told, warning=(EventReason.FAILED_DELETE_VM, told))
+    warning = (EventReason.FAILED_DELETE_VM, told)
+    if vm.call is not None:
+        return Plan((Call(vm.call),), because=vm.because, report=report, warning=warning)
+    return Plan(report=report, wake=vm.wake, because=told, warning=warning)
 
 
 def _with_step(step: Step, because: str) -> Plan:

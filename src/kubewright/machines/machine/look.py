@@ -8,6 +8,7 @@ Theory.      Almost everything is in the caches (``caches``). Two things are rea
 Called by    ``reconciler.Machines``. What it finds is ``seen.Seen``.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -21,6 +22,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.machine.validate import validate_class, validate_machine
+from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine import preservation, userdata
@@ -70,7 +72,7 @@ class Looker:
         Raises:
             ApiError, TransportError: pods or node could not be asked for.
         """
-        vm = self._calls.seen(machine.metadata.uid)
+        vm = self._believed(machine, self._calls.seen(machine.metadata.uid))
         if not machine.metadata.deleting or names.FINALIZER not in machine.metadata.finalizers:
             return await self._look_at_living(machine, vm, busy)
         known = _as_recorded(machine, vm)
@@ -148,6 +150,14 @@ class Looker:
         self._refused.pop(uid, None)
         self._living.pop(uid, None)
         self._moments.forget(uid)
+
+    def _believed(self, machine: Machine, vm: VmSeen) -> VmSeen:
+        """What the driver has told, unless it is the VM of another machine: recorded for both, it would be
+        deleted with the first of them."""
+        if vm.instance is None or vm.instance.provider_id == machine.spec.provider_id:
+            return vm
+        recorded = self._caches.machines.by("provider-id", vm.instance.provider_id)
+        return believed(vm, [each for each in recorded if each.metadata.uid != machine.metadata.uid])
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
         found, now, moment = self._caches.class_of(machine), self._moments.now(), self._moments.monotonic()
@@ -247,6 +257,15 @@ class Looker:
             drained_since=session.drained_since,
             attachments=self._caches.attached(node),
         )
+
+
+def believed(vm: VmSeen, others: Sequence[Machine]) -> VmSeen:
+    """What is known of a VM; ``others`` are machines that have the VM on record that the driver has found."""
+    if vm.instance is None or not others:
+        return vm
+    whose = ", ".join(sorted(f"{each.metadata.namespace}/{each.metadata.name}" for each in others))
+    text = f"the driver answered with VM {vm.instance.provider_id}, which is on record for machine {whose}"
+    return replace(vm, instance=None, error=DriverError.of(Code.Internal, text))
 
 
 def _as_recorded(machine: Machine, vm: VmSeen) -> Machine:

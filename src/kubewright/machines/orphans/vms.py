@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
 
+from kubewright.api.machine.names import EventReason
 from kubewright.base.errors import Backoff, KubewrightError, Retry
 from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import DriverError, Unimplemented
@@ -89,6 +90,10 @@ class OrphanVms:
         except DriverError as error:
             meta = request.machine_class.metadata
             told = f"the VMs of class {meta.namespace}/{meta.name} were not listed: {error}"
+            event = f"VMs without a machine are not looked for: {error}"
+            self._shared.recorder.event(
+                request.machine_class, EventReason.FAILED_LIST_VMS, event, warning=True
+            )
             raise NotListed(told) from error
 
     def _update_suspects(self, key: Key, listed: Sequence[Instance], began: float) -> SuspectUpdate:

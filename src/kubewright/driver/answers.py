@@ -1,0 +1,57 @@
+"""What a driver answers with and raises, made into what the contract promises. Pure.
+
+Theory.      Python checks no types: a driver may answer None, a dict, a VM whose id is a number, and raise an
+             error without a message. Each would fail later, in a controller, far from the driver. So every
+             answer is converted to the type that the contract names; where that cannot be done the call has
+             failed, and the error says what was wrong with the answer. It names types and places and no
+             values, because an answer may hold what its class's secret holds.
+Invariants.  What leaves this file has the types that it says.
+Called by    ``guard``, around every call.
+"""
+
+from typing import TypeVar
+
+import msgspec
+
+from kubewright.base.limits import DRIVER_MESSAGE_CHARS, MESSAGE_CHARS
+from kubewright.driver.errors import Code, DriverError
+
+T = TypeVar("T")
+_TEXTS = ("message", "last_known_state", "provider_id", "node_name")
+"""The attributes of errors that go into objects; the last two are those of ``Uninitialized``."""
+
+
+def checked(answer: object, kind: type[T], of: str) -> T:
+    """The answer as a ``kind``: a dataclass of ``contract``, a list of one, a text.
+
+    Args:
+        answer: what the driver has answered.
+        kind: the type of the contract.
+        of: which call it is the answer to, for the message.
+
+    Raises:
+        DriverError: it is something else (``Internal``).
+    """
+    try:
+        return msgspec.convert(msgspec.to_builtins(answer), kind)
+    except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
+        found = type(answer).__name__
+        text = f"the driver's answer to {of} ({found}) is not what the contract says: {error}"
+        raise DriverError.of(Code.Internal, text[:MESSAGE_CHARS], broken=True) from None
+
+
+def raised(error: DriverError, of: str) -> DriverError:
+    """The error as it may be used: with a code that is an error's, and with texts that are texts."""
+    texts = [getattr(error, name, "") for name in _TEXTS]
+    whole = hasattr(error, "message") and all(isinstance(text, str) for text in texts)
+    code: object = error.code
+    if not whole or not isinstance(code, Code) or code is Code.OK:
+        text = f"the driver raised a {type(error).__name__} for {of} whose code or texts are none"
+        return DriverError.of(Code.Unknown, text, broken=True)
+    error.message = error.message[:DRIVER_MESSAGE_CHARS]
+    return error
+
+
+def foreign(error: BaseException) -> DriverError:
+    """The error for one that is none of the vocabulary."""
+    return DriverError.of(Code.Unknown, f"{type(error).__name__}: {error}"[:MESSAGE_CHARS], broken=True)
