@@ -128,6 +128,11 @@ def restore_one_member(patch: Patch) -> None:
     patch.setattr(restoring, "etcd_addresses", lambda _family: ())
 
 
+def let_go_halfway(patch: Patch) -> None:
+    """A restore that is deleted lets its control plane start, whatever it has replaced."""
+    patch.setattr(Restore, "half_done", property(lambda _self: False))
+
+
 def add_all_at_once(patch: Patch) -> None:
     """The next member is added while the last one has no vote yet."""
     true = members._learner
@@ -196,9 +201,18 @@ BUGS: Mapping[str, Bug] = {
 }
 
 
-@pytest.mark.parametrize("rule", BUGS)
-def test_a_planted_bug_violates_its_rule(rule: str, monkeypatch: Patch) -> None:
-    bug = BUGS[rule]
+SECOND: Mapping[str, Bug] = {
+    "data_is_never_mixed": Bug(let_go_halfway, "restored-in-pods-and-let-go"),
+}
+"""Another bug against the same rule."""
+
+
+@pytest.mark.parametrize(
+    ("rule", "bug"),
+    [*BUGS.items(), *SECOND.items()],
+    ids=[*BUGS, *(f"{each}-again" for each in SECOND)],
+)
+def test_a_planted_bug_violates_its_rule(rule: str, bug: Bug, monkeypatch: Patch) -> None:
     bug.plant(monkeypatch)
     found = run(BY_NAME[f"control-plane-{bug.story}"], Plot(seed=1)).violations
     assert any(each.startswith(f"{rule}:") for each in found), found

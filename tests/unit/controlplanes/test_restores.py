@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs, to_builtins
 
 from kubewright.api.controlplane.names import FINALIZER, RESTORING_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
@@ -28,7 +29,11 @@ KINDS = {
 ANY = "2025-12-31T00:00:00Z"
 
 
-def family(held="", running=(), ready=False, **plane):
+SOURCE = {"name": "default/demo/first-1", "sha256": "abc"}
+BEGUN = {"source": SOURCE}
+
+
+def family(held="", running=(), ready=False, ending=(), **plane):
     annotations = {RESTORING_ANNOTATION: held} if held else {}
     found = NESTED_CONTROL_PLANE.from_plain(
         {"metadata": {"name": "demo", "annotations": annotations, **plane}}
@@ -36,7 +41,10 @@ def family(held="", running=(), ready=False, **plane):
     components = {
         name: kind.from_plain(
             {
-                "metadata": {"name": f"demo-{name}"},
+                "metadata": {
+                    "name": f"demo-{name}",
+                    **({"deletionTimestamp": ANY} if name in ending else {}),
+                },
                 "status": {"replicas": int(name in running), "ready": ready},
             }
         )
@@ -76,7 +84,18 @@ STEPS = {
     ),
     "the file is verified before anything stops": (seen(), [restoring.Verify(), restoring.Stop()]),
     "while a component runs it waits": (seen(family=family("back", [Component.ETCD])), []),
-    "when nothing runs the data is replaced": (seen(family=family("back")), [restoring.ReplaceData()]),
+    "when nothing runs the file is written into the status before any data is replaced": (
+        seen(family=family("back")),
+        [restoring.Begin()],
+    ),
+    "then the data is replaced": (
+        seen(found=a_restore(BEGUN), family=family("back")),
+        [restoring.ReplaceData()],
+    ),
+    "one that has begun needs no snapshot any more": (
+        seen(found=a_restore(BEGUN), snapshot=None, family=family("back")),
+        [restoring.ReplaceData()],
+    ),
     "what is replaced is released, and not replaced again": (
         seen(found=a_restore({"replacedAt": ANY}), family=family("back")),
         [restoring.Release()],
@@ -104,6 +123,38 @@ STEPS = {
         seen(found=a_restore(deletionTimestamp=ANY), family=family("back"), snapshot=None),
         [restoring.Release(), restoring.RemoveFinalizer()],
     ),
+    "one that is deleted after it has begun replaces the data first": (
+        seen(found=a_restore(BEGUN, deletionTimestamp=ANY), family=family("back")),
+        [restoring.ReplaceData()],
+    ),
+    "one that is deleted after it has begun waits until its data can be replaced": (
+        seen(found=a_restore(BEGUN, deletionTimestamp=ANY), family=family("back"), unable="it lacks etcdutl"),
+        [],
+    ),
+    "one that is deleted and has replaced the data lets the control plane start": (
+        seen(found=a_restore({**BEGUN, "replacedAt": ANY}, deletionTimestamp=ANY), family=family("back")),
+        [restoring.Release(), restoring.RemoveFinalizer()],
+    ),
+    "one that is deleted with its etcd has nothing to finish": (
+        seen(found=a_restore(BEGUN, deletionTimestamp=ANY), family=family("back", ending=[Component.ETCD])),
+        [restoring.Release(), restoring.RemoveFinalizer()],
+    ),
+    "one that is deleted with its control plane has nothing to finish": (
+        seen(found=a_restore(BEGUN, deletionTimestamp=ANY), family=family("back", deletionTimestamp=ANY)),
+        [restoring.Release(), restoring.RemoveFinalizer()],
+    ),
+    "one that is deleted after its control plane was let start by hand goes": (
+        seen(found=a_restore(BEGUN, deletionTimestamp=ANY), family=family()),
+        [restoring.RemoveFinalizer()],
+    ),
+    "one that is deleted while it is paused waits": (
+        seen(found=a_restore(BEGUN, deletionTimestamp=ANY), family=family("back"), paused=True),
+        [],
+    ),
+    "what a restore has stopped that is gone, another one takes over": (
+        seen(family=family("other"), abandoned=True),
+        [restoring.Verify(), restoring.Stop()],
+    ),
     "one that is deleted lets go of nothing that another one stopped": (
         seen(found=a_restore(deletionTimestamp=ANY), family=family("other")),
         [restoring.RemoveFinalizer()],
@@ -121,8 +172,10 @@ def test_the_steps_of_a_restore(view, steps):
     [
         (seen(), "Pending", False),
         (seen(family=family("back", [Component.ETCD])), "Stopping", False),
-        (seen(family=family("back")), "Replacing", False),
-        (seen(family=family("back"), replaced=Replaced(waits="a pod has no node")), "Replacing", False),
+        (seen(family=family("back")), "Stopping", False),
+        (seen(family=family("back"), begun=True), "Replacing", False),
+        (seen(found=a_restore(BEGUN), family=family("back")), "Replacing", False),
+        (seen(family=family("back"), begun=True, replaced=Replaced(waits="no node")), "Replacing", False),
         (seen(family=family("back"), replaced=Replaced("/there")), "Starting", False),
         (seen(found=a_restore({"replacedAt": ANY}), family=family("back", ready=True)), "Starting", False),
         (seen(found=a_restore({"replacedAt": ANY}), family=family()), "Starting", False),
@@ -132,6 +185,8 @@ def test_the_steps_of_a_restore(view, steps):
     ids=[
         "not begun",
         "stopping",
+        "stopped, and not begun",
+        "begun in this pass",
         "replacing",
         "the host waits",
         "replaced in this pass",
@@ -144,6 +199,27 @@ def test_the_steps_of_a_restore(view, steps):
 def test_what_the_status_of_a_restore_says(view, phase, ready):
     status = restoring.status_of(view)
     assert (status.phase, status.ready) == (phase, ready)
+
+
+def test_a_restore_says_by_which_file_it_replaces_and_goes_on_with_that_one():
+    snapshot = structs.replace(
+        a_snapshot(), status=structs.replace(a_snapshot().status, file=SOURCE["name"], sha256="abc")
+    )
+    status = restoring.status_of(seen(snapshot=snapshot, family=family("back"), begun=True))
+    assert to_builtins(status.source) == {**SOURCE, "location": {}}
+    changed = structs.replace(a_restore(), status=status)
+    assert restoring.source_of(changed, a_snapshot()).file == SOURCE["name"]
+
+
+def test_a_restore_that_is_deleted_says_that_it_is_finished_first():
+    view = seen(
+        found=a_restore(BEGUN, deletionTimestamp=ANY),
+        family=family("back"),
+        replaced=Replaced(waits="demo-etcd-1: its pod is at work"),
+    )
+    (said,) = restoring.status_of(view).conditions
+    told = ", and this restore, which is deleted, goes when that is complete: demo-etcd-1: its pod is at work"
+    assert said.message == f"the data is being replaced{told}"
 
 
 @pytest.mark.parametrize(
@@ -190,6 +266,10 @@ OF_SNAPSHOTS = {
     "its file goes before it where it says so": (
         taken(found=a_snapshot(policy="Delete", deletionTimestamp="2025-12-31T23:59:59Z")),
         [taking.DeleteFile(), taking.RemoveFinalizer()],
+    ),
+    "its file stays while a restore replaces data by it": (
+        taken(found=a_snapshot(policy="Delete", deletionTimestamp="2025-12-31T23:59:59Z"), needed_by="back"),
+        [],
     ),
     "it goes without its file when that could not be deleted for long": (
         taken(found=a_snapshot(policy="Delete", deletionTimestamp=ANY)),

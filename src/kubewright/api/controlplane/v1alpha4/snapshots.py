@@ -159,6 +159,13 @@ class ControlPlaneRestoreStatus(Reported, frozen=True, kw_only=True):
 
     ready: Annotated[bool, doc("Whether the control plane runs with the data of the snapshot.")] = False
     phase: Annotated[str, doc("For people: what is being done.")] = ""
+    source: Annotated[
+        SnapshotFile | None,
+        doc(
+            "The file by which the data is replaced. It is written before any data is replaced; from then on "
+            "spec counts no more, and the replacement is completed, even if this object is deleted."
+        ),
+    ] = None
     replaced_at: Annotated[
         datetime | None, doc("When the data was replaced; from then on it is not done again.")
     ] = None

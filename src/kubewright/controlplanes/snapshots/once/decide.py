@@ -55,11 +55,12 @@ class Plan(plan.Plan[S], Generic[S]):
     silent: bool = False
 
 
-def left_alone(seen: Seen[Any], last: Sequence[Any] = ()) -> Plan[Any] | None:
+def left_alone(seen: Seen[Any], last: Sequence[Any] = (), *, unfinished: bool = False) -> Plan[Any] | None:
     """The plan for an object that is paused or being deleted; None: there is work to do.
 
     Args:
         last: the steps of a deletion, before our finalizer goes.
+        unfinished: it has begun what must not stay half done, so its deletion waits for the end of that.
     """
     meta = seen.found.metadata
     if seen.paused:
@@ -68,6 +69,8 @@ def left_alone(seen: Seen[Any], last: Sequence[Any] = ()) -> Plan[Any] | None:
         return None
     if FINALIZER not in meta.finalizers:
         return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
+    if unfinished:
+        return None
     return Plan((*last, RemoveFinalizer()), because="it is being deleted", silent=True)
 
 

@@ -1,9 +1,13 @@
 """Decide what comes next for one ControlPlaneRestore, and what its status says. Pure.
 
+Theory.      Members of an etcd that start with different data lose what users wrote, so a replacement that
+             has begun is completed by the same file. ``status.source`` says which, and is written before the
+             first member's data is replaced: after that neither the spec nor the ControlPlaneSnapshot counts.
 Invariants.  Data is replaced only while no component runs, only after the file was verified, and only once:
-             ``replacedAt`` is written before any component starts again. When a restore is deleted, at
-             whatever step, its control plane may start again. Only one restore at a time stops a control
-             plane.
+             ``replacedAt`` is written before any component starts again. A restore that is deleted lets its
+             control plane start at once if it has no ``source`` yet; else when all data is replaced, unless
+             the etcd goes too. Only one restore at a time stops a control plane.
+Source       decisions 0036 and 0039.
 Called by    ``reconciler``.
 """
 
@@ -13,11 +17,13 @@ from enum import StrEnum
 from msgspec import structs
 
 from kubewright.api.cluster.conditions import with_conditions
+from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import (
     ControlPlaneRestore,
     ControlPlaneRestoreStatus,
     ControlPlaneSnapshot,
+    SnapshotFile,
     SnapshotLocation,
 )
 from kubewright.base import delays
@@ -26,6 +32,8 @@ from kubewright.controlplanes.family import KINDS, Family
 from kubewright.controlplanes.hosting.contract import Replaced
 from kubewright.controlplanes.snapshots.once import decide as once
 from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, RemoveFinalizer
+
+FINISHED_FIRST = ", and this restore, which is deleted, goes when that is complete"
 
 
 class Phase(StrEnum):
@@ -54,8 +62,11 @@ class Source:
 
 
 def source_of(restore: ControlPlaneRestore, snapshot: ControlPlaneSnapshot | None) -> Source | None:
-    """The file that a restore names itself, or that of its snapshot; None: there is none, or none yet."""
-    named = restore.spec.file
+    """The file with which it has begun; before, the one that it names itself, or that of its snapshot.
+
+    None: there is none, or none yet.
+    """
+    named = restore.status.source or restore.spec.file
     if named is not None:
         return Source(f"file {named.name}", named.location, named.name, named.sha256)
     if snapshot is None or not snapshot.status.ready:
@@ -70,13 +81,17 @@ class Seen(once.Seen[ControlPlaneRestore]):
 
     ``snapshot``  the snapshot that it names, if that exists
     ``family``    the control plane and its components, if that exists
+    ``abandoned`` whether the restore that has stopped the control plane does not exist any more
     ``unable``    why the data of this control plane cannot be replaced, a sentence; empty if it can
+    ``begun``     whether this pass writes into the status by which file the data is replaced
     ``replaced``  what the host answered, if this pass has asked it to replace the data
     """
 
     snapshot: ControlPlaneSnapshot | None = None
     family: Family | None = None
+    abandoned: bool = False
     unable: str = ""
+    begun: bool = False
     replaced: Replaced | None = None
 
     @property
@@ -88,6 +103,15 @@ class Seen(once.Seen[ControlPlaneRestore]):
     def holds(self) -> bool:
         """Whether the control plane is stopped for this restore."""
         return self.family is not None and self.family.restore == self.found.name
+
+    @property
+    def half_done(self) -> bool:
+        """Whether members may have different data, of which an etcd that stays would start."""
+        status, family = self.found.status, self.family if self.holds else None
+        if status.source is None or status.replaced_at is not None or family is None:
+            return False
+        etcd = family.components.get(Component.ETCD)
+        return etcd is not None and not (etcd.metadata.deleting or family.plane.metadata.deleting)
 
     @property
     def running(self) -> list[str]:
@@ -119,6 +143,11 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Begin:
+    """Write into the status by which file the data is replaced."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReplaceData:
     """Fetch and verify the file again, and replace the data by it."""
 
@@ -128,12 +157,13 @@ class Release:
     """Remove the annotation, so that the components start."""
 
 
-Step = AddFinalizer | Verify | Stop | ReplaceData | Release | RemoveFinalizer
+Step = AddFinalizer | Verify | Stop | Begin | ReplaceData | Release | RemoveFinalizer
 
 
 def decide(seen: Seen) -> Plan[Step]:
     """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
-    if (alone := once.left_alone(seen, (Release(),) if seen.holds else ())) is not None:
+    last = (Release(),) if seen.holds else ()
+    if (alone := once.left_alone(seen, last, unfinished=seen.half_done)) is not None:
         return alone
     if seen.found.status.replaced_at is not None:
         if seen.holds:
@@ -141,7 +171,7 @@ def decide(seen: Seen) -> Plan[Step]:
         return Plan(because="it is done")
     if told := held_up(seen):
         return Plan(wake=delays.UNHEARD, because=told)
-    return in_order((once.finalizer, _stopped, _replaced), seen, Plan())
+    return in_order((once.finalizer, _stopped, _begun, _replaced), seen, Plan())
 
 
 def held_up(seen: Seen) -> str:
@@ -156,7 +186,7 @@ def held_up(seen: Seen) -> str:
     plane = seen.family.plane
     if plane.metadata.deleting:
         return f"NestedControlPlane {plane.name} is being deleted"
-    if seen.family.restore and not seen.holds:
+    if seen.family.restore and not seen.holds and not seen.abandoned:
         return f"ControlPlaneRestore {seen.family.restore} is at work on NestedControlPlane {plane.name}"
     return seen.unable
 
@@ -173,17 +203,28 @@ def _stopped(seen: Seen) -> Plan[Step] | None:
     return Plan((Verify(), Stop()), AT_ONCE, "the snapshot is complete")
 
 
-def _replaced(seen: Seen) -> Plan[Step] | None:
+def _begun(seen: Seen) -> Plan[Step] | None:
     if running := seen.running:
         return Plan(wake=delays.POLL, because=f"waits until {', '.join(running)} has ended")
-    return Plan((ReplaceData(),), delays.SOON, "nothing of the control plane runs")
+    if seen.found.status.source is not None:
+        return None
+    return Plan((Begin(),), AT_ONCE, "nothing of the control plane runs")
+
+
+def _replaced(seen: Seen) -> Plan[Step] | None:
+    if seen.running:
+        return None
+    return Plan((ReplaceData(),), delays.SOON, "its data is replaced by that of the file in the status")
 
 
 def status_of(seen: Seen) -> ControlPlaneRestoreStatus:
     """The status, as it is to be written."""
     before = seen.found.status
     status = structs.replace(before, observed_generation=seen.found.metadata.generation)
-    if seen.replaced is not None and not seen.replaced.waits:
+    if seen.begun and (source := seen.source) is not None:
+        file = SnapshotFile(name=source.file, location=source.location, sha256=source.sha256)
+        status = structs.replace(status, source=file)
+    elif seen.replaced is not None and not seen.replaced.waits:
         status = structs.replace(status, replaced_at=seen.now, former_data=seen.replaced.former)
     elif status.replaced_at is not None and seen.family is not None and not status.ready:
         ready = not seen.holds and not seen.unready and bool(seen.family.components)
@@ -201,7 +242,7 @@ def _phase(seen: Seen, status: ControlPlaneRestoreStatus) -> Phase:
     if status.replaced_at is not None:
         return Phase.STARTING
     if seen.holds:
-        return Phase.STOPPING if seen.running else Phase.REPLACING
+        return Phase.STOPPING if seen.running or status.source is None else Phase.REPLACING
     return Phase.PENDING
 
 
@@ -218,4 +259,5 @@ def _why(seen: Seen, status: ControlPlaneRestoreStatus) -> tuple[Reason, str]:
     if running := ", ".join(seen.running):
         return Reason.PROVISIONING, f"waits until these have ended: {running}"
     waits = f": {seen.replaced.waits}" if seen.replaced is not None else ""
-    return Reason.PROVISIONING, f"the data is being replaced{waits}"
+    ends = FINISHED_FIRST if seen.found.metadata.deleting else ""
+    return Reason.PROVISIONING, f"the data is being replaced{ends}{waits}"

@@ -26,6 +26,7 @@ from kubewright.controlplanes.snapshots.once.decide import Plan
 from kubewright.controlplanes.snapshots.once.reconciler import Once
 from kubewright.controlplanes.snapshots.restoring.act import Restorer
 from kubewright.controlplanes.snapshots.restoring.decide import (
+    Begin,
     Release,
     ReplaceData,
     Seen,
@@ -61,20 +62,23 @@ class Restores:
         self.snapshots = environment.control.caches.get(CONTROL_PLANE_SNAPSHOT)
 
     def look(self, found: ControlPlaneRestore) -> Seen:
-        """As ``Duty.look``. Once the data is replaced, the spec counts no more."""
+        """As ``Duty.look``. Once the replacement has begun, the spec counts no more."""
         snapshot = self.snapshots.get(Key(found.namespace, found.spec.snapshot_name))
         plane = self._held(found) or self._caches.planes.get(
             Key(found.namespace, plane_name(found, snapshot))
         )
         family = self._caches.family_of(plane) if plane is not None else None
+        holder = Key(found.namespace, family.restore) if family is not None and family.restore else None
+        done = found.status.source is not None or found.status.replaced_at is not None
         source = source_of(found, snapshot)
         return Seen(
             found,
             self._clock.now(),
             paused=left_alone(found.metadata.annotations),
-            problem="" if found.status.replaced_at is not None else summary(validate_restore(found)),
+            problem="" if done else summary(validate_restore(found)),
             snapshot=snapshot,
             family=family,
+            abandoned=holder is not None and self.found.get(holder) is None,
             unable=self._restorer.unable(family, source.format)
             if family is not None and source is not None
             else "",
@@ -90,7 +94,7 @@ class Restores:
         """As ``Duty.decide``."""
         return decide(seen)
 
-    async def perform(self, seen: Seen, step: Verify | Stop | ReplaceData | Release) -> Seen:
+    async def perform(self, seen: Seen, step: Verify | Stop | Begin | ReplaceData | Release) -> Seen:
         """As ``Duty.perform``."""
         if isinstance(step, Stop | Release):
             assert seen.family is not None, "without a control plane it waits"
@@ -100,6 +104,8 @@ class Restores:
         assert source is not None, "without a file it waits"
         assert seen.family is not None, "without a control plane it waits"
         match step:
+            case Begin():
+                return replace(seen, begun=True)
             case Verify():
                 await self._restorer.verify(seen.family, source)
                 return seen

@@ -1,8 +1,8 @@
 """Decide what comes next for one ControlPlaneSnapshot, and what its status says. Pure.
 
 Invariants.  A snapshot that is complete is never taken again. A file is deleted only when its object is
-             deleted and ``deletionPolicy`` is ``Delete``. If the file cannot be deleted for ``LONGEST_WAIT``,
-             the object goes without it.
+             deleted and ``deletionPolicy`` is ``Delete``, and not while a restore replaces data by it. If the
+             file cannot be deleted for ``LONGEST_WAIT``, the object goes without it.
 Called by    ``reconciler``.
 """
 
@@ -27,11 +27,13 @@ LONGEST_WAIT = timedelta(minutes=10)
 class Seen(once.Seen[ControlPlaneSnapshot]):
     """One snapshot, and all around it.
 
-    ``waiting``  why its control plane has no data to copy yet, a clause
-    ``taken``    the file, if this pass has taken the snapshot
+    ``waiting``    why its control plane has no data to copy yet, a clause
+    ``needed_by``  the ControlPlaneRestore that has begun to replace data by its file; empty: none has
+    ``taken``      the file, if this pass has taken the snapshot
     """
 
     waiting: str = ""
+    needed_by: str = ""
     taken: Taken | None = None
 
 
@@ -51,6 +53,9 @@ Step = AddFinalizer | Take | DeleteFile | RemoveFinalizer
 def decide(seen: Seen) -> Plan[Step]:
     """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
     if (alone := once.left_alone(seen, _last(seen))) is not None:
+        if seen.needed_by and DeleteFile() in alone.steps:
+            because = f"ControlPlaneRestore {seen.needed_by} replaces data by its file"
+            return Plan(wake=delays.UNHEARD, because=because, silent=True)
         return alone
     if seen.found.status.ready:
         return Plan(because="it is complete")

@@ -11,6 +11,7 @@ from kubewright.api.cluster.names import left_alone
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.reasons import SNAPSHOT_REPORTER
 from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     ControlPlaneSnapshot,
     ControlPlaneSnapshotStatus,
@@ -55,6 +56,7 @@ class Snapshots:
         self._clock = environment.control.client.clock
         self._caches = caches
         self._taker = Taker(environment.control.client, hosts, stream)
+        self._restores = environment.control.caches.get(CONTROL_PLANE_RESTORE)
         self.found = environment.control.caches.get(CONTROL_PLANE_SNAPSHOT)
         self.found.index(BY_PLANE, lambda each: (str(Key(each.namespace, each.spec.control_plane_name)),))
 
@@ -66,7 +68,14 @@ class Snapshots:
             paused=left_alone(found.metadata.annotations),
             problem=summary(validate_snapshot(found)),
             waiting=_waiting(found, self._family(found)),
+            needed_by=self._needed_by(found),
         )
+
+    def _needed_by(self, found: ControlPlaneSnapshot) -> str:
+        """The restore that has begun to replace data by this snapshot, and has not ended."""
+        name, there = file_of(found), self._restores.list(found.namespace)
+        begun = ((each.name, each.status.source) for each in there if each.status.replaced_at is None)
+        return next((restore for restore, file in begun if file is not None and file.name == name), "")
 
     def decide(self, seen: Seen) -> Plan[Step]:
         """As ``Duty.decide``."""

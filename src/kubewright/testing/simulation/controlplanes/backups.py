@@ -64,6 +64,32 @@ async def restore_and_write(person: Person) -> None:
     await write(person, "three")
 
 
+def restore_and_delete(*, in_pods: bool = False) -> Part:
+    """The restore is deleted as soon as the first member has its data."""
+
+    async def act(person: Person) -> None:
+        machine = person.world.part(HostMachine)
+        machine.in_pods = in_pods
+        await restore(person)
+        before = clusters(machine)
+        await person.until(lambda: clusters(machine) != before, "one has new data", seconds=acts.PATIENCE)
+        await person.remove(CONTROL_PLANE_RESTORE, "back")
+        await person.until(lambda: not restores(person), "the restore is gone", seconds=acts.PATIENCE)
+
+    return act
+
+
+def clusters(machine: HostMachine) -> set[str]:
+    """The clusters of which the members of the etcd have data."""
+    found = machine.etcd_of(NAME)
+    return {each.cluster for each in found[0].data.values() if each.member} if found is not None else set()
+
+
+def restores(person: Person) -> list[Object]:
+    """All restores that there are."""
+    return list(person.world.journal.objects[setup.RESTORES].values())
+
+
 async def schedule(person: Person) -> None:
     """A snapshot is taken each minute, and two are kept."""
     await write(person, "one")
@@ -88,7 +114,7 @@ def complete(person: Person) -> int:
 
 def is_restored(person: Person) -> bool:
     """Whether the restore says that it is done."""
-    found = person.world.journal.objects[setup.RESTORES].values()
+    found = restores(person)
     return bool(found) and all(each.get("status", {}).get("ready") for each in found)
 
 
@@ -97,12 +123,13 @@ def kept(number: int) -> End:
     return lambda person: complete(person) == len(snapshots(person)) == number and serving()(person)
 
 
-def has(*entries: str, etcds: int = 1) -> End:
-    """All serves with the restored data, and what was written since."""
+def has(*entries: str, etcds: int = 1, deleted: bool = False) -> End:
+    """All serves with the restored data, and what was written since. ``deleted``: the restore is gone."""
 
     def end(person: Person) -> bool:
         content = person.world.part(HostMachine).content(*NAME)
-        return is_restored(person) and content == entries and serving(etcds=etcds)(person)
+        done = not restores(person) if deleted else is_restored(person)
+        return done and content == entries and serving(etcds=etcds)(person)
 
     return end
 
@@ -117,4 +144,11 @@ STORIES: Sequence[Story] = (
     _story("copied-by-the-clock", schedule, kept(2)),
     _story("restored", restore, has("one")),
     _story("restored-of-three", restore_and_write, has("one", "three", etcds=3), **OF_THREE),
+    _story("restored-and-let-go", restore_and_delete(), has("one", etcds=3, deleted=True), **OF_THREE),
+    _story(
+        "restored-in-pods-and-let-go",
+        restore_and_delete(in_pods=True),
+        has("one", etcds=3, deleted=True),
+        **OF_THREE,
+    ),
 )

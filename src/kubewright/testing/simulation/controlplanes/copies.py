@@ -2,7 +2,8 @@
 
 Theory.      A file has what users have written, and at its end the hash that etcd's own streams have, so the
              product verifies it as it verifies a real one. Data is put in place member by member, and each is
-             a call of the host: a manager that is killed in between leaves some members with new data.
+             a call of the host: a manager that is killed in between leaves some members with new data. Where
+             ``HostMachine.in_pods`` is set, it answers after each that it waits, as pods make it do.
 Called by    the controllers of snapshots and restores; ``setup`` passes it in.
 """
 
@@ -40,9 +41,18 @@ class CopyingHost(SimHost):
         async with by.fetch() as path:
             written = read(path)
             for ordinal in range(by.members):
+                if self._has(place, ordinal, by.mark):
+                    continue
                 call = HostCall(self.client, RESTORE, place.namespace, place.workload, ordinal=ordinal)
                 await self.call(call, partial(self._restore, place, ordinal, by, written))
+                if self.machine.in_pods:
+                    return Replaced(waits=f"{place.instance(ordinal)}: its pod is at work")
         return Replaced(f"before-{by.mark}")
+
+    def _has(self, place: Place, ordinal: int, mark: str) -> bool:
+        """Whether a member has the data of this restore."""
+        hosted = self.machine.workloads.get(name_of(place))
+        return hosted is not None and hosted.data.get(ordinal, Disk()).cluster == mark
 
     def _restore(self, place: Place, ordinal: int, by: Replacement, written: Content) -> bool:
         machine, name, mark = self.machine, name_of(place), by.mark
@@ -54,7 +64,7 @@ class CopyingHost(SimHost):
             hosts = [machine.address(place, each) for each in range(by.members)]
             etcd.begin(mark, [[place.instance(i), f"https://{host}:2380"] for i, host in enumerate(hosts)])
         member = etcd.of(machine.address(place, ordinal))
-        if hosted.data.get(ordinal, Disk()).cluster == mark or member is None:
+        if self._has(place, ordinal, mark) or member is None:
             return False
         hosted.data[ordinal] = Disk(member.id, mark, written)
         return True

@@ -46,12 +46,14 @@ class HostMachine:
     ``workloads``  by namespace and name
     ``retained``   the data of ordinals, after a removal that keeps it
     ``etcds``      the members of each etcd, for as long as there is data of it
+    ``in_pods``    whether data is replaced by pods, which take their time, and the caller asks again
     """
 
     def __init__(self, world: World) -> None:
         self.workloads: dict[Name, HostedWorkload] = {}
         self.retained: dict[Name, dict[int, Disk]] = {}
         self.etcds: dict[Name, Etcd] = {}
+        self.in_pods = False
         self.listeners: list[Callable[[Key], None]] = []
         self.process = Process(world.loop, "machine")
         self._clock = world.clock("machine")
