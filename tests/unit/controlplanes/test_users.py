@@ -165,6 +165,7 @@ WAKES = [
     ("an hour, at most, since a restore is not told", seen(), timedelta(hours=1)),
     ("the end of the token, while it sleeps", seen(inside=None, closed=SLEEPS), timedelta(hours=24)),
     ("soon, while it cannot be reached and half is over", seen(kubeconfig=secret(token(issued=-13, expires=11)), inside=None, closed="no answer", unheard=True), timedelta(seconds=30)),
+    ("soon, while the authority is missing, which a user may restore unlabelled", replace(seen(), found={}), timedelta(seconds=30)),
     ("the end of the last token, while a deletion waits", seen(user(deleting=True, expires=2), secret(token(expires=1)), inside=None, closed=SLEEPS), timedelta(hours=2)),
 ]  # fmt: skip
 

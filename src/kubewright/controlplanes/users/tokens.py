@@ -35,7 +35,7 @@ def decide(seen: Seen) -> Plan:
         return Plan(wake=UNHEARD, because=told, problems=(told,))
     if seen.authority not in seen.found:
         told = f"waits for Secret {seen.authority}"
-        return Plan(because=told, waiting=(told,))
+        return Plan(wake=UNHEARD, because=told, waiting=(told,))  # a user's Secret may be in no watch
     outdated = _outdated(seen)
     if seen.closed:
         return _outside(seen, outdated)
