@@ -86,7 +86,12 @@ def start_without_needs(patch: Patch) -> None:
 
 
 def end_in_any_order(patch: Patch) -> None:
-    patch.setattr(decide, "_ends_first", lambda _seen: "")
+    patch.setattr(decide, "deleted_after", lambda _seen: "")
+
+
+def delete_what_is_used(patch: Patch) -> None:
+    """An etcd that is deleted alone goes at once, with the data that an API server uses."""
+    patch.setattr(decide, "in_use", lambda _seen: "")
 
 
 def replace_all_at_once(patch: Patch) -> None:
@@ -203,6 +208,7 @@ BUGS: Mapping[str, Bug] = {
 
 SECOND: Mapping[str, Bug] = {
     "data_is_never_mixed": Bug(let_go_halfway, "restored-in-pods-and-let-go"),
+    "what_ends_has_what_it_needs": Bug(delete_what_is_used, "etcd-deleted-alone"),
 }
 """Another bug against the same rule."""
 

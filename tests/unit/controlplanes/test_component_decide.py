@@ -20,16 +20,20 @@ from tests.unit.controlplanes.component_views import (
 )
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
+from kubewright.api.cluster.v1beta1 import ObjectReference
 from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROLLER_MANAGER,
     Address,
     EtcdStatus,
+    NestedAPIServer,
     NestedAPIServerSpec,
+    NestedAPIServerStatus,
     NestedControllerManager,
     NestedControllerManagerStatus,
     NestedControlPlane,
     NestedControlPlaneStatus,
+    NestedEtcd,
 )
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.delays import DATED, JUST_PAST, UNHEARD
@@ -95,6 +99,22 @@ def outer_etcd() -> NestedControlPlane:
 
 WITHOUT_ADDRESS = Placement(waits="the load balancer has no address yet")
 MISSING = Certificates(("make",), "there are none")
+
+
+def deleted_etcd(
+    server: NestedAPIServer | None = None, *, of: NestedControlPlane | None = None, **annotations: str
+) -> Seen:
+    """An etcd that runs and is deleted, of a control plane with this API server."""
+    meta = structs.replace(DELETED.metadata, name="store", annotations=annotations)
+    runs = api_server(status=NestedAPIServerStatus(replicas=1))
+    whole = Family(of or plane(), components={Component.API_SERVER: server or runs})
+    return replace(RUNNING, policy=ETCD, component=NestedEtcd(metadata=meta), family=whole)
+
+
+IN_USE = (
+    "it is being deleted, and NestedAPIServer front uses its data: delete that too, set its replicas to 0, or "
+    f"keep the data by the annotation {KEEP_DATA_ANNOTATION}"
+)
 
 RESIZED = Membership(
     2, {}, members.Plan((members.Promote(7, "c"),), because="c has all data"), settled=False, needs_all=True
@@ -262,6 +282,33 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
         replace(RUNNING, component=DELETED, family=beside(DELETED_MANAGER), deleting_for=LONGEST_WAIT),
         (Remove(keep_data=False),),
     ),
+    "an etcd that is deleted alone stays while an API server runs": (deleted_etcd(), ()),
+    "it stays however long that takes": (replace(deleted_etcd(), deleting_for=10 * LONGEST_WAIT), ()),
+    "it goes once the API server has no instance": (deleted_etcd(api_server()), (Remove(keep_data=False),)),
+    "it lets an API server that is deleted later end first": (
+        deleted_etcd(with_meta(api_server(status=NestedAPIServerStatus(replicas=1)), deletion_timestamp=NOW)),
+        (),
+    ),
+    "it stays for an API server of another program that says only that it is ready": (
+        deleted_etcd(
+            with_meta(
+                api_server(status=NestedAPIServerStatus(ready=True)), annotations={MANAGED_BY_ANNOTATION: "x"}
+            )
+        ),
+        (),
+    ),
+    "it goes without its data": (
+        deleted_etcd(**{KEEP_DATA_ANNOTATION: ""}),
+        (Remove(keep_data=True),),
+    ),
+    "it goes where another program manages it now": (
+        deleted_etcd(**{MANAGED_BY_ANNOTATION: "eco"}),
+        (Remove(keep_data=False),),
+    ),
+    "it goes where its control plane names another etcd": (
+        deleted_etcd(of=plane(etcd=ObjectReference(name="other"))),
+        (Remove(keep_data=False),),
+    ),
     "what we started is ended though another program manages it now": (
         replace(RUNNING, component=with_meta(DELETED, annotations={MANAGED_BY_ANNOTATION: "eco"})),
         (Remove(keep_data=False),),
@@ -298,6 +345,7 @@ SAID = {
         replace(RUNNING, component=DELETED, family=beside(DELETED_MANAGER)),
         "it is being deleted, and NestedControllerManager loops ends before it",
     ),
+    "what uses an etcd that is deleted alone": (deleted_etcd(), IN_USE),
     "which component has its version first": (
         replace(RUNNING, workload=NEWER, versions=ETCD_FIRST),
         "NestedEtcd store has version 3.6.6, and becomes 3.6.8 first",

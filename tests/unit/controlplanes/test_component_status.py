@@ -12,6 +12,7 @@ from tests.unit.controlplanes.component_views import (
     etcd,
     family,
     instance,
+    plane,
     running,
     with_meta,
     workload,
@@ -19,7 +20,7 @@ from tests.unit.controlplanes.component_views import (
 
 from kubewright.api.cluster.conditions import READY
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, Condition, ObjectReference
-from kubewright.api.controlplane.names import Phase
+from kubewright.api.controlplane.names import Component, Phase
 from kubewright.api.controlplane.reasons import ComponentCondition
 from kubewright.api.controlplane.v1alpha4 import (
     Address,
@@ -31,6 +32,7 @@ from kubewright.controlplanes.component.act import events_of
 from kubewright.controlplanes.component.policies import ETCD
 from kubewright.controlplanes.component.seen import Certificates, Seen
 from kubewright.controlplanes.component.status import status_of
+from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Placement, Running
 from kubewright.controlplanes.templates.choice import NoChoice
 
@@ -286,6 +288,32 @@ def test_etcd_says_where_its_members_are() -> None:
         Address(ip="127.3.1.1", port=2379),
         Address(hostname="demo-etcd-1.demo-etcd", port=2379),
     )
+
+
+ELSEWHERE = NestedEtcdStatus(addresses=(Address(ip="127.3.1.1", port=2379),))
+SERVED = NestedAPIServerStatus(endpoint=ApiEndpoint(host="127.0.0.1", port=6443))
+
+
+def test_where_clients_reach_it_stays_while_it_is_not_looked_up() -> None:
+    store = status_of(replace(RUNNING, policy=ETCD, component=structs.replace(etcd(), status=ELSEWHERE)))
+    front = status_of(replace(RUNNING, component=api_server(status=SERVED)))
+    assert isinstance(store, NestedEtcdStatus)
+    assert isinstance(front, NestedAPIServerStatus)
+    assert (store.addresses, front.endpoint) == (ELSEWHERE.addresses, SERVED.endpoint)
+
+
+def test_an_etcd_that_is_deleted_alone_says_what_uses_it() -> None:
+    meta = structs.replace(etcd().metadata, deletion_timestamp=NOW)
+    front = api_server(status=NestedAPIServerStatus(replicas=1))
+    whole = Family(plane(), components={Component.API_SERVER: front})
+    found = status_of(
+        replace(RUNNING, policy=ETCD, component=structs.replace(etcd(), metadata=meta), family=whole)
+    )
+    (told,) = found.errors
+    ready = next(each for each in found.conditions if each.type == READY)
+    assert told == ready.message
+    assert "NestedAPIServer front uses its data" in told
+    assert found.phase is Phase.DELETING
 
 
 def test_an_api_server_names_the_service_by_which_it_is_reached() -> None:

@@ -5,12 +5,12 @@ Theory.      While the component lives: our finalizer, then what its addresses c
              etcd member after another.
              Certificates are made even while the component waits for another one, so that it starts at once
              later. On deletion: the host ends what runs, then the finalizer goes. Where all components are
-             deleted at once, each waits for the one that needs it: an API server whose etcd is gone would end
-             only when it is killed.
+             deleted at once, each waits for the one that needs it; and an etcd that is deleted alone, for the
+             API server that uses its data (``ending``).
 Invariants.  Of an object that is paused only the condition Paused is written; one that another program
              manages is not written at all, and of it only what we may have started ourselves is ended when it
              is deleted. A deletion needs no Cluster, no control plane and no Secret, and waits for another
-             component no longer than ``LONGEST_WAIT``. Every plan has a reason.
+             component that is deleted too no longer than ``LONGEST_WAIT``. Every plan has a reason.
 Source       nested.md A5, A9, A11, A15; S3-31 to S3-41.
 Called by    ``reconciler``.
 """
@@ -24,10 +24,10 @@ from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.base import delays, plan
 from kubewright.base.plan import AT_ONCE, in_order
+from kubewright.controlplanes.component.ending import deleted_after, in_use, named_after
 from kubewright.controlplanes.component.obstacles import first_obstacle, obstacles
 from kubewright.controlplanes.component.rollout import next_instance
-from kubewright.controlplanes.component.seen import LONGEST_WAIT, Seen, counted
-from kubewright.controlplanes.family import KINDS, ComponentObject
+from kubewright.controlplanes.component.seen import Seen, counted
 from kubewright.controlplanes.hosting.contract import Workload
 from kubewright.controlplanes.members import decide as members
 
@@ -157,11 +157,13 @@ def _applied(seen: Seen) -> Plan | None:
 def _stopped(seen: Seen) -> Plan | None:
     """A component that should have no instance waits for another one, until it has waited for long enough."""
     if (found := seen.stops_after) is not None:
-        return Plan(wake=delays.UNHEARD, because=f"it is to stop, and {_named(seen, found)} ends before it")
+        return Plan(
+            wake=delays.UNHEARD, because=f"it is to stop, and {named_after(seen, found)} ends before it"
+        )
     found = seen.ends_first
     if found is None:
         return None
-    told = f"it should have no instance, and {_named(seen, found)} ends before it"
+    told = f"it should have no instance, and {named_after(seen, found)} ends before it"
     return Plan(wake=seen.patience - seen.none_for + delays.JUST_PAST, because=told)
 
 
@@ -212,29 +214,13 @@ def _deleted(seen: Seen) -> Plan:
     if FINALIZER not in meta.finalizers:
         return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
     if seen.running.exists:
-        if told := _ends_first(seen):
+        if told := in_use(seen):
+            return Plan(wake=delays.UNHEARD, because=told)
+        if told := deleted_after(seen):
             return Plan(wake=delays.SOON, because=told)
         keep = KEEP_DATA_ANNOTATION in meta.annotations
         return Plan((Remove(keep),), _LOOK_AGAIN, "it is being deleted, and something of it runs")
     return Plan((RemoveFinalizer(),), because="nothing of it is left", silent=True)
-
-
-def _ends_first(seen: Seen) -> str:
-    """Which component is deleted too and has to end first; empty: none, or it was waited for long enough."""
-    needed_by = seen.policy.needed_by
-    if seen.family is None or needed_by is None:
-        return ""
-    found = seen.family.components.get(needed_by)
-    goes = found is not None and (found.metadata.deleting or seen.family.plane.metadata.deleting)
-    if found is None or not goes or seen.deleting_for >= LONGEST_WAIT:
-        return ""
-    return f"it is being deleted, and {_named(seen, found)} ends before it"
-
-
-def _named(seen: Seen, found: ComponentObject) -> str:
-    """The component that needs this one, as users know it."""
-    needed_by = seen.policy.needed_by
-    return f"{KINDS[needed_by].resource.kind} {found.name}" if needed_by is not None else found.name
 
 
 _LOOK_AGAIN = delays.SOON

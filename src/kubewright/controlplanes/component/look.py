@@ -21,6 +21,7 @@ from kubewright.api.controlplane.validate import validate_component
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.api.faults import summary
 from kubewright.api.kinds import Kind
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.base.witness import Witness
 from kubewright.controlplanes.caches import Caches
@@ -156,9 +157,7 @@ class Looker:
             problem=summary(validate_component(found.spec)),
             place=place,
         )
-        deleted = self._deletions.since(str(Key(meta.namespace, meta.name)), meta.deletion_timestamp)
-        if deleted is not None:
-            seen = replace(seen, deleting_for=self._steady.now() - deleted)
+        seen = replace(seen, deleting_for=self._deleting_for(meta, family))
         if place is None or seen.pause is not None:
             return seen
         current_host, running = self._setup.hosts.holding(place)
@@ -292,6 +291,17 @@ class Looker:
             self._known[name] = (header.version, contents)
         return contents
 
+    def _deleting_for(self, meta: ObjectMeta, family: Family | None) -> timedelta:
+        """For how long a component is being deleted, and the one that needs it, if that is deleted too."""
+        key, needed_by = Key(meta.namespace, meta.name), self._policy.needed_by
+        after = family.components.get(needed_by) if family is not None and needed_by is not None else None
+        dated = after.metadata.deletion_timestamp if after is not None else None
+        own = self._deletions.since(str(key), meta.deletion_timestamp)
+        other = self._deletions.since(f"{key} {needed_by}", dated)
+        if own is None:
+            return timedelta()
+        return self._steady.now() - (own if other is None else max(own, other))
+
     def _none_for(self, seen: Seen) -> timedelta:
         """How long ago this process first saw that its spec asks for no instance, while there are some."""
         key, now = Key(seen.component.namespace, seen.component.name), self._steady.now()
@@ -304,6 +314,7 @@ class Looker:
         """Forget what is known of a component that does not exist any more."""
         self._none_since.pop(key, None)
         self._deletions.forget(str(key))
+        self._deletions.forget(f"{key} {self._policy.needed_by}")
 
     def forget(self, secret: Key) -> None:
         """Drop the content of a Secret that has changed or is gone."""

@@ -138,8 +138,11 @@ def _values_of_controller_manager(_family: Family, replicas: int) -> Mapping[str
 
 
 def _etcd_status(_place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
-    """The addresses of its members. An etcd that is stopped keeps them, to start again with as many."""
-    if running.applied and not running.replicas:
+    """The addresses of its members. An etcd that is stopped keeps them, to start again with as many.
+
+    They stay too while they are not looked up: of an etcd that is deleted, or whose spec has to be mended.
+    """
+    if not placement.hosts or (running.applied and not running.replicas):
         return {}
     there = tuple(_address(host) for host in placement.hosts[: running.replicas])
     return {"addresses": there}
@@ -156,13 +159,11 @@ def _address(host: str) -> Address:
 def _api_server_status(place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
     """The endpoint of an API server, which is known before it runs; and its Service, if there is one."""
     host, port = placement.endpoint or ("", 0)
+    found = {"endpoint": ApiEndpoint(host=host, port=port)} if host else {}  # it stays while not looked up
     service = ObjectReference(
         api_version="v1", kind="Service", name=running.service, namespace=place.namespace
     )
-    return {
-        "endpoint": ApiEndpoint(host=host, port=port) if host else None,
-        "apiserver_service": service if running.service else None,
-    }
+    return {**found, "apiserver_service": service if running.service else None}
 
 
 def _no_status(_place: Place, _placement: Placement, _running: Running) -> Mapping[str, Any]:

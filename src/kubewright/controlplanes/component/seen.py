@@ -79,7 +79,8 @@ class Seen:
     ``versions``   the versions of its control plane and of all its components
     ``failed``     why the last step of this pass failed, a sentence
     ``none_for``   for how long its spec has asked for no instance while there are some, as this process saw
-    ``deleting_for``  for how long it is being deleted, on a clock that does not step
+    ``deleting_for``  for how long it is being deleted, and the component that needs it too where that one is,
+                   on a clock that does not step
     """
 
     policy: Policy

@@ -32,6 +32,7 @@ from kubewright.api.controlplane.reasons import ComponentCondition, Reason
 from kubewright.api.controlplane.v1alpha4 import ComponentStatus
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.controlplanes.certificates.rotation import digest_of
+from kubewright.controlplanes.component.ending import in_use
 from kubewright.controlplanes.component.obstacles import Obstacle, first_obstacle, obstacles
 from kubewright.controlplanes.component.rollout import current
 from kubewright.controlplanes.component.seen import Seen
@@ -124,7 +125,7 @@ def _verdict(seen: Seen) -> Obstacle | None:
     """Why not all of it is as its spec says; None: it is, and then it is ready."""
     about = ComponentCondition.WORKLOAD_AVAILABLE
     if seen.component.metadata.deleting:
-        return Obstacle(about, Reason.DELETING, "it is being deleted")
+        return Obstacle(about, Reason.DELETING, in_use(seen) or "it is being deleted")
     held = first_obstacle(seen)
     if held is not None and (held.fault or seen.workload is None or not seen.running.instances):
         return held
@@ -196,6 +197,8 @@ def _errors(seen: Seen) -> Iterator[str]:
     yield from (each.message for each in obstacles(seen) if each.fault)
     if seen.failed:
         yield seen.failed
+    if told := in_use(seen):
+        yield told
     yield from (
         f"{each.name}: {each.message}"
         for each in seen.running.instances

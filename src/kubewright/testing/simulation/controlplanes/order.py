@@ -7,13 +7,16 @@ Called by    ``rules``.
 
 from collections.abc import Callable
 
+from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION
 from kubewright.controlplanes.component.seen import LONGEST_WAIT
 from kubewright.controlplanes.templates.choice import minor
 from kubewright.controlplanes.world import templates
 from kubewright.testing.simulation.controlplanes.acts import ETCD, MANAGER, PLANE, SERVER, find, name_of
-from kubewright.testing.simulation.controlplanes.facts import DELETING, Known
+from kubewright.testing.simulation.controlplanes.facts import DELETING, Known, annotated
 from kubewright.testing.simulation.controlplanes.machine import HostMachine
 from kubewright.testing.simulation.invariants import Invariant, Past
+from kubewright.testing.simulation.invariants.facts import deleting
 from kubewright.testing.simulation.journal import Happening, HostCall, ProgramStep, Step
 from kubewright.testing.simulation.person import NAMESPACE_NAME
 
@@ -55,17 +58,34 @@ class Order:
         return f"{step.workload} starts, and {name_of(needed)} is silent" if silent > LAG_SECONDS else ""
 
     def what_ends_has_what_it_needs(self, step: Step, past: Past) -> str:
-        """Where both are deleted, one ends after the other that needs it, unless that takes too long."""
+        """Where both are deleted, one ends after the other that needs it, unless that takes too long.
+
+        An etcd that is deleted alone goes with its data only when no API server runs.
+        """
         if not isinstance(step, HostCall) or step.verb != "remove":
             return ""
         for component, needed in NEEDS.items():
             if name_of(needed) != step.workload:
                 continue
             goes = any(self._known.for_long(each, DELETING, past) for each in (component, PLANE))
-            late = self._known.waits(needed, DELETING, past) > LONGEST_WAIT.total_seconds()
-            if goes and not late and self._machine().instances(NAMESPACE_NAME, name_of(component)):
+            each_waits = [self._known.waits(needed, DELETING, past)]
+            if self._known.waits(component, DELETING, past):
+                each_waits.append(self._known.waits(component, DELETING, past))
+            late = min(each_waits) > LONGEST_WAIT.total_seconds()
+            runs = bool(self._machine().instances(NAMESPACE_NAME, name_of(component)))
+            if runs and goes and not late:
                 return f"{step.workload} is removed while {name_of(component)} runs, which goes too"
+            if runs and needed is ETCD and self._is_deleted_alone(past):
+                return f"{step.workload} is removed while {name_of(component)} uses its data"
         return ""
+
+    def _is_deleted_alone(self, past: Past) -> bool:
+        """Whether an etcd is deleted, with its data, of a control plane of which no other part is."""
+        found = find(past.journal, ETCD)
+        others = [find(past.journal, each) for each in (PLANE, SERVER)]
+        stays = all(each is not None and not deleting(each) for each in others)
+        mine = annotated(found, KEEP_DATA_ANNOTATION) or annotated(found, MANAGED_BY_ANNOTATION)
+        return stays and not mine
 
     def one_at_a_time(self, step: Step, past: Past) -> str:
         """An instance that serves is not replaced while another of its component is."""

@@ -1,4 +1,4 @@
-"""Stories of size and version: an etcd gains and loses members, and a control plane becomes newer.
+"""Stories of size and version: an etcd gains and loses members, or is deleted; a control plane becomes newer.
 
 Called by    ``stories``, which adds them to its table.
 """
@@ -160,6 +160,20 @@ def upgraded(servers: int = 1, etcds: int = 1) -> End:
     return end
 
 
+async def delete_etcd_alone(person: Person) -> None:
+    """etcd is deleted, and stays as long as the API server uses it; then both begin anew."""
+    await acts.delete(person, [ETCD])
+    await person.wait(150)
+    machine, journal = person.world.part(HostMachine), person.world.journal
+    acts.expect(person, machine.answers(NAMESPACE_NAME, name_of(ETCD)), "etcd runs")
+    told = "; ".join((find(journal, ETCD) or {}).get("status", {}).get("errors", ()))
+    acts.expect(person, name_of(SERVER) in told, "its status says what uses it")
+    await acts.change(person, SERVER, replicas=0)
+    await person.until(lambda: find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
+    await acts.make(person, ETCD)
+    await acts.change(person, SERVER, replicas=1)
+
+
 # ---------------------------------------------------------------- the table
 
 
@@ -193,4 +207,5 @@ STORIES: Sequence[Story] = (
         upgraded(2, 3),
         older(etcd={"replicas": 3}, apiserver={"replicas": 2}),
     ),
+    _story("etcd-deleted-alone", delete_etcd_alone, serving(), plane()),
 )
