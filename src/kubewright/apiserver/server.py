@@ -20,7 +20,7 @@ import structlog
 
 from kubewright.api.admission import Rules
 from kubewright.apiserver.bootstrap import ensure_defaults
-from kubewright.apiserver.http.app import App
+from kubewright.apiserver.http.app import App, Page
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.http.status import Counts
 from kubewright.apiserver.registry.admission import INITIAL_NAMESPACES, NAMESPACES
@@ -103,6 +103,11 @@ class ApiServer:
     def counts(self) -> Counts:
         """Requests answered, by verb, resource and code."""
         return self._app.counts
+
+    @property
+    def pages(self) -> dict[str, Page]:
+        """Pages of what runs in the same process, by their paths; users need a rule for the path."""
+        return self._app.pages
 
     def user_of_token(self, token: str) -> User | None:
         """The user of a service account's or a bootstrap token: what the listener's authentication asks."""

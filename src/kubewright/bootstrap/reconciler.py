@@ -12,8 +12,6 @@ Called by    ``runtime.controller``; put together by ``world``.
 from collections.abc import Iterable
 from typing import Any
 
-import structlog
-
 from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL
@@ -34,14 +32,13 @@ from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.credentials.values import Purpose, secret_name
 from kubewright.runtime.mapping import in_order
+from kubewright.runtime.passes import planned
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.session import Session
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
-
-log = structlog.get_logger(__name__)
 
 
 class KubeadmConfigs:
@@ -69,7 +66,7 @@ class KubeadmConfigs:
             return Result.done()
         seen = await self._looker.look(config)
         plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        planned(plan)
         return await self._actor.perform(seen, plan)
 
 

@@ -196,6 +196,7 @@ def _health(
         ready=ready,
         metrics=assembly.metrics,
         status=manager.status,
+        plans=manager.plans,
     )
 
 

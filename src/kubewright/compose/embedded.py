@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
 from kubewright import builtin
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.catalog import CLUSTERCTL, EMBEDDED_RULES, crds
@@ -73,7 +75,9 @@ from kubewright.providers.sim.driver import SimDriver
 from kubewright.runtime.group import Settings
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metered, Metrics
+from kubewright.runtime.passes import PATH
 from kubewright.wire.errors import AlreadyExists
+from kubewright.wire.http import Request
 
 IDENTITY = "kubewright-up"
 """Our identity as a candidate: the holder in the Leases while we lead."""
@@ -154,6 +158,7 @@ class Embedded:
             )
             await self._create_objects(assembly)
             self.manager = self._manager(assembly)
+            self.server.pages[PATH] = self._plans
         except BaseException:
             await self._stack.aclose()
             raise
@@ -244,6 +249,11 @@ class Embedded:
         for left in folder.glob(f"{SCRATCH}*"):
             shutil.rmtree(left, ignore_errors=True)
         return folder
+
+    def _plans(self, request: Request) -> bytes:
+        """The page of the controllers' last passes."""
+        found = self.manager.plans(namespace=request.param("namespace"), name=request.param("name"))
+        return msgspec.json.encode(found)
 
     def _load_driver(self) -> Driver:
         folder = None if self.config is None else self.config.data_dir

@@ -23,6 +23,7 @@ from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Re
 from kubewright.kube.informer import Change, Informer
 from kubewright.runtime.mapping import ToKeys, ToKeysIn, in_order, only, own_key
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.passes import Noted, Passes, noting
 from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Wake
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
@@ -74,6 +75,8 @@ class Controller:
         curve: Curve | None = None,
     ) -> None:
         self.name = name
+        self.passes = Passes(name)
+        """The last pass of each key."""
         self._reconciler = reconciler
         self._clock = clock
         self._workers = workers
@@ -220,12 +223,15 @@ class Controller:
                 await self._clock.sleep(0)
 
     async def _once(self, wake: Wake) -> None:
-        began = self._clock.monotonic()
-        outcome = await self._attempt(wake.key)
-        self._numbers.worked(wake.waited, self._clock.monotonic() - began, outcome)
-        self._settle(wake.key, outcome)
+        at, began = self._clock.now(), self._clock.monotonic()
+        with noting() as noted:
+            outcome = await self._attempt(wake.key, noted)
+        seconds = self._clock.monotonic() - began
+        self._numbers.worked(wake.waited, seconds, outcome)
+        after, then = self._settle(wake.key, outcome)
+        self.passes.keep(wake.key, noted, why=wake.why, at=at, seconds=seconds, after=after, then=then)
 
-    async def _attempt(self, key: Key) -> Result | Retry:
+    async def _attempt(self, key: Key, noted: Noted) -> Result | Retry:
         """One reconciliation, and how it ended. Lets through only a cancellation meant for this worker."""
         try:
             async with asyncio.timeout(self._timeout) as deadline:
@@ -233,34 +239,52 @@ class Controller:
         except asyncio.CancelledError:
             if (worker := asyncio.current_task()) is None or worker.cancelling():
                 raise
+            noted.error = "the pass was cancelled from inside"
             log.error("reconciliation cancelled from inside", exc_info=True)
         except TimeoutError:
+            noted.error = f"the pass did not end within {self._timeout:g} s, or waited for something too long"
             if deadline.expired():
                 log.warning("reconciliation took too long", seconds=self._timeout)
             else:
                 log.warning("something the reconciliation waited for took too long")
         except Exception as error:  # noqa: BLE001  one broken key never stops a worker
+            noted.error = _in_words(error)
             return _logged_retry(error)
         return Backoff()
 
-    def _settle(self, key: Key, outcome: Result | Retry) -> None:
-        """What follows from the end of a reconciliation: the whole retry policy."""
+    def _settle(self, key: Key, outcome: Result | Retry) -> tuple[float | None, str]:
+        """What follows from the end of a reconciliation: the whole retry policy.
+
+        Returns in how many seconds the key is looked at again at the latest, None for on a change; and why.
+        """
         queue = self._queue
+        after: float | None = None
+        why = ""
         match outcome:
-            case Result(after):
+            case Result(wait):
                 queue.forget(key)
-                if after is not None:
-                    queue.add_after(key, after, "its time has come")
+                after, why = wait, "its time has come"
             case OnChange():
                 queue.forget(key)
             case After(seconds) if seconds >= FIXED_RETRY_SECONDS:
-                queue.add_after(key, seconds, f"retry after {seconds:g} s")
+                after, why = seconds, f"retry after {seconds:g} s"
             case After(seconds):
-                queue.retry(key, "look again", at_least=seconds)
+                return queue.retry(key, "look again", at_least=seconds), "look again"
             case Backoff():
-                queue.retry(key, "retry with backoff")
+                return queue.retry(key, "retry with backoff"), "retry with backoff"
             case _:
                 assert_never(outcome)
+        if after is not None:
+            queue.add_after(key, after, why)
+        return after, why if after is not None else ""
+
+
+def _in_words(error: Exception) -> str:
+    """What is wrong, for users; of a defect of ours the name alone, since its text may hold anything."""
+    known = _known_errors(error)
+    if not known:
+        return f"a defect of Kubewright, {type(error).__name__}: see its log"
+    return "; ".join(map(str, known))
 
 
 def _logged_retry(error: Exception) -> Retry:

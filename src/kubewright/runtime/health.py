@@ -3,6 +3,7 @@
 Paths.       ``/healthz``  200 ``OK`` while the process works
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
              ``/metrics``  for Prometheus;  ``/statusz``  a JSON picture of queues, caches and leadership
+             ``/debug/plans``  the last pass of each key (``passes``), by ``?namespace=`` and ``?name=``
 Source       mcm.md §10.4 for ``/healthz``.
 Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is
              no authentication and nothing secret.
@@ -11,19 +12,27 @@ Called by    ``manager``, as a service that runs from the first moment to the la
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
 from aiohttp import web
 
 from kubewright.base.errors import InvalidInput
+from kubewright.runtime import passes
 from kubewright.runtime.metrics import CONTENT_TYPE, Metrics
+from kubewright.runtime.passes import Answer
 
 log = structlog.get_logger("kubewright.health")
 
 Check = Callable[[], str]
 """Answers what is wrong, in a few words; empty when nothing is."""
+
+
+class Plans(Protocol):
+    """Answers which passes it remembers of a namespace and a name; empty: of any."""
+
+    def __call__(self, *, namespace: str = "", name: str = "") -> Answer: ...
 
 
 class HealthServer:
@@ -37,6 +46,7 @@ class HealthServer:
         ready: Mapping[str, Check] | None = None,
         metrics: Metrics | None = None,
         status: Callable[[], Mapping[str, Any]] = dict,
+        plans: Plans | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -44,6 +54,7 @@ class HealthServer:
         self._ready = ready or {}
         self._metrics = metrics
         self._status = status
+        self._plans = plans
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -76,6 +87,7 @@ class HealthServer:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics_page)
         app.router.add_get("/statusz", self._statusz)
+        app.router.add_get(passes.PATH, self._debug_plans)
         return app
 
     async def _healthz(self, _request: web.Request) -> web.Response:
@@ -92,3 +104,10 @@ class HealthServer:
     async def _statusz(self, _request: web.Request) -> web.Response:
         body = msgspec.json.format(msgspec.json.encode(self._status(), enc_hook=str), indent=2)
         return web.Response(body=body, content_type="application/json")
+
+    async def _debug_plans(self, request: web.Request) -> web.Response:
+        query = request.query
+        found = Answer()
+        if self._plans is not None:
+            found = self._plans(namespace=query.get("namespace", ""), name=query.get("name", ""))
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")

@@ -17,6 +17,7 @@ from typing import Any
 from kubewright.base.errors import single
 from kubewright.kube.informers import Informers
 from kubewright.runtime.group import Group, Phase, Task, cancel, start
+from kubewright.runtime.passes import Answer, chosen
 
 PROGRESS = (Phase.STARTING, Phase.SYNCING, Phase.STOPPING, Phase.STOPPED, Phase.CANDIDATE, Phase.WORKING)
 """From least to most advanced; a manager's phase is that of its least advanced group."""
@@ -76,6 +77,11 @@ class Manager:
     def not_ready(self) -> str:
         """Why a readiness probe should fail; empty when ready, as a candidate for a Lease is."""
         return "" if self.phase in {Phase.CANDIDATE, Phase.WORKING} else self.phase.value
+
+    def plans(self, *, namespace: str = "", name: str = "") -> Answer:
+        """The content of ``/debug/plans``: the last passes of this namespace and name; empty: any."""
+        kept = [controller.passes for each in self._groups for controller in each.work.controllers]
+        return chosen(kept, self.waits_for(), namespace=namespace, name=name)
 
     def status(self) -> dict[str, Any]:
         """The content of ``/statusz``: the phase, each Lease and its holder, queues and caches."""

@@ -14,6 +14,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.runtime.health import HealthServer
 from kubewright.runtime.log import configure
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.passes import Answer
 from kubewright.testing.clocks import LoopClock
 
 
@@ -113,3 +114,14 @@ async def test_without_a_host_every_address_answers():
 async def page(session, path):
     async with session.get(path) as response:
         return response.status, await response.text()
+
+
+@pytest.mark.looptime(False)
+async def test_the_last_plans_are_served_by_namespace_and_name():
+    def plans(*, namespace="", name=""):
+        return Answer(waits_for=((namespace, name),))
+
+    async with serving(plans=plans) as session:
+        assert await page(session, "/debug/plans?namespace=ns&name=a") == (200, '{"waitsFor":[["ns","a"]]}')
+    async with serving() as session:
+        assert await page(session, "/debug/plans") == (200, "{}")

@@ -5,6 +5,8 @@ Theory.      Every error of a client is an ``ApiError`` and becomes a Status. An
 Invariants.  ``App`` is a ``Handler``: it does not know sockets. Every request is counted once.
 """
 
+from collections.abc import Callable
+
 import structlog
 
 from kubewright.apiserver.http import answers, discovery, openapi, paths, status
@@ -25,6 +27,9 @@ from kubewright.wire.http import Request, Response
 
 log = structlog.get_logger("kubewright.apiserver")
 
+Page = Callable[[Request], bytes]
+"""Answers the JSON of a page."""
+
 _COUNTED_AS = {
     "get": "GET", "list": "LIST", "watch": "WATCH", "create": "POST",
     "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE",
@@ -40,6 +45,8 @@ class App:
         self._store, self._catalog = store, catalog
         reading = Reading(store)
         self.counts = Counts()
+        self.pages: dict[str, Page] = {}
+        """Pages of what runs in the same process, by their paths; users need a rule for the path."""
         policies = Policies(store)
         self._authorizer = Authorizer(policies)
         self._resources = Resources(reading, writing, policies, catalog, clock)
@@ -87,6 +94,8 @@ class App:
         path, accept = request.path.rstrip("/") or "/", request.headers.get("accept", "")
         if (answer := status.answer(path, self.counts, lambda: self._store.refusal)) is not None:
             return answer
+        if (page := self.pages.get(path)) is not None:
+            return Response(200, page(request))
         if path.startswith("/openapi/"):
             known = request.headers.get("if-none-match", "")
             return openapi.respond(self._catalog, path, accept, known, request.param("hash"))

@@ -14,8 +14,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import structlog
-
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import CLUSTER_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Machine
@@ -32,6 +30,7 @@ from kubewright.kube.informer import Change
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.passes import planned
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
@@ -39,8 +38,6 @@ from kubewright.wire.gvk import Key
 
 NO_KUBECONFIG = "NoKubeconfig"
 """The reason of the event about a kubeconfig that cannot be made."""
-
-log = structlog.get_logger(__name__)
 
 
 class Clusters:
@@ -68,7 +65,7 @@ class Clusters:
         plan = decide(seen)
         if seen.paused or (seen.incomplete and not plan.ends_the_pass):
             return Result.done()
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        planned(plan)
         outcome = await self._actor.perform(seen, plan)
         if outcome.gone:
             self._recorder.event(cluster, EventReason.DELETED, f"Cluster {cluster.name} has been deleted")

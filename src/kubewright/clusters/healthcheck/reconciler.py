@@ -10,8 +10,6 @@ Called by    ``runtime.controller``; put together by ``clusters.world``.
 from collections.abc import Iterable
 from typing import Any
 
-import structlog
-
 from kubewright.api.cluster.reasons import MACHINE_HEALTH_CHECK_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE_HEALTH_CHECK, Cluster, Machine
 from kubewright.api.cluster.validate import validate_health_check
@@ -28,6 +26,7 @@ from kubewright.kube.informer import Change
 from kubewright.replicas.objects import INVALID
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.passes import planned
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
@@ -36,8 +35,6 @@ from kubewright.wire.gvk import Key
 
 GATHER_SECONDS = 0.1
 """How long a machine's change waits for others: each pass looks at all machines of a check."""
-
-log = structlog.get_logger(__name__)
 
 
 class HealthChecks:
@@ -73,7 +70,7 @@ class HealthChecks:
             return Result.done()
         self._send_events(key, Judged(seen))
         plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        planned(plan)
         outcome = await self._actor.perform(seen, plan)
         result = Result.later(plan.wake).sooner(await self._report(key, outcome.failed))
         if outcome.errors:

@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-import structlog
-
 from kubewright.api.cluster.names import MACHINE_FINALIZER
 from kubewright.api.cluster.reasons import MACHINE_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE, Cluster
@@ -38,17 +36,19 @@ from kubewright.nodes.health import conditions_differ
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import alike
+from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 
+PAUSED, UNREAD = "the machine or its cluster is paused", "objects that it refers to are not read yet"
+"""Why a pass makes no plan."""
+
 WORKERS = 50
 """Passes at one time. Each waits for a few writes and no more, and those of a cluster that hangs are held
 back (``calls``); upstream has 50 to 100 by now (capi.md appendix F)."""
-
-log = structlog.get_logger(__name__)
 
 
 class Machines:
@@ -76,9 +76,10 @@ class Machines:
         seen = await self._looker.look(machine)
         ours = MACHINE_FINALIZER in machine.metadata.finalizers
         if seen.paused or (seen.incomplete and (ours or machine.metadata.deleting)):
+            idle(PAUSED if seen.paused else UNREAD)
             return Result.done()
         plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        planned(plan)
         outcome = await self._actor.perform(seen, plan)
         if outcome.gone:
             self._recorder.event(machine, EventReason.DELETED, f"Machine {machine.name} has been deleted")

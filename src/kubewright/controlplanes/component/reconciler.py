@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import structlog
-
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane, NestedEtcd
@@ -26,13 +24,12 @@ from kubewright.controlplanes.family import ComponentObject, keys_of, owning_pla
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
 from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import Key
-
-log = structlog.get_logger(__name__)
 
 
 class Components:
@@ -65,7 +62,7 @@ class Components:
     async def _pass(self, found: ComponentObject) -> Result:
         seen = await self.looker.look(found)
         plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        planned(plan)
         try:
             await self.actor.perform(seen, plan)
         except HostFailed as error:

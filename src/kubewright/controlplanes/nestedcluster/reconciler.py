@@ -8,8 +8,6 @@ Called by    ``runtime.controller``; wired by ``world``.
 from collections.abc import Iterable
 from typing import Any
 
-import structlog
-
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
 from kubewright.api.cluster.v1beta1 import GROUP as CORE
 from kubewright.api.controlplane.reasons import CLUSTER_REPORTER
@@ -23,6 +21,7 @@ from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, status_alone
+from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
@@ -33,8 +32,6 @@ BY_OWNER = "nested-clusters-by-cluster"
 """NestedClusters by ``namespace/name`` of the Cluster that owns them."""
 BY_PLANE = "clusters-by-nested-control-plane"
 """Clusters by ``namespace/name`` of the NestedControlPlane that they name."""
-
-log = structlog.get_logger(__name__)
 
 
 class Caches:
@@ -70,7 +67,7 @@ class NestedClusters:
     async def _pass(self, found: NestedCluster) -> Result:
         seen = self.look(found)
         plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=len(plan.steps))
+        planned(plan)
         await self._perform(seen, plan)
         return Result.later(plan.wake)
 

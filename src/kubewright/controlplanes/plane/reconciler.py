@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import structlog
-
 from kubewright.api.cluster import names as cluster_names
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.reasons import PLANE_REPORTER
@@ -36,6 +34,7 @@ from kubewright.controlplanes.plane.seen import Seen
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
+from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
@@ -43,8 +42,6 @@ from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 CONTROLLER = "nestedcontrolplane"
-
-log = structlog.get_logger(__name__)
 
 
 class ControlPlanes:
@@ -74,7 +71,7 @@ class ControlPlanes:
         if RemoveFinalizer() in plan.steps:
             seen = replace(seen, owned=await self._owned_on_server(plane))
             plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        planned(plan)
         return Result.later(plan.wake).sooner(await self.actor.perform(seen, plan))
 
     async def look(self, plane: NestedControlPlane) -> Seen:

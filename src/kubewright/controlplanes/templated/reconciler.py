@@ -27,6 +27,7 @@ from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, status_alone
+from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
@@ -70,7 +71,7 @@ class Templated:
             pause=pause_of(plane.metadata, cluster=family.cluster),
         )
         plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        planned(plan)
         if plan.problem:
             self._recorder.event(plane, "NoTemplate", plan.problem, warning=True)
         for step in plan.steps:

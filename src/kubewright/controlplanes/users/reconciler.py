@@ -14,8 +14,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import structlog
-
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION, SECRET_VALUE_KEY
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.names import FINALIZER, Component
@@ -45,6 +43,7 @@ from kubewright.pki.keys import Algorithm
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import status_alone
+from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
@@ -54,8 +53,6 @@ from kubewright.wire.gvk import Key
 CONTROLLER = "controlplaneuser"
 BY_PLANE = "users-by-control-plane"
 """Users by ``namespace/name`` of the control plane that they name."""
-
-log = structlog.get_logger(__name__)
 
 
 class Users:
@@ -98,7 +95,7 @@ class Users:
         if enters(seen):
             visit = await self._entrance.visit(seen, decide)
         plan = decide(visit.seen) if visit.plan is None else visit.plan
-        log.debug("plan", because=plan.because, steps=[type(each).__name__ for each in plan.steps])
+        planned(plan)
         if plan.steps and await self._perform(visit, plan):
             return Result.done()
         seen = await self._read(visit.seen)

@@ -5,8 +5,6 @@ Called by    ``runtime.controller``; put together by ``infra.world``.
 
 from typing import assert_never
 
-import structlog
-
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.faults import summary
@@ -27,11 +25,10 @@ from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, status_alone
+from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
-
-log = structlog.get_logger(__name__)
 
 
 class InfraClusters:
@@ -60,7 +57,7 @@ class InfraClusters:
             return Result.done()
         seen, request = self._look(cluster)
         plan = self._reported.paced(cluster.metadata.uid, decide(seen), seen.now)
-        log.debug("plan", cluster=str(key), because=plan.because, steps=[step.value for step in plan.steps])
+        planned(plan)
         return await unless_refused(self._perform(seen, plan, request), cluster, self._recorder)
 
     def _forget(self, uid: str) -> None:

@@ -10,8 +10,6 @@ Called by    ``runtime.controller``; put together by ``infra.world``.
 from collections.abc import Iterable
 from datetime import datetime
 
-import structlog
-
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import MACHINE, Cluster, Machine
 from kubewright.api.infra.names import MACHINE_COMPONENT
@@ -28,11 +26,10 @@ from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, spec_or_life, status_alone
+from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
-
-log = structlog.get_logger(__name__)
 
 
 class InfraMachines:
@@ -62,8 +59,7 @@ class InfraMachines:
         now = self._clock.now()
         seen = self._looker.look(machine, self._created.get(machine.metadata.uid), now)
         plan = self._reported.paced(machine.metadata.uid, decide(seen), now)
-        steps = [type(step).__name__ for step in plan.steps]
-        log.debug("plan", machine=str(key), because=plan.because, steps=steps)
+        planned(plan)
         return await unless_refused(self._actor.perform(seen, plan), machine, self._recorder)
 
     def on_change(self, change: Change[KubewrightMachine]) -> None:

@@ -25,6 +25,7 @@ from kubewright.machines.machine.steps import Plan
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import alike
+from kubewright.runtime.passes import planned
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
@@ -79,8 +80,7 @@ class Machines:
             self._looker.count_as_replaced(machine)  # before other workers decide about their machines
             seen = await self._looker.with_live_node(seen)
             plan = decide(seen)
-        steps = [type(step).__name__ for step in plan.steps]
-        log.debug("plan", machine=str(_key(machine)), because=plan.because, steps=steps)
+        planned(plan)
         return await self._actor.perform(seen, plan, self._looker.notes(machine, keep=bool(plan.topics)))
 
     def _tell(self, machine: Machine, reason: str, problem: str, result: Result) -> Result:

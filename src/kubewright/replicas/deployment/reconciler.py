@@ -8,8 +8,6 @@ Called by    ``runtime.controller``; each world wires its own (``machines.world`
 
 from typing import Any, Generic
 
-import structlog
-
 from kubewright.base import delays
 from kubewright.base.errors import After, KubewrightError
 from kubewright.base.witness import Witness
@@ -41,10 +39,9 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
-
-log = structlog.get_logger(__name__)
 
 
 class Deployments(Generic[D, S, M]):
@@ -89,11 +86,11 @@ class Deployments(Generic[D, S, M]):
             self._reports.forget(key)
             self._witness.forget(str(key))
             return Result.done()
-        if idle := self.policy.idle(seen.written):
-            log.debug("idle", because=idle)
+        if resting := self.policy.idle(seen.written):
+            idle(resting)
             return Result.done()
         plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        planned(plan)
         try:
             outcome = await self._actor.perform(seen, plan)
         except KubewrightError as error:

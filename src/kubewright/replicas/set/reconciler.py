@@ -8,8 +8,6 @@ Called by    ``runtime.controller``; each world wires its own (``machines.world`
 
 from typing import Generic
 
-import structlog
-
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import DOUBT_SECONDS
@@ -28,12 +26,11 @@ from kubewright.replicas.set.seen import Seen
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
 SHOWN_ERRORS = 5
-
-log = structlog.get_logger(__name__)
 
 
 class Sets(Generic[S, M, Obj]):
@@ -67,13 +64,13 @@ class Sets(Generic[S, M, Obj]):
         if found is None:
             self._forget(key)
             return Result.done()
-        if idle := self.policy.idle(found):
-            log.debug("idle", because=idle)
+        if resting := self.policy.idle(found):
+            idle(resting)
             return Result.done()
         memory = self._memory(key, found)
         seen = self._looker.look(found, memory, self._looker.pause(found, memory))
         plan = decide(seen)
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        planned(plan)
         outcome = await self._actor.perform(seen, memory, plan)
         result = Result.later(plan.wake)
         if not outcome.gone:

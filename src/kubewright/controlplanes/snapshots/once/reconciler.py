@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-import structlog
-
 from kubewright.api.controlplane.names import FINALIZER
 from kubewright.api.diff import merge_patch
 from kubewright.api.kinds import Kind
@@ -26,14 +24,13 @@ from kubewright.kube.errors import TransportError
 from kubewright.kube.informer import Informer
 from kubewright.kube.patches import onto
 from kubewright.runtime.events import ComponentRecorder
+from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 S = TypeVar("S", bound=Seen[Any])
-
-log = structlog.get_logger(__name__)
 
 
 class Duty(Protocol[S]):
@@ -90,7 +87,7 @@ class Once(Generic[S]):
     async def _pass(self, found: Any) -> Result:
         seen = self._duty.look(found)
         plan = self._duty.decide(seen)
-        log.debug("plan", because=plan.because, steps=[type(step).__name__ for step in plan.steps])
+        planned(plan)
         for step in plan.steps:
             try:
                 seen = await self._step(seen, step)

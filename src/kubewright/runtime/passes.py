@@ -1,0 +1,199 @@
+"""The last pass of each key: the plan that it made, how it ended, and when the next one comes.
+
+Theory.      A plan is a value with a reason, and lives as long as its pass. Users ask later why an object is
+             as it is. So the controller keeps one small record for each key: what enqueued it, what the plan
+             of its reconciler said (``planned``), how the pass ended, and when the next one follows at the
+             latest. The record also says since when passes have given this reason, and which pass had
+             steps last. Nothing here decides anything; a lost record costs an answer and no more.
+Invariants.  Bounded: a controller keeps the records of ``KEPT`` keys, and drops the one that was looked at
+             longest ago. A record is words about an object, as events and the log are: no contents of objects.
+Called by    reconcilers (``planned``, ``idle``), ``controller`` (keeps), ``manager`` (serves them as
+             ``/debug/plans``). ``cli.explain`` reads them.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from sys import intern
+from typing import Any
+
+import structlog
+
+from kubewright.api.meta import Value
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.base.plan import Plan
+from kubewright.wire.gvk import Key
+
+KEPT = 20_000
+"""Records of one controller; one takes about 0.6 KiB."""
+
+log = structlog.get_logger("kubewright.plan")
+
+
+class Acted(Value, frozen=True, kw_only=True):
+    """The last pass that had steps: when it began, its reason, and the steps by their names."""
+
+    at: datetime
+    because: str = ""
+    steps: tuple[str, ...] = ()
+
+
+class Pass(Value, frozen=True, kw_only=True):
+    """The last pass of one key.
+
+    ``at``       when it began, by our wall clock; ``seconds``: how long it took
+    ``why``      what enqueued the key
+    ``because``  the reason of its plan; ``steps``: the plan's steps, by their names
+    ``since``    since when passes have given this reason, and ended with this error
+    ``error``    why it failed; empty if it did not
+    ``next``     when the key is looked at again at the latest, and ``next_because`` why; None: on a change
+    ``acted``    the last pass that had steps, if there was one
+    """
+
+    controller: str
+    namespace: str = ""
+    name: str
+    at: datetime
+    seconds: float = 0.0
+    why: str = ""
+    because: str = ""
+    steps: tuple[str, ...] = ()
+    since: datetime
+    error: str = ""
+    next: datetime | None = None
+    next_because: str = ""
+    acted: Acted | None = None
+
+
+class Answer(Value, frozen=True, kw_only=True):
+    """What ``/debug/plans`` answers.
+
+    ``passes``     the records that were asked for
+    ``waits_for``  the Leases that this process does not hold, each with its holder: another process decides
+    """
+
+    passes: tuple[Pass, ...] = ()
+    waits_for: tuple[tuple[str, str], ...] = ()
+
+
+PATH = "/debug/plans"
+
+
+@dataclass(slots=True)
+class Noted:
+    """What a pass that still runs has said so far."""
+
+    because: str = ""
+    steps: tuple[str, ...] = ()
+    error: str = ""
+
+
+_noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[Noted]:
+    """One pass: what is said inside with ``planned`` and ``idle`` is in the result."""
+    noted = Noted()
+    token = _noted.set(noted)
+    try:
+        yield noted
+    finally:
+        _noted.reset(token)
+
+
+def planned(plan: Plan[Any]) -> None:
+    """Say which plan this pass has: in the log, and in the record of its key. The last one counts."""
+    steps = [_name(step) for step in plan.steps]
+    log.debug("plan", because=plan.because, steps=steps)
+    if (noted := _noted.get()) is not None:
+        noted.because, noted.steps = plan.because, tuple(steps)
+
+
+def idle(because: str) -> None:
+    """Say why this pass makes no plan."""
+    log.debug("idle", because=because)
+    if (noted := _noted.get()) is not None:
+        noted.because, noted.steps = because, ()
+
+
+class Passes:
+    """The records of one controller, by key."""
+
+    def __init__(self, controller: str, limit: int = KEPT) -> None:
+        self._controller = controller
+        self._limit = limit
+        self._kept: OrderedDict[Key, Pass] = OrderedDict()
+
+    def keep(
+        self,
+        key: Key,
+        noted: Noted,
+        *,
+        why: str,
+        at: datetime,
+        seconds: float,
+        after: float | None,
+        then: str,
+    ) -> None:
+        """Keep a pass that has ended.
+
+        Args:
+            key: whose.
+            noted: what the pass said.
+            why: what enqueued the key.
+            at: when the pass began.
+            seconds: how long it took.
+            after: in how many seconds the key is looked at again at the latest; None: on a change.
+            then: why it is.
+        """
+        before = self._kept.pop(key, None)
+        said = noted.because[:MESSAGE_CHARS], noted.error[:MESSAGE_CHARS]
+        same = before is not None and (before.because, before.error) == said
+        acted = before.acted if before is not None else None
+        if noted.steps:
+            acted = Acted(at=at, because=said[0], steps=noted.steps)
+        self._kept[key] = Pass(
+            controller=self._controller,
+            namespace=key.namespace,
+            name=key.name,
+            at=at,
+            seconds=round(seconds, 6),
+            why=why,
+            because=said[0],
+            steps=noted.steps,
+            since=before.since if before is not None and same else at,
+            error=said[1],
+            next=None if after is None else at + timedelta(seconds=seconds + after),
+            next_because=then,
+            acted=acted,
+        )
+        if len(self._kept) > self._limit:
+            self._kept.popitem(last=False)
+
+    def find(self, *, namespace: str = "", name: str = "") -> list[Pass]:
+        """The records of a namespace, of a name, or of both; empty means any."""
+        if namespace and name:
+            found = self._kept.get(Key(namespace, name))
+            return [] if found is None else [found]
+        return [
+            each
+            for key, each in self._kept.items()
+            if namespace in ("", key.namespace) and name in ("", key.name)
+        ]
+
+
+def chosen(
+    kept: Iterable[Passes], waits_for: Sequence[tuple[str, str]], *, namespace: str, name: str
+) -> Answer:
+    """The answer for one object, or for a namespace; the records are in the order of their times."""
+    found = [each for passes in kept for each in passes.find(namespace=namespace, name=name)]
+    return Answer(passes=tuple(sorted(found, key=lambda each: each.at)), waits_for=tuple(waits_for))
+
+
+def _name(step: object) -> str:
+    return intern(str(step.value) if isinstance(step, Enum) else type(step).__name__)

@@ -1,0 +1,171 @@
+"""The record of each key's last pass: what it says, since when, what comes next, and how many are kept."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+import pytest
+
+from kubewright.base.errors import After, Backoff, KubewrightError, OnChange
+from kubewright.base.plan import Plan
+from kubewright.runtime.controller import Controller
+from kubewright.runtime.passes import Acted, Noted, Passes, chosen, idle, noting, planned
+from kubewright.runtime.queue import Curve
+from kubewright.runtime.result import Result
+from kubewright.testing.clocks import LoopClock
+from kubewright.wire.gvk import Key
+
+A, B = Key("ns", "a"), Key("ns", "b")
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class Call(Enum):
+    ENSURE = "ensure"
+
+
+class Failed(KubewrightError):
+    def __init__(self, retry):
+        super().__init__("the server said no")
+        self.retry = retry
+
+
+async def pass_of(work):
+    """The record of one pass of a controller whose reconciler does ``work``."""
+
+    class Once:
+        async def reconcile(self, key):
+            return work()
+
+    controller = Controller("machine", Once(), LoopClock(), curve=Curve(base=4, cap=8, jitter=0))
+    task = asyncio.create_task(controller.run())
+    controller.enqueue(A, "Machine ns/a changed")
+    await asyncio.sleep(1)
+    controller.close()
+    await task
+    (found,) = controller.passes.find(namespace="ns", name="a")
+    return found
+
+
+def plan_and(result):
+    def work():
+        planned(Plan((Call.ENSURE, Noted()), because="it has no VM on record"))
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    return work
+
+
+def resting():
+    idle("the cluster is paused")
+    return Result.done()
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        pytest.param(
+            plan_and(Result.done()),
+            ("it has no VM on record", ("ensure", "Noted"), "", None, ""),
+            id="a plan without a wake-up waits for a change",
+        ),
+        pytest.param(
+            plan_and(Result.later(30)),
+            ("it has no VM on record", ("ensure", "Noted"), "", 30, "its time has come"),
+            id="a plan with a wake-up says when",
+        ),
+        pytest.param(
+            plan_and(Failed(Backoff())),
+            ("it has no VM on record", ("ensure", "Noted"), "the server said no", 4, "retry with backoff"),
+            id="a failure keeps the plan, and says the error and the retry",
+        ),
+        pytest.param(
+            plan_and(Failed(After(20))),
+            ("it has no VM on record", ("ensure", "Noted"), "the server said no", 20, "retry after 20 s"),
+            id="a failure with a fixed retry",
+        ),
+        pytest.param(
+            plan_and(Failed(OnChange())),
+            ("it has no VM on record", ("ensure", "Noted"), "the server said no", None, ""),
+            id="a failure that only a change can mend",
+        ),
+        pytest.param(
+            plan_and(ValueError("a password")),
+            (
+                "it has no VM on record",
+                ("ensure", "Noted"),
+                "a defect of Kubewright, ValueError: see its log",
+                4,
+                "retry with backoff",
+            ),
+            id="a defect is named without its text",
+        ),
+        pytest.param(resting, ("the cluster is paused", (), "", None, ""), id="a pass that makes no plan"),
+    ],
+)
+async def test_a_pass_is_told(work, said):
+    found = await pass_of(work)
+    wait = None if found.next is None else (found.next - found.at).total_seconds()
+    assert (found.because, found.steps, found.error, wait, found.next_because) == said
+    assert (found.controller, found.why, found.at) == ("machine", "Machine ns/a changed", START)
+
+
+def kept(passes, key, noted, second):
+    at = START + timedelta(seconds=second)
+    passes.keep(key, noted, why="", at=at, seconds=0.0, after=None, then="")
+
+
+@pytest.mark.parametrize(
+    ("notes", "since", "acted"),
+    [
+        pytest.param([Noted("a")], 0, None, id="the first pass begins the reason"),
+        pytest.param([Noted("a"), Noted("a"), Noted("a")], 0, None, id="the same reason goes on"),
+        pytest.param([Noted("a"), Noted("b")], 1, None, id="another reason begins anew"),
+        pytest.param([Noted("a"), Noted("a", error="no")], 1, None, id="another end begins anew"),
+        pytest.param(
+            [Noted("a", ("Call",)), Noted("b"), Noted("b")],
+            1,
+            Acted(at=START, because="a", steps=("Call",)),
+            id="the last pass with steps is remembered",
+        ),
+    ],
+)
+def test_since_when_and_what_was_done_last(notes, since, acted):
+    passes = Passes("machine")
+    for second, noted in enumerate(notes):
+        kept(passes, A, noted, second)
+    (found,) = passes.find(namespace="ns", name="a")
+    assert ((found.since - START).total_seconds(), found.acted) == (since, acted)
+
+
+def test_the_record_that_was_looked_at_longest_ago_is_dropped():
+    passes = Passes("machine", limit=2)
+    for second, name in enumerate(("a", "b", "a", "c")):
+        kept(passes, Key("ns", name), Noted(), second)
+    assert [each.name for each in passes.find()] == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "found"),
+    [
+        pytest.param("ns", "a", [("machine", "a"), ("infra", "a")], id="one object, of every controller"),
+        pytest.param("ns", "", [("machine", "a"), ("infra", "a"), ("machine", "b")], id="a namespace"),
+        pytest.param("", "b", [("machine", "b")], id="a name in any namespace"),
+        pytest.param("other", "a", [], id="nothing"),
+    ],
+)
+def test_what_is_asked_for_is_found(namespace, name, found):
+    machine, infra = Passes("machine"), Passes("infra")
+    kept(machine, A, Noted(), 0)
+    kept(machine, B, Noted(), 2)
+    kept(infra, A, Noted(), 1)
+    answer = chosen([machine, infra], [("l", "h")], namespace=namespace, name=name)
+    assert [(each.controller, each.name) for each in answer.passes] == found
+    assert answer.waits_for == (("l", "h"),)
+
+
+def test_what_is_said_outside_of_a_pass_is_in_no_record():
+    with noting() as noted:
+        pass
+    planned(Plan(because="too late"))
+    assert noted == Noted()
