@@ -212,9 +212,7 @@ def describe(
     *,
     namespace: switches.ClusterNamespace = "default",
     kubeconfig: switches.OfClusters = None,
-    output: Annotated[
-        str, typer.Option("-o", "--output", help="json; default: a table.", metavar="FORM")
-    ] = "",
+    output: switches.Output = "",
 ) -> None:
     """Show what a cluster consists of, how its parts are, and what they wait for."""
     from kubewright.cli.cluster.command import describe as command
@@ -241,6 +239,25 @@ def kubeconfig_of(
 
     switches.log_at("error")
     command(kubeconfig, Key(namespace, name))
+
+
+@app.command()
+def explain(
+    kind: switches.ExplainedKind,
+    name: switches.ExplainedName = "",
+    *,
+    namespace: switches.ExplainedNamespace = "default",
+    kubeconfig: switches.OfMachines = None,
+    target_kubeconfig: switches.OfNodes = None,
+    manager: switches.ManagerAddress = "",
+    output: switches.Output = "",
+) -> None:
+    """Say why an object is as it is: its state, what it waits for, who decided that, and what comes next."""
+    from kubewright.cli.explain.command import Asked
+    from kubewright.cli.explain.command import explain as command
+
+    switches.log_at("error")
+    command(kubeconfig, Asked(kind, name, namespace, manager, target_kubeconfig), output)
 
 
 @app.command()

@@ -144,6 +144,49 @@ OfClusters = Annotated[
     ),
 ]
 
+ExplainedKind = Annotated[
+    str,
+    typer.Argument(
+        help="machine, machineset, machinedeployment, node, cluster, or another kind; with its group where "
+        "two have it: machine.cluster.x-k8s.io.",
+        metavar="KIND",
+        show_default=False,
+    ),
+]
+ExplainedName = Annotated[str, typer.Argument(help="Of the object.", metavar="NAME", show_default=False)]
+ExplainedNamespace = Annotated[
+    str, typer.Option("-n", "--namespace", help="Where the object is.", metavar="NS")
+]
+OfMachines = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        help="The server that has the machines; default: $KUBECONFIG, else the pod we run in, else "
+        "~/.kube/config.",
+        metavar="PATH",
+        parser=path_of("--kubeconfig"),
+    ),
+]
+OfNodes = Annotated[
+    Path | None,
+    typer.Option(
+        "--target-kubeconfig",
+        help="The server that has their nodes; default: the same.",
+        metavar="PATH",
+        parser=path_of("--target-kubeconfig"),
+    ),
+]
+ManagerAddress = Annotated[
+    str,
+    typer.Option(
+        "--manager",
+        help="The health port of the `kubewright run` that decides, such as http://127.0.0.1:8080; `up` "
+        "needs none.",
+        metavar="URL",
+    ),
+]
+Output = Annotated[str, typer.Option("-o", "--output", help="json; default: text.", metavar="FORM")]
+
 
 def bootstrap(algorithm: str) -> "BootstrapSettings":
     """How the bootstrap provider behaves, by the value of ``--encryption-algorithm``.

@@ -75,7 +75,7 @@ from kubewright.providers.sim.driver import SimDriver
 from kubewright.runtime.group import Settings
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metered, Metrics
-from kubewright.runtime.passes import PATH
+from kubewright.runtime.records import PATH
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.http import Request
 

@@ -3,7 +3,7 @@
 Paths.       ``/healthz``  200 ``OK`` while the process works
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
              ``/metrics``  for Prometheus;  ``/statusz``  a JSON picture of queues, caches and leadership
-             ``/debug/plans``  the last pass of each key (``passes``), by ``?namespace=`` and ``?name=``
+             ``/debug/plans``  the last pass of each key (``records``), by ``?namespace=`` and ``?name=``
 Source       mcm.md §10.4 for ``/healthz``.
 Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is
              no authentication and nothing secret.
@@ -19,9 +19,8 @@ import structlog
 from aiohttp import web
 
 from kubewright.base.errors import InvalidInput
-from kubewright.runtime import passes
 from kubewright.runtime.metrics import CONTENT_TYPE, Metrics
-from kubewright.runtime.passes import Answer
+from kubewright.runtime.records import PATH, Answer
 
 log = structlog.get_logger("kubewright.health")
 
@@ -87,7 +86,7 @@ class HealthServer:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics_page)
         app.router.add_get("/statusz", self._statusz)
-        app.router.add_get(passes.PATH, self._debug_plans)
+        app.router.add_get(PATH, self._debug_plans)
         return app
 
     async def _healthz(self, _request: web.Request) -> web.Response:

@@ -17,7 +17,7 @@ from typing import Any
 from kubewright.base.errors import single
 from kubewright.kube.informers import Informers
 from kubewright.runtime.group import Group, Phase, Task, cancel, start
-from kubewright.runtime.passes import Answer, chosen
+from kubewright.runtime.records import Answer, answer
 
 PROGRESS = (Phase.STARTING, Phase.SYNCING, Phase.STOPPING, Phase.STOPPED, Phase.CANDIDATE, Phase.WORKING)
 """From least to most advanced; a manager's phase is that of its least advanced group."""
@@ -80,8 +80,9 @@ class Manager:
 
     def plans(self, *, namespace: str = "", name: str = "") -> Answer:
         """The content of ``/debug/plans``: the last passes of this namespace and name; empty: any."""
-        kept = [controller.passes for each in self._groups for controller in each.work.controllers]
-        return chosen(kept, self.waits_for(), namespace=namespace, name=name)
+        kept = (controller.passes for each in self._groups for controller in each.work.controllers)
+        found = (record for each in kept for record in each.find(namespace=namespace, name=name))
+        return answer(found, self.waits_for())
 
     def status(self) -> dict[str, Any]:
         """The content of ``/statusz``: the phase, each Lease and its holder, queues and caches."""

@@ -5,14 +5,14 @@ Theory.      A plan is a value with a reason, and lives as long as its pass. Use
              of its reconciler said (``planned``), how the pass ended, and when the next one follows at the
              latest. The record also says since when passes have given this reason, and which pass had
              steps last. Nothing here decides anything; a lost record costs an answer and no more.
-Invariants.  Bounded: a controller keeps the records of ``KEPT`` keys, and drops the one that was looked at
-             longest ago. A record is words about an object, as events and the log are: no contents of objects.
+Invariants.  Bounded: a controller keeps records of ``KEPT`` keys, and drops the one that was looked at
+             longest ago. A record is words about an object, as events are, and no contents of objects.
 Called by    reconcilers (``planned``, ``idle``), ``controller`` (keeps), ``manager`` (serves them as
-             ``/debug/plans``). ``cli.explain`` reads them.
+             ``/debug/plans``). The records are in ``records``.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,64 +23,15 @@ from typing import Any
 
 import structlog
 
-from kubewright.api.meta import Value
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Plan
+from kubewright.runtime.records import Acted, Pass
 from kubewright.wire.gvk import Key
 
 KEPT = 20_000
 """Records of one controller; one takes about 0.6 KiB."""
 
 log = structlog.get_logger("kubewright.plan")
-
-
-class Acted(Value, frozen=True, kw_only=True):
-    """The last pass that had steps: when it began, its reason, and the steps by their names."""
-
-    at: datetime
-    because: str = ""
-    steps: tuple[str, ...] = ()
-
-
-class Pass(Value, frozen=True, kw_only=True):
-    """The last pass of one key.
-
-    ``at``       when it began, by our wall clock; ``seconds``: how long it took
-    ``why``      what enqueued the key
-    ``because``  the reason of its plan; ``steps``: the plan's steps, by their names
-    ``since``    since when passes have given this reason, and ended with this error
-    ``error``    why it failed; empty if it did not
-    ``next``     when the key is looked at again at the latest, and ``next_because`` why; None: on a change
-    ``acted``    the last pass that had steps, if there was one
-    """
-
-    controller: str
-    namespace: str = ""
-    name: str
-    at: datetime
-    seconds: float = 0.0
-    why: str = ""
-    because: str = ""
-    steps: tuple[str, ...] = ()
-    since: datetime
-    error: str = ""
-    next: datetime | None = None
-    next_because: str = ""
-    acted: Acted | None = None
-
-
-class Answer(Value, frozen=True, kw_only=True):
-    """What ``/debug/plans`` answers.
-
-    ``passes``     the records that were asked for
-    ``waits_for``  the Leases that this process does not hold, each with its holder: another process decides
-    """
-
-    passes: tuple[Pass, ...] = ()
-    waits_for: tuple[tuple[str, str], ...] = ()
-
-
-PATH = "/debug/plans"
 
 
 @dataclass(slots=True)
@@ -185,14 +136,6 @@ class Passes:
             for key, each in self._kept.items()
             if namespace in ("", key.namespace) and name in ("", key.name)
         ]
-
-
-def chosen(
-    kept: Iterable[Passes], waits_for: Sequence[tuple[str, str]], *, namespace: str, name: str
-) -> Answer:
-    """The answer for one object, or for a namespace; the records are in the order of their times."""
-    found = [each for passes in kept for each in passes.find(namespace=namespace, name=name)]
-    return Answer(passes=tuple(sorted(found, key=lambda each: each.at)), waits_for=tuple(waits_for))
 
 
 def _name(step: object) -> str:

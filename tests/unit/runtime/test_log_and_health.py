@@ -14,7 +14,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.runtime.health import HealthServer
 from kubewright.runtime.log import configure
 from kubewright.runtime.metrics import Metrics
-from kubewright.runtime.passes import Answer
+from kubewright.runtime.records import Answer
 from kubewright.testing.clocks import LoopClock
 
 

@@ -9,8 +9,9 @@ import pytest
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange
 from kubewright.base.plan import Plan
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.passes import Acted, Noted, Passes, chosen, idle, noting, planned
+from kubewright.runtime.passes import Noted, Passes, idle, noting, planned
 from kubewright.runtime.queue import Curve
+from kubewright.runtime.records import Acted, answer
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.gvk import Key
@@ -159,9 +160,10 @@ def test_what_is_asked_for_is_found(namespace, name, found):
     kept(machine, A, Noted(), 0)
     kept(machine, B, Noted(), 2)
     kept(infra, A, Noted(), 1)
-    answer = chosen([machine, infra], [("l", "h")], namespace=namespace, name=name)
-    assert [(each.controller, each.name) for each in answer.passes] == found
-    assert answer.waits_for == (("l", "h"),)
+    records = [*infra.find(namespace=namespace, name=name), *machine.find(namespace=namespace, name=name)]
+    answered = answer(records, [("l", "h")])
+    assert [(each.controller, each.name) for each in answered.passes] == found
+    assert answered.waits_for == (("l", "h"),)
 
 
 def test_what_is_said_outside_of_a_pass_is_in_no_record():

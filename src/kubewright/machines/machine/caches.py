@@ -161,21 +161,27 @@ class Caches:
         return sum(self.machines.count_by(index, owner) for owner in owners)
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What a look at a machine needs. ``target`` has the nodes; it may be the server of the machines, too."""
+
+    target: Client
+    caches: Caches
+    clock: Clock
+    settings: MachineSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared(Sight):
     """What the controllers of machines, classes and orphans share, for one term.
 
-    ``control`` has the machines, ``target`` their nodes; the two may be one. ``driver`` is guarded
-    (``driver.guard``). ``recorder`` writes events next to the machines.
+    ``control`` has the machines. ``driver`` is guarded (``driver.guard``). ``recorder`` writes events next to
+    the machines.
     """
 
     control: Client
-    target: Client
-    caches: Caches
     driver: Driver
     recorder: Recorder
-    clock: Clock
-    settings: MachineSettings
     metrics: Metrics
 
 
@@ -184,14 +190,14 @@ def shared_of(environment: Environment, driver: Driver, settings: MachineSetting
     control, target = environment.control, environment.targets.get(NAMELESS)
     caches = Caches(control.caches, target.caches)
     return Shared(
-        control.client,
-        target.client,
-        caches,
-        driver,
-        environment.recorder,
-        environment.clock,
-        settings,
-        environment.metrics,
+        control=control.client,
+        target=target.client,
+        caches=caches,
+        driver=driver,
+        recorder=environment.recorder,
+        clock=environment.clock,
+        settings=settings,
+        metrics=environment.metrics,
     )
 
 

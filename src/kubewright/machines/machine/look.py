@@ -5,7 +5,7 @@ Theory.      Almost everything is in the caches (``caches``). Two things are rea
              harm: before and after the VM of a machine that is being deleted goes, before a machine becomes
              Failed, and while a node's annotation preserves its machine.
              What a process remembers between passes stands in ``Notes``.
-Called by    ``reconciler.Machines``. What it finds is ``seen.Seen``.
+Called by    ``reconciler.Machines``; ``cli.explain``, which acts on nothing. What it finds is ``seen.Seen``.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import isinf
+from typing import Protocol
 
 from msgspec import structs
 
@@ -23,10 +24,9 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.driver.errors import Code, DriverError
-from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine import preservation, userdata
-from kubewright.machines.machine.caches import ClassSeen, Shared, belongs
+from kubewright.machines.machine.caches import ClassSeen, Sight, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.refusals import remember
 from kubewright.machines.machine.replacements import Fleet
@@ -51,16 +51,26 @@ class Notes:
     """The VM whose node we deleted, or did not find by a live read after the VM was deleted."""
 
 
+class Vms(Protocol):
+    """What is known of VMs, by the uids of their machines: ``driver.life.calls`` knows it from its calls."""
+
+    def seen(self, uid: str) -> VmSeen: ...
+
+    def doubt_until(
+        self, uid: str, *, created: datetime | None, recorded: bool, confirm_absent: timedelta
+    ) -> datetime | None: ...
+
+
 class Looker:
     """Makes ``Seen``, and keeps what goes with it between passes."""
 
-    def __init__(self, shared: Shared, calls: VmCalls, moments: Moments) -> None:
-        self._caches = shared.caches
-        self._target = shared.target
-        self._clock = shared.clock
+    def __init__(self, sight: Sight, calls: Vms, moments: Moments) -> None:
+        self._caches = sight.caches
+        self._target = sight.target
+        self._clock = sight.clock
         self._calls = calls
         self._moments = moments
-        self._settings = shared.settings
+        self._settings = sight.settings
         self._notes: dict[str, Notes] = {}
         self._living: dict[str, Notes] = {}
         self._replaced: dict[str, str] = {}

@@ -1,0 +1,188 @@
+"""The decisions about an object, made here from what the server shows, by the controllers' own deciders.
+
+Theory.      A controller that has just started knows nothing but what servers show, and decides by it. So the
+             same looks and deciders, on caches that are filled by plain lists, say what such a controller
+             would do. Nothing is acted upon, and no cloud is asked.
+             What a manager knows beside that is missing here: its switches (the defaults count), what it saw
+             begin, and how its calls of the cloud stand.
+Invariants.  Only reads, with the rights of the user. Of a Secret it is only found out whether it is there.
+Called by    ``command``, for the kinds of ``machine.sapcloud.io``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT
+from kubewright.api.kinds import Kind, dynamic
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET, Machine
+from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Plan
+from kubewright.cli.explain.story import OBJECTS, Decision, Expected
+from kubewright.driver.life.seen import NOTHING, VmSeen
+from kubewright.kube.client import Client, Written
+from kubewright.kube.informer import Informer
+from kubewright.kube.informers import Informers
+from kubewright.kube.namespaces import Namespaces
+from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.machine.caches import Caches, Sight, class_key, secret_keys
+from kubewright.machines.machine.foresight import foresee, outcome
+from kubewright.machines.machine.look import Looker
+from kubewright.machines.machine.moments import Moments
+from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.machineset.member import read
+from kubewright.machines.machineset.policy import MACHINE_SETS
+from kubewright.replicas.deployment.decide import decide as decide_deployment
+from kubewright.replicas.deployment.look import look
+from kubewright.replicas.members import MemberIndex
+from kubewright.replicas.ownership import WITHOUT_OWNER, namespace_of_orphans
+from kubewright.replicas.set.decide import decide as decide_set
+from kubewright.replicas.set.look import Looker as SetLooker
+from kubewright.replicas.set.look import Memory
+from kubewright.wire.errors import NotFound
+from kubewright.wire.gvk import Key
+
+
+@dataclass(slots=True)
+class Alone:
+    """What was decided here, what that says of later, and what could not be read."""
+
+    decided: list[Decision] = field(default_factory=list)
+    expected: list[Expected] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class _NoCalls:
+    """What is known of VMs where no cloud was ever asked."""
+
+    def seen(self, uid: str) -> VmSeen:
+        return NOTHING
+
+    def doubt_until(
+        self, uid: str, *, created: datetime | None, recorded: bool, confirm_absent: timedelta
+    ) -> datetime | None:
+        return None
+
+
+async def machine(control: Client, target: Client, key: Key, after: timedelta | None) -> Alone:
+    """What the controller of machines would decide, and what in ``after``; None: when its plans say.
+
+    Raises:
+        ApiError, TransportError: the server refused to show machines, sets or classes, or did not answer.
+    """
+    told = Alone()
+    informers = Informers(control, only=Namespaces((key.namespace,)))
+    caches = Caches(informers, informers if target is control else Informers(target))
+    for kind, cache in (
+        (MACHINE, caches.machines),
+        (MACHINE_SET, caches.sets),
+        (MACHINE_CLASS, caches.classes),
+    ):
+        await _fill(control, kind, cache, key.namespace)
+    found = caches.machines.get(key)
+    if found is None:
+        return told
+    if not await _fill_nodes(target, caches, found, told):
+        return told
+    await _fill_secrets(control, caches, found, told)
+    sight = Sight(target=target, caches=caches, clock=control.clock, settings=MachineSettings())
+    seen = await Looker(sight, _NoCalls(), Moments(control.steady())).look(found, busy=False)
+    seen = replace(seen, unreachable="", watching_since=None, node_visible_since=None)
+    foresight = foresee(seen, after)
+    told.decided.append(_decision("machine", foresight.now))
+    if foresight.then is not None:
+        told.expected.append(Expected(what=outcome(foresight.then), at=foresight.at))
+    return told
+
+
+async def machine_set(control: Client, key: Key) -> Alone:
+    """What the controller of sets would decide. Raises as ``machine``."""
+    informers, told = Informers(control, only=Namespaces((key.namespace,))), Alone()
+    index = MemberIndex(informers.get(MACHINE), read, control.steady())
+    sets, owners = informers.get(MACHINE_SET), informers.get(MACHINE_DEPLOYMENT)
+    for kind, cache in ((MACHINE, index.objects), (MACHINE_SET, sets), (MACHINE_DEPLOYMENT, owners)):
+        await _fill(control, kind, cache, key.namespace)
+    if (found := sets.get(key)) is not None:
+        looker = SetLooker(MACHINE_SETS, index, owners, control.clock)
+        memory, complete = Memory(), MACHINE_SETS.with_defaults(found)
+        seen = looker.look(complete, memory, looker.pause(complete, memory))
+        told.decided.append(_decision("machineset", decide_set(seen)))
+    return told
+
+
+async def machine_deployment(control: Client, key: Key) -> Alone:
+    """What the controller of deployments would decide. Raises as ``machine``."""
+    informers, told = Informers(control, only=Namespaces((key.namespace,))), Alone()
+    index = MemberIndex(informers.get(MACHINE), read, control.steady())
+    sets, deployments = informers.get(MACHINE_SET), informers.get(MACHINE_DEPLOYMENT)
+    sets.index(WITHOUT_OWNER, namespace_of_orphans)
+    for kind, cache in ((MACHINE, index.objects), (MACHINE_SET, sets), (MACHINE_DEPLOYMENT, deployments)):
+        await _fill(control, kind, cache, key.namespace)
+    if (found := deployments.get(key)) is not None:
+        seen = look(MACHINE_DEPLOYMENTS, found, sets, index, wall=control.clock.now())
+        told.decided.append(_decision("machinedeployment", decide_deployment(seen)))
+    return told
+
+
+DECIDERS: dict[Any, Callable[..., Any]] = {MACHINE_SET: machine_set, MACHINE_DEPLOYMENT: machine_deployment}
+
+
+def _decision(by: str, plan: Plan[Any]) -> Decision:
+    steps = tuple(type(each).__name__ for each in plan.steps)
+    return Decision(by=by, source=OBJECTS, because=plan.because, steps=steps)
+
+
+async def _fill(client: Client, kind: Kind[Any], cache: Informer[Any], namespace: str = "") -> None:
+    for each in await client.list(dynamic(kind.resource), namespace):
+        _put(kind, cache, each)
+
+
+def _put(kind: Kind[Any], cache: Informer[Any], found: dict[str, Any]) -> None:
+    """Into a cache by the way of our own writes, since no watch runs."""
+    meta = found["metadata"]
+    key = Key(meta.get("namespace", ""), meta["name"])
+    cache.wrote(Written(kind.resource, key, msgspec.json.encode(found)))
+
+
+async def _fill_nodes(target: Client, caches: Caches, found: Machine, told: Alone) -> bool:
+    """The nodes, and where it matters their volumes. False: nothing can be decided without them."""
+    try:
+        await _fill(target, NODE, caches.nodes)
+        if found.metadata.deleting:
+            await _fill(target, VOLUME_ATTACHMENT, caches.attachments)
+    except KubewrightError as error:
+        told.notes.append(f"nothing was decided here, since nodes or volumes cannot be read: {error}")
+        return False
+    joined = names.node_name(found.metadata.labels) and caches.node_of(found) is None
+    if joined and not any(True for _ in caches.nodes.headers()):
+        told.notes.append(
+            f"nothing was decided here, since {target.name} has no nodes; name the cluster that the machines "
+            "join with --target-kubeconfig"
+        )
+        return False
+    return True
+
+
+async def _fill_secrets(control: Client, caches: Caches, found: Machine, told: Alone) -> None:
+    """Whether the Secrets of the machine's class are there; one that cannot be read counts as there."""
+    where = class_key(found)
+    if where is None or (of_class := caches.classes.get(where)) is None:
+        return
+    for key in secret_keys(of_class):
+        meta: dict[str, Any] = {
+            "namespace": key.namespace,
+            "name": key.name,
+            "uid": "-",
+            "resourceVersion": "1",
+        }
+        try:
+            await control.get(SECRET, key)
+        except NotFound:
+            continue
+        except KubewrightError as error:
+            told.notes.append(f"Secret {key} counts as there, since it cannot be read: {error}")
+        _put(SECRET, caches.secrets, {"metadata": meta, "data": {"userData": ""}})

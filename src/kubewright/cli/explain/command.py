@@ -1,0 +1,172 @@
+"""``kubewright explain``: read, decide, tell, print.
+
+Called by    ``cli.app``.
+"""
+
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from kubewright.api.core import NODE
+from kubewright.api.machine.v1alpha1 import MACHINE
+from kubewright.base.clock import SystemClock
+from kubewright.base.errors import InvalidInput
+from kubewright.cli.asking import asked
+from kubewright.cli.explain import alone, page, reading
+from kubewright.cli.explain.alone import Alone
+from kubewright.cli.explain.reading import Managed
+from kubewright.cli.explain.story import Facts, JsonObject, Story, tell
+from kubewright.cli.explain.subjects import Subject, named
+from kubewright.compose import worlds
+from kubewright.compose.options import Options
+from kubewright.kube import config
+from kubewright.kube.client import Client
+from kubewright.wire.gvk import Key
+
+OUTPUTS = ("", "json")
+
+NOT_ASKED = "what is decided here is by the default switches; --manager URL asks the manager that decides"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a user asks for. ``manager``: its health port; empty: ask the API server.
+
+    ``target``: the kubeconfig of the cluster that machines join; None: the server that has the machines.
+    """
+
+    text: str
+    name: str = ""
+    namespace: str = "default"
+    manager: str = ""
+    target: Path | None = None
+
+
+@cache
+def subjects() -> tuple[Subject, ...]:
+    """All that can be explained: the kinds of the program's worlds, and Node."""
+    found = [
+        Subject(kind, tuple(each.name for each in world.controllers if each.kind == kind.resource.kind))
+        for world in worlds.shown(Options())
+        for kind in world.kinds
+    ]
+    node = tuple(each.name for each in worlds.listed(Options()) if each.kind == NODE.resource.kind)
+    return (*found, Subject(NODE, node))
+
+
+def explain(kubeconfig: Path | None, what: Asked, output: str) -> None:
+    """Print why an object is as it is.
+
+    Raises:
+        InvalidInput: there is no such kind or object, no such form of output, or no manager at the address.
+        ApiError, TransportError: the server refused, or did not answer.
+    """
+    if output not in OUTPUTS:
+        raise InvalidInput(f"-o {output!r} is not known; there is: json")
+    stories = asked(kubeconfig, lambda client: told(client, what))
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(stories), indent=2).decode())
+        return
+    show(stories, SystemClock().now())
+
+
+def show(stories: list[Story], now: datetime) -> None:
+    """Print stories: with colours on a terminal, plain in a pipe."""
+    lines = [each for story in stories for each in (*page.lines(story, now), page.Line(""))][:-1]
+    if not sys.stdout.isatty():
+        print("\n".join(each.text for each in lines))
+        return
+    from rich.console import Console  # only a terminal has to wait for it
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False)
+    for line in lines:
+        console.print(Text(line.text, style=line.colour), soft_wrap=True)
+
+
+async def told(client: Client, what: Asked) -> list[Story]:
+    """The stories of all objects that the user may mean; of a Node, that of its machine, too.
+
+    Raises:
+        as ``explain``.
+    """
+    kinds, name = named(subjects(), what.text, what.name)
+    async with AsyncExitStack() as stack:
+        target = client
+        if what.target is not None:
+            transport = config.load(what.target, clock=client.clock)
+            target = Client(transport, client.clock, name=transport.access.server)
+            stack.push_async_callback(target.close)
+        nodes = all(each.kind == NODE for each in kinds)
+        found = await reading.objects(target if nodes else client, kinds, Key(what.namespace, name))
+        machine = await _machine_of(client, found[0][1], what.namespace) if nodes else None
+        found += [machine] if machine is not None else []
+        stories = [await _story(client, target, what, subject, each) for subject, each in found]
+        if machine is not None:
+            own = f"machine {stories[1].name}"
+            stories[0] = structs.replace(stories[0], belongs_to=(*stories[0].belongs_to, own))
+        return stories
+
+
+async def _machine_of(client: Client, node: JsonObject, namespace: str) -> tuple[Subject, JsonObject] | None:
+    found = await reading.machine_of_node(client, node, namespace)
+    if found is None:
+        return None
+    subject = next(each for each in subjects() if each.kind == found[0])
+    return (await reading.objects(client, [subject], Key(namespace, found[1])))[0]
+
+
+async def _story(client: Client, target: Client, what: Asked, subject: Subject, found: JsonObject) -> Story:
+    managed = await reading.passes(client, what.manager, subject, found)
+    here = await _decided_here(client, target, subject, found, managed)
+    events, refused = await reading.events(target if subject.kind == NODE else client, found)
+    passes = managed.answer.passes if managed.answer is not None else ()
+    notes = [*_of_manager(managed, subject), *here.notes, *([f"events: {refused}"] if refused else [])]
+    facts = Facts(
+        subject,
+        found,
+        passes,
+        () if passes else here.decided,
+        here.expected,
+        await reading.members(client, subject, found),
+        (),
+        notes,
+        events,
+    )
+    return tell(facts)
+
+
+async def _decided_here(
+    client: Client, target: Client, subject: Subject, found: JsonObject, managed: Managed
+) -> Alone:
+    """What the deciders say of an object; nothing for kinds whose deciders need more than servers show."""
+    key = Key(found["metadata"].get("namespace", ""), found["metadata"]["name"])
+    passes = managed.answer.passes if managed.answer is not None else ()
+    if subject.kind == MACHINE:
+        return await alone.machine(
+            client, target, key, _until_next(passes[0].next, client) if passes else None
+        )
+    decider = None if passes else alone.DECIDERS.get(subject.kind)
+    return await decider(client, key) if decider is not None else Alone()
+
+
+def _until_next(at: datetime | None, client: Client) -> timedelta:
+    """How long it is until the manager looks again; zero where only a change makes it look."""
+    return timedelta() if at is None else at - client.clock.now()
+
+
+def _of_manager(managed: Managed, subject: Subject) -> list[str]:
+    """Notes on what the manager did not say."""
+    if managed.answer is None:
+        return [f"{managed.problem}; {NOT_ASKED}"]
+    if managed.answer.passes or subject.kind == NODE:  # its machine's controllers decide
+        return []
+    waits = [f"{lease}, which {holder or 'no process'} holds" for lease, holder in managed.answer.waits_for]
+    why = f": it stands by for {'; '.join(waits)}" if waits else ""
+    return [f"the manager has no record of it{why}"]

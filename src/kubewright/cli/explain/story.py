@@ -1,0 +1,283 @@
+"""What is told of one object: its state, what it waits for, who decided what, what comes next. Pure.
+
+Theory.      A story is made from facts that others decided: the object's own status and conditions, the
+             records of the manager's last passes, plans that were made here, events. Nothing is concluded but
+             which of these facts say that something is awaited.
+Invariants.  A field that an object lacks is empty. No content of a Secret is in a story, nor of a spec.
+Called by    ``command``; ``page`` prints it, and its JSON is what ``-o json`` shows.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from kubewright.api.core import NODE, Event, NodeCondition
+from kubewright.api.machine.names import Phase
+from kubewright.api.machine.v1alpha1 import GROUP as MACHINE_GROUP
+from kubewright.api.meta import Value
+from kubewright.base.clock import parse_rfc3339
+from kubewright.cli.cluster import tree
+from kubewright.cli.explain.subjects import Subject
+from kubewright.nodes.health import judge
+from kubewright.runtime.records import Acted, Pass
+
+JsonObject = Mapping[str, Any]
+
+MANAGER, OBJECTS = "manager", "objects"
+"""Where a decision is from: a manager's record, or made here from what the server shows."""
+
+SHOWN_MEMBERS, SHOWN_EVENTS = 5, 8
+"""How many machines of a set that are awaited are named, and how many events are told."""
+
+WELL = ("Running", "Available")
+BAD_WHILE_TRUE = ("ReplicaFailure", "Frozen")
+"""Conditions of sets and deployments of ``machine.sapcloud.io`` that are bad while they are True."""
+
+
+class Decision(Value, frozen=True, kw_only=True):
+    """What one controller decided last.
+
+    ``source``   ``manager`` or ``objects``; ``at``: when, ``why``: what made it look
+    ``because``  its reason, ``since`` when it gives this one; ``steps`` what it did
+    ``error``    why its pass failed; empty if it did not
+    ``next``     when it looks again at the latest, and why; None: on a change
+    ``acted``    the last pass with steps
+    """
+
+    by: str
+    source: str
+    because: str = ""
+    steps: tuple[str, ...] = ()
+    since: datetime | None = None
+    at: datetime | None = None
+    why: str = ""
+    error: str = ""
+    next: datetime | None = None
+    next_because: str = ""
+    acted: Acted | None = None
+
+
+class Expected(Value, frozen=True, kw_only=True):
+    """What comes next, and when at the latest; None: with a change that no clock brings."""
+
+    what: str
+    at: datetime | None = None
+
+
+class Happened(Value, frozen=True, kw_only=True):
+    """An event, as kubectl shows it."""
+
+    reason: str
+    message: str
+    at: datetime | None = None
+    type: str = ""
+    count: int = 1
+
+
+class Story(Value, frozen=True, kw_only=True):
+    """All that is told of one object.
+
+    ``state``       its phase, or what its condition Ready says; ``since`` when it is so
+    ``says``        the sentence of its own status
+    ``waits_for``   a clause for each thing that is not as it should be
+    ``belongs_to``  its owners, and the Node or the machine that goes with it
+    ``notes``       what could not be read or asked, and where the decisions are from
+    """
+
+    kind: str
+    namespace: str = ""
+    name: str
+    state: str = ""
+    since: datetime | None = None
+    says: str = ""
+    waits_for: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    next: tuple[Expected, ...] = ()
+    belongs_to: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    events: tuple[Happened, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was read of one object.
+
+    ``passes``    the manager's records of the controllers that work on it
+    ``decided``   decisions that were made here, ``expected`` what they say of later
+    ``members``   the machines of a set or a deployment
+    """
+
+    subject: Subject
+    found: JsonObject
+    passes: Sequence[Pass] = ()
+    decided: Sequence[Decision] = ()
+    expected: Sequence[Expected] = ()
+    members: Sequence[JsonObject] = ()
+    related: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    events: Sequence[Event] = ()
+
+
+def tell(facts: Facts) -> Story:
+    """The story of one object."""
+    meta = _part(facts.found, "metadata")
+    state, since, says = state_of(facts.subject, facts.found)
+    decisions = (*map(of_pass, facts.passes), *facts.decided)
+    return Story(
+        kind=facts.subject.word,
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        state=state,
+        since=since,
+        says=says,
+        waits_for=tuple(dict.fromkeys(_waits_for(facts, state, decisions))),
+        decisions=decisions,
+        next=tuple(_next(facts, decisions)),
+        belongs_to=tuple(dict.fromkeys((*_owners(meta), *facts.related))),
+        notes=tuple(facts.notes),
+        events=tuple(happened(facts.events)),
+    )
+
+
+def of_pass(found: Pass) -> Decision:
+    """A manager's record as a decision."""
+    return Decision(
+        by=found.controller,
+        source=MANAGER,
+        because=found.because,
+        steps=found.steps,
+        since=found.since,
+        at=found.at,
+        why=found.why,
+        error=found.error,
+        next=found.next,
+        next_because=found.next_because,
+        acted=found.acted,
+    )
+
+
+def happened(events: Iterable[Event]) -> list[Happened]:
+    """The last events, oldest first."""
+    told = [
+        Happened(
+            reason=each.reason,
+            message=each.message,
+            at=each.last_timestamp or each.metadata.creation_timestamp,
+            type=each.type,
+            count=max(1, each.count),
+        )
+        for each in events
+    ]
+    return sorted(told, key=lambda each: each.at.timestamp() if each.at is not None else 0.0)[-SHOWN_EVENTS:]
+
+
+def state_of(subject: Subject, found: JsonObject) -> tuple[str, datetime | None, str]:
+    """In which state an object is, since when, and what its status says of it."""
+    meta, status = _part(found, "metadata"), _part(found, "status")
+    if is_machine(subject):
+        current, last = _part(status, "currentStatus"), _part(status, "lastOperation")
+        state = current.get("phase") or Phase.PENDING.value
+        since = _time(current.get("lastUpdateTime")) or _time(meta.get("creationTimestamp"))
+        if meta.get("deletionTimestamp") and state != Phase.TERMINATING:
+            state, since = Phase.TERMINATING.value, _time(meta.get("deletionTimestamp"))
+        return state, since, (last.get("description") or "").strip()
+    if deleted := meta.get("deletionTimestamp"):
+        return "Deleting", _time(deleted), ""
+    ready = next((each for each in _conditions(found) if each.get("type") == "Ready"), {})
+    counts, since = _counts(found), _time(ready.get("lastTransitionTime"))
+    word = "Ready" if ready.get("status") == "True" else "NotReady" if ready else ""
+    return "; ".join(filter(None, (status.get("phase") or word, counts))), since, ready.get("message") or ""
+
+
+def is_machine(subject: Subject) -> bool:
+    """Whether it is a Machine of ``machine.sapcloud.io``."""
+    resource = subject.kind.resource
+    return (resource.group, resource.kind) == (MACHINE_GROUP, "Machine")
+
+
+def _counts(found: JsonObject) -> str:
+    """How many of the wanted replicas are ready."""
+    wanted, status = _part(found, "spec").get("replicas"), _part(found, "status")
+    if not isinstance(wanted, int):
+        return ""
+    ready, there = status.get("readyReplicas") or 0, status.get("replicas") or 0
+    return f"{ready} of {wanted} ready" + (f", {there} there" if there != wanted else "")
+
+
+def _waits_for(facts: Facts, state: str, decisions: Sequence[Decision]) -> Iterator[str]:
+    if is_machine(facts.subject):
+        if state not in WELL:
+            yield from (each.because for each in decisions[:1] if each.because)
+    else:
+        yield from _wrong(facts)
+    yield from (each.error for each in decisions if each.error)
+    waiting = [each for each in facts.members if _phase(each) not in WELL]
+    for each in waiting[:SHOWN_MEMBERS]:
+        last = (_part(_part(each, "status"), "lastOperation").get("description") or "").strip()
+        name = _part(each, "metadata").get("name", "")
+        yield f"machine {name} is {_phase(each)}" + (f": {last}" if last else "")
+    if len(waiting) > SHOWN_MEMBERS:
+        yield f"{len(waiting) - SHOWN_MEMBERS} more machines are not Running"
+
+
+def _wrong(facts: Facts) -> Iterator[str]:
+    """The conditions that are not as they should be, by the rules of their kind."""
+    listed = _conditions(facts.found)
+    if facts.subject.kind == NODE:
+        health = judge([msgspec.convert(each, NodeCondition) for each in listed], _pressures(listed))
+        if not health.healthy:
+            yield health.because
+        if _part(facts.found, "spec").get("unschedulable"):
+            yield "it is cordoned: no new Pods are placed on it"
+    elif facts.subject.kind.resource.group == MACHINE_GROUP:
+        for each in listed:
+            if (each.get("status") == "True") == (each.get("type") in BAD_WHILE_TRUE):
+                yield f"{each.get('type')}: {each.get('message') or each.get('reason') or each.get('status')}"
+    else:
+        yield from tree.node({**facts.found, "kind": facts.subject.kind.resource.kind}).waits_for
+
+
+def _pressures(conditions: Iterable[JsonObject]) -> list[str]:
+    """The types of a node's conditions that are bad while they are True: all but Ready."""
+    return [each.get("type", "") for each in conditions if each.get("type") != "Ready"]
+
+
+def _next(facts: Facts, decisions: Iterable[Decision]) -> Iterator[Expected]:
+    """What comes when: what was foreseen, and else the next look of each controller."""
+    yield from facts.expected
+    foreseen = {each.at for each in facts.expected}
+    for each in decisions:
+        if each.next is not None and each.source == MANAGER and each.next not in foreseen:
+            yield Expected(what=f"{each.by} looks again: {each.next_because}", at=each.next)
+
+
+def _owners(meta: JsonObject) -> Iterator[str]:
+    for each in meta.get("ownerReferences") or ():
+        yield f"{str(each.get('kind', '')).lower()} {each.get('name', '')}"
+
+
+def _phase(machine: JsonObject) -> str:
+    status = _part(machine, "status")
+    if _part(machine, "metadata").get("deletionTimestamp"):
+        return Phase.TERMINATING.value
+    return status.get("phase") or _part(status, "currentStatus").get("phase") or Phase.PENDING.value
+
+
+def _conditions(found: JsonObject) -> list[JsonObject]:
+    listed = _part(found, "status").get("conditions")
+    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+
+
+def _part(found: JsonObject, name: str) -> JsonObject:
+    inner = found.get(name)
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        return parse_rfc3339(text) if isinstance(text, str) and text else None
+    except ValueError:
+        return None
