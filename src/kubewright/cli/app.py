@@ -252,7 +252,7 @@ def explain(
     manager: switches.ManagerAddress = "",
     output: switches.Output = "",
 ) -> None:
-    """Say why an object is as it is: its state, what it waits for, who decided that, and what comes next."""
+    """Say why an object is as it is, and what comes next."""
     from kubewright.cli.explain.command import Asked
     from kubewright.cli.explain.command import explain as command
 

@@ -189,6 +189,7 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
         "demo",
         "run",
         "crds",
+        "explain",
         "completion",
         "version",
         "cluster",

@@ -248,10 +248,11 @@ def _pressures(conditions: Iterable[JsonObject]) -> list[str]:
 def _next(facts: Facts, decisions: Iterable[Decision]) -> Iterator[Expected]:
     """What comes when: what was foreseen, and else the next look of each controller."""
     yield from facts.expected
-    foreseen = {each.at for each in facts.expected}
+    foreseen = [each.at for each in facts.expected if each.at is not None]
     for each in decisions:
-        if each.next is not None and each.source == MANAGER and each.next not in foreseen:
-            yield Expected(what=f"{each.by} looks again: {each.next_because}", at=each.next)
+        if each.next is None or any(abs((at - each.next).total_seconds()) < 1 for at in foreseen):
+            continue
+        yield Expected(what=f"{each.by} looks again: {each.next_because}", at=each.next)
 
 
 def _owners(meta: JsonObject) -> Iterator[str]:
