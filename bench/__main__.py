@@ -4,17 +4,19 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, TypeVar
 
 from rich.console import Console
 
-from bench import planes, table, worlds
+from bench import table, worlds
 from bench.clusters import scenario as of_clusters
 from bench.clusters import table as clusters_table
 from bench.clusters import worlds as clusters_worlds
+from bench.planes import scenario as of_planes
+from bench.planes import table as planes_table
 from bench.scenario import Scenario
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.pki.keys import Algorithm
@@ -49,13 +51,6 @@ async def whole_clusters(
     async with starts[world](clock) as found:
         _say(found.world.name)
         return await of_clusters.Scenario(found, clock, workers, many).play()
-
-
-async def nested(channels: Mapping[str, tuple[str, int]], replicas: int, world: str) -> planes.Result:
-    """The scenario of nested control planes in one world. ``channels``: by world, with how many at once."""
-    channel, many = channels[world]
-    _say(f"kubewright with control planes of channel {channel}")
-    return await planes.measure(channel, many, SystemClock(), replicas)
 
 
 async def _ended_by_signals(work: Coroutine[Any, Any, R]) -> R:
@@ -96,8 +91,9 @@ def main() -> None:
                         help="control planes at once, embedded (default: 500; 0: one alone)")  # fmt: skip
     parser.add_argument("--real-planes", type=int, default=20,
                         help="the same of real programs (default: 20; 0: one alone)")  # fmt: skip
-    parser.add_argument("--replicas", type=int, default=1,
-                        help="of each real API server; of etcd an odd number (default: 1)")  # fmt: skip
+    parser.add_argument("--replicas", type=int, nargs="+", default=[1, 2],
+                        help="of each real API server, one after another; side by side, the first; "
+                        "of etcd an odd number (default: 1 2)")  # fmt: skip
     words = parser.parse_args()
     console = Console(width=max(120, Console().width))
     asked = WORLDS if words.world == ALL else (words.world,)
@@ -110,11 +106,7 @@ def main() -> None:
     if words.what in ("clusters", ALL):
         _clusters(words, asked, console)
     if words.what in ("planes", ALL):
-        channels = {EMBEDDED: (planes.EMBEDDED, words.planes), REAL: (planes.REAL, words.real_planes)}
-        if results := measured(
-            [world for world in asked if world != THEIRS], partial(nested, channels, words.replicas)
-        ):
-            planes.show(results, console)
+        _planes(words, asked, console)
 
 
 def _clusters(words: argparse.Namespace, asked: Sequence[str], console: Console) -> None:
@@ -125,6 +117,16 @@ def _clusters(words: argparse.Namespace, asked: Sequence[str], console: Console)
     if words.thousand and EMBEDDED in asked:
         measure = partial(whole_clusters, workers=0, many=words.thousand, algorithm=Algorithm.EC)
         clusters_table.show(measured([EMBEDDED], measure), console)
+
+
+def _planes(words: argparse.Namespace, asked: Sequence[str], console: Console) -> None:
+    """Both channels in one world, so that their control planes are side by side."""
+    many = {EMBEDDED: (planes_table.EMBEDDED, words.planes), REAL: (planes_table.REAL, words.real_planes)}
+    wanted = of_planes.Asked(dict(many[each] for each in asked if each in many), tuple(words.replicas))
+    for results in measured(["control planes"], lambda _: of_planes.measure(wanted, SystemClock())):
+        planes_table.show(results, console)
+        if results.stopped:
+            sys.exit(f"bench: stopped before the end: {results.stopped}")
 
 
 def _say(name: str) -> None:
