@@ -1,9 +1,8 @@
 """Issues and parses certificates: an authority of our own, and the certificates that one signs.
 
 Theory.      In a client certificate of Kubernetes the common name is the user, the organizations
-             are the groups. Keys are on the curve P-256 unless the caller asks for RSA, because those are
-             generated in well under a millisecond and every client supports them. An authority that others
-             made may have an RSA key.
+             are the groups. Keys are on the curve P-256, because those are generated in well under a
+             millisecond and every client supports them. An authority that others made may have an RSA key.
 Invariants.  Nothing here keeps a file or asks for the time: ``now`` is an argument. Every moment
              is in UTC; a certificate is valid from an hour before it was made, for clocks that differ.
 Called by    the embedded server (``apiserver.http``), and what signs with a cluster's authority.
@@ -124,7 +123,6 @@ def new_leaf(
     *,
     names: Iterable[str] = (),
     client: bool = True,
-    algorithm: Algorithm = Algorithm.EC,
 ) -> Identity:
     """An identity for a server, if there are ``names`` to reach it by, and for a client, if it is to be one.
 
@@ -135,7 +133,7 @@ def new_leaf(
     for name in (user.name, *user.groups):
         if not 0 < len(name) <= LONGEST_NAME:
             raise InvalidInput(f"a certificate cannot carry the name {name!r}: it takes 1 to 64 characters")
-    return _issued(authority, user, now, lifetime, names=tuple(names), client=client, algorithm=algorithm)
+    return _issued(authority, user, now, lifetime, names=tuple(names), client=client)
 
 
 def new_request(user: User) -> tuple[bytes, bytes]:
@@ -160,12 +158,11 @@ def _issued(
     *,
     names: Sequence[str],
     client: bool,
-    algorithm: Algorithm = Algorithm.EC,
 ) -> Identity:
     """Signed by ``authority``: for a server when it has ``names``, for a client as ``client`` says."""
     issuer = read_certificates(authority.certificate)[0]
     issuer_key = read_private_key(authority.key)
-    key = new_key(algorithm)
+    key = new_key(Algorithm.EC)
     subject = _subject(user)
     until = min(now + lifetime, issuer.not_valid_after_utc)  # a certificate does not outlive its authority
     uses = [ExtendedKeyUsageOID.SERVER_AUTH] if names else []
@@ -173,7 +170,7 @@ def _issued(
     builder = (
         certificate_builder(subject, issuer.subject, key, now, until)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs=False, enciphers=algorithm is Algorithm.RSA), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
         .add_extension(_issued_by(issuer), critical=False)
     )
@@ -204,15 +201,14 @@ def _signed(builder: x509.CertificateBuilder, key: PrivateKey, signer: PrivateKe
     return Identity(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
 
 
-def _usage(*, signs: bool, enciphers: bool = False) -> x509.KeyUsage:
-    """An authority signs certificates and nothing else; the others sign handshakes, and an RSA key may
-    encipher the secret of an old one."""
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    """An authority signs certificates and nothing else; the others sign handshakes."""
     return x509.KeyUsage(
         digital_signature=not signs,
         key_cert_sign=signs,
         crl_sign=signs,
         content_commitment=False,
-        key_encipherment=enciphers,
+        key_encipherment=False,
         data_encipherment=False,
         key_agreement=False,
         encipher_only=False,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import Component
@@ -25,7 +26,7 @@ from kubewright.kube.inprocess import InProcess
 from kubewright.kube.transport import Transport
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import is_signed_by
-from kubewright.pki.keys import Algorithm
+from kubewright.pki.keys import Algorithm, read_private_key
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Faulty
 from kubewright.wire.errors import Conflict
@@ -112,6 +113,16 @@ async def test_all_are_made_in_one_pass_in_the_form_of_the_contract(plane: Plane
         assert secret.metadata.controller == OWNER
         keys = {"value"} if secret.name in KUBECONFIGS else {"tls.crt", "tls.key"}
         assert set(secret.data) == keys
+
+
+async def test_authorities_have_keys_as_asked_for_and_what_they_sign_has_keys_on_p_256(plane: Plane) -> None:
+    plane.maker = Maker(plane.client, Algorithm.RSA)
+    await plane.keep(list(wanted_by(Component.ETCD, NAMING)))
+    made = {
+        each.name: type(read_private_key(each.data["tls.key"]))
+        for each in await plane.client.list(SECRET, "default")
+    }
+    assert {name for name, kind in made.items() if issubclass(kind, RSAPrivateKey)} == {"demo-etcd"}
 
 
 async def test_a_deleted_leaf_is_made_again_and_nothing_else(plane: Plane) -> None:

@@ -3,7 +3,8 @@
 Theory.      Authorities and key pairs come first, then what the authorities sign; the keys of each group are
              made at the same time. If another process has created a Secret in the meantime, that Secret
              counts: what we would have signed with our own key is not made, and the next pass reads what is
-             there.
+             there. Authorities and key pairs have keys of the algorithm that the user has chosen; what they
+             sign has keys on P-256, which are made in well under a millisecond.
 Invariants.  A Secret is created, or patched in exactly the version that was decided on. What the server
              answers about a Secret is not logged, because it may quote its content.
 Called by    ``keeper`` and ``users``.
@@ -136,7 +137,7 @@ class Maker:
                 partial(self._transitioned, each, each.transition, found[each.wanted.secret], now)
                 if each.transition is not None
                 else partial(self._data, each, pairs, now),
-                self._algorithm,
+                Algorithm.EC if isinstance(each.wanted, Signed) else self._algorithm,
             )
             for each in steps
         ]
@@ -163,20 +164,12 @@ class Maker:
             case Leaf() as leaf:
                 signer = _identity(pairs[leaf.authority])
                 names = sorted(canonical(leaf.names))
-                identity = new_leaf(
-                    signer,
-                    leaf.subject,
-                    now,
-                    LIFETIME,
-                    names=names,
-                    client=leaf.client,
-                    algorithm=self._algorithm,
-                )
+                identity = new_leaf(signer, leaf.subject, now, LIFETIME, names=names, client=leaf.client)
                 return data_of(identity.certificate, identity.key)
             case Kubeconfig() as wanted:
                 signer = _identity(pairs[wanted.authority])
                 life = wanted.lifetime
-                identity = new_leaf(signer, wanted.user, now, life, algorithm=self._algorithm)
+                identity = new_leaf(signer, wanted.user, now, life)
                 text = render(wanted.cluster, wanted.entry, wanted.server, signer.certificate, identity)
                 return {SECRET_VALUE_KEY: text}
 
