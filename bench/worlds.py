@@ -25,7 +25,7 @@ from kubewright.kube.client import Client
 from kubewright.testing.left_programs import nothing_left
 from kubewright.testing.real_kubernetes import Keeper, Options, RealKubernetes, find
 
-START_SECONDS = 60.0
+START_SECONDS = 300.0
 CONTROLLERS = ("namespace-controller",)
 """Of kube-controller-manager only this runs: the bench acts for the kubelets and the node life cycle, and
 what is measured is a machine controller with an API server, as the originals were."""

@@ -21,9 +21,11 @@ STALL_SECONDS = 240.0
 """Twice the time that a template gives an API server for its start."""
 LIMIT_SECONDS = 900.0
 """Of a wait for one control plane."""
-SHOWN = 240
+SHOWN = 320
 """Characters of a line."""
+_LACKS = (READY, str(PlaneCondition.UP_TO_DATE))
 _CHANGES = (PlaneCondition.DELETING, PlaneCondition.ROTATING_CERTIFICATES, PlaneCondition.ROLLING_OUT)
+"""Conditions that are False while something lacks, and those that exist while something goes on."""
 
 Done = Callable[[], Awaitable[bool]]
 
@@ -67,12 +69,8 @@ def waits_for(planes: Sequence[NestedControlPlane]) -> str:
 
 
 def _unfinished(plane: NestedControlPlane) -> str:
-    """The message of the condition that says best what goes on; empty: nothing does."""
+    """What its conditions say of what is not ready, not up to date, or goes on; empty: nothing."""
     said = {each.type: each for each in plane.status.conditions}
-    for about in _CHANGES:
-        if about in said:
-            return f"{about} {said[about].message}".rstrip()
-    for wanted in (READY, str(PlaneCondition.UP_TO_DATE)):
-        if wanted in said and said[wanted].status != TRUE:
-            return said[wanted].message
-    return "" if said else "its controller has not looked at it yet"
+    lacks = [said[each].message for each in _LACKS if each in said and said[each].status != TRUE]
+    changes = [f"{each} {said[each].message}".rstrip() for each in _CHANGES if each in said]
+    return "; ".join([*lacks[:1], *changes]) if said else "its controller has not looked at it yet"
