@@ -9,13 +9,15 @@ Theory.      A cut is normal (servers end watches, and cut those who read slowly
              old (410), or that sends what is no event, makes us list. All else is tried
              again as it was.
 Pace.        Each failure doubles the pause, from ``SHORTEST`` to ``LONGEST`` seconds, with jitter; a
-             good stream (it lived, or it brought us further) resets it. The first 410 is free,
+             good stream (it lived, or it brought us further) resets it, and so does a complete list,
+             but for the failures of streams that made us list: else a server that answers lists
+             and refuses every watch would be asked without a pause. The first 410 is free,
              since it says what to do; one that follows without a good stream is not. So a server
              that keeps failing, in whatever way, gets at most one request a second in the long run.
 Source       python-libs.md §3 (every row of it is a case in ``tests/unit/kube/test_reflector.py``).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from kubewright.kube.errors import BadAnswer, TransportError
@@ -44,12 +46,14 @@ IDLE_SECONDS = 100.0
 class Listing:
     """The page after ``token`` (empty: the first) is needed. ``whole``: do not ask for pages.
 
-    ``failures`` counts what went wrong since the last good stream.
+    ``failures`` counts what went wrong since the last complete list or good stream; ``streams`` are
+    those of them that a complete list does not prove to be over: the streams that ended in this list.
     """
 
     token: str = ""
     whole: bool = False
     failures: int = 0
+    streams: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +107,7 @@ def step(state: State, happened: Outcome, draw: float) -> Step:
     match happened:
         case PageRead(version, token):
             assert isinstance(state, Listing)
-            following = (
-                Listing(token, state.whole, state.failures) if token else Watching(version, state.failures)
-            )
-            return Step(following)
+            return Step(replace(state, token=token) if token else Watching(version, state.streams))
         case Cut(version):
             assert isinstance(state, Watching)
             if _was_good(state, happened):
@@ -132,19 +133,20 @@ def _reached(state: State, cut: Cut | None) -> State:
 
 def _after_failure(state: State, error: ApiError | TransportError, draw: float) -> Step:
     failures = state.failures + 1
+    streams = state.streams if isinstance(state, Listing) else failures
     if isinstance(error, Gone):
         paged = isinstance(state, Listing) and state.token != ""
-        return Step(Listing(whole=paged, failures=failures), _pause(failures - 1, draw))
+        return Step(Listing(whole=paged, failures=failures, streams=streams), _pause(failures - 1, draw))
     if isinstance(error, NotFound):
-        return Step(Listing(failures=failures), UNKNOWN_KIND * (1 + draw))
+        return Step(Listing(failures=failures, streams=streams), UNKNOWN_KIND * (1 + draw))
     pause = _pause(failures, draw)
     if isinstance(error, BadAnswer) and isinstance(state, Watching):
-        return Step(Listing(failures=failures), pause)
+        return Step(Listing(failures=failures, streams=streams), pause)
     if isinstance(error, ApiError) and error.retry_after is not None:
         pause = max(pause, error.retry_after + draw)
     match state:
-        case Listing(token, whole):
-            return Step(Listing(token, whole, failures), pause)
+        case Listing():
+            return Step(replace(state, failures=failures), pause)
         case Watching(version):
             return Step(Watching(version, failures), pause)
         case _:

@@ -37,7 +37,13 @@ NOW = Cut(7, lived=0.0)
 CASES = [
     Case("the first page of several leads to the second", Listing(), PageRead(7, "t"), Listing("t")),
     Case("the last page leads to the watch", Listing("t"), PageRead(7), Watching(7)),
-    Case("a list does not forgive earlier failures", Listing(failures=3), PageRead(7), Watching(7, 3)),
+    Case("a list forgives the lists that failed before it", Listing(failures=3), PageRead(7), Watching(7)),
+    Case(
+        "but not the streams that made us list",
+        Listing(failures=3, streams=2),
+        PageRead(7),
+        Watching(7, 2),
+    ),
     Case("nor does a page of several", Listing(failures=3), PageRead(7, "t"), Listing("t", failures=3)),
     Case("a watch that ends after its time goes on at once", Watching(7, 3), Cut(7, 400), Watching(7)),
     Case("a busy watch that is cut goes on at once", Watching(7, 3), Cut(9, 1.5), Watching(9)),
@@ -51,13 +57,19 @@ CASES = [
     Case(
         "two watches that bring something begin a second apart", Watching(7), Cut(9, 0.25), Watching(9), 0.75
     ),
-    Case("410 lists again without a wait", Watching(7), Failed(Gone("old")), Listing(failures=1)),
-    Case("410 again waits first", Watching(7, 1), Failed(Gone("old")), Listing(failures=2), SHORTEST),
+    Case("410 lists again without a wait", Watching(7), Failed(Gone("old")), Listing(failures=1, streams=1)),
+    Case(
+        "410 again waits first",
+        Watching(7, 1),
+        Failed(Gone("old")),
+        Listing(failures=2, streams=2),
+        SHORTEST,
+    ),
     Case(
         "410 in the body of a good stream lists again without a wait",
         Watching(7, 5),
         Failed(Gone("old"), Cut(9, 60)),
-        Listing(failures=1),
+        Listing(failures=1, streams=1),
     ),
     Case("410 to the first page asks for pages again", Listing(), Failed(Gone("old")), Listing(failures=1)),
     Case(
@@ -95,6 +107,13 @@ CASES = [
         Listing("t", failures=1),
         SHORTEST,
     ),
+    Case(
+        "a failing list adds nothing to the streams that made us list",
+        Listing(failures=2, streams=2),
+        Failed(ServerError("")),
+        Listing(failures=3, streams=2),
+        4 * SHORTEST,
+    ),
     Case("403 keeps trying", Listing(), Failed(Forbidden("no")), Listing(failures=1), SHORTEST),
     Case(
         "refused connections repeat the watch", Watching(7, 1), Failed(ConnectFailed("")), Watching(7, 2), 1.6
@@ -103,7 +122,7 @@ CASES = [
         "an answer that is no event lists again",
         Watching(7),
         Failed(BadAnswer("")),
-        Listing(failures=1),
+        Listing(failures=1, streams=1),
         0.8,
     ),
     Case(
@@ -117,7 +136,7 @@ CASES = [
         "a kind that is gone is looked for",
         Watching(7),
         Failed(NotFound("")),
-        Listing(failures=1),
+        Listing(failures=1, streams=1),
         UNKNOWN_KIND,
     ),
     Case(
@@ -172,6 +191,17 @@ def test_a_server_whose_watches_always_fail_is_asked_less_than_once_a_second(err
     while elapsed < 600:
         happened = PageRead(7) if isinstance(state, Listing) else next(failures)
         following = step(state, happened, draw)
+        state, elapsed, requests = following.state, elapsed + following.pause, requests + 1
+    assert requests < 600
+
+
+def test_a_server_that_answers_every_second_list_and_no_watch_is_asked_less_than_once_a_second() -> None:
+    state: State = Listing()
+    lists = itertools.cycle([Failed(ServerError("")), PageRead(7)])
+    elapsed, requests = 0.0, 0
+    while elapsed < 600:
+        happened = next(lists) if isinstance(state, Listing) else Failed(Gone("old"))
+        following = step(state, happened, 0.0)
         state, elapsed, requests = following.state, elapsed + following.pause, requests + 1
     assert requests < 600
 

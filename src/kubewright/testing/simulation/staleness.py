@@ -220,5 +220,11 @@ class Received:
             )
 
     def _listed(self, request: Request) -> str:
-        """The resource that is listed or watched as a whole, if managers base decisions on it."""
+        """The resource that is listed or watched as a whole, if managers base decisions on it.
+
+        None of what asks for metadata alone does (the garbage collector): the same process reads the
+        resource twice then, and may know in one place what it does not know in the other.
+        """
+        if "as=PartialObjectMetadata" in request.headers.get("accept", ""):
+            return ""
         return self._resources.get(request.path.rpartition("/")[2], "")
