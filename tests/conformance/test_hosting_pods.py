@@ -21,13 +21,14 @@ from tests.conformance.nested_planes import ETCD, MANAGER, SERVER, FourObjects, 
 from kubewright.api.apps import STATEFUL_SET
 from kubewright.api.cluster.crds import crds as cluster_crds
 from kubewright.api.controlplane.crds import crds
-from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
+from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE
 from kubewright.api.core import CONFIG_MAP, POD, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import SystemClock
 from kubewright.compose.cluster import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.controlplanes.hosting.contract import Running
+from kubewright.controlplanes.hosting.pods.kinds import SERVICE
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.kube.namespaces import Namespaces
@@ -146,5 +147,33 @@ async def test_four_objects_become_a_control_plane_in_pods_and_go_with_it(
             transport = from_secret(yaml.safe_dump(found).encode())
             (await Api(transport, api.clock, "real").get("/api/v1/namespaces/default")).ok()
             await transport.close()
+            await moves_behind_a_load_balancer(on, api)
             await on.client.delete(NESTED_CONTROL_PLANE, Key(on.namespace, "demo"))
             await until(four.gone, api.clock)
+
+
+async def moves_behind_a_load_balancer(on: Cluster, api: Api) -> None:
+    """A user gives the Service a load balancer; kubeconfig and control plane follow once that has an address."""
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "demo-apiserver"}}
+    patches = [{**service, "spec": {"type": "LoadBalancer"}}]
+    await on.client.patch(
+        NESTED_API_SERVER, Key(on.namespace, "demo-apiserver"), {"spec": {"patches": patches}}
+    )
+    key = Key(on.namespace, "demo-apiserver")
+
+    async def has_one() -> bool:
+        return (await on.client.get(SERVICE, key))["spec"]["type"] == "LoadBalancer"
+
+    await until(has_one, api.clock)
+    answer = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}}
+    await on.client.patch(SERVICE, key, answer, subresource="status")
+
+    async def followed() -> bool:
+        secret = await on.client.get(SECRET, Key(on.namespace, "demo-kubeconfig"))
+        plane = await on.client.get(NESTED_CONTROL_PLANE, Key(on.namespace, "demo"))
+        there = "192.0.2.7:6443"
+        return f"https://{there}".encode() in secret.data["value"] and there == str(
+            plane.spec.control_plane_endpoint
+        )
+
+    await until(followed, api.clock)

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from kubewright.api.cluster.conditions import ERROR, INFO, false_condition, true_condition
 from kubewright.api.cluster.v1beta1 import CLUSTER, ApiEndpoint
-from kubewright.api.controlplane.names import FINALIZER, Component
+from kubewright.api.controlplane.names import FINALIZER, PUBLISHED_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
     API_VERSION,
     NESTED_CONTROL_PLANE,
@@ -41,6 +41,9 @@ FIELDS = {
 }
 PAUSE = Pause("it is paused")
 ENDPOINT = {"host": "127.0.0.2", "port": 6443}
+NEW = {"host": "api.example.com", "port": 443}
+THERE = ApiEndpoint(**NEW)
+NONE = {"no": "Cluster"}
 
 
 def plane(*names, finalizer=True, deleting=False, spec=None, status=None, **meta):
@@ -87,6 +90,16 @@ def seen(of=None, *there, **more):
     return Seen(Family(of, cluster, found), NOW, **facts)
 
 
+def moved(*, to=None, by_us="127.0.0.2:6443", clusters=NONE):
+    """One whose API server is reached elsewhere than was published; ``clusters``: the endpoint of its Cluster."""
+    mark = {PUBLISHED_ANNOTATION: by_us}
+    of = plane(spec={"controlPlaneEndpoint": ENDPOINT}, annotations=mark)
+    spec = {} if clusters is None else {"controlPlaneEndpoint": clusters}
+    whole = CLUSTER.from_plain({"metadata": {"name": "demo", "namespace": "ns"}, "spec": spec})
+    cluster = None if clusters is NONE else whole
+    return seen(of, (SERVER, component(SERVER, endpoint=to or NEW)), cluster=cluster)
+
+
 def three(**of_each):
     return [(each, component(each, **of_each)) for each in Component]
 
@@ -96,6 +109,20 @@ def said(view):
 
 
 ETCD, SERVER, MANAGER = Component
+
+
+def test_an_endpoint_that_is_not_followed_says_why_and_how_to_go_on():
+    view = moved(clusters=ENDPOINT)
+    told = (
+        "its API server is reached at api.example.com:443 now, and Cluster demo and its machines know "
+        "127.0.0.2:6443: have 127.0.0.2:6443 lead to it, or write api.example.com:443 into "
+        "spec.controlPlaneEndpoint of the Cluster"
+    )
+    before, after = view.family.plane.status, status_of(view)
+    assert (decide(view).because, said(view)["EndpointAvailable"]) == (told, ("False", "EndpointMoved", told))
+    assert ("EndpointMoved", told, True) in list(events_of(before, after))
+    assert not list(events_of(after, after))
+    assert said(moved())["EndpointAvailable"][0] == "True"
 
 
 @pytest.mark.parametrize(
@@ -148,6 +175,12 @@ def test_when_to_look_again(view, wake):
             (),
             id="unless there is one",
         ),
+        pytest.param(moved(), (PublishEndpoint(THERE),), id="an API server that moves is followed"),
+        pytest.param(moved(clusters=None), (PublishEndpoint(THERE),), id="also before the Cluster has copied it"),
+        pytest.param(moved(clusters=NEW), (PublishEndpoint(THERE),), id="and after a user has led the Cluster there"),
+        pytest.param(moved(clusters=ENDPOINT), (), id="but not while the Cluster and its machines know the former"),
+        pytest.param(moved(by_us="127.0.0.9:6443"), (), id="nor if a user has written another one since"),
+        pytest.param(moved(to=ENDPOINT), (), id="nothing to follow where it is still there"),
         pytest.param(
             seen(plane(), (SERVER, component(SERVER, by="other", endpoint=ENDPOINT))),
             (),

@@ -27,6 +27,10 @@ KEEP_DATA_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/keep-data"
 RESTORING_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/restoring"
 """On a NestedControlPlane: the name of the ControlPlaneRestore for which all its components are stopped."""
 
+PUBLISHED_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/published-endpoint"
+"""On a NestedControlPlane: the endpoint that its controller wrote into the spec, as ``host:port``. Any other
+endpoint there is a user's, and stays."""
+
 SCHEDULE_LABEL = "controlplane.cluster.x-k8s.io/schedule"
 """On a ControlPlaneSnapshot: the schedule that created it, and that deletes it when there are too many."""
 

@@ -94,6 +94,7 @@ class Reason(StrEnum):
     MISSING = "ComponentMissing"
     CONFLICT = "ComponentConflict"
     WAITING_FOR_ENDPOINT = "WaitingForEndpoint"
+    ENDPOINT_MOVED = "EndpointMoved"
     WAITING_FOR_KUBECONFIG = "WaitingForKubeconfig"
     NOT_UP_TO_DATE = "NotUpToDate"
     WAITING_FOR_CONTROL_PLANE = "WaitingForControlPlane"

@@ -13,8 +13,8 @@ import structlog
 from msgspec import structs, to_builtins
 
 from kubewright.api.cluster.conditions import READY
-from kubewright.api.controlplane.names import FINALIZER
-from kubewright.api.controlplane.reasons import PLANE_REPORTER, PlaneCondition
+from kubewright.api.controlplane.names import FINALIZER, PUBLISHED_ANNOTATION
+from kubewright.api.controlplane.reasons import PLANE_REPORTER, PlaneCondition, Reason
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlaneStatus
 from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
 from kubewright.base.plan import Event
@@ -71,7 +71,13 @@ class Actor:
                 return await self._patch(meta, {"metadata": {"finalizers": finalizers}})
             case PublishEndpoint(endpoint):
                 published = {"host": endpoint.host, "port": endpoint.port}
-                return await self._patch(meta, {"spec": {"controlPlaneEndpoint": published}})
+                mark = {"annotations": {PUBLISHED_ANNOTATION: str(endpoint)}}
+                body = {"metadata": mark, "spec": {"controlPlaneEndpoint": published}}
+                written = await self._patch(meta, body)
+                if (before := seen.family.plane.spec.control_plane_endpoint) is not None and before.valid:
+                    told = f"its API server is reached at {endpoint} now, no longer at {before}"
+                    self._recorder.event(seen.family.plane, Reason.ENDPOINT_MOVED, told)
+                return written
             case RemoveFinalizer():
                 left = without_finalizer(meta.finalizers, FINALIZER)
                 try:
@@ -117,13 +123,23 @@ def events_of(before: NestedControlPlaneStatus, after: NestedControlPlaneStatus)
         yield Event("Waking", "its components start again, one after the other")
     if before.ready and not after.ready and not after.asleep:
         yield Event("NotReady", _message(after, READY) or "it is not ready any more", warning=True)
-    told = _message(after, PlaneCondition.COMPONENT_CONFLICT)
-    if told and told != _message(before, PlaneCondition.COMPONENT_CONFLICT):
-        yield Event("ComponentConflict", told, warning=True)
+    for about, reason in _TOLD_ONCE:
+        told = _message(after, about, reason)
+        if told and told != _message(before, about, reason):
+            yield Event(reason, told, warning=True)
 
 
-def _message(status: NestedControlPlaneStatus, about: str) -> str:
-    return next((each.message for each in status.conditions if each.type == about), "")
+_TOLD_ONCE = (
+    (PlaneCondition.COMPONENT_CONFLICT, Reason.CONFLICT),
+    (PlaneCondition.ENDPOINT_AVAILABLE, Reason.ENDPOINT_MOVED),
+)
+"""What users have to mend."""
+
+
+def _message(status: NestedControlPlaneStatus, about: str, reason: str = "") -> str:
+    """The message of a condition; only with this reason, if one is named."""
+    found = (each for each in status.conditions if each.type == about and reason in ("", each.reason))
+    return next((each.message for each in found), "")
 
 
 def _key(meta: ObjectMeta) -> Key:

@@ -6,8 +6,8 @@ Theory.      While it lives: our finalizer, then it adopts the components that i
              in which they start, each after the one that needs it is gone; then the finalizer goes.
 Invariants.  Of a control plane that is paused only the condition Paused is written; one that another program
              manages is not written at all. Every plan has a reason. A component that another object controls
-             is neither adopted nor deleted. An endpoint that is set is never changed: a user, or an earlier
-             pass, has chosen it. A deletion needs no Cluster, no Secret and no component.
+             is neither adopted nor deleted. An endpoint that a user has set is never changed, nor one that a
+             Cluster has copied (decision 0040). A deletion needs no Cluster, no Secret and no component.
 Source       nested.md A4, A5, A7, A11; S3-13, S3-28.
 Called by    ``reconciler``.
 """
@@ -102,7 +102,9 @@ def _is_free(found: ComponentObject) -> bool:
 
 def _published(seen: Seen) -> Plan | None:
     known, told = seen.family.plane.spec.control_plane_endpoint, seen.reported_endpoint
-    if told is None or (known is not None and known.valid):
+    if seen.not_followed:
+        return Plan(because=seen.not_followed)
+    if told is None or (known is not None and known.valid and seen.moved_to is None):
         return None
     return Plan((PublishEndpoint(told),), because=f"its API server is reached at {told}")
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
-from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.names import PUBLISHED_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, NESTED_CONTROL_PLANE, NestedAPIServer
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.controlplanes.family import KINDS, ComponentObject, Family, references
@@ -86,3 +86,30 @@ class Seen:
             return None
         told = found.status.endpoint
         return told if told is not None and told.valid else None
+
+    @property
+    def moved_to(self) -> ApiEndpoint | None:
+        """Where its API server is reached now, if another endpoint was published; None: it has not moved.
+
+        An endpoint that a user wrote into the spec leads there in a way that the user knows.
+        """
+        plane, told = self.family.plane, self.reported_endpoint
+        known = plane.spec.control_plane_endpoint
+        if told is None or known is None or not known.valid or told == known:
+            return None
+        return told if plane.metadata.annotations.get(PUBLISHED_ANNOTATION) == str(known) else None
+
+    @property
+    def not_followed(self) -> str:
+        """Why an API server that has moved is not followed, and what helps, a sentence; empty: it is.
+
+        Cluster API copies an endpoint once, and the machines of the Cluster know that one.
+        """
+        told, cluster = self.moved_to, self.family.cluster
+        there = cluster.spec.control_plane_endpoint if cluster is not None else None
+        if told is None or cluster is None or there is None or not there.valid or there == told:
+            return ""
+        return (
+            f"its API server is reached at {told} now, and Cluster {cluster.name} and its machines know "
+            f"{there}: have {there} lead to it, or write {told} into spec.controlPlaneEndpoint of the Cluster"
+        )

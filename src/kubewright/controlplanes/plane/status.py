@@ -177,7 +177,8 @@ def _of_the_whole(seen: Seen) -> Iterator[Condition]:
     endpoint = seen.family.plane.spec.control_plane_endpoint
     reached = endpoint is not None and endpoint.valid
     no_endpoint = None if reached else Why(Reason.WAITING_FOR_ENDPOINT, "its endpoint is not known yet")
-    yield _said(PlaneCondition.ENDPOINT_AVAILABLE, no_endpoint)
+    moved = Why(Reason.ENDPOINT_MOVED, seen.not_followed, ERROR) if seen.not_followed else None
+    yield _said(PlaneCondition.ENDPOINT_AVAILABLE, no_endpoint or moved)
     yield _said(PlaneCondition.KUBECONFIG_AVAILABLE, _no_kubeconfig(seen))
     needed = [each for each in seen.named() if each.component is not Component.CONTROLLER_MANAGER]
     held = next((why for each in needed if (why := why_not(seen, each)) is not None), None)
