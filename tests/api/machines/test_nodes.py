@@ -1,5 +1,6 @@
 """What of a machine reaches its node: name, template, taints; and the token that its kubelet joins with."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
 from kubewright.driver.contract import Instance, MachineRequest
-from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.errors import Code, DriverError, Uninitialized
 from kubewright.machines.machine import userdata
 from kubewright.providers.sim import manifests
 from kubewright.testing.stage import Borrowed, stage
@@ -44,6 +45,69 @@ async def test_a_template_reaches_the_node_and_what_it_drops_is_removed() -> Non
         assert "owner" not in node.metadata.annotations
         assert node.metadata.annotations["also"] == "stays"
         assert not node.spec.taints
+
+
+UNREADY = {"key": names.INSTANCE_NOT_READY_TAINT, "effect": "NoSchedule"}
+
+
+class LateToInitialize(Borrowed):
+    """A cloud whose VMs boot at once, and whose initialization succeeds at the fourth try."""
+
+    tries = 0
+
+    async def initialize(self, request: MachineRequest) -> Instance:
+        self.tries += 1
+        if self.tries < 4:
+            raise DriverError.of(Code.Uninitialized, "not yet")
+        return await super().initialize(request)
+
+    async def status(self, request: MachineRequest) -> Instance:
+        found = await super().status(request)
+        if self.tries < 4:
+            names = {"provider_id": found.provider_id, "node_name": found.node_name}
+            raise Uninitialized("not yet", **names)
+        return found
+
+
+async def test_the_taint_of_an_instance_that_is_not_ready_goes_when_its_initialization_is_done() -> None:
+    """Its kubelet registers with it before that (seed 004, "Instance Not Ready Taint")."""
+    async with stage(short_timeouts()) as here, here.process(driver := LateToInitialize(here.cloud)):
+        world = here.world
+        more = {"taints": [UNREADY, TAINT]}
+        await world.client.create(
+            MACHINE_CLASS, manifests.machine_class("tainted", world.namespace, pace=0.1, more=more)
+        )
+        await world.make("m1", machine_class="tainted")
+        await world.until(lambda s: bool(s.nodes), "its kubelet registers")
+        while driver.tries < 3:
+            [node] = (await world.look()).nodes
+            assert [taint.key for taint in node.spec.taints] == [UNREADY["key"], TAINT["key"]]
+            await world.clock.sleep(0.1)
+        sight = await world.until(in_phase(Phase.RUNNING), "it runs")
+        assert [taint.key for taint in sight.nodes[0].spec.taints] == [TAINT["key"]]
+        await world.target.patch(NODE, Key("", "m1"), {"spec": {"taints": [UNREADY]}})
+        await world.clock.sleep(1)
+        assert (await world.look()).nodes[0].spec.taints == (), "also from a kubelet that registers again"
+
+
+async def test_the_virtual_capacity_of_a_class_reaches_its_nodes_and_leaves_them() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        await world.make("m1")
+        await world.settled(1)
+
+        async def offered(amounts: dict[str, str | None] | None) -> dict[str, str]:
+            body = {"nodeTemplate": {"virtualCapacity": amounts}}
+            await world.client.patch(MACHINE_CLASS, world.key("small"), body)
+            await world.clock.sleep(1)
+            node = await world.target.get(NODE, Key("", "m1"))
+            known = node.metadata.annotations.get(names.LAST_APPLIED_CAPACITY_ANNOTATION)
+            assert known == (json.dumps(wanted, separators=(",", ":")) if (wanted := amounts or {}) else None)
+            return {key: str(value) for key, value in node.status.capacity.items() if "/" in key}
+
+        assert await offered({"example.com/a": "3"}) == {"example.com/a": "3"}
+        changed = {"example.com/a": "4", "example.com/b": "1"}
+        assert await offered({**changed}) == changed
+        assert await offered(None) == {}
 
 
 async def test_a_deployments_node_template_reaches_living_nodes_without_a_rollout() -> None:

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.api.core import NODE, Node, Taint
-from kubewright.api.machine.names import LAST_APPLIED_ANNOTATION, MACHINE_NAME_LABEL, TerminatingReason
+from kubewright.api.machine.names import (
+    INSTANCE_NOT_READY_TAINT,
+    LAST_APPLIED_ANNOTATION,
+    MACHINE_NAME_LABEL,
+    TerminatingReason,
+)
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.machines.machine import node_marks
 from kubewright.wire.patch import apply_merge
@@ -84,6 +89,28 @@ class TestTemplate:
             ("NoExecute", "v"),
             ("NoSchedule", "w"),
         ]
+
+    @pytest.mark.parametrize(
+        ("running", "left"),
+        [
+            pytest.param(False, [INSTANCE_NOT_READY_TAINT, "theirs"], id="stays while the machine is not"),
+            pytest.param(True, ["theirs"], id="goes when it is"),
+        ],
+    )
+    @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
+    def test_the_taint_of_an_instance_that_is_not_ready(self, running, left, effect):
+        before = node(taints=[taint(INSTANCE_NOT_READY_TAINT, effect), taint("theirs")])
+        after = patched(before, node_marks.sync_node(before, machine(), running=running))
+        assert [item.key for item in after.spec.taints] == left
+        assert node_marks.sync_node(after, machine(), running=running) == {}
+
+    def test_a_template_may_name_it_too(self):
+        wanted, begun = machine(taints=[taint(INSTANCE_NOT_READY_TAINT), taint("t")]), node()
+        joining = patched(begun, node_marks.sync_node(begun, wanted))
+        assert {item.key for item in joining.spec.taints} == {INSTANCE_NOT_READY_TAINT, "t"}
+        running = patched(joining, node_marks.sync_node(joining, wanted, running=True))
+        assert [item.key for item in running.spec.taints] == ["t"]
+        assert node_marks.sync_node(running, wanted, running=True) == {}
 
     def test_only_a_patch_of_taints_carries_the_version(self):
         assert "resourceVersion" not in node_marks.sync_node(node(), machine({"a": "1"}))["metadata"]

@@ -34,3 +34,9 @@ def test_a_token_secret_is_what_kubeadm_and_the_api_server_expect() -> None:
 def test_token_secrets_have_sixteen_characters() -> None:
     assert len(userdata.token_secret(LoopClock())) == 16
     assert b64encode(userdata.token_secret(LoopClock()).encode())
+
+
+def test_a_token_has_the_extra_groups_that_the_operator_names() -> None:
+    groups = "system:bootstrappers:a,system:bootstrappers:b"
+    data = userdata.token_data("m1", "u1", "secret", datetime(2030, 1, 1, tzinfo=UTC), groups)
+    assert data["auth-extra-groups"] == groups

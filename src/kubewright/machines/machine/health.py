@@ -19,10 +19,11 @@ Called by    ``decide``, once the VM is on record.
 from dataclasses import dataclass
 from datetime import timedelta
 
+from kubewright.api.core import Node
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
 from kubewright.base import delays
-from kubewright.machines.machine import node_marks, states
+from kubewright.machines.machine import capacity, node_marks, states
 from kubewright.machines.machine.creation import unsettled
 from kubewright.machines.machine.replacements import held_by
 from kubewright.machines.machine.seen import Seen
@@ -34,6 +35,7 @@ from kubewright.machines.machine.steps import (
     Plan,
     Report,
     Step,
+    SyncCapacity,
     SyncNode,
 )
 
@@ -66,8 +68,8 @@ def follow_node(seen: Seen) -> Plan:
     decision = _decide_phase(seen)
     report, because = decision.report, decision.because
     steps: list[Step] = []
-    if seen.node is not None and (patch := node_marks.sync_node(seen.node, seen.machine)):
-        steps.append(SyncNode(patch))
+    if seen.node is not None and (marks := _node_steps(seen, seen.node, report)):
+        steps += marks
         because += "; the node lacks what the machine says of it"
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
     if joined and seen.has_token:
@@ -81,6 +83,17 @@ def follow_node(seen: Seen) -> Plan:
         decision.topics,
         milestone=_milestone(seen, report),
     )
+
+
+def _node_steps(seen: Seen, node: Node, report: Report | None) -> list[Step]:
+    """What the node lacks. The taint of an instance that is not ready goes when the machine becomes Running:
+    until then initialization may be outstanding, and no pod should come (seed 004, "Instance Not Ready
+    Taint").
+    """
+    after = report.phase if report is not None and report.phase is not None else seen.phase
+    status = capacity.patch(node, seen.capacity)
+    marked = node_marks.sync_node(node, seen.machine, running=after is Phase.RUNNING, capacity=seen.capacity)
+    return [*([SyncCapacity(status)] if status else []), *([SyncNode(marked)] if marked else [])]
 
 
 def _milestone(seen: Seen, report: Report | None) -> Milestone | None:

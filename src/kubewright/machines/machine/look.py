@@ -25,7 +25,7 @@ from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
-from kubewright.machines.machine import preservation, userdata
+from kubewright.machines.machine import capacity, preservation, userdata
 from kubewright.machines.machine.caches import ClassSeen, Sight, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.refusals import remember
@@ -186,6 +186,7 @@ class Looker:
             can_call=found.can_call,
             secret_missing=found.secret_missing,
             inputs=found.version,
+            capacity=capacity.of_class(found.machine_class),
             doubt_until=self._calls.doubt_until(
                 machine.metadata.uid,
                 created=machine.metadata.creation_timestamp,

@@ -8,6 +8,8 @@ Source       mcm.md §2.5, §4.9, §4.10, §4.12.
 Called by    ``health``, ``deletion``, ``preservation``, ``orphans.cleanup``.
 """
 
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec
@@ -20,25 +22,44 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta, without_finalizer
+from kubewright.machines.machine.capacity import Capacity, as_text
 from kubewright.machines.machine.steps import DeleteNode
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired
 
 _AUTOSCALER = (names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION)
 """Keep the autoscaler off a node; the second proves that the first is ours."""
+_OWN = (names.LAST_APPLIED_ANNOTATION, names.LAST_APPLIED_CAPACITY_ANNOTATION)
 
 
-def sync_node(node: Node, machine: Machine) -> Patch:
-    """Keep the machine's name and node template on its node. Merge patch on the node."""
+def sync_node(
+    node: Node, machine: Machine, *, running: bool = False, capacity: Capacity | None = None
+) -> Patch:
+    """Keep the machine's name and node template on its node. Merge patch on the node.
+
+    Args:
+        node: as it is.
+        machine: whose node it is.
+        running: it is Running, or becomes it now: the taint that its kubelet registered with goes.
+        capacity: its class's virtual capacity, which the node has or is about to have; None: not known.
+    """
     template, applied = machine.spec.node_template, _last_applied(node)
-    wanted = _desired(template)
-    labels, annotations = (
-        {**wanted.labels, names.MACHINE_NAME_LABEL: machine.metadata.name},
-        wanted.annotations,
-    )
+    wanted, before = _desired(template), _desired(applied)
+    edits: dict[str, str] = {}
     if _lasting(applied) != (lasting := _lasting(template)):
-        annotations = {**annotations, names.LAST_APPLIED_ANNOTATION: msgspec.json.encode(lasting).decode()}
-    return marks.sync(node, Desired(labels, annotations, wanted.taints), _desired(applied))
+        edits[names.LAST_APPLIED_ANNOTATION] = msgspec.json.encode(lasting).decode()
+    if capacity:
+        edits[names.LAST_APPLIED_CAPACITY_ANNOTATION] = as_text(capacity)
+    elif capacity is not None:
+        before = replace(
+            before, annotations={**before.annotations, names.LAST_APPLIED_CAPACITY_ANNOTATION: ""}
+        )
+    if running:
+        lasting_taints = tuple(item for item in wanted.taints if item not in _unready(wanted.taints))
+        wanted = replace(wanted, taints=lasting_taints)
+        before = replace(before, taints=(*before.taints, *_unready(node.spec.taints)))
+    labels = {**wanted.labels, names.MACHINE_NAME_LABEL: machine.metadata.name}
+    return marks.sync(node, Desired(labels, {**wanted.annotations, **edits}, wanted.taints), before)
 
 
 def terminating(node: Node, reason: TerminatingReason, now: datetime) -> Patch:
@@ -84,10 +105,15 @@ def deletion(node: Node) -> DeleteNode:
 
 
 def _desired(template: NodeTemplateSpec) -> Desired:
-    """What a template wants; the annotation that remembers it is the controller's alone."""
-    own, meta = names.LAST_APPLIED_ANNOTATION, template.metadata
-    annotations = {key: value for key, value in meta.annotations.items() if key != own}
+    """What a template wants; the annotations that remember it are the controller's alone."""
+    meta = template.metadata
+    annotations = {key: value for key, value in meta.annotations.items() if key not in _OWN}
     return Desired(meta.labels, annotations, template.spec.taints)
+
+
+def _unready(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    """Those of the taints that say that the machine is not ready."""
+    return tuple(item for item in taints if item.key == names.INSTANCE_NOT_READY_TAINT)
 
 
 def _last_applied(node: Node) -> NodeTemplateSpec:

@@ -159,6 +159,7 @@ def _same_node(before: Node, after: Node) -> bool:
     return (
         before.spec == after.spec  # a Node has no generation
         and before.metadata.annotations == after.metadata.annotations
+        and before.status.capacity == after.status.capacity
         and not conditions_differ(before.status.conditions, after.status.conditions, REASONED_CONDITIONS)
     )
 

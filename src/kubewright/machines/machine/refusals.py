@@ -88,6 +88,9 @@ RULES: Mapping[type[Step], Rule] = {
     steps.SyncNode: Rule(
         "bring the node in line with the machine", _always, _always, event=EventReason.FAILED_NODE_SYNC
     ),
+    steps.SyncCapacity: Rule(
+        "write the virtual capacity of the node", _always, _always, event=EventReason.FAILED_NODE_SYNC
+    ),
     steps.Cordon: Rule("cordon the node", _always, _is_drain_timed_out, DRAINING),
     steps.SetTerminatingCondition: Rule("write the node's Terminating condition", _always, _always),
     steps.Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.session

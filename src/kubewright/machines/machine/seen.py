@@ -18,6 +18,7 @@ from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
 from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import Limits, VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
+from kubewright.machines.machine.capacity import Capacity
 from kubewright.machines.machine.replacements import Fleet
 from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
 from kubewright.machines.machine.steps import Attachment, Step
@@ -72,6 +73,7 @@ class Seen:
     ``can_call``     the class and all its secrets are there, so that the driver can be called
     ``secret_missing``  the class is there, and not all its secrets
     ``inputs``       changes whenever what a cloud is told does: class, secrets
+    ``capacity``     the virtual capacity of the class; None: not known
     ``name_conflict``      another VM's node has the name that this machine's node will want
     ``doubt_until``  until when a creation without an answer may still bring a VM
     ``drain``        what the node's pods ask for; None when they were not looked at
@@ -99,6 +101,7 @@ class Seen:
     can_call: bool = True
     secret_missing: bool = False
     inputs: str = ""
+    capacity: Capacity | None = None
     name_conflict: bool = False
     doubt_until: datetime | None = None
     drain: DrainPlan | None = None

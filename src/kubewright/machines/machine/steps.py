@@ -79,6 +79,10 @@ class SyncNode(NodePatch):
     """Bring labels, annotations and taints of the Node in line with the machine's template."""
 
 
+class SyncCapacity(NodeStatusPatch):
+    """Bring the Node's capacity in line with the virtual capacity of the machine's class."""
+
+
 class Cordon(NodePatch):
     """Make this Node unschedulable."""
 
@@ -134,6 +138,7 @@ class RemoveFinalizer:
 
 NodeStep = (
     SyncNode
+    | SyncCapacity
     | SetPreservationMarks
     | SetPreservedCondition
     | Cordon
