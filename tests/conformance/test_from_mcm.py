@@ -4,18 +4,16 @@ A shell runs each block of the page against a real kube-apiserver. Between the b
 pods would be: the controllers, and the original's candidates for its Leases.
 """
 
-import asyncio
 import json
-import re
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.conformance.originals import Scene
+from tests.conformance.pages import Shell, blocks
 
 from kubewright.machines.world import Half
 from kubewright.testing.kubectl import Kubectl
@@ -29,48 +27,9 @@ PAGE = (ROOT / "docs" / "how-to" / "from-mcm.md").read_text()
 ORIGINAL = "machine-controller-manager"
 
 
-class Shell:
-    """A user's shell in a folder with ``deploy``; each block of the page goes on where the last one ended."""
-
-    def __init__(self, folder: Path, kubectl: Path, kubeconfig: Path, namespace: str) -> None:
-        self._folder, self._namespace, self._typed = folder, namespace, ""
-        program = folder / "bin" / "kubectl"
-        program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec {kubectl} --kubeconfig={kubeconfig} "$@"\n')
-        program.chmod(0o755)
-        self._blocks = self._read()
-
-    def _read(self) -> Iterator[str]:
-        for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE):
-            text = block.replace("ns=garden", f"ns={self._namespace}")
-            yield "\n".join(line.removeprefix("$ ") for line in text.splitlines())
-
-    async def types_the_next_block(self) -> str:
-        """What the lines print; each of them must succeed."""
-        block = next(self._blocks)
-        assigned = "\n".join(line for line in block.splitlines() if re.match(r"\w+=\S+$", line))
-        done = await asyncio.to_thread(
-            subprocess.run,
-            ["bash", "-euo", "pipefail", "-c", f"{self._typed}\n{block}"],
-            cwd=self._folder,
-            env={"PATH": f"{self._folder / 'bin'}:/usr/bin:/bin", "HOME": str(self._folder)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, f"{block}\n{done.stdout}{done.stderr}"
-        self._typed += f"\n{assigned}"
-        return done.stdout
-
-    def is_at_the_end(self) -> bool:
-        return next(self._blocks, None) is None
-
-
 def overlays(namespace: str) -> list[str]:
     """The overlays of the page: the whole program, and one half."""
-    found = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    return [text.replace("namespace=garden", f"namespace={namespace}") for text in found]
+    return [text.replace("namespace=garden", f"namespace={namespace}") for text in blocks(PAGE, "yaml")]
 
 
 def deployment_of_the_original(namespace: str) -> str:
@@ -92,7 +51,8 @@ async def test_every_line_of_the_page_changes_over_and_back_and_touches_no_machi
         stack.callback(clear, kubectl)
         kubectl("apply", "-f", "-", stdin=deployment_of_the_original(world.namespace))
         furnish(tmp_path, world.namespace)
-        shell = Shell(tmp_path, kubectl.program, real_kubernetes.kubeconfig, world.namespace)
+        page = PAGE.replace("ns=garden", f"ns={world.namespace}")
+        shell = Shell(tmp_path, kubectl.program, real_kubernetes.kubeconfig, page)
         async with scene.ours():  # machines as the original would have left them
             await world.deploy("workers", 3)
             await world.settled(3)
