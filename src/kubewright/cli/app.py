@@ -102,14 +102,28 @@ def down(
 
 
 @app.command()
-def status(data_dir: switches.DataDir = switches.DATA_DIR) -> None:
-    """Show what serves a data folder, and what is in it.
+def status(
+    *,
+    data_dir: switches.DataDir = switches.DATA_DIR,
+    namespace: switches.TroublesOf = "",
+    all_namespaces: switches.AllNamespaces = False,
+    kubeconfig: switches.OfMachines = None,
+    manager: switches.ManagerAddress = "",
+    output: switches.Output = "",
+) -> None:
+    """Show what serves a folder, or all troubles of a namespace.
 
-    Ends with 0 while all is well, 1 if something is not, 3 if nothing runs.
+    Ends with 0 while all is well, 1 if something is not; of a folder with 3 if nothing runs.
     """
+    switches.log_at("error")
+    if namespace or all_namespaces:
+        from kubewright.cli.troubles.command import status as troubles
+
+        raise typer.Exit(troubles(kubeconfig, "" if all_namespaces else namespace, manager, output))
+    if kubeconfig is not None or manager or output:
+        raise InvalidInput("--kubeconfig, --manager and -o go with -n NAMESPACE or -A")
     from kubewright.cli.serving import status as command
 
-    switches.log_at("error")
     page, code = command(data_dir)
     print(page)
     raise typer.Exit(code)

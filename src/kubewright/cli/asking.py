@@ -1,6 +1,6 @@
 """Ask one server, for the commands that are over once they have an answer.
 
-Called by    ``cluster.command``, ``rollout.command``.
+Called by    ``cluster.command``, ``rollout.command``, ``explain.command``, ``troubles.command``.
 """
 
 import asyncio
@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from kubewright.base.clock import SystemClock
+from kubewright.base.errors import InvalidInput
 from kubewright.kube import config
 from kubewright.kube.client import Client
 
 T = TypeVar("T")
+
+
+OUTPUTS = ("", "json")
+"""The forms of output: text, which differs by command, and JSON."""
+
+
+def refuse_unknown(output: str) -> None:
+    """Raise InvalidInput for a form of output that there is not."""
+    if output not in OUTPUTS:
+        raise InvalidInput(f"-o {output!r} is not known; there is: json")
 
 
 def asked(kubeconfig: Path | None, ask: Callable[[Client], Awaitable[T]]) -> T:

@@ -185,6 +185,12 @@ ManagerAddress = Annotated[
         metavar="URL",
     ),
 ]
+TroublesOf = Annotated[
+    str, typer.Option("-n", "--namespace", help="Show the troubles of this namespace.", metavar="NS")
+]
+AllNamespaces = Annotated[
+    bool, typer.Option("-A", "--all-namespaces", help="Show the troubles of all namespaces.")
+]
 Output = Annotated[str, typer.Option("-o", "--output", help="json; default: text.", metavar="FORM")]
 
 

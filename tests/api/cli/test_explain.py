@@ -15,6 +15,7 @@ from kubewright.cli.app import main
 from kubewright.cli.explain.command import Asked, told
 from kubewright.cli.explain.story import Story
 from kubewright.cli.switches import log_at
+from kubewright.cli.troubles.command import looked
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 from kubewright.kube.client import Client
@@ -122,6 +123,30 @@ async def test_what_is_not_there_is_said_with_what_is(asked: Asked, said: str) -
         assert str(refused.value).startswith(said)
 
 
+async def test_all_troubles_of_a_namespace() -> None:
+    async with embedded_world(short_timeouts(health_timeout=60)) as world:
+        await world.deploy("workers", 2)
+        names = sorted((await world.settled(2)).names)
+        await asyncio.sleep(5)  # until the set and the deployment have counted their machines
+        fine = await looked(world.client, world.namespace)
+        assert (fine.troubles, fine.notes) == ((), ())
+        for name in names:
+            world.cloud.kill(world.cloud.named(name).id)
+        await world.until(lambda seen: seen.phases == ["Unknown", "Unknown"], "two machines that are Unknown")
+        await world.make("lonely", "no-such-class")
+        await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "a machine without a class")
+        await asyncio.sleep(5)
+        found = (await looked(world.client, world.namespace)).troubles
+        assert [(each.kind.partition(".")[0], each.names, each.state) for each in found[:2]] == [
+            ("machine", ("lonely",), "CrashLoopBackOff"),
+            ("machine", tuple(names), "Unknown"),
+        ]
+        assert {each.kind.partition(".")[0] for each in found[2:]} == {"machineset", "machinedeployment"}
+        assert found[1].waits_for == ("it is Unknown; its health timeout runs",)
+        elsewhere = await looked(world.client, "default")
+        assert elsewhere.troubles == ()
+
+
 @pytest.fixture
 def log_as_it_was() -> Iterator[None]:
     """A command sets up the log of its process."""
@@ -144,10 +169,10 @@ async def test_as_a_person_types_it(tmp_path: Path, capsys: pytest.CaptureFixtur
             up.kubeconfig.read_text().replace("client-key-data:", "as: bob\n    client-key-data:")
         )
 
-        async def typed(*words: str) -> tuple[int, str, str]:
+        async def typed(*words: str, command: str = "explain") -> tuple[int, str, str]:
             capsys.readouterr()
             try:
-                await asyncio.to_thread(main, ["explain", *words])
+                await asyncio.to_thread(main, [command, *words])
                 code = 0
             except SystemExit as ended:
                 code = int(ended.code or 0)
@@ -168,3 +193,15 @@ async def test_as_a_person_types_it(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert code == 1
         assert 'User "bob" cannot get resource "machinedeployments" in API group "machine.sapcloud.io"' in err
         assert len(err.splitlines()) == 1
+        code, out, _ = await typed("-n", "kube-system", "--kubeconfig", own, command="status")
+        assert (code, out) == (0, "namespace kube-system: all is well; 0 objects were looked at\n")
+        code, out, _ = await typed("-A", "-o", "json", "--kubeconfig", own, command="status")
+        assert (code, json.loads(out).get("notes", [])) == (1 if json.loads(out).get("troubles") else 0, [])
+        code, out, _ = await typed("-n", "default", "--kubeconfig", str(bobs), command="status")
+        assert (code, out.splitlines()[0]) == (
+            1,
+            "namespace default: no trouble was found, but not everything could be read",
+        )
+        assert 'User "bob" cannot list resource "machines" in API group "machine.sapcloud.io"' in out
+        code, _, err = await typed("-o", "json", command="status")
+        assert (code, err) == (1, "kubewright: --kubeconfig, --manager and -o go with -n NAMESPACE or -A\n")

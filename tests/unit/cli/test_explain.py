@@ -130,6 +130,40 @@ WAITING = Pass(
             id="a set waits for its machines",
         ),
         pytest.param(
+            facts("mcs", {"replicas": 1, "readyReplicas": 1}, spec={"replicas": 2}),
+            "1 of 2 ready, 1 there",
+            None,
+            ("1 of 2 ready, 1 there",),
+            id="a set that is too small waits for more, if nothing else is known",
+        ),
+        pytest.param(
+            facts(
+                "mcs",
+                {"replicas": 1, "readyReplicas": 1},
+                spec={"replicas": 2},
+                passes=(
+                    Pass(
+                        controller="machineset",
+                        name="a",
+                        at=NOW,
+                        since=NOW,
+                        because="machines missing: 1, but scale-up is disabled",
+                    ),
+                ),
+            ),
+            "1 of 2 ready, 1 there",
+            None,
+            ("machines missing: 1, but scale-up is disabled",),
+            id="a set that is too small waits for what its plan says",
+        ),
+        pytest.param(
+            facts("mcd", {"replicas": 2, "readyReplicas": 2}, spec={"replicas": 2, "paused": True}),
+            "2 of 2 ready",
+            None,
+            ("it is paused (spec.paused)",),
+            id="a deployment that is paused",
+        ),
+        pytest.param(
             facts("mcs", {}, members=[machine("Unknown")] * 7),
             "",
             None,

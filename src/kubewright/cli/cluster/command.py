@@ -9,13 +9,10 @@ from pathlib import Path
 import msgspec
 
 from kubewright.base.clock import SystemClock
-from kubewright.base.errors import InvalidInput
-from kubewright.cli.asking import asked
+from kubewright.cli.asking import asked, refuse_unknown
 from kubewright.cli.cluster import page, reading
 from kubewright.cli.cluster.tree import tree
 from kubewright.wire.gvk import Key
-
-OUTPUTS = ("", "json")
 
 
 def describe(kubeconfig: Path | None, key: Key, output: str) -> None:
@@ -25,8 +22,7 @@ def describe(kubeconfig: Path | None, key: Key, output: str) -> None:
         InvalidInput: there is no such cluster, or no such form of output.
         ApiError, TransportError: the server refused, or did not answer.
     """
-    if output not in OUTPUTS:
-        raise InvalidInput(f"-o {output!r} is not known; there is: json")
+    refuse_unknown(output)
     found = tree(asked(kubeconfig, lambda client: reading.read(client, key)))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())

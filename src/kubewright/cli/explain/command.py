@@ -4,6 +4,7 @@ Called by    ``cli.app``.
 """
 
 import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,8 +17,7 @@ from msgspec import structs
 from kubewright.api.core import NODE
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.base.clock import SystemClock
-from kubewright.base.errors import InvalidInput
-from kubewright.cli.asking import asked
+from kubewright.cli.asking import asked, refuse_unknown
 from kubewright.cli.explain import alone, page, reading
 from kubewright.cli.explain.alone import Alone
 from kubewright.cli.explain.reading import Managed
@@ -27,9 +27,8 @@ from kubewright.compose import worlds
 from kubewright.compose.options import Options
 from kubewright.kube import config
 from kubewright.kube.client import Client
+from kubewright.runtime.records import Pass
 from kubewright.wire.gvk import Key
-
-OUTPUTS = ("", "json")
 
 NOT_ASKED = "what is decided here is by the default switches; --manager URL asks the manager that decides"
 
@@ -67,8 +66,7 @@ def explain(kubeconfig: Path | None, what: Asked, output: str) -> None:
         InvalidInput: there is no such kind or object, no such form of output, or no manager at the address.
         ApiError, TransportError: the server refused, or did not answer.
     """
-    if output not in OUTPUTS:
-        raise InvalidInput(f"-o {output!r} is not known; there is: json")
+    refuse_unknown(output)
     stories = asked(kubeconfig, lambda client: told(client, what))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(stories), indent=2).decode())
@@ -77,8 +75,12 @@ def explain(kubeconfig: Path | None, what: Asked, output: str) -> None:
 
 
 def show(stories: list[Story], now: datetime) -> None:
-    """Print stories: with colours on a terminal, plain in a pipe."""
-    lines = [each for story in stories for each in (*page.lines(story, now), page.Line(""))][:-1]
+    """Print stories, with an empty line between two."""
+    print_lines([each for story in stories for each in (*page.lines(story, now), page.Line(""))][:-1])
+
+
+def print_lines(lines: Sequence[page.Line]) -> None:
+    """Print lines: with colours on a terminal, plain in a pipe."""
     if not sys.stdout.isatty():
         print("\n".join(each.text for each in lines))
         return
@@ -123,11 +125,15 @@ async def _machine_of(client: Client, node: JsonObject, namespace: str) -> tuple
 
 
 async def _story(client: Client, target: Client, what: Asked, subject: Subject, found: JsonObject) -> Story:
-    managed = await reading.passes(client, what.manager, subject, found)
-    here = await _decided_here(client, target, subject, found, managed)
+    managed = await reading.ask(client, what.manager, name=found["metadata"]["name"])
+    passes = reading.records(managed, subject, found)
+    here = await _decided_here(client, target, subject, found, passes)
     events, refused = await reading.events(target if subject.kind == NODE else client, found)
-    passes = managed.answer.passes if managed.answer is not None else ()
-    notes = [*_of_manager(managed, subject), *here.notes, *([f"events: {refused}"] if refused else [])]
+    notes = [
+        *_of_manager(managed, subject, passes),
+        *here.notes,
+        *([f"events: {refused}"] if refused else []),
+    ]
     facts = Facts(
         subject,
         found,
@@ -143,11 +149,10 @@ async def _story(client: Client, target: Client, what: Asked, subject: Subject, 
 
 
 async def _decided_here(
-    client: Client, target: Client, subject: Subject, found: JsonObject, managed: Managed
+    client: Client, target: Client, subject: Subject, found: JsonObject, passes: Sequence[Pass]
 ) -> Alone:
     """What the deciders say of an object; nothing for kinds whose deciders need more than servers show."""
     key = Key(found["metadata"].get("namespace", ""), found["metadata"]["name"])
-    passes = managed.answer.passes if managed.answer is not None else ()
     if subject.kind == MACHINE:
         return await alone.machine(
             client, target, key, _until_next(passes[0].next, client) if passes else None
@@ -161,11 +166,11 @@ def _until_next(at: datetime | None, client: Client) -> timedelta:
     return timedelta() if at is None else at - client.clock.now()
 
 
-def _of_manager(managed: Managed, subject: Subject) -> list[str]:
+def _of_manager(managed: Managed, subject: Subject, passes: Sequence[Pass]) -> list[str]:
     """Notes on what the manager did not say."""
     if managed.answer is None:
         return [f"{managed.problem}; {NOT_ASKED}"]
-    if managed.answer.passes or subject.kind == NODE:  # its machine's controllers decide
+    if passes or subject.kind == NODE:  # its machine's controllers decide
         return []
     waits = [f"{lease}, which {holder or 'no process'} holds" for lease, holder in managed.answer.waits_for]
     why = f": it stands by for {'; '.join(waits)}" if waits else ""

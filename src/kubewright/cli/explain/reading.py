@@ -5,7 +5,7 @@ Invariants.  Only reads. What a user may not read, and the story can do without,
 Called by    ``command``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli.explain.story import JsonObject
 from kubewright.cli.explain.subjects import Subject
 from kubewright.kube.client import Client
-from kubewright.runtime.records import PATH, Answer
+from kubewright.runtime.records import PATH, Answer, Pass
 from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key
 
@@ -75,34 +75,35 @@ async def _there(client: Client, subject: Subject, key: Key) -> str:
     return f"there is no {subject.word} {key.name}{where}; {there}"
 
 
-async def passes(client: Client, manager: str, subject: Subject, found: JsonObject) -> Managed:
-    """What the manager remembers of an object.
+def records(managed: Managed, subject: Subject, found: JsonObject) -> tuple[Pass, ...]:
+    """What a manager's answer says of one object: the records of the controllers that work on it."""
+    if managed.answer is None:
+        return ()
+    place = found["metadata"].get("namespace", ""), found["metadata"]["name"]
+    return tuple(
+        each
+        for each in managed.answer.passes
+        if each.controller in subject.controllers and (each.namespace, each.name) == place
+    )
+
+
+async def ask(client: Client, manager: str, **query: str) -> Managed:
+    """What the manager remembers.
 
     Args:
         client: of the API server, which in ``kubewright up`` answers for the manager, too.
         manager: address of a manager's health port; empty: ask the API server.
-        subject: the kind.
-        found: the object.
+        query: ``namespace`` and ``name``; what is left out means any.
 
     Raises:
         InvalidInput: the address that was named does not answer as a manager does.
     """
-    meta = found["metadata"]
-    namespace, name = meta.get("namespace", ""), meta["name"]
-    asked = await (_from_port(manager, name) if manager else _from_server(client, name))
-    if asked.answer is None:
-        return asked
-    mine = [
-        each
-        for each in asked.answer.passes
-        if each.controller in subject.controllers and each.namespace == namespace
-    ]
-    return Managed(msgspec.structs.replace(asked.answer, passes=tuple(mine)))
+    return await (_from_port(manager, query) if manager else _from_server(client, query))
 
 
-async def _from_server(client: Client, name: str) -> Managed:
+async def _from_server(client: Client, query: Mapping[str, str]) -> Managed:
     try:
-        answer = await client.send(client.request("GET", PATH, query=(("name", name),)), safe=True)
+        answer = await client.send(client.request("GET", PATH, query=tuple(query.items())), safe=True)
         return Managed(msgspec.json.decode(answer.body, type=Answer))
     except ApiError as error:
         return Managed(
@@ -112,12 +113,12 @@ async def _from_server(client: Client, name: str) -> Managed:
         return Managed(problem=f"{client.name} has no manager in it")
 
 
-async def _from_port(manager: str, name: str) -> Managed:
+async def _from_port(manager: str, query: Mapping[str, str]) -> Managed:
     url = manager if "://" in manager else f"http://{manager}"
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as session,
-            session.get(f"{url.rstrip('/')}{PATH}", params={"name": name}) as response,
+            session.get(f"{url.rstrip('/')}{PATH}", params=query) as response,
         ):
             body = await response.read()
             if response.status == 200:

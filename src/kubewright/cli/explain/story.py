@@ -133,7 +133,7 @@ def tell(facts: Facts) -> Story:
         state=state,
         since=since,
         says=says,
-        waits_for=tuple(dict.fromkeys(_waits_for(facts, state, decisions))),
+        waits_for=tuple(dict.fromkeys(_waits_for(facts, state, decisions))) or _missing(facts, decisions),
         decisions=decisions,
         next=tuple(_next(facts, decisions)),
         belongs_to=tuple(dict.fromkeys((*_owners(meta), *facts.related))),
@@ -198,6 +198,13 @@ def is_machine(subject: Subject) -> bool:
     return (resource.group, resource.kind) == (MACHINE_GROUP, "Machine")
 
 
+def _short(found: JsonObject) -> bool:
+    """Whether fewer replicas are ready than are wanted, or more are there."""
+    wanted, status = _part(found, "spec").get("replicas"), _part(found, "status")
+    there = status.get("readyReplicas") or 0, status.get("replicas") or 0
+    return isinstance(wanted, int) and there != (wanted, wanted)
+
+
 def _counts(found: JsonObject) -> str:
     """How many of the wanted replicas are ready."""
     wanted, status = _part(found, "spec").get("replicas"), _part(found, "status")
@@ -223,9 +230,18 @@ def _waits_for(facts: Facts, state: str, decisions: Sequence[Decision]) -> Itera
         yield f"{len(waiting) - SHOWN_MEMBERS} more machines are not Running"
 
 
+def _missing(facts: Facts, decisions: Sequence[Decision]) -> tuple[str, ...]:
+    """What is said of a set that has not the size that it should have, if nothing else is known."""
+    if not _short(facts.found):
+        return ()
+    return (next((each.because for each in decisions if each.because), "") or _counts(facts.found),)
+
+
 def _wrong(facts: Facts) -> Iterator[str]:
     """The conditions that are not as they should be, by the rules of their kind."""
     listed = _conditions(facts.found)
+    if _part(facts.found, "spec").get("paused"):
+        yield "it is paused (spec.paused)"
     if facts.subject.kind == NODE:
         health = judge([msgspec.convert(each, NodeCondition) for each in listed], _pressures(listed))
         if not health.healthy:

@@ -1,0 +1,75 @@
+"""``kubewright status -n NAMESPACE``: read everything of a namespace, and print what is in trouble.
+
+Invariants.  Only reads. A kind that the server does not serve has no objects; one that the user may not list
+             becomes a note in the words of the server, which name the verb and the resource.
+Called by    ``cli.app``.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from kubewright.api.core import EVENT, NODE
+from kubewright.api.kinds import dynamic
+from kubewright.base.clock import SystemClock
+from kubewright.cli.asking import asked, refuse_unknown
+from kubewright.cli.explain import reading
+from kubewright.cli.explain.command import print_lines, subjects
+from kubewright.cli.explain.story import Facts, JsonObject, Story, tell
+from kubewright.cli.explain.subjects import Subject
+from kubewright.cli.troubles import page
+from kubewright.cli.troubles.decide import Troubles, troubles, warnings
+from kubewright.kube.client import Client
+from kubewright.wire.errors import Forbidden, NotFound
+
+
+def status(kubeconfig: Path | None, namespace: str, manager: str, output: str) -> int:
+    """Print the troubles of a namespace, empty for all; return 1 if there are any or not all could be read.
+
+    Raises:
+        InvalidInput: there is no such form of output, or no manager at the address.
+        ApiError, TransportError: the server refused, or did not answer.
+    """
+    refuse_unknown(output)
+    found = asked(kubeconfig, lambda client: looked(client, namespace, manager))
+    if output == "json":
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    else:
+        print_lines(list(page.lines(found, SystemClock().now())))
+    return 1 if found.troubles or found.notes else 0
+
+
+async def looked(client: Client, namespace: str, manager: str = "") -> Troubles:
+    """The troubles of a namespace. Raises as ``status``."""
+    managed = await reading.ask(client, manager, **({"namespace": namespace} if namespace else {}))
+    stories: list[Story] = []
+    notes: list[str] = []
+    for subject in subjects():
+        if subject.kind == NODE:  # its machine tells of it
+            continue
+        for each in await _listed(client, subject, namespace, notes):
+            stories.append(tell(Facts(subject, each, reading.records(managed, subject, each))))
+    found = troubles(stories)
+    try:
+        events = await client.list(EVENT, namespace)
+    except Forbidden as error:
+        events = []
+        notes.append(error.message)
+    return Troubles(
+        namespace=namespace,
+        looked_at=len(stories),
+        troubles=tuple(found),
+        warnings=tuple(warnings(events, found, client.clock.now())),
+        notes=tuple(notes),
+    )
+
+
+async def _listed(client: Client, subject: Subject, namespace: str, notes: list[str]) -> list[JsonObject]:
+    try:
+        listed = await client.list(dynamic(subject.kind.resource), namespace)
+    except NotFound:
+        return []
+    except Forbidden as error:
+        notes.append(error.message)
+        return []
+    return list(listed)

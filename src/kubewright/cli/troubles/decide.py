@@ -1,0 +1,101 @@
+"""Which objects of a namespace are in trouble, and which warnings are told beside them. Pure.
+
+Invariants.  Each object that waits for something is in one trouble. Machines come first, since what consists
+             of them waits for them.
+Called by    ``command``; ``page`` prints it, and its JSON is what ``-o json`` shows.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from kubewright.api.core import Event
+from kubewright.api.meta import Value
+from kubewright.cli.explain.story import Story
+
+RECENT = timedelta(hours=1)
+"""How old a warning may be to be told."""
+
+WARNINGS = 10
+"""How many warnings are told: the last ones."""
+
+
+class Trouble(Value, frozen=True, kw_only=True):
+    """Objects of one kind in one state that wait for the same; ``since`` when the first of them does."""
+
+    kind: str
+    namespace: str = ""
+    names: tuple[str, ...] = ()
+    state: str = ""
+    since: datetime | None = None
+    waits_for: tuple[str, ...] = ()
+
+
+class Warned(Value, frozen=True, kw_only=True):
+    """A Warning event about an object that is in no trouble."""
+
+    about: str
+    namespace: str = ""
+    reason: str = ""
+    message: str = ""
+    at: datetime | None = None
+    count: int = 1
+
+
+class Troubles(Value, frozen=True, kw_only=True):
+    """All of a namespace; empty: of all. ``looked_at``: how many objects; ``notes``: what cannot be read."""
+
+    namespace: str = ""
+    looked_at: int = 0
+    troubles: tuple[Trouble, ...] = ()
+    warnings: tuple[Warned, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def troubles(stories: Iterable[Story]) -> list[Trouble]:
+    """The troubles among these objects, those of machines first."""
+    alike: dict[tuple[object, ...], list[Story]] = {}
+    for each in stories:
+        if each.waits_for:
+            waits = tuple(text.replace(each.name, "NAME") for text in each.waits_for)
+            alike.setdefault((each.kind, each.namespace, each.state, waits), []).append(each)
+    found = [_trouble(same) for same in alike.values()]
+    return sorted(found, key=lambda each: (not each.kind.startswith("machine."), each.kind, each.names))
+
+
+def warnings(events: Iterable[Event], told: Sequence[Trouble], now: datetime) -> list[Warned]:
+    """The last warnings about objects that are in no trouble, oldest first."""
+    known = {(each.namespace, _kind(each), name) for each in told for name in each.names}
+    found = []
+    for each in events:
+        about, at = each.involved_object, each.last_timestamp or each.metadata.creation_timestamp
+        if each.type != "Warning" or at is None or now - at > RECENT:
+            continue
+        if (about.namespace, about.kind.lower(), about.name) not in known:
+            found.append(
+                Warned(
+                    about=f"{about.kind.lower()}/{about.name}",
+                    namespace=about.namespace,
+                    reason=each.reason,
+                    message=each.message,
+                    at=at,
+                    count=max(1, each.count),
+                )
+            )
+    return sorted(found, key=lambda each: each.at.timestamp() if each.at else 0.0)[-WARNINGS:]
+
+
+def _trouble(same: Sequence[Story]) -> Trouble:
+    first = same[0]
+    alone = len(same) == 1
+    return Trouble(
+        kind=first.kind,
+        namespace=first.namespace,
+        names=tuple(each.name for each in same),
+        state=first.state,
+        since=min((each.since for each in same if each.since is not None), default=None),
+        waits_for=tuple(text if alone else text.replace(first.name, "NAME") for text in first.waits_for),
+    )
+
+
+def _kind(each: Trouble) -> str:
+    return each.kind.partition(".")[0]

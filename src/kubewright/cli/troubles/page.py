@@ -1,0 +1,56 @@
+"""The troubles of a namespace as text: one table, and below each line what is waited for. Pure.
+
+Called by    ``command``.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from kubewright.apiserver.registry.builtin.cells import human
+from kubewright.cli.cluster.page import BAD, GOOD, WAITING
+from kubewright.cli.explain.page import Line
+from kubewright.cli.troubles.decide import Trouble, Troubles, Warned
+
+NAMES_SHOWN = 3
+"""Names of one line; of the rest only the number is shown."""
+
+LINES_SHOWN = 30
+"""Troubles on one screen; of the rest only the number is shown."""
+
+
+def lines(found: Troubles, now: datetime) -> Iterator[Line]:
+    """All lines."""
+    where = f"namespace {found.namespace}" if found.namespace else "all namespaces"
+    if not found.troubles and found.notes:
+        yield Line(f"{where}: no trouble was found, but not everything could be read", WAITING)
+    elif not found.troubles:
+        yield Line(f"{where}: all is well; {found.looked_at} objects were looked at", GOOD)
+    else:
+        count = sum(len(each.names) for each in found.troubles)
+        yield Line(f"{where}: {count} of {found.looked_at} objects wait for something", "bold")
+    for each in found.troubles[:LINES_SHOWN]:
+        yield from _trouble(each, now, everywhere=not found.namespace)
+    if (more := len(found.troubles) - LINES_SHOWN) > 0:
+        yield Line(f"  and {more} more; -o json has all")
+    if found.warnings:
+        yield Line("warnings of the last hour about other objects", "bold")
+    yield from (_warning(each, now) for each in found.warnings)
+    yield from (Line(f"note: {each}") for each in found.notes)
+
+
+def _trouble(each: Trouble, now: datetime, *, everywhere: bool) -> Iterator[Line]:
+    colour = BAD if each.state == "Failed" else WAITING
+    since = f" for {human(now - each.since)}" if each.since is not None else ""
+    where = f"{each.namespace}: " if everywhere and each.namespace else ""
+    shown, more = ", ".join(each.names[:NAMES_SHOWN]), len(each.names) - NAMES_SHOWN
+    rest = f" and {more} more" if more > 0 else ""
+    count = f"{len(each.names)} " if len(each.names) > 1 else ""
+    yield Line(f"  {where}{count}{each.kind} {shown}{rest}: {each.state or 'not ready'}{since}", colour)
+    for text in each.waits_for:
+        yield Line(f"      {text}")
+
+
+def _warning(each: Warned, now: datetime) -> Line:
+    age = f"{human(now - each.at)} ago" if each.at is not None else ""
+    times = f" ({each.count} times)" if each.count > 1 else ""
+    return Line(f"  {age:<10}{each.about} {each.reason}: {each.message}{times}")
