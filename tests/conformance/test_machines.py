@@ -217,3 +217,37 @@ async def test_a_budget_that_never_yields_fails_a_drain(new_world: NewWorld) -> 
         )
         assert description.endswith("Initiate node drain")
         await let_go(world, name)
+
+
+async def test_nodes_are_marked_while_a_deployment_rolls_out(new_world: NewWorld) -> None:
+    """The scheduler prefers new nodes, the autoscaler takes none away, and a user's annotation stays."""
+    async with new_world() as world:
+        await world.deploy("workers", 2, strategy={"rollingUpdate": {"maxUnavailable": 0}})
+        first = sorted((await world.settled(2)).names)
+        disabled, ours = names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION
+        await world.note_node(first[0], {disabled: "true"})
+        seen: dict[str, tuple[bool, bool, bool]] = {}
+
+        def rolled(snapshot: Snapshot) -> bool:
+            for node in snapshot.nodes:
+                taints = [(taint.key, taint.value, taint.effect) for taint in node.spec.taints]
+                marked = (names.PREFER_NO_SCHEDULE, "True", "PreferNoSchedule") in taints
+                has = node.metadata.annotations
+                before = seen.get(node.metadata.name, (False, False, False))
+                found = (marked, disabled in has, ours in has)
+                seen[node.metadata.name] = (
+                    before[0] or found[0],
+                    before[1] or found[1],
+                    before[2] or found[2],
+                )
+            clean = all(ours not in node.metadata.annotations for node in snapshot.nodes)
+            return snapshot.settled(2, "large") and clean
+
+        await world.roll("workers", "large")
+        after = await world.until(rolled, "all machines are large, and no mark is left")
+        assert {name: seen[name] for name in first} == {
+            first[0]: (True, True, False),
+            first[1]: (True, True, True),
+        }
+        assert all(seen[name][0] is False for name in after.names)
+        assert not any(disabled in node.metadata.annotations for node in after.nodes)

@@ -15,16 +15,16 @@ from kubewright.testing.simulation.work import SLACK, Work
 from kubewright.wire.http import Request, Response
 
 WRITES = {
-    "create": 29, "scale-up": 19, "scale-down": 20, "zero-and-back": 31, "roll": 53, "roll-twice": 99,
-    "roll-and-scale": 48, "roll-back": 37, "recreate": 47, "pause-and-resume": 82, "relabel": 36,
-    "roll-carefully": 66, "relabel-nodes": 7, "two-pools": 49, "autoscaler": 13, "heal": 22, "vanish": 21, "delete": 15,
+    "create": 29, "scale-up": 19, "scale-down": 20, "zero-and-back": 31, "roll": 61, "roll-twice": 114,
+    "roll-and-scale": 55, "roll-back": 45, "recreate": 47, "pause-and-resume": 93, "relabel": 43,
+    "roll-carefully": 76, "roll-there-and-back": 122, "relabel-nodes": 7, "two-pools": 53, "autoscaler": 13, "heal": 22, "vanish": 21, "delete": 15,
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
     "secret-goes-first": 38,
     "trigger-deletion": 17, "delete-against-budget": 16, "preserve-failed": 31, "preserve-now": 11,
     "name-too-long": 8, "nodes-forbidden": 19,
-    "class-comes-too-late": 31, "stuck": 64, "stuck-recreate": 58, "stuck-while-paused": 53,
-    "drain-volumes": 28, "drain-in-vain": 25, "roll-under-budget": 68, "heal-in-turn": 55,
+    "class-comes-too-late": 31, "stuck": 70, "stuck-recreate": 58, "stuck-while-paused": 62,
+    "drain-volumes": 28, "drain-in-vain": 25, "roll-under-budget": 71, "heal-in-turn": 55,
 }  # fmt: skip
 """Writes to API and cloud in each story when nothing goes wrong: the most that five seeds took. A new story
 comes with its own number."""
@@ -43,7 +43,7 @@ def test_an_undisturbed_story_takes_so_many_writes(calm: Outcome) -> None:
 
 EVENTS = {
     "create": 7, "scale-up": 5, "scale-down": 7, "zero-and-back": 10, "roll": 18, "roll-carefully": 18, "roll-twice": 35,
-    "roll-and-scale": 15, "roll-back": 13, "recreate": 14, "pause-and-resume": 27, "relabel": 12, "relabel-nodes": 0,
+    "roll-and-scale": 15, "roll-back": 13, "recreate": 14, "pause-and-resume": 27, "relabel": 12, "roll-there-and-back": 36, "relabel-nodes": 0,
     "two-pools": 15, "autoscaler": 3, "heal": 6, "vanish": 6, "delete": 4, "delete-while-creating": 10,
     "delete-while-draining": 7, "delete-against-budget": 4, "delete-one": 3, "trigger-deletion": 4, "keep-sets": 0,
     "keep-machines": 0, "adopt": 2, "adopt-vm": 3, "class-comes-late": 4, "class-goes-first": 2, "name-too-long": 2,

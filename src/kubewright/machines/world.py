@@ -23,18 +23,20 @@ from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import shared_of
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.machine.settings import MachineSettings, SetSettings
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.metrics import families
 from kubewright.machines.orphans import wiring as orphans
+from kubewright.machines.rolling.reconciler import RollingNodes
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime import object_metrics
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Task
+from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 
@@ -45,11 +47,16 @@ class Half(StrEnum):
     MACHINES = names.MACHINES_LEASE
 
 
+ROLLOUT_NODES = "rolloutnodes"
+
 CONTROLLERS = (
     ControllerInfo(
         "machinedeployment", "MachineDeployment", Half.SETS, "keeps sets, sizes them and rolls them out"
     ),
     ControllerInfo("machineset", "MachineSet", Half.SETS, "keeps as many machines as a set says"),
+    ControllerInfo(
+        ROLLOUT_NODES, "MachineDeployment", Half.SETS, "marks the nodes of deployments that roll out"
+    ),
     ControllerInfo(
         "machine", "Machine", Half.MACHINES, "makes VMs, watches their nodes, drains and deletes them"
     ),
@@ -72,7 +79,7 @@ def world(
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         halves = {each.lease for each in CONTROLLERS if each.name in chosen}
-        made = list(_sets(environment)) if Half.SETS in halves else []
+        made = _sets(environment, chosen, settings.sets) if Half.SETS in halves else []
         background: list[Task] = []
         if Half.MACHINES in halves:
             assert driver is not None, "machines need a driver"
@@ -94,10 +101,16 @@ def world(
     )
 
 
-def _sets(environment: Environment) -> tuple[Controller, Controller]:
+def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings) -> list[Controller]:
+    """The controllers of sets. The target cluster is watched only if nodes are marked."""
     caches, recorder, metrics = environment.control.caches, environment.recorder, environment.metrics
     index = MemberIndex(caches.get(MACHINE), read, environment.control.client.steady())
     deployments = Deployments(MACHINE_DEPLOYMENTS, caches, recorder, index=index)
     sets = Sets(MACHINE_SETS, caches, recorder, index=index)
     object_metrics.register(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT])
-    return deployments.controller(metrics), sets.controller(metrics)
+    made = [deployments.controller(metrics), sets.controller(metrics)]
+    if ROLLOUT_NODES in chosen:
+        target = environment.targets.get(NAMELESS)
+        nodes = RollingNodes(deployments, environment.control.client, target, annotate=settings.spare_nodes)
+        made.append(nodes.controller(environment.clock, metrics))
+    return made

@@ -12,7 +12,7 @@ from kubewright.cli import main
 from kubewright.cli.run import config_file, mcm
 from kubewright.cli.run.switches import RunSwitches
 from kubewright.machines.machine.replacements import ReplacementLimits
-from kubewright.machines.machine.settings import MachineSettings
+from kubewright.machines.machine.settings import MachineSettings, SetSettings
 
 DEFAULTS = MachineSettings()
 
@@ -53,6 +53,11 @@ SETTINGS: list[tuple[str, str, MachineSettings]] = [
         replace(DEFAULTS, replacement_limits=ReplacementLimits(replacements="25%")),
     ),
     ("machine-max-unhealthy", "7", replace(DEFAULTS, replacement_limits=ReplacementLimits(unhealthy=7))),
+    (
+        "autoscaler-scaledown-annotation-during-rollout",
+        "F",
+        replace(DEFAULTS, sets=SetSettings(spare_nodes=False)),
+    ),
     ("concurrent-syncs", "10", replace(DEFAULTS, workers=10)),
     ("kube-api-qps", "50", DEFAULTS),
     ("vmodule", "drain=4", DEFAULTS),
@@ -76,6 +81,9 @@ def test_the_defaults_in_the_table_are_those_of_the_settings() -> None:
         pytest.param("machine-health-timeout", "1d", "'1d' is not a duration", id="a unit that Go has not"),
         pytest.param("machine-max-evict-retries", "many", "'many' is no whole number", id="a word"),
         pytest.param("machine-max-evict-retries", "1_000", "is no whole number", id="Python's digits"),
+        pytest.param(
+            "autoscaler-scaledown-annotation-during-rollout", "no", "neither true nor", id="no boolean"
+        ),
         pytest.param("concurrent-syncs", "0", "at least one machine", id="no worker"),
         pytest.param("machine-max-unhealthy", "1.5%", "neither a whole number", id="half a percent"),
         pytest.param(

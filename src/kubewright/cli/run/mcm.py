@@ -62,6 +62,13 @@ def _workers(text: str) -> int:
     return found
 
 
+def _boolean(text: str) -> bool:
+    words = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
+    if text.lower() not in words:
+        raise ValueError(f"{text!r} is neither true nor false")
+    return words[text.lower()]
+
+
 def _limit(text: str) -> "IntOrPercent":
     from kubewright.machines.machine.replacements import parsed_limit
 
@@ -89,7 +96,7 @@ _GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 """What kube-apiserver accepts in ``auth-extra-groups`` of a bootstrap token."""
 
 DURATION, COUNT, WORKERS = Form("DURATION", _duration), Form("N", _count), Form("N", _workers)
-LIMIT, TEXT = Form("N|N%", _limit), Form("TEXT", str)
+LIMIT, TEXT, BOOLEAN = Form("N|N%", _limit), Form("TEXT", str), Form("BOOL", _boolean)
 CONDITIONS, GROUPS = Form("LIST", _condition_types), Form("LIST", _groups)
 
 
@@ -178,9 +185,9 @@ SWITCHES: tuple[Switch, ...] = (
            unused="see --safety-up"),
     Switch("machine-safety-overshooting-period", "1m", D, "How often these are counted.", Program.SETS,
            unused="see --safety-up"),
-    Switch("autoscaler-scaledown-annotation-during-rollout", "true", T,
+    Switch("autoscaler-scaledown-annotation-during-rollout", "true", BOOLEAN,
            "Whether cluster-autoscaler leaves nodes alone during a rollout.", Program.SETS,
-           unused="not built yet: no node is annotated during a rollout"),
+           "sets.spare_nodes"),
     Switch("machine-safety-apiserver-statuscheck-period", "1m", D,
            "How often the original asks whether the API servers answer.",
            unused="watches tell at once; see --machine-safety-apiserver-statuscheck-timeout"),

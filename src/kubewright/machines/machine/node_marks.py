@@ -1,11 +1,11 @@
-"""What the Machine API writes onto nodes: the template, and the marks of deletion and preservation.
+"""What the Machine API writes onto nodes: the template, and the marks of deletion, preservation and rollouts.
 
 Theory.      ``nodes.marks`` knows how a node is patched, this file which names and texts the patches carry.
              What the template put onto a node is remembered in an annotation of the node, in the form that
              MCM reads and writes (mcm.md §4.9).
 Invariants.  Pure. The patch of a node that has been patched so is ``{}``.
 Source       mcm.md §2.5, §4.9, §4.10, §4.12.
-Called by    ``health``, ``deletion``, ``preservation``, ``orphans.cleanup``.
+Called by    ``health``, ``deletion``, ``preservation``, ``orphans.cleanup``, ``rolling``.
 """
 
 from collections.abc import Iterable
@@ -95,6 +95,27 @@ def unpreserved(node: Node, *, drop: bool) -> Patch:
     wanted = [*(_AUTOSCALER if ours else ()), *([names.PRESERVE_ANNOTATION] if drop else [])]
     taints = marks.untaint(node, names.PRESERVED_TAINT, "NoSchedule")
     return marks.together(marks.annotate(node, dict.fromkeys(wanted, None)), taints)
+
+
+def rolling(node: Node, *, taint: bool | None, annotated: bool | None) -> Patch:
+    """The marks of a rollout, put on or taken off; None leaves them (mcm.md §7.6). Merge patch on the node.
+
+    An annotation that keeps the autoscaler away goes only with the one that says that it is ours; if a user
+    has given it another value since, it stays.
+    """
+    annotations, mark = node.metadata.annotations, names.PREFER_NO_SCHEDULE
+    edits: dict[str, str | None] = {}
+    if annotated and names.SCALE_DOWN_DISABLED_ANNOTATION not in annotations:
+        edits = dict.fromkeys(_AUTOSCALER, "true")
+    elif annotated is False and names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in annotations:
+        theirs = annotations.get(names.SCALE_DOWN_DISABLED_ANNOTATION, "true") != "true"
+        edits = dict.fromkeys(_AUTOSCALER[1:] if theirs else _AUTOSCALER, None)
+    taints: Patch = {}
+    if taint:
+        taints = marks.taint(node, Taint(key=mark, value=names.TRUE, effect="PreferNoSchedule"))
+    elif taint is False:
+        taints = marks.untaint(node, mark, "PreferNoSchedule")
+    return marks.together(marks.annotate(node, edits), taints)
 
 
 def deletion(node: Node) -> DeleteNode:

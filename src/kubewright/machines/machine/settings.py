@@ -19,6 +19,16 @@ SICK = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
+class SetSettings:
+    """What an operator may set for sets and deployments; defaults are those of MCM's flags (mcm.md §10.2).
+
+    ``spare_nodes``  cluster-autoscaler leaves the nodes of a deployment alone while it rolls out
+    """
+
+    spare_nodes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class MachineSettings:
     """Defaults are those of machine-controller's flags (mcm.md §10.3) unless a comment says why not."""
 
@@ -34,6 +44,9 @@ class MachineSettings:
 
     replacement_limits: ReplacementLimits = field(default_factory=ReplacementLimits)
     """How many machines may be replaced for bad health at the same time, and when none may."""
+
+    sets: SetSettings = field(default_factory=SetSettings)
+    """Those of sets and deployments."""
 
     report_after: timedelta = timedelta(seconds=1)
     """Pending and Terminating are written only when they last: most do not, and each costs a write."""

@@ -80,7 +80,7 @@ class Deployments(Generic[D, S, M]):
             KubewrightError: a write failed.
         """
         await self._doubts.settle(key)
-        seen = self._look(key)
+        seen = self.look(key)
         if seen is None:
             self._best.pop(key, None)
             self._reports.forget(key)
@@ -106,7 +106,8 @@ class Deployments(Generic[D, S, M]):
             return result.sooner(Result.later(delays.SOON))
         return Result.later(plan.wake) if plan.wake is not None else result
 
-    def _look(self, key: Key) -> Seen[D, S, M] | None:
+    def look(self, key: Key) -> Seen[D, S, M] | None:
+        """What is seen of one deployment, from caches; None if there is none."""
         deployment = self.deployments.get(key)
         if deployment is None:
             return None
@@ -121,7 +122,7 @@ class Deployments(Generic[D, S, M]):
 
         ``seen``: what there is; None: it has changed since this pass looked.
         """
-        seen = self._look(key) if seen is None else seen
+        seen = self.look(key) if seen is None else seen
         if seen is None:
             return Result.done()
         self._report_problem(seen)
@@ -132,7 +133,7 @@ class Deployments(Generic[D, S, M]):
         result = again.sooner(Result.later(next_look(seen)))
         if written:
             self._remember(seen, reported_counts(status))
-            after = self._look(key)  # the first report starts the deadline
+            after = self.look(key)  # the first report starts the deadline
             result = result.sooner(Result.later(next_look(after) if after is not None else None))
         return result
 
@@ -154,13 +155,13 @@ class Deployments(Generic[D, S, M]):
         controller = Controller(self.policy.name, self, self._clock, metrics=metrics)
         controller.watches(self.deployments, self._reports.matters)
         controller.watches(
-            self.sets, self._of_set, gather=lambda change: self.index.gather_seconds(0.0, _uid(change))
+            self.sets, self.of_set, gather=lambda change: self.index.gather_seconds(0.0, _uid(change))
         )
         why = f"a {self.policy.words.member} has changed"
-        self.index.wake(controller, self._of_member, delays.GATHER_FOR_DEPLOYMENT, why)
+        self.index.wake(controller, self.of_member, delays.GATHER_FOR_DEPLOYMENT, why)
         return controller
 
-    def _of_member(self, before: M | None, after: M | None) -> set[Key]:
+    def of_member(self, before: M | None, after: M | None) -> set[Key]:
         """The deployments of the sets that a member belonged and belongs to, if they see a difference."""
         found: set[Key] = set()
         if before is not None and after is not None and self.policy.same_member(before, after):
@@ -172,7 +173,7 @@ class Deployments(Generic[D, S, M]):
                     found.update(self.deployments.keys_by(BY_UID, header.owner_uid))
         return found
 
-    def _of_set(self, change: Change[S]) -> set[Key]:
+    def of_set(self, change: Change[S]) -> set[Key]:
         """The deployments that own a set before and after a change; for an orphan, those that select it.
 
         Of a set's status only conditions and the observed generation matter: a deployment counts the members

@@ -74,6 +74,14 @@ async def rolled(person: Person) -> None:
     await person.until(lambda: person.settled(2, "large"), "the roll")
 
 
+async def noted_pool(person: Person) -> None:
+    """A user keeps cluster-autoscaler away from every node that there is."""
+    await pool(3)(person)
+    person.victim = " ".join(sorted(vm.node_name for vm in person.vms))
+    for name in person.victim.split():
+        await person.note_node(name, {names.SCALE_DOWN_DISABLED_ANNOTATION: "true"})
+
+
 async def two_pools(person: Person) -> None:
     """Two independent deployments."""
     await person.deploy("pool", 2)
@@ -161,6 +169,13 @@ async def roll_and_scale(person: Person) -> None:
 
 async def roll_back(person: Person) -> None:
     await person.change("pool", rollbackTo={"revision": 0})
+
+
+async def roll_there_and_back(person: Person) -> None:
+    """A rollout that a user takes back half-way, so that old nodes stay after all."""
+    await person.roll("pool", "large")
+    await person.wait(3.0)
+    await person.roll("pool", "small")
 
 
 async def roll_one_of_two(person: Person) -> None:

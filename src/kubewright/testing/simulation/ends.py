@@ -4,7 +4,7 @@ Theory.      An end is a predicate of a ``Person``; functions here that take a n
 Called by    ``stories``, whose table names them, and ``acts``, which waits for some of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kubewright.api.machine import names
 from kubewright.testing.simulation.invariants.facts import progress_of
@@ -25,8 +25,35 @@ COMPLETE, LATE = "NewMachineSetAvailable", "ProgressDeadlineExceeded"
 
 
 def settled(count: int, machine_class: str = "") -> End:
-    """So many machines run, and nothing else."""
-    return lambda person: person.settled(count, machine_class)
+    """So many machines run, and nothing else; no node has a mark of a rollout."""
+    return lambda person: person.settled(count, machine_class) and unmarked(person)
+
+
+def unmarked(person: Person) -> bool:
+    """Whether no node has a mark that rollouts put on; an annotation that a user gave is none."""
+    nodes = person.world.journal.objects[NODES].values()
+    ours = any(names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in notes_of(node) for node in nodes)
+    taints = [taint["key"] for node in nodes for taint in node["spec"].get("taints", ())]
+    return not ours and names.PREFER_NO_SCHEDULE not in taints
+
+
+def notes_of(node: Object) -> Mapping[str, str]:
+    """The annotations of an object."""
+    found: Mapping[str, str] = node["metadata"].get("annotations", {})
+    return found
+
+
+def as_noted(count: int) -> End:
+    """So many machines run, unmarked; those that a user keeps from the autoscaler, and no others, say so
+    (a node that was lost and registers again is a new one)."""
+
+    def end(person: Person) -> bool:
+        nodes = person.world.journal.objects[NODES].items()
+        says = {key for key, node in nodes if names.SCALE_DOWN_DISABLED_ANNOTATION in notes_of(node)}
+        asked = {key for key, _ in nodes if key.rpartition("/")[2] in person.victim.split()}
+        return settled(count)(person) and (person.node_faults or says == asked)
+
+    return end
 
 
 def says(person: Person, reason: str) -> bool:

@@ -40,6 +40,7 @@ STORIES: tuple[Story, ...] = (
     Story("roll-twice", acts.roll_twice, settled(3, "huge"), before=pool(3)),
     Story("roll-and-scale", acts.roll_and_scale, settled(3, "large"), before=pool(2)),
     Story("roll-back", acts.roll_back, settled(2, "small"), before=acts.rolled),
+    Story("roll-there-and-back", acts.roll_there_and_back, ends.as_noted(3), before=acts.noted_pool),
     Story("recreate", acts.roll, settled(3, "large"), before=pool(3, strategy=acts.RECREATE)),
     Story("stuck", acts.get_stuck, reported(2, "large"), before=pool(2, **acts.HURRIED)),
     Story(
