@@ -12,6 +12,7 @@ Called by    ``assembly``, ``cluster``, ``embedded`` and ``cli``.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from kubewright import builtin
@@ -88,6 +89,7 @@ def chosen(options: Options) -> list[ControllerInfo]:
         options.controllers,
         groups={world.name: [each.name for each in world.controllers] for world in lists},
         on_request={each.name for world in lists if world.on_request for each in world.controllers},
+        follows={each.name: each.follows for each in everything if each.follows},
     )
     found = [each for each in everything if each.name in names]
     if options.watch_filter and (undivided := [w.name for w in running(lists, found) if not w.filter_label]):
@@ -138,12 +140,14 @@ def select(
     *,
     groups: Mapping[str, Sequence[str]] | None = None,
     on_request: Collection[str] = (),
+    follows: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """The controllers to run, in the order of ``known``. Pure.
 
     ``asked`` has the syntax of kube-controller-manager: ``*`` means every controller not ``on_request``,
     ``name`` switches one on, ``-name`` one off. The name of a group means all controllers in it but those
     that are named themselves. One that is named both ways is an error, since one of the two was a mistake.
+    One that ``follows`` another is chosen with it, unless it is named itself.
 
     Raises:
         InvalidInput: an unknown name, or one both on and off; the message lists what exists.
@@ -161,6 +165,8 @@ def select(
     )
     implied = set(known) - set(on_request) if "*" in words or not on else set()
     wanted = (on | ((some | implied) - others)) - off
+    led = {name for name, leader in follows.items() if leader in wanted and name not in off}
+    wanted = wanted - (follows.keys() - on) | led
     chosen = tuple(name for name in known if name in wanted)
     if not chosen:
         raise InvalidInput("no controller is left to run")

@@ -55,7 +55,11 @@ CONTROLLERS = (
     ),
     ControllerInfo("machineset", "MachineSet", Half.SETS, "keeps as many machines as a set says"),
     ControllerInfo(
-        ROLLOUT_NODES, "MachineDeployment", Half.SETS, "marks the nodes of deployments that roll out"
+        ROLLOUT_NODES,
+        "MachineDeployment",
+        Half.SETS,
+        "marks the nodes of deployments that roll out; with `machinedeployment`",
+        follows="machinedeployment",
     ),
     ControllerInfo(
         "machine", "Machine", Half.MACHINES, "makes VMs, watches their nodes, drains and deletes them"

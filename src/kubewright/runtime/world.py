@@ -33,12 +33,15 @@ class ControllerInfo:
     ``lease``  the default name of the Lease that it works under, together with all others of that Lease;
                empty: it needs none, since only one process runs it
     ``does``   what it does, in one clause
+    ``follows``  the name of the controller with which it is chosen, unless it is named itself; so a user
+               who leaves that one to another program leaves its Lease to it, too
     """
 
     name: str
     kind: str
     lease: str
     does: str
+    follows: str = ""
 
 
 def _none() -> Workloads:

@@ -50,6 +50,22 @@ def test_the_halves_that_run(controllers, found):
     assert leases(chosen(Options(controllers=controllers))) == found
 
 
+@pytest.mark.parametrize(
+    ("controllers", "marks"),
+    [
+        pytest.param(("*",), True, id="all of them"),
+        pytest.param(("machinedeployment",), True, id="the one that it follows"),
+        pytest.param(("machineset",), False, id="another of its half"),
+        pytest.param(("*", "-machinedeployment"), False, id="all but the one that it follows"),
+        pytest.param(("*", "-rolloutnodes"), False, id="all but itself"),
+        pytest.param(("machineset", "rolloutnodes"), True, id="itself"),
+    ],
+)
+def test_nodes_are_marked_where_deployments_are_reconciled(controllers, marks):
+    names = [each.name for each in chosen(Options(controllers=controllers))]
+    assert ("rolloutnodes" in names) is marks
+
+
 @pytest.fixture
 def assembly():
     async def no_server(_request):
