@@ -78,6 +78,17 @@ def test_a_collector_that_deletes_at_first_sight_is_noticed(
     }
 
 
+def test_a_collector_that_takes_the_only_vm_of_a_machine_for_a_second_one_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kubewright.machines.orphans.vms.why_kept", lambda _seen: "")
+    monkeypatch.setattr("kubewright.machines.orphans.decide.is_second", lambda *_: True)
+    outcome = simulate(BY_NAME["scale-up"], Plot(seed=5), quiet=200)
+    assert "a_living_machine_keeps_its_vm" in {
+        violation.partition(":")[0] for violation in outcome.violations
+    }
+
+
 def test_a_stale_answer_is_the_one_of_some_seconds_ago() -> None:
     loop = loops.SimLoop(seed=1)
     clock, cloud = SimClock(loop, "cloud"), loops.Process(loop, "cloud")

@@ -9,16 +9,17 @@ import pytest
 
 from kubewright.api.core import EVENT, NODE, PDB, POD, SECRET
 from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.compose.options import Options
-from kubewright.driver.contract import ClassRequest, Instance, stub
-from kubewright.driver.errors import Unimplemented
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, stub
+from kubewright.driver.errors import NotFound, Unimplemented
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.stage import Borrowed, Stage, stage
-from kubewright.testing.world import World, short_timeouts
+from kubewright.testing.world import World, in_phase, short_timeouts
 from kubewright.wire.gvk import Key
 
 SOON, CONFIRMATION, PERIOD = 5, 20, 120
@@ -179,6 +180,63 @@ async def test_a_driver_that_cannot_list_is_asked_once() -> None:
             await here.world.clock.sleep(3 * PERIOD)
             assert 1 <= driver.asked <= 2, "both classes may ask at the same moment"
             assert len(here.cloud.vms) == 1
+
+
+class Twins(Borrowed):
+    """A cloud that has carried out two creations for one machine; ``twin`` is the second VM."""
+
+    twin: Instance | None = None
+    shows_first = True
+
+    def __init__(self, cloud: Cloud) -> None:
+        super().__init__(cloud)
+        self.deleted: list[tuple[str, str]] = []
+
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        found = await super().list(request)
+        seen = [vm for vm in found if self.shows_first or vm.machine_name != "m1"]
+        return [*seen, *([self.twin] if self.twin else [])]
+
+    async def delete(self, request: MachineRequest) -> None:
+        self.deleted.append((request.provider_id, request.owner_uid))
+        if request.provider_id != "sim:///sim-1a/vm-99":
+            await super().delete(request)
+        elif self.twin is None:
+            raise NotFound("it is gone")
+        self.twin = None
+
+
+async def with_a_twin(here: Stage, driver: Twins) -> str:
+    """A Running machine with two VMs; the id of the one on record."""
+    await here.world.make("m1")
+    [of] = (await here.world.until(in_phase(Phase.RUNNING), "it runs")).machines
+    driver.twin = Instance("sim:///sim-1a/vm-99", "m1", "m1", of.metadata.uid)
+    return of.spec.provider_id
+
+
+async def test_the_second_vm_of_a_living_machine_goes_and_the_first_stays() -> None:
+    async with stage(options()) as here, here.process(driver := Twins(here.cloud)):
+        world = here.world
+        first = await with_a_twin(here, driver)
+        await world.clock.sleep(SOON + CONFIRMATION / 2)
+        assert driver.deleted == [], "seen once is not enough"
+        await world.clock.sleep(2 * CONFIRMATION)
+        assert set(driver.deleted) == {("sim:///sim-1a/vm-99", "")}, "by its id alone"
+        assert [vm.provider_id for vm in here.cloud.vms.values()] == [first]
+        [machine] = (await world.settled(1)).machines
+        assert machine.spec.provider_id == first
+        events = await world.client.list(EVENT, world.namespace)
+        told = [event.message for event in events if event.reason == "OrphanDeleted"]
+        assert told == ["Deleted VM sim:///sim-1a/vm-99 of machine m1: its machine has another VM"]
+
+
+async def test_a_second_vm_stays_while_the_first_is_not_listed() -> None:
+    async with stage(options()) as here, here.process(driver := Twins(here.cloud)):
+        world = here.world
+        await with_a_twin(here, driver)
+        driver.shows_first = False
+        await world.clock.sleep(3 * PERIOD)
+        assert driver.deleted == []
 
 
 async def test_the_node_of_a_vm_that_a_process_deleted_before_it_ended() -> None:

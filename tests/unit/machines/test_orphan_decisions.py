@@ -116,7 +116,49 @@ def test_who_keeps_a_vm(seen: ListedVm, because: str) -> None:
     ],
 )
 def test_the_last_question_before_the_end(live: Machine | None, because: str) -> None:
-    assert why_spared(STRAY, live) == because
+    assert why_spared(STRAY, live, frozenset()) == because
+
+
+OWN = {"machine_name": "m1", "owner_uid": "u1"}
+SECOND = Instance("sim:///here/vm-9", "m1", **OWN)
+BOTH = frozenset((SECOND.provider_id, OTHER.spec.provider_id))
+KEPT = "its machine exists"
+CALLED_MADE = "a call for its machine is under way"
+
+
+def of(the: Machine, *, vm: Instance = SECOND, listed: frozenset[str] = BOTH, busy: bool = False) -> ListedVm:
+    return ListedVm(vm, owner_exists=True, same_name=the, listed=listed, busy=busy)
+
+
+@pytest.mark.parametrize(
+    ("seen", "because"),
+    [
+        pytest.param(of(OTHER), "", id="its machine runs on another one that is listed, too"),
+        pytest.param(
+            of(OTHER, vm=replace(SECOND, owner_uid="")), "", id="so does one of MCM's, which names no owner"
+        ),
+        pytest.param(
+            of(OTHER, listed=frozenset((SECOND.provider_id,))), KEPT, id="the one on record is not listed"
+        ),
+        pytest.param(of(machine("Pending")), KEPT, id="its machine awaits its node"),
+        pytest.param(of(machine("")), KEPT, id="its machine is being made"),
+        pytest.param(of(machine("CrashLoopBackOff")), KEPT, id="its machine fails to be made"),
+        pytest.param(of(machine("Unknown")), KEPT, id="the node of its machine is silent"),
+        pytest.param(of(machine("Running", deleted=minutes(1))), KEPT, id="its machine is being deleted"),
+        pytest.param(of(machine("Running", vm=False)), KEPT, id="no VM is on record"),
+        pytest.param(of(OTHER, busy=True), CALLED_MADE, id="a call for its machine is under way"),
+        pytest.param(
+            replace(of(OTHER, vm=replace(SECOND, provider_id=OTHER.spec.provider_id)), recorded=True),
+            "a machine has it on record",
+            id="it is the one on record",
+        ),
+        pytest.param(
+            of(OTHER, vm=replace(SECOND, owner_uid="u7")), KEPT, id="it was made for another machine"
+        ),
+    ],
+)
+def test_who_keeps_a_vm_whose_machine_has_several(seen: ListedVm, because: str) -> None:
+    assert why_kept(seen) == because
 
 
 def seen_at(began: float, since: dict[str, float], *listed: ListedVm, took: float = 0.0) -> SuspectUpdate:

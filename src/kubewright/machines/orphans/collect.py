@@ -4,10 +4,12 @@ Theory.      In the order of a machine's deletion: the node takes no new pods an
              VM goes, the node goes. A step that is not over (pods that take their time) ends the pass;
              the next look at the class goes on from there.
 Invariants.  Before anything is touched, and again directly before the VM is deleted, the *server* has
-             said that there is no such machine. Nothing here raises for one VM: the next look tries again.
+             said that there is no such machine, or that it is Running on another VM. Nothing here raises for
+             one VM: the next look tries again.
 Called by    ``vms``.
 """
 
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
 import structlog
@@ -19,7 +21,7 @@ from kubewright.driver import errors as cloud
 from kubewright.driver.contract import ClassRequest, Instance, stub
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.orphans.cleanup import NodeCleanup
-from kubewright.machines.orphans.decide import why_spared
+from kubewright.machines.orphans.decide import is_second, why_spared
 from kubewright.wire.errors import NotFound, is_refusal
 from kubewright.wire.gvk import Key
 
@@ -39,16 +41,17 @@ class Collector:
             ("namespace", "machineclass"),
         )
 
-    async def collect(self, of: ClassRequest, vm: Instance) -> bool:
+    async def collect(self, of: ClassRequest, vm: Instance, listed: AbstractSet[str]) -> bool:
         """Take a confirmed orphan a step nearer to its end; whether it is gone, and its node too.
 
-        One that several classes list is left to the one that began.
+        ``listed`` are the provider ids of all VMs that were listed with it. One that several classes list
+        is left to the one that began.
         """
         if vm.provider_id in self._going:
             return False
         self._going.add(vm.provider_id)
         try:
-            return await self._end(of, vm)
+            return await self._end(of, vm, listed)
         except KubewrightError as error:
             log.warning("a VM without a machine is not gone", vm=vm.provider_id, error=str(error))
             if is_refusal(error):
@@ -69,33 +72,33 @@ class Collector:
             return False
         return True
 
-    async def _end(self, of: ClassRequest, vm: Instance) -> bool:
+    async def _end(self, of: ClassRequest, vm: Instance, listed: AbstractSet[str]) -> bool:
         place = of.machine_class.metadata
-        if await self._spared(place.namespace, vm):
+        machine = await self._machine(place.namespace, vm)
+        if _spared(vm, machine, listed):
             return False
         nodes = self._cleanup.of(vm.provider_id)
         for node in nodes:
             if not await self._cleanup.empty(node, f"{place.namespace}/{place.name}"):
                 return False
-        if nodes and await self._spared(place.namespace, vm):
+        if nodes and _spared(vm, machine := await self._machine(place.namespace, vm), listed):
             return False
-        await self._delete(of, vm)
+        await self._delete(of, vm, second=is_second(vm, machine, listed))
         return await self.delete_node(vm.node_name, vm.provider_id)
 
-    async def _spared(self, namespace: str, vm: Instance) -> bool:
-        """Whether the server knows a machine that keeps the VM alive."""
-        same_name: Machine | None = None
+    async def _machine(self, namespace: str, vm: Instance) -> Machine | None:
+        """The machine of the VM's machine's name, as the server knows it."""
         with suppress(NotFound):
-            same_name = await self._shared.control.get(MACHINE, Key(namespace, vm.machine_name))
-        if why := why_spared(vm, same_name):
-            log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
-        return bool(why)
+            return await self._shared.control.get(MACHINE, Key(namespace, vm.machine_name))
+        return None
 
-    async def _delete(self, of: ClassRequest, vm: Instance) -> None:
+    async def _delete(self, of: ClassRequest, vm: Instance, *, second: bool) -> None:
+        """Delete the VM; the ``second`` of a machine by its provider id alone: by owner the driver could find
+        the other one."""
         found, place = of.machine_class, of.machine_class.metadata
         tell, what = self._shared.recorder.event, f"{vm.provider_id} of machine {vm.machine_name}"
         known = {"provider_id": vm.provider_id, "node_name": vm.node_name}
-        machine = stub(vm.machine_name, place.namespace, vm.owner_uid, **known)
+        machine = stub(vm.machine_name, place.namespace, "" if second else vm.owner_uid, **known)
         try:
             await self._shared.driver.delete(of.of(machine))
         except cloud.NotFound:
@@ -104,5 +107,13 @@ class Collector:
             tell(found, EventReason.FAILED_ORPHAN_DELETE, f"VM {what} is not deleted: {error}", warning=True)
             raise
         log.warning("a VM without a machine is deleted", vm=vm.provider_id, machine=vm.machine_name)
-        tell(found, EventReason.ORPHAN_DELETED, f"Deleted VM {what}: there is no such machine")
+        why = "its machine has another VM" if second else "there is no such machine"
+        tell(found, EventReason.ORPHAN_DELETED, f"Deleted VM {what}: {why}")
         self._collected.labels(place.namespace, place.name).inc()
+
+
+def _spared(vm: Instance, machine: Machine | None, listed: AbstractSet[str]) -> bool:
+    """Whether the machine of the VM's machine's name keeps it alive."""
+    if why := why_spared(vm, machine, listed):
+        log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
+    return bool(why)

@@ -2,6 +2,9 @@
 
 Theory.      A VM is kept for the machine it was made for, a machine that has it on record, a machine
              of the same name that is still being made, and a call of ours that is in flight.
+             A machine may have two: a cloud carried out both of two creations. Once it is Running it needs
+             only the one on record, and the other one is an orphan, too, if both are on the same list: then
+             their ids are of one form, and the one on record exists.
              The cache is asked first, for all VMs of a list; the server is asked last, for the one
              that is about to be deleted (``why_spared``). How a suspect is confirmed is the same for every
              API (``driver.life.orphans``).
@@ -10,11 +13,13 @@ Invariants.  A VM without a machine's name is never an orphan: the server cannot
 Source       mcm.md §9.1.
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubewright.api.core import Node
 from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.contract import Instance, is_tagged
 from kubewright.machines.machine.creation import unsettled
@@ -28,6 +33,7 @@ class ListedVm:
     ``recorded``     a machine of any class has the VM on record
     ``busy``         a cloud call of ours for that uid has not come to its end
     ``same_name``     the machine of the VM's machine's name, beside the class
+    ``listed``        the provider ids of all VMs on the list
     """
 
     vm: Instance
@@ -35,6 +41,7 @@ class ListedVm:
     recorded: bool = False
     busy: bool = False
     same_name: Machine | None = None
+    listed: AbstractSet[str] = frozenset()
 
 
 def why_kept(seen: ListedVm) -> str:
@@ -43,21 +50,31 @@ def why_kept(seen: ListedVm) -> str:
         return "nothing says which machine it was made for"
     if is_tagged(seen.vm.owner_uid):
         return "it was made for an object of another API"
-    if seen.owner_exists:
-        return "its machine exists"
     if seen.recorded:
         return "a machine has it on record"
     if seen.busy:
         return "a call for its machine is under way"
-    return why_spared(seen.vm, seen.same_name)
+    if seen.owner_exists and not is_second(seen.vm, seen.same_name, seen.listed):
+        return "its machine exists"
+    return why_spared(seen.vm, seen.same_name, seen.listed)
 
 
-def why_spared(vm: Instance, same_name: Machine | None) -> str:
+def is_second(vm: Instance, machine: Machine | None, listed: AbstractSet[str]) -> bool:
+    """Whether a VM is one too many: its machine is Running on another one, which is listed as well."""
+    if machine is None or vm.machine_name != machine.metadata.name or machine.metadata.deleting:
+        return False
+    ours = (machine.metadata.uid, "")  # VMs that MCM made name no owner
+    known, running = machine.spec.provider_id, machine.status.current_status.phase == Phase.RUNNING
+    return running and vm.owner_uid in ours and known != vm.provider_id and known in listed
+
+
+def why_spared(vm: Instance, same_name: Machine | None, listed: AbstractSet[str]) -> str:
     """Why the machine of the VM's machine's name keeps the VM alive; empty when it does not.
 
-    A machine that is still being made may be about to find this very VM by its name.
+    A machine that is still being made may be about to find this very VM by its name. ``listed`` are the
+    provider ids of all VMs on the list.
     """
-    if same_name is None:
+    if same_name is None or is_second(vm, same_name, listed):
         return ""
     if not vm.owner_uid or same_name.metadata.uid == vm.owner_uid:
         return "its machine exists"

@@ -4,7 +4,9 @@ Called by    ``runtime.controller``, with the key of a MachineClass. Continues i
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import structlog
 
@@ -70,8 +72,8 @@ class OrphanVms:
         if listed is None:
             return Result.done()
         updated = self._update_suspects(key, listed, began)
-        cleaned = await self._delete_leftover_nodes(key, {vm.provider_id for vm in listed})
-        gone = await self._collect(request, updated.confirmed)
+        cleaned = await self._delete_leftover_nodes(key, _ids(listed))
+        gone = await self._collect(request, updated.confirmed, _ids(listed))
         return self._next(updated.wake, hurry=not (cleaned and gone))
 
     def suspects(self) -> Iterable[tuple[tuple[str, str], float]]:
@@ -114,27 +116,31 @@ class OrphanVms:
             log.info("VMs without a machine", machine_class=str(key), vms=new, confirmed_in=wait)
         return updated
 
-    def _listed_vms(self, key: Key, listed: Iterable[Instance]) -> list[ListedVm]:
+    def _listed_vms(self, key: Key, listed: Sequence[Instance]) -> list[ListedVm]:
         """The list, matched with machines: by owner uid or, without one, by machine name in any namespace."""
         there = list(self._caches.machines.headers())
         owners = {header.uid for header in there} | {header.key.name for header in there}
+        ids, counted = _ids(listed), Counter(vm.machine_name for vm in listed)
         return [
             ListedVm(vm, owner_exists=True)
-            if (vm.owner_uid or vm.machine_name) in owners
-            else self._stray(key, vm)
+            if (vm.owner_uid or vm.machine_name) in owners and counted[vm.machine_name] == 1
+            else self._looked_at(key, vm, (vm.owner_uid or vm.machine_name) in owners, ids)
             for vm in listed
         ]
 
-    def _stray(self, key: Key, vm: Instance) -> ListedVm:
+    def _looked_at(self, key: Key, vm: Instance, owner_exists: bool, ids: AbstractSet[str]) -> ListedVm:
+        """A VM without a machine, or one of several of a machine: few."""
         machines = self._caches.machines
         return ListedVm(
             vm,
+            owner_exists=owner_exists,
+            listed=ids,
             recorded=bool(machines.keys_by("provider-id", vm.provider_id)),
             busy=self._busy(vm.owner_uid),
             same_name=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
         )
 
-    async def _delete_leftover_nodes(self, key: Key, listed: set[str]) -> bool:
+    async def _delete_leftover_nodes(self, key: Key, listed: AbstractSet[str]) -> bool:
         """Remove the nodes whose VMs an earlier process was collecting. Whether none is left."""
         marked = self._caches.nodes.by(COLLECTED_BY, str(key))
         gone = [node for node in marked if node.spec.provider_id not in listed]
@@ -142,14 +148,20 @@ class OrphanVms:
         done = [await self._collector.delete_node(node.metadata.name, node.spec.provider_id) for node in left]
         return all(done)
 
-    async def _collect(self, request: ClassRequest, vms: Sequence[Instance]) -> bool:
+    async def _collect(
+        self, request: ClassRequest, vms: Sequence[Instance], listed: AbstractSet[str]
+    ) -> bool:
         """Delete some VMs beside each other. Whether all of them are gone."""
         some = vms[: self._settings.at_once]
         async with asyncio.TaskGroup() as group:
-            ends = [group.create_task(self._collector.collect(request, vm)) for vm in some]
+            ends = [group.create_task(self._collector.collect(request, vm, listed)) for vm in some]
         return len(some) == len(vms) and all(end.result() for end in ends)
 
     def _next(self, wake: float | None = None, *, hurry: bool = False) -> Result:
         """When to look again: when a suspect can be confirmed, soon when work is left, else in a period."""
         soon = Result.later(self._settings.soon if hurry else None)
         return Result.later(self._settings.period).sooner(soon).sooner(Result.later(wake))
+
+
+def _ids(listed: Iterable[Instance]) -> frozenset[str]:
+    return frozenset(vm.provider_id for vm in listed)
