@@ -32,16 +32,17 @@ class Damaged(KubewrightError):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What is known of a file just taken: format, version of the etcd, size in bytes, and hash."""
+    """What is known of a file just taken: format, version of the etcd, size in bytes, hash, and member."""
 
     format: str
     version: str
     size: int
     sha256: str
+    member: str = ""
 
 
-def described(path: Path, form: str, version: str) -> Taken:
-    """Measure a new file. ``form`` and ``version`` are taken over.
+def described(path: Path, form: str, version: str, member: str = "") -> Taken:
+    """Measure a new file. ``form``, ``version`` and ``member`` are taken over.
 
     Raises:
         Damaged: it is that of an etcd, and incomplete.
@@ -50,7 +51,7 @@ def described(path: Path, form: str, version: str) -> Taken:
     size = path.stat().st_size
     if form == ETCD and not _ends_with_its_hash(path, size):
         raise Damaged(f"etcd has sent {size} bytes, and the hash at their end is not theirs")
-    return Taken(form, version, size, _hash(path, size))
+    return Taken(form, version, size, _hash(path, size), member)
 
 
 def verify(path: Path, sha256: str) -> str:

@@ -4,6 +4,9 @@ Theory.      An etcd streams its data over the same JSON API over HTTPS by which
              pods, processes and the etcd of another program are copied in the same way: the host knows the
              addresses of its instances, or the status of the NestedEtcd has them, and Secrets have a client
              certificate. The data file of our own API server is copied by its host (``SavesData``), not here.
+             A member sends what it has itself, and may lag behind the others. So all are asked for their
+             status first, and the leader sends its data; or, where none that answers leads, the member that
+             has applied most.
 Invariants.  A stream has a deadline for each part, and is written to disk as it arrives.
 Source       etcd's API reference v3 (``/v3/maintenance/snapshot``, ``/v3/maintenance/status``).
 Called by    ``taking``.
@@ -13,31 +16,44 @@ import asyncio
 import base64
 import binascii
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import msgspec
 
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.hosting.contract import Credentials
-from kubewright.controlplanes.members.client import tls_of
+from kubewright.controlplanes.members.client import CALL_SECONDS, tls_of
 from kubewright.controlplanes.members.decide import Endpoint
 
+FAILURES = (OSError, TimeoutError, aiohttp.ClientError, ValueError, TypeError, AttributeError)
+"""What comes of a member that does not answer, or not as an etcd does."""
 READ_SECONDS = 30.0
 """Longest time without a byte of a stream."""
 LINE_BYTES = 8 * 1024 * 1024
 """The longest line of a stream that is read; etcd sends 32 KiB in each, longer by a third in base64."""
 
 
+Status = Mapping[str, Any]
+"""What a member answers of itself; numbers are texts in it."""
+
+
+class Streamed(NamedTuple):
+    """The version of the member that has sent its data, and how it was reached."""
+
+    version: str
+    member: Endpoint
+
+
 class NoData(KubewrightError):
     """No member of the etcd has sent its data; the message says why."""
 
 
-async def stream(members: Sequence[Endpoint], own: Credentials, target: Path) -> str:
-    """Write the data of the first member that sends it into a new file; returns that member's version.
+async def stream(members: Sequence[Endpoint], own: Credentials, target: Path) -> Streamed:
+    """Write the data of the best member that sends it into a new file.
 
     Raises:
         NoData: no member sends its data, or the credentials are unfit.
@@ -51,16 +67,46 @@ async def stream(members: Sequence[Endpoint], own: Credentials, target: Path) ->
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls), timeout=timeout, read_bufsize=LINE_BYTES
     ) as http:
-        for each in members:
+        answers = await asyncio.gather(*(_status(http, each) for each in members))
+        told = next((each for each in answers if isinstance(each, str)), told)
+        there = [
+            (each, said) for each, said in zip(members, answers, strict=True) if not isinstance(said, str)
+        ]
+        for each, said in sorted(there, key=lambda pair: rank(pair[1])):
             try:
-                async with _asked(http, each, "status") as answer:
-                    version = str((await answer.json(content_type=None)).get("version", ""))
                 await _copied(http, each, target)
-            except (OSError, TimeoutError, aiohttp.ClientError, ValueError, NoData) as error:
-                told = f"{each.name or each.url}: {type(error).__name__} {error}"
+            except (*FAILURES, NoData) as error:
+                told = _why(each, error)
             else:
-                return version
+                return Streamed(str(said.get("version", "")), each)
     raise NoData(f"no member of its etcd gives its data: {told}")
+
+
+def rank(said: Status) -> tuple[bool, bool, int, int]:
+    """By which of its members an etcd is copied: the lowest comes first.
+
+    Members with a vote; of them the leader, and of two that say they lead the later one; of the others the
+    one that has applied most.
+    """
+    leader = said.get("leader", "")
+    leads = leader not in ("", "0") and leader == said.get("header", {}).get("member_id")
+    term = int(said.get("raftTerm", 0)) if leads else 0
+    return bool(said.get("isLearner")), not leads, -term, -int(said.get("raftAppliedIndex", 0))
+
+
+async def _status(http: aiohttp.ClientSession, member: Endpoint) -> Status | str:
+    """What a member says of itself; or, as a text, why it does not answer."""
+    try:
+        async with asyncio.timeout(CALL_SECONDS), _asked(http, member, "status") as answer:
+            found: Status = msgspec.json.decode(await answer.read())
+            rank(found)
+    except FAILURES as error:
+        return _why(member, error)
+    return found
+
+
+def _why(member: Endpoint, error: Exception) -> str:
+    return f"{member.name or member.url}: {type(error).__name__} {error}"
 
 
 def _asked(

@@ -67,6 +67,10 @@ class ControlPlaneSnapshotStatus(Reported, frozen=True, kw_only=True):
     sha256: Annotated[str, doc("The SHA-256 of all its bytes, by which it is verified.")] = ""
     format: Annotated[str, doc("Of what it is a copy: etcd, or embedded.")] = ""
     version: Annotated[str, doc("The version of the etcd that it was taken from.")] = ""
+    member: Annotated[
+        str,
+        doc("The member of the etcd that has sent it: its leader, or else the one that had applied most."),
+    ] = ""
 
 
 class ControlPlaneSnapshot(KubeObject, frozen=True, kw_only=True):

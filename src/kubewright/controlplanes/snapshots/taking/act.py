@@ -26,13 +26,14 @@ from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.members.decide import Endpoint
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.credentials import credentials_of
+from kubewright.controlplanes.snapshots.sources import Streamed
 from kubewright.controlplanes.snapshots.stores import Stores
 from kubewright.kube.client import Client
 
 DEADLINE_SECONDS = 1800.0
 """How long one snapshot may take."""
 
-Stream = Callable[[Sequence[Endpoint], Credentials, Path], Awaitable[str]]
+Stream = Callable[[Sequence[Endpoint], Credentials, Path], Awaitable[Streamed]]
 """Copies the data of an etcd into a file: ``sources.stream``."""
 
 log = structlog.get_logger(__name__)
@@ -69,8 +70,8 @@ class Taker:
             path = Path(folder) / "snapshot"
             try:
                 async with asyncio.timeout(DEADLINE_SECONDS):
-                    form, version = await self._copy(family, path)
-                    taken = await asyncio.to_thread(files.described, path, form, version)
+                    form, version, member = await self._copy(family, path)
+                    taken = await asyncio.to_thread(files.described, path, form, version, member)
                     await store.put(file_of(snapshot), path)
             except TimeoutError:
                 raise NotTaken(f"it was not complete within {DEADLINE_SECONDS:g} seconds") from None
@@ -88,15 +89,18 @@ class Taker:
         store = await self._stores.of(snapshot.spec.location, snapshot.namespace)
         await store.delete(file_of(snapshot))
 
-    async def _copy(self, family: Family, path: Path) -> tuple[str, str]:
-        """Copy the data into a file; returns its format, and the version of the etcd."""
+    async def _copy(self, family: Family, path: Path) -> tuple[str, str, str]:
+        """Copy the data into a file; returns its format, and the version and the name of the member."""
         etcd = family.components.get(Component.ETCD)
         place = place_of(etcd, ETCD, family) if etcd is not None else None
         held, running = self._hosts.holding(place) if place is not None else (None, Running())
         host: object = held
         if place is not None and isinstance(host, SavesData):
             await host.save_data(place, path)
-            return files.EMBEDDED, etcd.status.version if etcd is not None else ""
+            return files.EMBEDDED, etcd.status.version if etcd is not None else "", ""
         own = await credentials_of(self._client, family)
         there = endpoints(running) or [Endpoint(each) for each in etcd_urls(family)]
-        return files.ETCD, await self._stream(there, own, path)
+        version, member = await self._stream(there, own, path)
+        names = (each.name for each in running.instances if not each.ending)
+        known = dict(zip(endpoints(running), names, strict=True))
+        return files.ETCD, version, known.get(member, member.url)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from kubewright.controlplanes.hosting.contract import Credentials, Place, Replaced, Replacement
 from kubewright.controlplanes.members.decide import Endpoint
-from kubewright.controlplanes.snapshots.sources import NoData
+from kubewright.controlplanes.snapshots.sources import NoData, Streamed
 from kubewright.testing.simulation.controlplanes.etcd import Content, Disk
 from kubewright.testing.simulation.controlplanes.health import content, signed
 from kubewright.testing.simulation.controlplanes.host import HostBusy, SimHost
@@ -72,7 +72,7 @@ class CopyingHost(SimHost):
 
 async def stream(
     machine: HostMachine, host: SimHost, members: Sequence[Endpoint], own: Credentials, target: Path
-) -> str:
+) -> Streamed:
     """As ``snapshots.sources.stream``; in two parts, between which things happen."""
     for member in members:
         one = machine.at(urlsplit(member.url).hostname or "")
@@ -85,7 +85,7 @@ async def stream(
         if machine.at(urlsplit(member.url).hostname or "") is not one or not one.up:
             raise NoData("the stream ended in the middle (simulated)")
         await asyncio.to_thread(target.write_bytes, whole)
-        return one.workload.version
+        return Streamed(one.workload.version, member)
     raise NoData("no member of its etcd gives its data (simulated)")
 
 
