@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Annotated
 
 import typer
@@ -179,15 +178,14 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     webhook_url: run_switches.WebhookUrl = "",
     webhook_failure_policy: run_switches.WebhookPolicy = "Ignore",
     restore_image: run_switches.RestoreImage = "",
+    snapshot_folder: run_switches.SnapshotFolder = None,
     log_level: Verbosity = "info",
 ) -> None:
     """Run the controllers on real API servers, until Ctrl-C."""
     from kubewright.cli.run.command import run as command
 
     switches.log_at(mcm_switches.log_level(mcm, log_level))
-    own = {each.name for each in fields(run_switches.RunSwitches)}
-    typed = {name: value for name, value in context.params.items() if name in own}
-    command(run_switches.RunSwitches(**typed, mcm=mcm))
+    command(run_switches.typed(context.params, mcm))
 
 
 @app.command()

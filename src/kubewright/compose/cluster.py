@@ -19,7 +19,7 @@ import structlog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.compose.assembly import Assembly, close
-from kubewright.compose.folder import private_folder
+from kubewright.compose.folder import private_folder, snapshots_folder
 from kubewright.compose.options import Election, Options
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.webhooks import Webhooks, webhooks_of
@@ -46,6 +46,9 @@ DATA_DIR = "dataDir"
 
 log = structlog.get_logger("kubewright.compose")
 
+
+AT_WORK_SECONDS = 7200.0
+"""A file on its way to or from a store is not as old as this: taking and restoring have shorter deadlines."""
 
 IN_CLUSTER = "inClusterConfig"
 """What MCM's users write in place of a kubeconfig for the cluster of our own pod (mcm.md §10.1)."""
@@ -145,7 +148,7 @@ async def run_with(
     """
     try:
         settings = Settings(tune_gc=preflight is not None)
-        hosts = partial(_in_pods, options)
+        hosts = partial(_in_pods, options, _snapshots(options, control.clock))
         assembly = Assembly(control, target, driver, options, metrics or Metrics(), hosts=hosts)
         groups = assembly.groups(election, identity(socket.gethostname(), control.clock), settings)
         webhooks = webhooks_of(control, options, election.namespace, assembly.metrics)
@@ -159,9 +162,17 @@ async def run_with(
         await close(driver)
 
 
-def _in_pods(options: Options, environment: Environment) -> Hosts:
+def _in_pods(options: Options, snapshots: Path | None, environment: Environment) -> Hosts:
     """Components of nested control planes run in pods of the control cluster."""
-    return Hosts(programs=PodHosting(environment.control.caches, restore_image=options.restore_image))
+    pods = PodHosting(environment.control.caches, restore_image=options.restore_image)
+    return Hosts(programs=pods, snapshots=snapshots)
+
+
+def _snapshots(options: Options, clock: Clock) -> Path | None:
+    """The folder for snapshots. Replicas share it, so what another one may be at work with stays."""
+    if options.snapshot_folder is None:
+        return None
+    return snapshots_folder(options.snapshot_folder, clock.now().timestamp() - AT_WORK_SECONDS)
 
 
 def reach(path: Path | None, switch: str, clock: Clock, name: str, metrics: Metrics) -> Endpoint:

@@ -12,7 +12,6 @@ Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in 
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -53,6 +52,7 @@ from kubewright.compose.folder import (
     private_folder,
     recall,
     remember,
+    snapshots_folder,
 )
 from kubewright.compose.leases import Announced
 from kubewright.compose.nested import NestedPlanes
@@ -65,7 +65,6 @@ from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.hosting.processes import options as processes
 from kubewright.controlplanes.hosting.processes.addresses import covers
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
-from kubewright.controlplanes.snapshots.files import SCRATCH
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
@@ -242,13 +241,8 @@ class Embedded:
         return await self._stack.enter_async_context(ProcessHosting(chosen, self.clock))
 
     def _snapshots(self) -> Path | None:
-        """The folder for snapshots of control planes; what a process that was killed has left there goes."""
-        if self.config is None:
-            return None
-        folder = private_folder(self.config.data_dir / SNAPSHOTS_FOLDER)
-        for left in folder.glob(f"{SCRATCH}*"):
-            shutil.rmtree(left, ignore_errors=True)
-        return folder
+        """The folder for snapshots of control planes; it is this process's alone, as the data folder is."""
+        return None if self.config is None else snapshots_folder(self.config.data_dir / SNAPSHOTS_FOLDER)
 
     def _plans(self, request: Request) -> bytes:
         """The page of the controllers' last passes."""

@@ -8,9 +8,12 @@ Called by    ``embedded`` and ``cluster``; ``serving``, which shows the address.
 """
 
 import os
+import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -18,6 +21,7 @@ import msgspec
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
+from kubewright.controlplanes.snapshots.files import SCRATCH
 
 FILE = "up.json"
 SERVER_FOLDER, PKI_FOLDER = "server", "pki"
@@ -54,6 +58,23 @@ def private_folder(path: Path) -> Path:
     except OSError as error:
         raise InvalidInput(f"cannot use {path} as a data folder: {error.strerror}") from None
     return path
+
+
+def snapshots_folder(path: Path, before: float = inf) -> Path:
+    """The folder for files of snapshots; what a process that was killed has left there goes.
+
+    Args:
+        before: seconds since the epoch; what is newer may be at work, and stays.
+
+    Raises:
+        InvalidInput: it cannot be made.
+    """
+    folder = private_folder(path)
+    for left in folder.glob(f"{SCRATCH}*"):
+        with suppress(OSError):  # another process has deleted it
+            if left.stat().st_mtime < before:
+                shutil.rmtree(left, ignore_errors=True)
+    return folder
 
 
 class Presence:

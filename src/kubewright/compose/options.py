@@ -53,6 +53,7 @@ class Options:
     ``health_port``     and on which port; None: nowhere
     ``restore_image``   the image of this program, for pods that put a snapshot into volumes of etcds; empty
                         means that etcd in pods is not restored
+    ``snapshot_folder`` where ``run`` keeps files of snapshots that name no bucket; None: nowhere
     ``webhooks``        admission webhooks of the kinds whose controllers run; None: none
     """
 
@@ -73,6 +74,7 @@ class Options:
     health_port: int | None = None
     webhooks: WebhookOptions | None = None
     restore_image: str = ""
+    snapshot_folder: Path | None = None
 
     def __post_init__(self) -> None:
         """Raises InvalidInput for times with which the orphan collector could delete a machine's VM."""

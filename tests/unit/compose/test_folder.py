@@ -1,6 +1,7 @@
 """What a data folder keeps about itself, and that its end is noticed."""
 
 import asyncio
+import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from kubewright.base.errors import InvalidInput
-from kubewright.compose.folder import LOOK_SECONDS, Address, FolderGone, Presence, recall, remember
+from kubewright.compose.folder import (
+    LOOK_SECONDS,
+    Address,
+    FolderGone,
+    Presence,
+    recall,
+    remember,
+    snapshots_folder,
+)
 from kubewright.testing.clocks import LoopClock
 
 SERVED = Address(4321, "https://127.0.0.1:4321", "/somewhere/kubeconfig", datetime(2030, 1, 1, tzinfo=UTC))
@@ -36,6 +45,24 @@ def test_a_damaged_address_is_refused_with_what_to_do(tmp_path: Path, content: b
     (tmp_path / "up.json").write_bytes(content)
     with pytest.raises(InvalidInput, match=r"up\.json is damaged .*; delete it, and `up` picks a new port"):
         recall(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("before", "stays"),
+    [({}, ["of-a-user"]), ({"before": 1000.0}, ["kubewright-at-work", "of-a-user"])],
+    ids=["the folder is this process's alone", "other processes have it too"],
+)
+def test_what_a_killed_process_left_among_snapshots_goes(tmp_path: Path, before, stays) -> None:
+    folder = tmp_path / "snapshots"
+    for name, modified in (("kubewright-left", 500), ("kubewright-at-work", 1500), ("of-a-user", 500)):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "snapshot").touch()
+        os.utime(folder / name, (modified, modified))
+    assert sorted(each.name for each in snapshots_folder(folder, **before).iterdir()) == stays
+
+
+def test_a_folder_of_snapshots_is_made_for_its_owner(tmp_path: Path) -> None:
+    assert snapshots_folder(tmp_path / "new" / "snapshots").stat().st_mode & 0o777 == 0o700
 
 
 async def gone_after(seconds: float, presence: Presence) -> FolderGone | None:

@@ -5,6 +5,7 @@ import hashlib
 
 import pytest
 
+from kubewright.api.controlplane.v1alpha4 import SnapshotLocation
 from kubewright.controlplanes.snapshots.files import (
     BLOCK,
     EMBEDDED,
@@ -15,7 +16,7 @@ from kubewright.controlplanes.snapshots.files import (
     described,
     verify,
 )
-from kubewright.controlplanes.snapshots.stores import FolderStore
+from kubewright.controlplanes.snapshots.stores import FolderStore, folder_store
 
 DATA = b"data" * BLOCK
 WHOLE = DATA + hashlib.sha256(DATA).digest()
@@ -97,3 +98,26 @@ async def test_a_folder_gives_back_what_was_put_into_it_and_lets_it_go(tmp_path)
     assert list((tmp_path / "kept").iterdir()) == []
     with pytest.raises(StoreFailed, match="No such file"):
         await store.fetch("a/b", target)
+
+
+@pytest.mark.parametrize(
+    ("folder", "place"),
+    [
+        ("", "the folder for snapshots of this program"),
+        ("backups", "folder backups, which is location.folder"),
+    ],
+    ids=["its own folder", "a folder that the user named"],
+)
+async def test_a_folder_that_fails_is_named_as_the_user_knows_it(tmp_path, folder, place):
+    kept, source = tmp_path / "kept", tmp_path / "source"
+    store = folder_store(SnapshotLocation(folder=folder), kept)
+    with pytest.raises(StoreFailed) as read:
+        await store.fetch("a/b", source)
+    assert str(read.value) == f"file a/b cannot be read from {place}: No such file or directory"
+    await asyncio.to_thread(kept.write_bytes, b"a file, where a folder should be")
+    with pytest.raises(StoreFailed) as written:
+        await store.put("a/b", source)
+    assert str(written.value) == f"file a/b cannot be written to {place}: Not a directory"
+    with pytest.raises(StoreFailed) as deleted:
+        await store.delete("a/b")
+    assert str(deleted.value) == f"file a/b cannot be deleted from {place}: Not a directory"

@@ -59,6 +59,7 @@ def run(typed: RunSwitches) -> None:
         health_port=typed.health_port,
         webhooks=webhooks(typed, config.own_namespace()),
         restore_image=typed.restore_image,
+        snapshot_folder=typed.snapshot_folder,
     )
     for told in mcm.unused(typed.mcm):
         log.warning(told)

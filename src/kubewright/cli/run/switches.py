@@ -8,7 +8,7 @@ Called by    ``app``, which must stay quick to import: what help lists is import
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -270,6 +270,17 @@ RestoreImage = Annotated[
 ]
 
 
+SnapshotFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="The folder for files of ControlPlaneSnapshots that name no bucket, such as a mounted volume; "
+        "all replicas need the same one. Without it each snapshot has to name a bucket.",
+        file_okay=False,
+        metavar="DIR",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSwitches:
     """What the user typed; each field is a parameter of the command. ``mcm``: of MCM's switches, by name."""
@@ -301,4 +312,11 @@ class RunSwitches:
     webhook_url: str
     webhook_failure_policy: str
     restore_image: str
+    snapshot_folder: Path | None
     mcm: Mapping[str, str] = field(default_factory=dict)
+
+
+def typed(parameters: Mapping[str, Any], mcm: Mapping[str, str]) -> RunSwitches:
+    """What the user typed, from the parameters of the command; those that are no fields do not count."""
+    own = {each.name for each in fields(RunSwitches)}
+    return RunSwitches(**{name: value for name, value in parameters.items() if name in own}, mcm=mcm)

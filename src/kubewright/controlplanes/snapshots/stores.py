@@ -4,8 +4,8 @@ Theory.      A file is written under another name and renamed, so under its own 
              follows from the object, so a second attempt replaces what an earlier one, that was cut short,
              has left. A bucket is reached with the credentials of a Secret in the user's namespace, never
              with those of this program: else a user could read and write whatever this program can.
-Invariants.  No path leaves the folder of the program. Files have mode 0600, because a snapshot contains every
-             Secret of its control plane.
+Invariants.  No path leaves the folder of the program, and no message has a path that no user wrote. Files
+             have mode 0600, because a snapshot contains every Secret of its control plane.
 Called by    ``taking`` and ``restoring``.
 """
 
@@ -26,7 +26,11 @@ from kubewright.kube.client import Client
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
-NO_FOLDER = "this program has no folder for snapshots: name a bucket in spec.location"
+NO_FOLDER = (
+    "this program has no folder for snapshots: name a bucket in the location, or start the program with "
+    "--snapshot-folder"
+)
+FOLDER = "the folder for snapshots of this program"
 
 
 class Store(Protocol):
@@ -46,22 +50,30 @@ class Store(Protocol):
 
 
 class FolderStore:
-    """A folder; the first ``put`` creates it."""
+    """A folder; the first ``put`` creates it. ``told``: how a message names it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, told: str = FOLDER) -> None:
         self._folder = folder
+        self._told = told
 
     async def put(self, name: str, source: Path) -> None:
         """As ``Store.put``."""
-        await _call(self._put, self._folder / name, source)
+        await self._call("written to", name, self._put, source)
 
     async def fetch(self, name: str, target: Path) -> None:
         """As ``Store.fetch``."""
-        await _call(shutil.copyfile, self._folder / name, target)
+        await self._call("read from", name, shutil.copyfile, target)
 
     async def delete(self, name: str) -> None:
         """As ``Store.delete``; folders that it leaves empty go too."""
-        await _call(self._delete, self._folder / name)
+        await self._call("deleted from", name, self._delete)
+
+    async def _call(self, what: str, name: str, work: Callable[..., object], *others: Path) -> None:
+        try:
+            await asyncio.to_thread(work, self._folder / name, *others)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise StoreFailed(f"file {name} cannot be {what} {self._told}: {reason}") from None
 
     def _put(self, path: Path, source: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -90,7 +102,8 @@ def folder_store(location: SnapshotLocation, folder: Path | None) -> Store:
     """
     if folder is None:
         raise InvalidInput(NO_FOLDER)
-    return FolderStore(folder / location.folder)
+    told = f"folder {location.folder}, which is location.folder" if location.folder else FOLDER
+    return FolderStore(folder / location.folder, told)
 
 
 class Stores:
@@ -116,12 +129,3 @@ class Stores:
         except NotFound:
             raise StoreFailed(f"there is no Secret {bucket.secret_name} for bucket {bucket.bucket}") from None
         return bucket_store(bucket, secret.data)
-
-
-async def _call(what: Callable[..., object], *arguments: object) -> None:
-    try:
-        await asyncio.to_thread(what, *arguments)
-    except OSError as error:
-        raise StoreFailed(
-            f"{error.filename or 'the folder of snapshots'}: {error.strerror or error}"
-        ) from None
