@@ -32,7 +32,7 @@ from kubewright.apiserver.registry.serving import CRDS, Serving
 from kubewright.apiserver.registry.subresources.tokens import KEY_BYTES, Tokens
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Store
-from kubewright.apiserver.store.log import Log, SqliteLog
+from kubewright.apiserver.store.log import TOKEN_KEY_FILE, Log, SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.wire.http import Request, Response, User
 
@@ -135,7 +135,7 @@ def _token_key(folder: Path | None) -> bytes:
     """
     if folder is None:
         return secrets.token_bytes(KEY_BYTES)
-    path = folder / "token.key"
+    path = folder / TOKEN_KEY_FILE
     if not path.exists() or len(path.read_bytes()) != KEY_BYTES:
         write_private(path, secrets.token_bytes(KEY_BYTES))
     return path.read_bytes()

@@ -9,7 +9,7 @@ import pytest
 from tests.api.interruptions import cut_short
 
 from kubewright.apiserver.store import copies
-from kubewright.apiserver.store.log import DATA_FILE, SqliteLog
+from kubewright.apiserver.store.log import DATA_FILE, TOKEN_KEY_FILE, SqliteLog
 from kubewright.base.errors import InvalidInput
 
 
@@ -61,6 +61,26 @@ def test_a_folder_that_was_deleted_comes_back(copied, tmp_path):
     folder.rename(tmp_path / "gone")
     assert copies.put_back(folder, copy, "mark") == ""
     assert content(folder) == (5 + copies.GAP, [b"before"])
+
+
+def test_the_key_of_tokens_stays_whatever_takes_the_place_of_the_data(copied):
+    folder, copy = copied
+    key = folder / TOKEN_KEY_FILE
+    key.write_bytes(b"a key")
+    key.chmod(0o600)
+    former = Path(copies.put_back(folder, copy, "mark"))
+    assert [(key.read_bytes(), oct(key.stat().st_mode & 0o777)), (former / TOKEN_KEY_FILE).read_bytes()] == [
+        (b"a key", "0o600"),
+        b"a key",
+    ]
+
+
+def test_the_key_of_tokens_stays_where_only_the_former_folder_is_in_its_place(copied):
+    folder, copy = copied
+    (folder / TOKEN_KEY_FILE).write_bytes(b"a key")
+    folder.rename(folder.with_name(f"{folder.name}.before-mark"))
+    copies.put_back(folder, copy, "mark")
+    assert (folder / TOKEN_KEY_FILE).read_bytes() == b"a key"
 
 
 def test_the_same_mark_replaces_once_and_another_mark_again(copied):

@@ -3,7 +3,9 @@
 Theory.      A copy is made by SQLite's own backup, so a server may write meanwhile, and what is copied is one
              moment. A copy takes the place of the data by two renames: the folder becomes the former one, the
              new one gets its name. A mark in the new folder says which copy it is, so the whole can be
-             repeated after it was cut short at any point, and is never done twice.
+             repeated after it was cut short at any point, and is never done twice. The key of ServiceAccount
+             tokens is no part of a copy, as it is no part of an etcd: the new folder gets the one that was
+             there, so a token stays good if the copy has its account.
 Invariants.  Nothing is deleted but what an earlier, unfinished call has made. No server has the folder
              meanwhile (its lock). The version counter goes on far above both, so that no version that a
              client has seen comes again with another content. Files have mode 0600.
@@ -13,11 +15,17 @@ Called by    ``compose.nested``.
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from kubewright.apiserver.store.log import BUSY_SECONDS, DATA_FILE, LOCK_FILE, check_format
+from kubewright.apiserver.store.log import (
+    BUSY_SECONDS,
+    DATA_FILE,
+    LOCK_FILE,
+    TOKEN_KEY_FILE,
+    check_format,
+)
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.base.locks import FileLock, Held
 
@@ -65,6 +73,7 @@ def put_back(folder: Path, source: Path, mark: str) -> str:
             if _mark(folder) != mark:
                 _check(source)
                 _prepare(new, source, mark, max(map(_version, (folder, former, source))))
+                _keep_key(new, (folder, former))
                 if folder.exists():
                     folder.rename(_unused(former))
                 new.rename(folder)
@@ -89,6 +98,15 @@ def _prepare(new: Path, source: Path, mark: str, version: int) -> None:
             file.flush()
             os.fsync(file.fileno())
     _synced(new)
+
+
+def _keep_key(new: Path, before: Iterable[Path]) -> None:
+    """Copy the key of tokens from the first of these folders that has one."""
+    key = next((each / TOKEN_KEY_FILE for each in before if (each / TOKEN_KEY_FILE).exists()), None)
+    if key is not None:
+        shutil.copy(key, new / TOKEN_KEY_FILE)
+        _synced(new / TOKEN_KEY_FILE)
+        _synced(new)
 
 
 def _check(source: Path) -> None:
@@ -142,8 +160,9 @@ def _unserved(folder: Path) -> Iterator[None]:
         lock.close()
 
 
-def _synced(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _synced(path: Path) -> None:
+    """Force a file, or the names in a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

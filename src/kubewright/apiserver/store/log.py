@@ -25,6 +25,7 @@ from kubewright.base.locks import FileLock, Held
 
 DATA_FILE = "objects.db"
 LOCK_FILE = "lock"
+TOKEN_KEY_FILE = "token.key"
 """Names in the folder."""
 
 BUSY_SECONDS = 1.0
