@@ -7,8 +7,8 @@ Theory.      As in Cluster API, an object is paused by its own annotation, by th
 Invariants.  The condition exists only while the object is paused. An object that clusterctl has moved to
              another management cluster, and deletes here, is not written at all.
 Source       nested.md A5, A10 (``Paused``); capi.md 3.5; decision 0042.
-Called by    the decisions and statuses of ``component``, ``plane``, ``nestedcluster``, ``templated`` and
-             ``users``.
+Called by    the decisions and statuses of ``component``, ``plane``, ``nestedcluster``, ``templated``,
+             ``users`` and ``snapshots``.
 """
 
 from collections.abc import Iterable
@@ -21,6 +21,7 @@ from kubewright.api.cluster.v1beta1 import Cluster, Condition
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.controlplanes.family import Family
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ def pause_of(
     if cluster is not None and cluster.spec.paused:
         return Pause(f"Cluster {cluster.name} has spec.paused")
     return None
+
+
+def pause_of_family(meta: ObjectMeta, family: Family | None) -> Pause | None:
+    """By what an object of a control plane is paused. ``family``: None while there is no control plane."""
+    return pause_of(meta) if family is None else pause_of(meta, family.plane, family.cluster)
 
 
 def with_pause(conditions: Iterable[Condition], pause: Pause, now: datetime) -> tuple[Condition, ...]:

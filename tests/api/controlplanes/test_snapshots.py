@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from tests.api.controlplanes.buckets import KEY, buckets
 from tests.api.controlplanes.kit import KINDS, NAMES, Stage, stage
 
+from kubewright.api.cluster.names import PAUSED_ANNOTATION
 from kubewright.api.controlplane import rbac
 from kubewright.api.controlplane.names import FINALIZER, SCHEDULE_LABEL, Component
 from kubewright.api.controlplane.v1alpha4 import (
@@ -46,6 +48,12 @@ async def write(on: Stage, value: str) -> None:
     except NotFound:
         body = {"metadata": {"name": MINE.name, "namespace": MINE.namespace}, "data": {"a": value}}
         await inside.create(CONFIG_MAP, body)
+
+
+async def post(on: Stage, path: str, body: dict[str, object]) -> dict:
+    inside = on.planes.find(ADDRESS).client
+    answer = await inside.send(inside.request("POST", path, json.dumps(body).encode()))
+    return json.loads(answer.body)
 
 
 async def read(on: Stage) -> str | None:
@@ -144,6 +152,58 @@ NAME = {
     Component.API_SERVER: "apiserver",
     Component.CONTROLLER_MANAGER: "controllermanager",
 }
+
+
+async def test_a_token_of_an_account_that_the_snapshot_has_is_good_after_its_restore(tmp_path):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        plane = on.planes.find(ADDRESS)
+        path = "/api/v1/namespaces/default/serviceaccounts"
+        await post(on, path, {"metadata": {"name": "kept"}})
+        await take(on)
+        await post(on, path, {"metadata": {"name": "made-later"}})
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        tokens = [
+            (await post(on, f"{path}/{name}/token", asked))["status"]["token"]
+            for name in ("kept", "made-later")
+        ]
+        assert [plane.accepts(each) for each in tokens] == [True, True]
+        await restore(on)
+        await is_ready(on, CONTROL_PLANE_RESTORE, "back")
+        assert [on.planes.find(ADDRESS).accepts(each) for each in tokens] == [True, False]
+
+
+async def test_while_the_control_plane_is_paused_nothing_is_copied_or_restored_and_all_of_it_says_so(
+    tmp_path,
+):
+    async with stage(folder=tmp_path) as on:
+        await create(on)
+        await write(on, "before")
+        await take(on)
+        await write(on, "after")
+        plane, pause = Key("default", "demo"), {PAUSED_ANNOTATION: ""}
+        await on.client.patch(NESTED_CONTROL_PLANE, plane, {"metadata": {"annotations": pause}})
+        await restore(on)
+        await on.apply(CONTROL_PLANE_SNAPSHOT, "second", {"controlPlaneName": "demo"})
+        schedule = {"schedule": "* * * * *", "controlPlaneName": "demo"}
+        await on.apply(CONTROL_PLANE_SNAPSHOT_SCHEDULE, "nightly", schedule)
+        waiting = (
+            (CONTROL_PLANE_RESTORE, "back"),
+            (CONTROL_PLANE_SNAPSHOT, "second"),
+            (CONTROL_PLANE_SNAPSHOT_SCHEDULE, "nightly"),
+        )
+        for kind, name in waiting:
+            await says(on, kind, name, f"NestedControlPlane demo has the annotation {PAUSED_ANNOTATION}")
+            assert (await on.get(kind, name)).metadata.finalizers == ()
+        assert await read(on) == "after"
+        await on.client.patch(
+            NESTED_CONTROL_PLANE, plane, {"metadata": {"annotations": {PAUSED_ANNOTATION: None}}}
+        )
+        for kind, name in waiting[:2]:
+            await is_ready(on, kind, name)
+        for kind, name in waiting:
+            assert "Paused" not in {each.type for each in (await on.status(kind, name)).conditions}
+        assert await read(on) == "before"
 
 
 async def test_a_damaged_file_stops_nothing_and_is_told(tmp_path):

@@ -14,6 +14,9 @@ from kubewright.api.cluster.names import (
 )
 from kubewright.api.cluster.v1beta1 import CLUSTER, Condition
 from kubewright.api.controlplane.v1alpha4 import (
+    CONTROL_PLANE_RESTORE,
+    CONTROL_PLANE_SNAPSHOT,
+    CONTROL_PLANE_SNAPSHOT_SCHEDULE,
     CONTROL_PLANE_USER,
     NESTED_CLUSTER,
     NestedAPIServerStatus,
@@ -28,6 +31,9 @@ from kubewright.controlplanes.pausing import Pause, pause_of
 from kubewright.controlplanes.plane import decide as of_plane
 from kubewright.controlplanes.plane import seen as plane_seen
 from kubewright.controlplanes.plane import status as plane_status
+from kubewright.controlplanes.snapshots.restoring import decide as restoring
+from kubewright.controlplanes.snapshots.schedules import decide as schedules
+from kubewright.controlplanes.snapshots.taking import decide as taking
 from kubewright.controlplanes.users import decide as users
 
 PLAIN = ObjectMeta(name="front", namespace="team")
@@ -100,7 +106,29 @@ def a_user(pause, *conditions):
     return found.status, plan, users.status_of(seen, plan)
 
 
-KINDS = pytest.mark.parametrize("kind", [a_component, a_plane, a_nested_cluster, a_user])
+def a_snapshot(pause, *conditions):
+    found = status(CONTROL_PLANE_SNAPSHOT.from_plain({"metadata": {"name": "first"}}), conditions=conditions)
+    seen = taking.Seen(found, NOW, pause=pause)
+    return found.status, taking.decide(seen), taking.status_of(seen, "a/file")
+
+
+def a_restore(pause, *conditions):
+    found = status(CONTROL_PLANE_RESTORE.from_plain({"metadata": {"name": "back"}}), conditions=conditions)
+    seen = restoring.Seen(found, NOW, pause=pause)
+    return found.status, restoring.decide(seen), restoring.status_of(seen)
+
+
+def a_schedule(pause, *conditions):
+    plain = {"metadata": {"name": "nightly"}, "spec": {"schedule": "0 1 * * *"}}
+    found = status(CONTROL_PLANE_SNAPSHOT_SCHEDULE.from_plain(plain), conditions=conditions)
+    seen = schedules.Seen(found, NOW, pause=pause)
+    plan = schedules.decide(seen)
+    return found.status, plan, schedules.status_of(seen, plan)
+
+
+KINDS = pytest.mark.parametrize(
+    "kind", [a_component, a_plane, a_nested_cluster, a_user, a_snapshot, a_restore, a_schedule]
+)
 
 
 @KINDS
@@ -119,7 +147,7 @@ def test_after_the_pause_the_condition_is_gone(kind):
     assert "Paused" not in {each.type for each in after.conditions}
 
 
-@pytest.mark.parametrize("kind", [a_component, a_plane, a_nested_cluster])
+@pytest.mark.parametrize("kind", [a_component, a_plane, a_nested_cluster, a_snapshot, a_restore, a_schedule])
 def test_the_status_of_one_that_was_moved_is_not_written(kind):
     assert kind(PAUSE)[1].silent is False
     assert kind(GONE)[1].silent is True

@@ -16,6 +16,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Replaced
+from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.snapshots.files import Taken
 from kubewright.controlplanes.snapshots.restoring import decide as restoring
 from kubewright.controlplanes.snapshots.taking import decide as taking
@@ -114,7 +115,7 @@ STEPS = {
     ),
     "it waits for a control plane that is not there": (seen(family=None), []),
     "nothing stops for what cannot be replaced": (seen(unable="it is elsewhere"), []),
-    "nothing is done while it is paused": (seen(paused=True), []),
+    "nothing is done while it is paused": (seen(pause=Pause("a user wants it")), []),
     "one that is deleted before it begins goes": (
         seen(found=a_restore(deletionTimestamp=ANY)),
         [restoring.RemoveFinalizer()],
@@ -148,7 +149,11 @@ STEPS = {
         [restoring.RemoveFinalizer()],
     ),
     "one that is deleted while it is paused waits": (
-        seen(found=a_restore(BEGUN, deletionTimestamp=ANY), family=family("back"), paused=True),
+        seen(
+            found=a_restore(BEGUN, deletionTimestamp=ANY),
+            family=family("back"),
+            pause=Pause("a user wants it"),
+        ),
         [],
     ),
     "what a restore has stopped that is gone, another one takes over": (
@@ -284,8 +289,9 @@ def test_the_steps_of_a_snapshot(view, steps):
 
 
 def test_a_snapshot_that_was_taken_says_how_it_is_recognized():
-    status = taking.status_of(taken(taken=Taken("etcd", "3.6.8", 7, "abc")), "a/file")
+    status = taking.status_of(taken(taken=Taken("etcd", "3.6.8", 7, "abc", "demo-etcd-1")), "a/file")
     assert (status.ready, status.file, status.size, status.sha256) == (True, "a/file", 7, "abc")
+    assert status.member == "demo-etcd-1"
     assert status.taken_at == NOW
     later = taking.Seen(a_snapshot(), NOW + timedelta(hours=1), failed="")
     assert taking.status_of(later, "a/file").taken_at is None

@@ -32,7 +32,7 @@ from kubewright.controlplanes.caches import BY_CLUSTER, BY_COMPONENT, Caches
 from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.look import Reader
-from kubewright.controlplanes.pausing import pause_of
+from kubewright.controlplanes.pausing import pause_of_family
 from kubewright.controlplanes.users import account, kubeconfigs
 from kubewright.controlplanes.users.decide import decide, status_of
 from kubewright.controlplanes.users.entrance import Connect, Entrance, Visit
@@ -84,7 +84,7 @@ class Users:
     async def _pass(self, found: ControlPlaneUser) -> Result:
         plane = self._caches.planes.get(Key(found.namespace, found.spec.control_plane_name))
         family = self._caches.family_of(plane) if plane is not None else None
-        pause = pause_of(found.metadata, plane, family.cluster if family is not None else None)
+        pause = pause_of_family(found.metadata, family)
         if MANAGED_BY_ANNOTATION in found.metadata.annotations or (pause is not None and pause.moved):
             return Result.done()
         problem = summary(validate_user(found))

@@ -1,7 +1,7 @@
 """What is decided alike for every object that is carried out once. Pure.
 
-Invariants.  Nothing is done to an object that is paused. Our finalizer is there before anything is done, and
-             is removed last.
+Invariants.  Nothing is done to an object that is paused, and only that it is paused is written. Our finalizer
+             is there before anything is done, and is removed last.
 Called by    ``taking``, ``restoring`` and ``reconciler``.
 """
 
@@ -18,6 +18,7 @@ from kubewright.api.meta import KubeObject
 from kubewright.base import plan
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import AT_ONCE
+from kubewright.controlplanes.pausing import Pause
 
 Found = TypeVar("Found", bound=KubeObject)
 S = TypeVar("S")
@@ -27,13 +28,14 @@ S = TypeVar("S")
 class Seen(Generic[Found]):
     """One object, and what of its surroundings counts for every kind.
 
+    ``pause``    by what it, its control plane or its Cluster is paused
     ``problem``  how its spec breaks the rules of its kind, a sentence
     ``failed``   why the last step of this pass failed, a sentence
     """
 
     found: Found
     now: datetime
-    paused: bool = False
+    pause: Pause | None = None
     problem: str = ""
     failed: str = ""
 
@@ -63,8 +65,8 @@ def left_alone(seen: Seen[Any], last: Sequence[Any] = (), *, unfinished: bool = 
         unfinished: it has begun what must not stay half done, so its deletion waits for the end of that.
     """
     meta = seen.found.metadata
-    if seen.paused:
-        return Plan(because="it is paused", silent=True)
+    if seen.pause is not None:
+        return Plan(because=f"paused: {seen.pause.because}", silent=seen.pause.moved)
     if not meta.deleting:
         return None
     if FINALIZER not in meta.finalizers:

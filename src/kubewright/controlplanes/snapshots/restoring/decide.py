@@ -30,6 +30,7 @@ from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, in_order
 from kubewright.controlplanes.family import KINDS, Family
 from kubewright.controlplanes.hosting.contract import Replaced
+from kubewright.controlplanes.pausing import with_pause, without_pause
 from kubewright.controlplanes.snapshots.once import decide as once
 from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, RemoveFinalizer
 
@@ -220,6 +221,8 @@ def _replaced(seen: Seen) -> Plan[Step] | None:
 def status_of(seen: Seen) -> ControlPlaneRestoreStatus:
     """The status, as it is to be written."""
     before = seen.found.status
+    if seen.pause is not None:
+        return structs.replace(before, conditions=with_pause(before.conditions, seen.pause, seen.now))
     status = structs.replace(before, observed_generation=seen.found.metadata.generation)
     if seen.begun and (source := seen.source) is not None:
         file = SnapshotFile(name=source.file, location=source.location, sha256=source.sha256)
@@ -231,9 +234,8 @@ def status_of(seen: Seen) -> ControlPlaneRestoreStatus:
         status = structs.replace(status, ready=ready)
     reason, told = _why(seen, status)
     said = once.condition(seen, ready=status.ready, reason=reason, told=told)
-    return structs.replace(
-        status, phase=_phase(seen, status), conditions=with_conditions(before.conditions, [said], seen.now)
-    )
+    conditions = with_conditions(without_pause(before.conditions), [said], seen.now)
+    return structs.replace(status, phase=_phase(seen, status), conditions=conditions)
 
 
 def _phase(seen: Seen, status: ControlPlaneRestoreStatus) -> Phase:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, assert_never
 
-from kubewright.api.cluster.names import left_alone
+from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.names import RESTORING_ANNOTATION
 from kubewright.api.controlplane.reasons import RESTORE_REPORTER
 from kubewright.api.controlplane.v1alpha4 import (
@@ -22,6 +22,7 @@ from kubewright.api.faults import summary
 from kubewright.base.plan import Event
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.pausing import pause_of_family
 from kubewright.controlplanes.snapshots.once.decide import Plan
 from kubewright.controlplanes.snapshots.once.reconciler import Once
 from kubewright.controlplanes.snapshots.restoring.act import Restorer
@@ -74,7 +75,7 @@ class Restores:
         return Seen(
             found,
             self._clock.now(),
-            paused=left_alone(found.metadata.annotations),
+            pause=pause_of_family(found.metadata, family),
             problem="" if done else summary(validate_restore(found)),
             snapshot=snapshot,
             family=family,
@@ -140,10 +141,14 @@ def wire(environment: Environment, hosts: Hosts) -> Controller:
         there = restores.found.list(change.key.namespace)
         return [Key(each.namespace, each.name) for each in there if not each.status.ready]
 
+    def of_cluster(change: Change[Cluster]) -> Iterable[Key]:
+        return unfinished(change) if caches.planes_of_cluster(change) else ()
+
     controller.watches(restores.found, only(lambda change: not status_alone(change) or _is_replaced(change)))
     for informer in caches.components.values():
         controller.watches(informer, unfinished)
     controller.watches(restores.snapshots, unfinished)
+    controller.watches(caches.clusters, of_cluster)
     return controller.watches(caches.planes, unfinished)
 
 

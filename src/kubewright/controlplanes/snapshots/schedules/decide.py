@@ -29,6 +29,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.meta import ObjectMeta
 from kubewright.base import plan
 from kubewright.base.delays import JUST_PAST
+from kubewright.controlplanes.pausing import Pause, with_pause, without_pause
 
 KEEP = 7
 
@@ -39,6 +40,7 @@ class Seen:
 
     ``snapshots``  those that it has created
     ``needed``     the names of snapshots that unfinished restores name
+    ``pause``      by what it, its control plane or its Cluster is paused
     ``problem``    how its spec breaks the rules of its kind, a sentence
     """
 
@@ -46,7 +48,7 @@ class Seen:
     now: datetime
     snapshots: Sequence[ControlPlaneSnapshot] = ()
     needed: frozenset[str] = frozenset()
-    paused: bool = False
+    pause: Pause | None = None
     problem: str = ""
 
 
@@ -84,8 +86,10 @@ class Plan(plan.Plan[Step]):
 def decide(seen: Seen) -> Plan:
     """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
     schedule = seen.schedule
-    if seen.paused or schedule.metadata.deleting:
-        return Plan(because="it is paused, or being deleted", silent=True)
+    if schedule.metadata.deleting:
+        return Plan(because="it is being deleted", silent=True)
+    if seen.pause is not None:
+        return Plan(because=f"paused: {seen.pause.because}", silent=seen.pause.moved)
     if seen.problem:
         return Plan(because=seen.problem, problem=seen.problem)
     if schedule.spec.suspend:
@@ -134,6 +138,8 @@ def _age(snapshot: ControlPlaneSnapshot) -> tuple[datetime, str]:
 def status_of(seen: Seen, plan: Plan) -> ControlPlaneSnapshotScheduleStatus:
     """The status, as it is to be written after the plan was performed."""
     before = seen.schedule.status
+    if seen.pause is not None:
+        return structs.replace(before, conditions=with_pause(before.conditions, seen.pause, seen.now))
     said = true_condition(READY)
     if plan.problem:
         said = false_condition(READY, Reason.INVALID_CONFIGURATION, ERROR, plan.problem)
@@ -141,6 +147,6 @@ def status_of(seen: Seen, plan: Plan) -> ControlPlaneSnapshotScheduleStatus:
         before,
         last_schedule_time=plan.due or before.last_schedule_time,
         next_schedule_time=plan.following,
-        conditions=with_conditions(before.conditions, [said], seen.now),
+        conditions=with_conditions(without_pause(before.conditions), [said], seen.now),
         observed_generation=seen.schedule.metadata.generation,
     )

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import structlog
 
-from kubewright.api.cluster.names import left_alone
+from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.names import SCHEDULE_LABEL
 from kubewright.api.controlplane.reasons import SCHEDULE_REPORTER
 from kubewright.api.controlplane.v1alpha4 import (
@@ -17,10 +17,13 @@ from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
     ControlPlaneSnapshot,
     ControlPlaneSnapshotSchedule,
+    NestedControlPlane,
 )
 from kubewright.api.controlplane.validate import validate_schedule
 from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
+from kubewright.controlplanes.caches import Caches
+from kubewright.controlplanes.pausing import pause_of_family
 from kubewright.controlplanes.snapshots.schedules.decide import Create, Seen, decide, status_of
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
@@ -36,6 +39,8 @@ from kubewright.wire.gvk import Key
 CONTROLLER = "controlplanesnapshotschedule"
 BY_SCHEDULE = "snapshots-by-schedule"
 """Snapshots by ``namespace/name`` of the schedule that created them."""
+BY_PLANE = "snapshot-schedules-by-control-plane"
+"""Schedules by ``namespace/name`` of the control plane that they name."""
 
 log = structlog.get_logger(__name__)
 
@@ -43,14 +48,16 @@ log = structlog.get_logger(__name__)
 class Schedules:
     """The reconciler of ControlPlaneSnapshotSchedules."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, caches: Caches) -> None:
         informers = environment.control.caches
+        self._caches = caches
         self._client = environment.control.client
         self._recorder = ComponentRecorder(environment.recorder, SCHEDULE_REPORTER)
         self.found = informers.get(CONTROL_PLANE_SNAPSHOT_SCHEDULE)
         self.snapshots = informers.get(CONTROL_PLANE_SNAPSHOT)
         self.restores = informers.get(CONTROL_PLANE_RESTORE)
         self.snapshots.index(BY_SCHEDULE, _schedule)
+        self.found.index(BY_PLANE, lambda each: (str(Key(each.namespace, each.spec.control_plane_name)),))
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -66,12 +73,14 @@ class Schedules:
     async def _pass(self, found: ControlPlaneSnapshotSchedule) -> Result:
         key = Key(found.namespace, found.name)
         restores = self.restores.list(found.namespace)
+        plane = self._caches.planes.get(Key(found.namespace, found.spec.control_plane_name))
+        family = self._caches.family_of(plane) if plane is not None else None
         seen = Seen(
             found,
             self._client.clock.now(),
             snapshots=tuple(self.snapshots.by(BY_SCHEDULE, str(key))),
             needed=frozenset(each.spec.snapshot_name for each in restores if not each.status.ready),
-            paused=left_alone(found.metadata.annotations),
+            pause=pause_of_family(found.metadata, family),
             problem=summary(validate_schedule(found)),
         )
         plan = decide(seen)
@@ -94,7 +103,8 @@ class Schedules:
 
 def wire(environment: Environment) -> Controller:
     """The controller, with watches on everything that a decision reads."""
-    schedules = Schedules(environment)
+    caches = Caches(environment.control.caches)
+    schedules = Schedules(environment, caches)
     controller = Controller(CONTROLLER, schedules, environment.clock, metrics=environment.metrics)
 
     def of_snapshot(change: Change[ControlPlaneSnapshot]) -> Iterable[Key]:
@@ -103,6 +113,16 @@ def wire(environment: Environment) -> Controller:
         ]
         return {Key(change.key.namespace, name.partition("/")[2]) for name in names}
 
+    def of_plane(change: Change[NestedControlPlane]) -> Iterable[Key]:
+        same = status_alone(change)
+        return () if same else schedules.found.keys_by(BY_PLANE, str(change.key))
+
+    def of_cluster(change: Change[Cluster]) -> Iterable[Key]:
+        planes = caches.planes_of_cluster(change)
+        return {key for plane in planes for key in schedules.found.keys_by(BY_PLANE, str(plane))}
+
+    controller.watches(caches.planes, of_plane)
+    controller.watches(caches.clusters, of_cluster)
     controller.watches(schedules.found, only(lambda change: not status_alone(change)))
     return controller.watches(schedules.snapshots, of_snapshot)
 

@@ -15,6 +15,7 @@ from kubewright.api.cluster.conditions import with_conditions
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import DELETE, ControlPlaneSnapshot, ControlPlaneSnapshotStatus
 from kubewright.base import delays
+from kubewright.controlplanes.pausing import with_pause, without_pause
 from kubewright.controlplanes.snapshots.files import Taken
 from kubewright.controlplanes.snapshots.once import decide as once
 from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, RemoveFinalizer
@@ -74,6 +75,8 @@ def _last(seen: Seen) -> tuple[Step, ...]:
 def status_of(seen: Seen, file: str) -> ControlPlaneSnapshotStatus:
     """The status, as it is to be written. ``file``: the name under which the file is kept."""
     before, taken = seen.found.status, seen.taken
+    if seen.pause is not None:
+        return structs.replace(before, conditions=with_pause(before.conditions, seen.pause, seen.now))
     status = structs.replace(before, observed_generation=seen.found.metadata.generation)
     if taken is not None:
         status = structs.replace(
@@ -85,8 +88,10 @@ def status_of(seen: Seen, file: str) -> ControlPlaneSnapshotStatus:
             sha256=taken.sha256,
             format=taken.format,
             version=taken.version,
+            member=taken.member,
         )
     said = once.condition(
         seen, ready=status.ready, reason=Reason.WAITING_FOR_CONTROL_PLANE, told=seen.waiting
     )
-    return structs.replace(status, conditions=with_conditions(before.conditions, [said], seen.now))
+    conditions = with_conditions(without_pause(before.conditions), [said], seen.now)
+    return structs.replace(status, conditions=conditions)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, assert_never
 
-from kubewright.api.cluster.names import left_alone
+from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.reasons import SNAPSHOT_REPORTER
 from kubewright.api.controlplane.v1alpha4 import (
@@ -24,6 +24,7 @@ from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.component.policies import etcd_addresses
 from kubewright.controlplanes.family import Family, keys_of
 from kubewright.controlplanes.hosting.hosts import Hosts
+from kubewright.controlplanes.pausing import pause_of_family
 from kubewright.controlplanes.snapshots.once.decide import Plan
 from kubewright.controlplanes.snapshots.once.reconciler import Once
 from kubewright.controlplanes.snapshots.taking.act import Stream, Taker, file_of
@@ -62,12 +63,13 @@ class Snapshots:
 
     def look(self, found: ControlPlaneSnapshot) -> Seen:
         """As ``Duty.look``."""
+        family = self._family(found)
         return Seen(
             found,
             self._clock.now(),
-            paused=left_alone(found.metadata.annotations),
+            pause=pause_of_family(found.metadata, family),
             problem=summary(validate_snapshot(found)),
-            waiting=_waiting(found, self._family(found)),
+            waiting=_waiting(found, family),
             needed_by=self._needed_by(found),
         )
 
@@ -140,7 +142,12 @@ def wire(environment: Environment, hosts: Hosts, stream: Stream) -> Controller:
             for key in snapshots.found.keys_by(BY_PLANE, str(Key(plane.namespace, plane.name)))
         }
 
+    def of_cluster(change: Change[Cluster]) -> Iterable[Key]:
+        planes = caches.planes_of_cluster(change)
+        return {key for plane in planes for key in snapshots.found.keys_by(BY_PLANE, str(plane))}
+
     controller.watches(snapshots.found, only(lambda change: not status_alone(change)))
+    controller.watches(caches.clusters, of_cluster)
     controller.watches(caches.planes, of_plane)
     return controller.watches(caches.components[Component.ETCD], of_etcd)
 
