@@ -211,6 +211,7 @@ async def test_with_no_replicas_nothing_runs_and_all_data_stays(site: Site) -> N
     found = site.hosting.status(site.place)
     assert (found.instances, found.replicas, found.applied, found.exists) == ((), 0, asleep.fingerprint, True)
     assert not any(alive(site.last(each)) for each in range(2))
+    await site.until(lambda found: found.data == {0, 1}, "it says of which instances there is data")
     await site.started(2)
     assert [site.last(each)["generation"] for each in range(2)] == [2, 2]
 

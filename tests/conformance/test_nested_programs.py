@@ -1,12 +1,14 @@
 """A whole control plane of real programs from the four objects of the example, in ``kubewright up``."""
 
 import asyncio
+import shutil
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 from tests.conformance.nested_planes import FourObjects, until
 
+from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_ETCD
 from kubewright.api.core import SECRET
 from kubewright.base.clock import SystemClock, rfc3339
@@ -20,6 +22,7 @@ from kubewright.testing.api import Api
 from kubewright.testing.left_programs import nothing_left
 from kubewright.wire.gvk import Key
 
+PLANE = Key("default", "demo")
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(180)]
 
 
@@ -96,20 +99,49 @@ async def test_real_programs_sleep_and_wake_with_their_data(tmp_path):
             api = Api(transport, SystemClock(), "real")
             note = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"a": "b"}}
             (await api.post("/api/v1/namespaces/default/configmaps", note)).ok()
-            plane = Key("default", "demo")
-            await client.patch(NESTED_CONTROL_PLANE, plane, {"spec": {"asleep": True}})
-
-            async def asleep():
-                found = (await four.there())[1:]
-                return all(each.status.phase == "Sleeping" and not each.status.replicas for each in found)
-
-            await until(asleep, SystemClock())
+            await fall_asleep(client, four)
             assert processes(tmp_path) == {}
-            await client.patch(NESTED_CONTROL_PLANE, plane, {"spec": {"asleep": None}})
+            await client.patch(NESTED_CONTROL_PLANE, PLANE, {"spec": {"asleep": None}})
             await until(four.ready, SystemClock())
             kept = (await api.get("/api/v1/namespaces/default/configmaps/note")).ok()
             assert kept["data"] == {"a": "b"}
             await transport.close()
+            await four.delete()
+            await until(four.gone, SystemClock())
+
+
+async def fall_asleep(client, four):
+    """Put a control plane to sleep, and wait until nothing of it runs."""
+    await client.patch(NESTED_CONTROL_PLANE, PLANE, {"spec": {"asleep": True}})
+
+    async def asleep():
+        found = (await four.there())[1:]
+        return all(each.status.phase == "Sleeping" and not each.status.replicas for each in found)
+
+    await until(asleep, SystemClock())
+
+
+async def test_an_etcd_whose_data_is_deleted_in_its_sleep_says_so_and_starts_empty_only_when_told_to(
+    tmp_path,
+):
+    with nothing_left(tmp_path / "components"):
+        async with serving(tmp_path) as client:
+            four, key = FourObjects(client, "default", "1.36"), Key("default", "demo-etcd")
+            await four.create()
+            await until(four.ready, SystemClock())
+            await fall_asleep(client, four)
+            shutil.rmtree(tmp_path / "components" / "programs" / "default" / "demo" / "etcd-0")
+            await client.patch(NESTED_CONTROL_PLANE, PLANE, {"spec": {"asleep": None}})
+
+            async def told():
+                etcd = await client.get(NESTED_ETCD, key)
+                return any("the data of demo-etcd-0 is gone" in each for each in etcd.status.errors)
+
+            await until(told, SystemClock())
+            assert processes(tmp_path) == {}
+            given_up = {"metadata": {"annotations": {LOST_DATA_ANNOTATION: "demo-etcd-0"}}}
+            await client.patch(NESTED_ETCD, key, given_up)
+            await until(four.ready, SystemClock())
             await four.delete()
             await until(four.gone, SystemClock())
 

@@ -317,6 +317,26 @@ async def test_data_that_was_kept_tells_of_how_many_members_it_is():
                 await on.client.clock.sleep(0.05)
 
 
+async def test_data_that_is_gone_while_nothing_runs_is_told_and_a_restore_makes_room_for_it_again():
+    async with stage(pods=True) as on:
+        await on.hosting.apply(on.workload(replicas=3))
+        await on.pod(lambda _pod: len(on.hosting.status(on.place).instances) == 3)
+        assert on.hosting.status(on.place).data is None
+        await at_last(lambda: on.hosting.apply(on.workload(replicas=0)))
+        await until_data(on, {0, 1, 2})
+        for ordinal in (0, 2):
+            await on.client.delete(CLAIM, Key("default", f"data-demo-etcd-{ordinal}"))
+        await until_data(on, {1})
+        await at_last(lambda: on.hosting.replace_data(on.place, a_replacement(members=3)))
+        await until_data(on, {0, 1, 2})
+
+
+async def until_data(on, there):
+    async with asyncio.timeout(20):
+        while on.hosting.status(on.place).data != there:
+            await on.client.clock.sleep(0.05)
+
+
 async def test_the_role_of_the_controllers_is_enough_and_grants_no_more():
     async with stage(pods=True) as on:
         await on.hosting.apply(on.workload(replicas=0))

@@ -21,7 +21,7 @@ from tests.unit.controlplanes.component_views import (
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import ObjectReference
-from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, LOST_DATA_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROLLER_MANAGER,
     Address,
@@ -34,6 +34,8 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlane,
     NestedControlPlaneStatus,
     NestedEtcd,
+    NestedEtcdSpec,
+    NestedEtcdStatus,
 )
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.delays import DATED, JUST_PAST, UNHEARD
@@ -110,6 +112,23 @@ def deleted_etcd(
     whole = Family(of or plane(), components={Component.API_SERVER: server or runs})
     return replace(RUNNING, policy=ETCD, component=NestedEtcd(metadata=meta), family=whole)
 
+
+def wakes(*data: int, there: bool = True, version: str = "3.6.8", **annotations: str) -> Seen:
+    """An etcd of three members that slept and is to start; ``data``: the ordinals whose data is there."""
+    of = {"addresses": tuple(Address(ip=f"127.0.0.{each}") for each in range(3)), "version": version}
+    meta = structs.replace(api_server().metadata, name="store", annotations=annotations)
+    found = NestedEtcd(metadata=meta, spec=NestedEtcdSpec(replicas=3), status=NestedEtcdStatus(**of))
+    known = frozenset(data) if there else None
+    stopped = Running((), workload().fingerprint, 0, exists=True, data=known)
+    asked = workload(replicas=3)
+    return replace(WAITING, policy=ETCD, component=found, running=stopped, workload=asked)
+
+
+LOST = (
+    "the data of demo-apiserver-0,demo-apiserver-2 is gone: bring it back, or have a ControlPlaneRestore put a "
+    f"snapshot there; to start without it, annotate the NestedEtcd with {LOST_DATA_ANNOTATION}="
+    "demo-apiserver-0,demo-apiserver-2"
+)
 
 IN_USE = (
     "it is being deleted, and NestedAPIServer front uses its data: delete that too, set its replicas to 0, or "
@@ -309,6 +328,15 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
         deleted_etcd(of=plane(etcd=ObjectReference(name="other"))),
         (Remove(keep_data=False),),
     ),
+    "an etcd that wakes starts with its data": (wakes(0, 1, 2), (Apply(workload(replicas=3)),)),
+    "it does not start where some of it is gone": (wakes(1), ()),
+    "unless a user gave that up": (
+        wakes(1, **{LOST_DATA_ANNOTATION: "demo-apiserver-0,demo-apiserver-2"}),
+        (Apply(workload(replicas=3)),),
+    ),
+    "but not for another one": (wakes(1, **{LOST_DATA_ANNOTATION: "demo-apiserver-0"}), ()),
+    "it starts where nothing is known of its data": (wakes(there=False), (Apply(workload(replicas=3)),)),
+    "one that was never ready has no data to lose": (wakes(version=""), (Apply(workload(replicas=3)),)),
     "what we started is ended though another program manages it now": (
         replace(RUNNING, component=with_meta(DELETED, annotations={MANAGED_BY_ANNOTATION: "eco"})),
         (Remove(keep_data=False),),
@@ -345,6 +373,7 @@ SAID = {
         replace(RUNNING, component=DELETED, family=beside(DELETED_MANAGER)),
         "it is being deleted, and NestedControllerManager loops ends before it",
     ),
+    "which data is gone, and how to go on": (wakes(1), LOST),
     "what uses an etcd that is deleted alone": (deleted_etcd(), IN_USE),
     "which component has its version first": (
         replace(RUNNING, workload=NEWER, versions=ETCD_FIRST),

@@ -180,3 +180,34 @@ def test_what_a_pod_waits_for_is_told(status, told):
 )
 def test_claims_that_are_left_tell_how_many_members_there_were(claims, kept):
     assert restoring.kept(PLACE, claims) == kept
+
+
+def templates(*names):
+    """A StatefulSet with claims of these names for each pod."""
+    claims = [{"metadata": {"name": each}, "spec": {"storageClassName": "fast"}} for each in names]
+    return {"spec": {"selector": {"matchLabels": {"role": "etcd"}}, "volumeClaimTemplates": claims}}
+
+
+@pytest.mark.parametrize(
+    ("names", "claims", "there"),
+    [
+        pytest.param((), ["data-demo-etcd-0"], None, id="nothing is known of an etcd without claims"),
+        pytest.param(("data",), [], frozenset(), id="all are gone"),
+        pytest.param(("data",), ["data-demo-etcd-0", "data-demo-etcd-2"], {0, 2}, id="one of three is gone"),
+        pytest.param(("data", "wal"), ["data-demo-etcd-0"], frozenset(), id="one of two of a member is gone"),
+    ],
+)
+def test_which_members_have_all_their_claims(names, claims, there):
+    assert restoring.with_data(templates(*names), PLACE, claims) == there
+
+
+def test_a_claim_is_made_as_a_stateful_set_makes_it():
+    (claim,) = restoring.claim_manifests(templates("data"), PLACE, 1)
+    assert claim == {
+        "metadata": {
+            "name": "data-demo-etcd-1",
+            "namespace": PLACE.namespace,
+            "labels": {"role": "etcd"},
+        },
+        "spec": {"storageClassName": "fast"},
+    }

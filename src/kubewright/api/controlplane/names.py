@@ -24,6 +24,9 @@ LEASE = "controller-leader-election-capn"
 KEEP_DATA_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/keep-data"
 """On a component, with any value: when the component is deleted, its data stays where it is."""
 
+LOST_DATA_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/lost-data"
+"""On a NestedEtcd: the instances that may start without their data, by name, with commas between them."""
+
 RESTORING_ANNOTATION = "nested.controlplane.cluster.x-k8s.io/restoring"
 """On a NestedControlPlane: the name of the ControlPlaneRestore for which all its components are stopped."""
 

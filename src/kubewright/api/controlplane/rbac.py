@@ -68,8 +68,8 @@ PROVIDER = (
     Rule(
         "",
         ("persistentvolumeclaims",),
-        ("list", "watch", "delete"),
-        "data of components that are deleted, and data that was kept",
+        ("list", "watch", "create", "delete"),
+        "data of components that are deleted, data that was kept, and volumes for a snapshot",
     ),
     Rule("", ("events",), ("create", "patch"), "what users should know"),
     Rule("coordination.k8s.io", ("leases",), ("get", "create", "update"), "which replica works"),

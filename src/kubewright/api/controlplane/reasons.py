@@ -78,6 +78,7 @@ class Reason(StrEnum):
     NOT_OURS = "NotOurs"
     """The authority is a user's, so it is not replaced."""
     WAITING_FOR_FILES = "WaitingForFiles"
+    DATA_LOST = "DataLost"
     INVALID_CONFIGURATION = "InvalidConfiguration"
     NO_TEMPLATES = "NoTemplates"
     VERSION_REFUSED = "VersionRefused"

@@ -1,10 +1,10 @@
 """What a component waits for, and what a user has to mend, before it runs as its spec says. Pure.
 
 Theory.      Before a component starts, these must hold, in this order: it has an owner, its spec is good,
-             templates are found, it may have their version, what it needs is ready, its addresses are known,
-             its certificates exist, all of its spec could be applied, its files exist, and a host can run it.
-             Whatever does not hold is an obstacle. The first obstacle stops the start; the status shows all
-             of them.
+             templates are found, it may have their version, its data is there, what it needs is ready, its
+             addresses are known, its certificates exist, all of its spec could be applied, its files exist,
+             and a host can run it. Whatever does not hold is an obstacle. The first obstacle stops the start;
+             the status shows all of them.
 Invariants.  An obstacle never stops an instance that runs. Whether what the component needs is ready counts
              only when instances are going to be started: an etcd that stops answering ends no API server.
 Source       nested.md A9 (order and readiness); S3-20, S3-21.
@@ -14,6 +14,7 @@ Called by    ``decide`` and ``status``.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import ComponentCondition, Reason
 from kubewright.controlplanes.component.membership import problem_of
 from kubewright.controlplanes.component.rollout import outdated
@@ -112,6 +113,18 @@ def _addresses(seen: Seen) -> Obstacle | None:
     return Obstacle(about, Reason.WAITING_FOR_ADDRESS, seen.placement.waits)
 
 
+def _data(seen: Seen) -> Obstacle | None:
+    """An etcd never starts empty where it had data, unless a user says so."""
+    if not seen.lost:
+        return None
+    about, names = ComponentCondition.WORKLOAD_AVAILABLE, ",".join(seen.lost)
+    told = (
+        f"the data of {names} is gone: bring it back, or have a ControlPlaneRestore put a snapshot there; to "
+        f"start without it, annotate the NestedEtcd with {LOST_DATA_ANNOTATION}={names}"
+    )
+    return Obstacle(about, Reason.DATA_LOST, told, fault=True)
+
+
 def _certificates(seen: Seen) -> Obstacle | None:
     found, about = seen.certificates, ComponentCondition.CERTIFICATES_READY
     if found.problem:
@@ -149,6 +162,7 @@ _CHECKS: tuple[Callable[[Seen], Obstacle | None], ...] = (
     _spec,
     _templates,
     _version,
+    _data,
     _dependencies,
     _addresses,
     _certificates,

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
-from kubewright.api.controlplane.names import FINALIZER, Component
+from kubewright.api.controlplane.names import FINALIZER, LOST_DATA_ANNOTATION, Component
 from kubewright.api.controlplane.reasons import Reason
-from kubewright.api.controlplane.v1alpha4 import API_VERSION
+from kubewright.api.controlplane.v1alpha4 import API_VERSION, NestedEtcd
 from kubewright.api.meta import owner_of
 from kubewright.controlplanes.component.membership import Membership
 from kubewright.controlplanes.component.policies import Policy
@@ -136,6 +136,17 @@ class Seen:
         if self.family is None or self.asked or not self.running.replicas or self.none_for >= self.patience:
             return None
         return self.family.ends_before(self.policy.needed_by)
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The members of an etcd that is to start again whose data is gone, but for those a user gave up."""
+        found, there = self.component, self.running.data
+        if not isinstance(found, NestedEtcd) or self.place is None or there is None or not self.replicas:
+            return ()
+        had = range(len(found.status.addresses)) if found.status.version else ()
+        given_up = found.metadata.annotations.get(LOST_DATA_ANNOTATION, "").split(",")
+        names = (self.place.instance(each) for each in had if each not in there)
+        return tuple(each for each in names if each not in given_up)
 
     @property
     def patience(self) -> timedelta:

@@ -150,6 +150,7 @@ class Running:
     ``service``   the name of the Service of Kubernetes by which clients reach it; empty if there is none
     ``variables`` the environment that was applied last, with that of the workload
     ``kept``      of how many members of an etcd data was kept, if nothing is applied; 0 where it is not known
+    ``data``      the ordinals of which there is data, while no instance is to run; None: not known
     ``closed``    why clients cannot use the endpoint though instances may be ready, a clause; empty: they can
     """
 
@@ -160,6 +161,7 @@ class Running:
     service: str = ""
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     kept: int = 0
+    data: frozenset[int] | None = None
     closed: str = ""
 
 

@@ -122,7 +122,11 @@ class PodHosting:
         """As ``Hosting.status``."""
         own, services = self._own(place), self._services.by("owner", place.object.uid)
         found = reading.running(place, own, self._instances(place), services)
-        return found if own is not None else replace(found, kept=self._kept(place))
+        if own is None:
+            return replace(found, kept=restoring.kept(place, self._claim_names(place)))
+        stopped = not found.replicas and not found.instances
+        data = restoring.with_data(own, place, self._claim_names(place)) if stopped else None
+        return replace(found, data=data)
 
     async def reserve(self, workload: Workload) -> None:
         """As ``Reserves.reserve``.
@@ -195,7 +199,7 @@ class PodHosting:
             if header is not None:
                 changed(Key(change.key.namespace, header.labels[COMPONENT_LABEL]))
 
-        for informer in (self._sets, self._services, self._pods):
+        for informer in (self._sets, self._services, self._pods, self._claims):
             informer.subscribe(tell)
 
     # ------------------------------------------------------------------ look
@@ -215,13 +219,11 @@ class PodHosting:
         pods = self._pods.by("owner", place.object.uid)
         return [each for each in pods if each.metadata.labels.get(ROLE_LABEL) == restoring.ROLE]
 
-    def _kept(self, place: Place) -> int:
-        """How many members' claims are there."""
+    def _claim_names(self, place: Place) -> list[str]:
+        """The claims of a component that are there."""
         claims = [each for each in self._claims.list(place.namespace) if not each.metadata.deleting]
         selected = objects.selector(place).items()
-        return restoring.kept(
-            place, [each.name for each in claims if selected <= each.metadata.labels.items()]
-        )
+        return [each.name for each in claims if selected <= each.metadata.labels.items()]
 
     def _seen(self, kind: Kind[dict[str, Any]], namespace: str, name: str) -> dict[str, Any] | None:
         informer = self._sets if kind is WORKLOAD else self._services

@@ -88,5 +88,8 @@ CLAIM: Kind[KubeObject] = Kind(
     Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",)), KubeObject
 )
 
+MADE_CLAIM: Kind[dict[str, Any]] = dynamic(CLAIM.resource)
+"""A claim that we make ourselves."""
+
 KINDS = {"StatefulSet": WORKLOAD, "Service": SERVICE}
 """The kinds of manifests that this host accepts."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from kubewright.controlplanes.hosting.contract import Place, Replaced, Replacement
 from kubewright.controlplanes.hosting.pods import restoring
-from kubewright.controlplanes.hosting.pods.kinds import MADE, ComponentPod
+from kubewright.controlplanes.hosting.pods.kinds import MADE, MADE_CLAIM, ComponentPod
 from kubewright.controlplanes.hosting.pods.reading import PORTS
 from kubewright.controlplanes.hosting.pods.sending import Target, listening, send
 from kubewright.controlplanes.hosting.replacing import NotReplaced
@@ -71,6 +71,9 @@ class Replacer:
     async def _make(
         self, stateful_set: Mapping[str, Any], place: Place, ordinal: int, by: Replacement
     ) -> None:
+        for claim in restoring.claim_manifests(stateful_set, place, ordinal):
+            with suppress(AlreadyExists):  # only one that is gone is made
+                await self._client.create(MADE_CLAIM, claim)
         task = restoring.Task(place, ordinal, by.members, by.mark, self._image)
         with suppress(AlreadyExists):  # our caches do not show it yet
             await self._client.create(MADE, restoring.pod_of(stateful_set, task))

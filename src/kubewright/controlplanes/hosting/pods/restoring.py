@@ -11,7 +11,7 @@ Source       decision 0041.
 Called by    ``replacing``, ``host``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -76,6 +76,33 @@ def kept(place: Place, claims: Iterable[str]) -> int:
     known = f"-{place.workload}-"
     ordinals = [last for name in claims for _, found, last in [name.rpartition(known)] if found]
     return max((int(each) + 1 for each in ordinals if each.isdigit()), default=0)
+
+
+def with_data(stateful_set: Seen, place: Place, claims: Collection[str]) -> frozenset[int] | None:
+    """The ordinals all of whose claims are there; None: its instances have no claims."""
+    if not stateful_set["spec"].get("volumeClaimTemplates"):
+        return None
+    ordinals = range(kept(place, claims))
+    return frozenset(
+        each for each in ordinals if set(claims_of(stateful_set, place, each).values()) <= {*claims}
+    )
+
+
+def claim_manifests(stateful_set: Seen, place: Place, ordinal: int) -> list[dict[str, Any]]:
+    """The claims of one member, as the controller of StatefulSets makes them."""
+    names, spec = claims_of(stateful_set, place, ordinal), stateful_set["spec"]
+    selected = spec["selector"]["matchLabels"]
+    return [
+        {
+            "metadata": {
+                "name": names[each["metadata"]["name"]],
+                "namespace": place.namespace,
+                "labels": {**each["metadata"].get("labels", {}), **selected},
+            },
+            "spec": each["spec"],
+        }
+        for each in spec.get("volumeClaimTemplates", ())
+    ]
 
 
 def unfit(stateful_set: Seen) -> str:

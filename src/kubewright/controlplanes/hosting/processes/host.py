@@ -154,6 +154,7 @@ class ProcessHosting:
             len(kept.latest),
             exists=True,
             variables=variables,
+            data=self._store.data_of(kept),
             closed=closed(self._view(kept, BALANCER)),
         )
 

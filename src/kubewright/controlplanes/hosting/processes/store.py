@@ -20,7 +20,9 @@ import msgspec
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.base.locks import FileLock, Held
 from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.etcdutl import former_name
 from kubewright.controlplanes.hosting.processes.instances import (
+    BALANCER,
     BALANCER_NAME,
     instance_of,
     name_of,
@@ -113,6 +115,20 @@ class Store:
     def members(self, place: Place) -> int:
         """How many instances a workload had, by the folders with data that are kept of it."""
         return max((ordinal + 1 for ordinal in self.ordinals(place)), default=0)
+
+    def data_of(self, kept: Kept) -> frozenset[int] | None:
+        """The ordinals with data of a workload of which no instance is to run; None: one is, or it goes."""
+        if kept.latest or kept.programs or kept.removing:
+            return None
+        folder, name = self._programs, name_of(kept.place)
+        ordinals = [each for each in self.ordinals(kept.place) if each != BALANCER]
+        volumes = {each: folder / program_name(name, each) / VOLUMES for each in ordinals}
+        former = former_name("")
+        return frozenset(
+            ordinal
+            for ordinal, there in volumes.items()
+            if any(not path.parent.name.startswith(former) for path in there.glob("*/*"))
+        )
 
     def delete(self, place: Place, ordinal: int, *, keep_data: bool) -> None:
         """Delete the folder of an instance, or all of it but its data.
