@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import CRD, NODE, PDB, SECRET, VOLUME_ATTACHMENT
+from kubewright.api.core import CRD, NODE, PDB, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine import names
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
+from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.clock import SystemClock
 from kubewright.driver.contract import stub
 from kubewright.kube.client import Client
@@ -179,12 +180,20 @@ async def a_vm_dies_and_is_replaced(world: World) -> None:
     await world.delete("mortal")
 
 
+async def attach(world: World, node: str) -> None:
+    """A volume that stays attached to a node until its VolumeAttachment is deleted."""
+    spec = {"attacher": "csi.sim", "nodeName": node, "source": {"persistentVolumeName": f"pv-{node}"}}
+    await world.target.create(VOLUME_ATTACHMENT, {"metadata": {"name": node}, "spec": spec})
+
+
 async def pods_are_drained(world: World) -> None:
-    """One pod is evicted, one is kept by its budget until the drain timeout is over."""
+    """One pod is evicted, one is kept by its budget until the drain timeout is over; one has a volume."""
     await world.make("drained")
     await up(world, "drained", 1)
     await guard(world, "held", "drained")
-    await world.run_pod("free", "drained")
+    await attach(world, "drained")
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    await world.run_pod("free", "drained", volumes=[volume])
     await world.unmake("drained")
     await until(world, lambda s: not of(s, "drained"), "it is drained")
 
@@ -193,8 +202,7 @@ async def a_deletion_is_forced(world: World) -> None:
     await world.make("forced")
     await up(world, "forced", 1)
     await guard(world, "forced", "forced")
-    spec = {"attacher": "csi.sim", "nodeName": "forced", "source": {"persistentVolumeName": "pv-1"}}
-    await world.target.create(VOLUME_ATTACHMENT, {"metadata": {"name": "forced"}, "spec": spec})
+    await attach(world, "forced")
     label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "True"}}}
     await world.client.patch(MACHINE, world.key("forced"), label)
     await world.unmake("forced")

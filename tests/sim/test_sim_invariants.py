@@ -5,7 +5,7 @@ from operator import attrgetter
 import pytest
 
 from kubewright.api.machine import names
-from kubewright.testing.simulation.journal import MACHINES, NODES, PODS, VMS
+from kubewright.testing.simulation.journal import ATTACHMENTS, MACHINES, NODES, PODS, VMS
 from kubewright.testing.simulation.tape import Case, Tape, steps
 
 SOON = {"healthTimeout": "1m"}
@@ -17,6 +17,16 @@ def _fails(tape: Tape, after: float, **more: str) -> None:
     tape.wait(after)
     tape.machine(phase="Failed", **more)
 
+
+_FIRST_OF_TWO = (
+    lambda t: t.up(leaving=True),
+    lambda t: t.pod(name="a", claim="a"),
+    lambda t: t.pod(name="b", claim="b"),
+    lambda t: t.attached(),
+    lambda t: t.wait(5),
+    lambda t: t.put(PODS, "ns/a", None),
+)
+"""The first of two pods with volumes is gone, and its volume is attached."""
 
 LIFE_OF_VMS = [
     Case("one VM is right", lambda t: t.up()),
@@ -265,6 +275,32 @@ PODS_LEAVE = [
             lambda t: t.wait(5),
             lambda t: t.evicted("a", claim="a"),
         ),
+    ),
+    Case(
+        "a pod with a volume waits until that of the pod before is detached",
+        steps(*_FIRST_OF_TWO, lambda t: t.wait(5), lambda t: t.evicted("b", claim="b")),
+        "volumes_move_before_the_next_pod",
+    ),
+    Case(
+        "a pod without one does not",
+        steps(*_FIRST_OF_TWO, lambda t: t.pod(name="c"), lambda t: t.wait(5), lambda t: t.evicted("c")),
+    ),
+    Case(
+        "it leaves when that is detached",
+        steps(
+            *_FIRST_OF_TWO,
+            lambda t: t.wait(5),
+            lambda t: t.put(ATTACHMENTS, "csi", None),
+            lambda t: t.evicted("b", claim="b"),
+        ),
+    ),
+    Case(
+        "or has had its time",
+        steps(*_FIRST_OF_TWO, lambda t: t.wait(120), lambda t: t.evicted("b", claim="b")),
+    ),
+    Case(
+        "that the pod before has just gone cannot be known",
+        steps(*_FIRST_OF_TWO, lambda t: t.evicted("b", claim="b")),
     ),
     Case(
         "a VM goes when its volumes are detached, not before",

@@ -33,6 +33,7 @@ from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Plan, Report
 from kubewright.machines.machineset.member import MachineMember
+from kubewright.nodes.drain.volumes import Attached
 from kubewright.replicas.deployment import decide as deployment_decide
 from kubewright.replicas.deployment import progress as deployment_progress
 from kubewright.replicas.ownership import RemoveFinalizer
@@ -470,6 +471,8 @@ MUTATIONS = (
     Mutation("generous budgets", ("budgets_hold",), _generous_budgets, stories=("roll-under-budget",)),
     Mutation("all volumes at once", ("volumes_leave_one_by_one",), lambda patch: _drained_with(patch,
              one_by_one=False), stories=("drain-volumes",)),
+    Mutation("no pod waits for volumes", ("volumes_move_before_the_next_pod",), lambda patch: patch.setattr(
+             Caches, "volumes_of", lambda *_: Attached()), stories=("drain-volumes",)),
     Mutation("volumes forgotten", ("volumes_are_detached_first",), lambda patch: _without(patch,
              deletion.detach_volumes), stories=("drain-volumes",)),
     Mutation("volumes have no time", ("volumes_are_detached_first",), lambda patch: _drained_with(patch,

@@ -24,7 +24,7 @@ WRITES = {
     "trigger-deletion": 17, "delete-against-budget": 16, "preserve-failed": 31, "preserve-now": 11,
     "name-too-long": 8, "nodes-forbidden": 19,
     "class-comes-too-late": 31, "stuck": 70, "stuck-recreate": 58, "stuck-while-paused": 62,
-    "drain-volumes": 28, "drain-in-vain": 25, "roll-under-budget": 71, "heal-in-turn": 55,
+    "drain-volumes": 29, "roll-databases": 61, "drain-in-vain": 25, "roll-under-budget": 71, "heal-in-turn": 55,
 }  # fmt: skip
 """Writes to API and cloud in each story when nothing goes wrong: the most that five seeds took. A new story
 comes with its own number."""
@@ -49,7 +49,7 @@ EVENTS = {
     "keep-machines": 0, "adopt": 2, "adopt-vm": 3, "class-comes-late": 4, "class-goes-first": 2, "name-too-long": 2,
     "nodes-forbidden": 6, "secret-comes-late": 4, "secret-goes-first": 9, "stuck": 23, "stuck-recreate": 20, "stuck-while-paused": 20,
     "class-comes-too-late": 9, "preserve-failed": 7, "preserve-now": 2,
-    "drain-volumes": 6, "drain-in-vain": 4, "roll-under-budget": 16, "heal-in-turn": 17,
+    "drain-volumes": 6, "roll-databases": 14, "drain-in-vain": 4, "roll-under-budget": 16, "heal-in-turn": 17,
 }  # fmt: skip
 """Events told in each story when nothing goes wrong, of sets, deployments and machines: two of a machine that
 comes and goes quickly, more where something lasts, as a drain or an unhealthy node."""

@@ -129,7 +129,9 @@ MIRROR_POD_ANNOTATION = "kubernetes.io/config.mirror"
 
 
 class ClaimSource(Value, frozen=True, kw_only=True):
-    """A volume of a PersistentVolumeClaim; only its presence matters."""
+    """A volume of a PersistentVolumeClaim of the pod's namespace."""
+
+    claim_name: str = ""
 
 
 class Volume(Value, frozen=True, kw_only=True):
@@ -229,24 +231,6 @@ SECRET_METADATA = Kind(SECRET.resource, KubeObject, pruned=True)
 CONFIG_MAP = Kind(Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",)), ConfigMap)
 NAMESPACE = Kind(
     Resource("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",)), Namespace
-)
-
-
-class VolumeAttachmentSpec(Value, frozen=True, kw_only=True):
-    """Which node a volume should be attached to."""
-
-    node_name: str = ""
-
-
-class VolumeAttachment(KubeObject, frozen=True, kw_only=True):
-    """A request to attach a volume to a node."""
-
-    spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)
-
-
-VOLUME_ATTACHMENT = Kind(
-    Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
-    VolumeAttachment,
 )
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import MIRROR_POD_ANNOTATION, NODE, PDB, POD, VOLUME_ATTACHMENT
+from kubewright.api.core import MIRROR_POD_ANNOTATION, NODE, PDB, POD
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT
+from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.clock import rfc3339
 from kubewright.driver.contract import Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError

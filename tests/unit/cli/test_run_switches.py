@@ -12,7 +12,7 @@ from kubewright.cli import main
 from kubewright.cli.run import config_file, mcm
 from kubewright.cli.run.switches import RunSwitches
 from kubewright.machines.machine.replacements import ReplacementLimits
-from kubewright.machines.machine.settings import MachineSettings, SetSettings
+from kubewright.machines.machine.settings import MachineSettings, SetSettings, drain_policy
 
 DEFAULTS = MachineSettings()
 
@@ -39,6 +39,7 @@ SETTINGS: list[tuple[str, str, MachineSettings]] = [
     ("machine-drain-timeout", "0", replace(DEFAULTS, drain_timeout=timedelta())),
     ("machine-max-evict-retries", "0", replace(DEFAULTS, max_evict_retries=0)),
     ("machine-pv-detach-timeout", "1m", replace(DEFAULTS, detach_timeout=timedelta(minutes=1))),
+    ("machine-pv-reattach-timeout", "1m", replace(DEFAULTS, reattach_timeout=timedelta(minutes=1))),
     ("machine-preserve-timeout", "1h", replace(DEFAULTS, preserve_timeout=timedelta(hours=1))),
     ("resource-exhausted-retry", "1m", replace(DEFAULTS, resource_exhausted_retry=timedelta(minutes=1))),
     ("node-conditions", "DiskPressure, Hot", replace(DEFAULTS, node_conditions=("DiskPressure", "Hot"))),
@@ -71,7 +72,9 @@ def test_a_switch_sets_its_field_and_no_other(name: str, text: str, wanted: Mach
 
 def test_the_defaults_in_the_table_are_those_of_the_settings() -> None:
     typed = {each.name: each.default for each in mcm.SWITCHES}
-    assert mcm.settings(typed, DEFAULTS) == DEFAULTS
+    found = mcm.settings(typed, DEFAULTS)
+    assert found == replace(DEFAULTS, max_evict_retries=360)
+    assert drain_policy(found) == drain_policy(DEFAULTS)  # where it is not given, it follows from the time
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from kubewright.machines.machine.steps import (
 )
 from kubewright.nodes.drain.obstacles import Held, Obstacle
 from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.volumes import Moving, Trip
 from kubewright.testing.scenes import (
     ABSENT,
     ENSURED,
@@ -55,6 +56,7 @@ SECRETLESS: dict[str, Any] = {
     "secret_missing": True,
 }
 EMPTY = DrainPlan(done=True)
+ARRIVING = Moving(arriving=(Trip("pv", "default/db-0", True, True, NOW, NOW),), until=NOW + minutes(1))
 ATTACHED, DETACHING = Attachment("a", "uid-a"), Attachment("b", "uid-b", deleting=True)
 ANOTHER = Instance("sim:///another", VM.node_name)
 BUSY = DrainPlan(evict=(POD,), wake=timedelta(seconds=5), because="pods: 1 to evict")
@@ -150,6 +152,29 @@ DELETION = [
         seen(
             DYING, node(cordoned=True), drain=EMPTY, attachments=(ATTACHED,), drained_since=NOW - minutes(3)
         ),
+        [Call(Verb.DELETE)],
+    ),
+    Case(
+        "those of the last pod should be attached to another node, so that it runs there",
+        seen(DYING, node(cordoned=True), drain=DrainPlan(done=True, moving=ARRIVING, wake=minutes(1))),
+        [],
+        wake=timedelta(seconds=1),
+    ),
+    Case(
+        "that is reported, and looked at again when the drain says so",
+        seen(
+            machine("Running", deleted=minutes(3)),
+            node(cordoned=True),
+            drain=DrainPlan(done=True, moving=ARRIVING, wake=minutes(1)),
+        ),
+        [],
+        Phase.TERMINATING,
+        "Volume pv of default/db-0 is to be attached to another node. Delete Volume Attachments",
+        minutes(1),
+    ),
+    Case(
+        "a user who forces the deletion does not wait for it",
+        seen(FORCED, node(cordoned=True), drain=DrainPlan(done=True, moving=ARRIVING)),
         [Call(Verb.DELETE)],
     ),
     Case(

@@ -19,7 +19,14 @@ FORCE = Force(
     sick_after=timedelta(minutes=5),
     refusals=360,
 )
-DEFAULT = DrainPolicy(timeout=2 * HOUR, force=FORCE, one_by_one=True, detach_timeout=timedelta(minutes=2))
+DEFAULT = DrainPolicy(
+    timeout=2 * HOUR,
+    force=FORCE,
+    one_by_one=True,
+    detach_timeout=timedelta(minutes=2),
+    reattach_timeout=timedelta(seconds=90),
+)
+HOURLY = replace(DEFAULT, timeout=HOUR, force=replace(FORCE, refusals=180))
 REQUESTED = replace(DEFAULT, force=replace(FORCE, requested=True))
 
 
@@ -32,7 +39,11 @@ LIVING, DYING = machine("Failed"), machine("Running", deleted=HOUR)
 DELETE, DRAIN = {names.FORCE_DELETION_LABEL: "true"}, {names.FORCE_DRAIN_LABEL: "True"}
 CASES = [
     ("a machine without settings of its own", DYING, DEFAULT),
-    ("its own time counts", machine("Running", deleted=HOUR, drain_timeout="1h"), replace(DEFAULT, timeout=HOUR)),
+    ("its own time counts, and as many refusals as fit into it", machine("Running", deleted=HOUR, drain_timeout="1h"), HOURLY),
+    ("also if it is longer", machine("Running", drain_timeout="4h"),
+     replace(DEFAULT, timeout=4 * HOUR, force=replace(FORCE, refusals=720))),
+    ("both of its own count", machine("Running", drain_timeout="1h", max_evict_retries=9),
+     replace(HOURLY, force=replace(FORCE, refusals=9))),
     ("a time that cannot be read does not", machine("Running", drain_timeout="soon"), DEFAULT),
     ("its own number of refusals counts", machine("Running", max_evict_retries=9),
      replace(DEFAULT, force=replace(FORCE, refusals=9))),
@@ -51,6 +62,13 @@ def test_the_policy_of_a_machine(of, policy):
 
 
 def test_a_node_without_a_machine_is_drained_as_the_operator_says():
-    settings = MachineSettings(drain_timeout=HOUR, max_evict_retries=9, detach_timeout=HOUR)
-    wanted = DrainPolicy(HOUR, replace(FORCE, refusals=9), detach_timeout=HOUR)
+    settings = MachineSettings(
+        drain_timeout=HOUR, max_evict_retries=9, detach_timeout=HOUR, reattach_timeout=2 * HOUR
+    )
+    wanted = DrainPolicy(HOUR, replace(FORCE, refusals=9), detach_timeout=HOUR, reattach_timeout=2 * HOUR)
     assert drain_policy(settings) == wanted
+
+
+def test_the_operators_number_of_refusals_counts_where_the_machine_has_none():
+    settings = MachineSettings(max_evict_retries=9)
+    assert drain_policy(settings, machine("Running", drain_timeout="4h").spec).force.refusals == 9

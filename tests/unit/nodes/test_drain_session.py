@@ -11,6 +11,7 @@ from kubewright.kube.inprocess import InProcess
 from kubewright.nodes.drain.plan import BATCH, DrainPlan, Try
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.nodes.drain.session import DrainSession
+from kubewright.nodes.drain.volumes import Attached
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import (
     ApiError,
@@ -34,11 +35,12 @@ def pod(name, namespace="default"):
 class Server:
     """Answers for each pod what the test says; remembers who was asked to do what. It has ``budgets``."""
 
-    def __init__(self, budgets=(), **answers):
+    def __init__(self, budgets=(), claims=(), **answers):
         self.answers = answers
         self.asked = []
         self.listed = []
         self.budgets = budgets
+        self.claims = dict(claims)
         self.pods = {}
 
     async def handle(self, request: Request) -> Response:
@@ -49,6 +51,13 @@ class Server:
                 return Response(self.budgets.code, json.dumps(to_status(self.budgets)).encode())
             listed = {"kind": "PodDisruptionBudgetList", "apiVersion": "policy/v1", "items": self.budgets}
             return Response(200, json.dumps({**listed, "metadata": {"resourceVersion": "1"}}).encode())
+        if parts[-2] == "persistentvolumeclaims":
+            self.listed.append(parts[-1])
+            found = self.claims.get(parts[-1], NotFound("no such claim"))
+            if isinstance(found, ApiError):
+                return Response(found.code, json.dumps(to_status(found)).encode())
+            claim = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": parts[-1]}}
+            return Response(200, json.dumps({**claim, "spec": {"volumeName": found}}).encode())
         if parts[-1] == "pods":
             of = self.pods.get(request.param("fieldSelector").removeprefix("spec.nodeName="), ())
             items = [json.loads(POD.encode(each)) for each in of]
@@ -224,3 +233,52 @@ async def test_a_session_looks_at_the_pods_of_its_node_alone():
     server.pods = {"n1": [pod("a")], "n2": [pod("b")]}
     planned = await DrainSession().look(client_of(server), "n1", DrainPolicy(), now=NOW, started=NOW)
     assert [each.name for each in planned.evict] == ["a"]
+
+
+def with_claim(name, claim):
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
+    return POD.from_plain(
+        {
+            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+            "spec": {"volumes": [volume]},
+        }
+    )
+
+
+async def moved(session, server, *pods, here=()):
+    """One look at a node with these pods and these volumes."""
+    server.pods = {"n": pods}
+    attached = Attached(frozenset(here))
+    return await session.look(client_of(server), "n", DrainPolicy(), now=NOW, started=NOW, attached=attached)
+
+
+async def test_claims_are_read_once_and_only_where_volumes_are_attached():
+    server, session = Server(claims={"one": "pv-1", "two": "pv-2"}), DrainSession()
+    pods = [with_claim("a", "one"), with_claim("b", "two")]
+    await moved(session, server, *pods)
+    assert server.listed == []
+    assert not (await moved(session, server, *pods, here=["pv-1", "pv-2"])).moving
+    plan = await moved(session, server, pods[1], here=["pv-1", "pv-2"])
+    assert sorted(server.listed) == ["one", "two"]
+    assert [str(trip) for trip in plan.moving.detaching] == ["pv-1 of default/a"]
+    assert plan.evict == ()
+
+
+async def test_a_claim_that_is_gone_or_has_no_volume_yet_is_asked_for_again():
+    server, session = Server(claims={"new": ""}), DrainSession()
+    pods = [with_claim("a", "new"), with_claim("b", "gone")]
+    for _ in range(2):
+        await moved(session, server, *pods, here=["pv-x"])
+    assert sorted(server.listed) == ["gone", "gone", "new", "new"]
+
+
+async def test_where_claims_may_not_be_read_no_pod_waits_for_volumes():
+    server, session = Server(claims={"one": Forbidden("no role")}), DrainSession()
+    plan = await moved(session, server, with_claim("a", "one"), here=["pv-1"])
+    assert [each.name for each in plan.evict] == ["a"]
+
+
+async def test_a_server_that_fails_to_answer_about_claims_is_asked_again():
+    server, session = Server(claims={"one": ServerError("etcd is away")}), DrainSession()
+    with pytest.raises(ApiError, match="etcd is away"):
+        await moved(session, server, with_claim("a", "one"), here=["pv-1"])

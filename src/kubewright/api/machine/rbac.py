@@ -49,6 +49,7 @@ TARGET = (
     Rule("", ("nodes/status",), ("patch",), "the Terminating condition"),
     Rule("", ("pods",), ("list", "delete"), "draining; deletion only when eviction no longer helps"),
     Rule("", ("pods/eviction",), ("create",), "draining"),
+    Rule("", ("persistentvolumeclaims",), ("get",), "which volumes a pod leaves behind"),
     Rule("policy", ("poddisruptionbudgets",), ("list",), "which budget blocks a drain"),
     Rule(
         "storage.k8s.io",

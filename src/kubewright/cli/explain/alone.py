@@ -16,10 +16,11 @@ from typing import Any
 
 import msgspec
 
-from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT
+from kubewright.api.core import NODE, SECRET
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET, Machine
+from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.cli.explain.story import OBJECTS, Decision, Expected

@@ -16,7 +16,8 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import MACHINE_DRAIN_RULE, Machine
 from kubewright.api.conditions import find_true_condition
-from kubewright.api.core import NAMESPACE, VOLUME_ATTACHMENT
+from kubewright.api.core import NAMESPACE
+from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
 from kubewright.clusters.external.object import External, look_up

@@ -18,12 +18,13 @@ from typing import Any, assert_never
 import structlog
 from msgspec import structs
 
-from kubewright.api.core import NODE, VOLUME_ATTACHMENT
+from kubewright.api.core import NODE
 from kubewright.api.diff import merge_patch
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.api.meta import ObjectMeta, without_finalizer
+from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.base.errors import KubewrightError, Retry

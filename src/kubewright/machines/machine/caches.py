@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from kubewright.api.core import NODE, SECRET, VOLUME_ATTACHMENT, Node, Secret
+from kubewright.api.core import NODE, SECRET, Node, Secret
 from kubewright.api.kinds import Undecodable
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationType, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine, MachineClass
+from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
@@ -27,6 +28,7 @@ from kubewright.kube.informers import Informers
 from kubewright.machines.machine.replacements import Fleet
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Attachment
+from kubewright.nodes.drain.volumes import Attached
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS
@@ -80,6 +82,7 @@ class Caches:
         self.sets.index("uid", lambda s: (s.metadata.uid,))
         self.nodes.index("provider-id", lambda n: _known(n.spec.provider_id))
         self.attachments.index("node", lambda a: _known(a.spec.node_name))
+        self.attachments.index("volume", lambda a: _known(a.spec.source.persistent_volume_name))
         self.classes.index("secret", lambda c: (str(key) for key in secret_keys(c)))
 
     def unreachable(self, now: float, longest: float) -> str:
@@ -107,6 +110,17 @@ class Caches:
         """The VolumeAttachments of a node, those that are being deleted too."""
         metas = [each.metadata for each in self.attachments.by("node", node.metadata.name)]
         return tuple(sorted(Attachment(meta.name, meta.uid, meta.deleting) for meta in metas))
+
+    def volumes_of(self, node: Node) -> Attached:
+        """Which PersistentVolumes are attached to a node, and which to another one."""
+        name = node.metadata.name
+
+        def elsewhere(volume: str) -> bool:
+            found = self.attachments.by("volume", volume)
+            return any(each.spec.node_name != name and each.status.attached for each in found)
+
+        here = (each.spec.source.persistent_volume_name for each in self.attachments.by("node", name))
+        return Attached(frozenset(filter(None, here)), elsewhere)
 
     def class_of(self, machine: Machine) -> ClassSeen:
         """The machine's class and what its secrets hold."""

@@ -47,6 +47,7 @@ from kubewright.machines.machine.steps import (
     Step,
 )
 from kubewright.nodes import marks
+from kubewright.nodes.drain.obstacles import first_clauses
 from kubewright.nodes.drain.plan import DrainPlan
 
 GETTING_STATUS = "Set machine status to termination. Now, getting VM Status"
@@ -170,6 +171,13 @@ def detach_volumes(seen: Seen) -> Plan | None:
     return _waiting(seen, DETACHING, f"{len(seen.attachments)} volumes are still attached", wait)
 
 
+def reattach_volumes(seen: Seen) -> Plan | None:
+    """Wait until the volumes of the last pod are attached to another node, so that the pod runs there."""
+    if not _drainable(seen) or seen.drain is None or seen.forced or not seen.drain.moving.arriving:
+        return None
+    return _waiting(seen, DETACHING, first_clauses(seen.drain.moving.clauses), seen.drain.wake)
+
+
 def delete_vm(seen: Seen) -> Plan | None:
     """Have the driver delete the VM, until it reports none and no late creation can bring one."""
     vm = seen.vm_plan(Want.GONE)
@@ -238,7 +246,7 @@ def _drain_report(plan: DrainPlan) -> Report:
 Decider = Callable[[Seen], Plan | None]
 DELETING: tuple[Decider, ...] = (
     settle_creation, delete_first_node, record_vm, identify_vm, wait_until_readable, cordon, look_for_vm,
-    drain, detach_volumes, delete_vm, delete_node, remove_finalizer,
+    drain, detach_volumes, reattach_volumes, delete_vm, delete_node, remove_finalizer,
 )  # fmt: skip
 
 

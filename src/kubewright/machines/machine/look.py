@@ -261,6 +261,7 @@ class Looker:
             now=seen.now,
             started=seen.deleted_at if seen.machine.metadata.deleting else seen.phase_since,
             conditions=as_seen(node, seen.begun.node_since),
+            attached=self._caches.volumes_of(node),
         )
         return replace(
             seen,

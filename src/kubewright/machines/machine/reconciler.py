@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from kubewright.api.core import Node, VolumeAttachment
+from kubewright.api.core import Node
 from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.api.storage import VolumeAttachment
 from kubewright.base import delays
 from kubewright.driver.life.calls import VmCalls
 from kubewright.kube.informer import Change

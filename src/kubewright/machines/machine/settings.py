@@ -7,6 +7,7 @@ from datetime import timedelta
 from kubewright.api.core import NODE_READY
 from kubewright.api.machine.names import DEFAULT_NODE_CONDITIONS, NodeConditionType
 from kubewright.api.machine.v1alpha1 import MachineSpec
+from kubewright.base import delays
 from kubewright.base.durations import parse_duration
 from kubewright.machines.machine.replacements import ReplacementLimits
 from kubewright.nodes.drain.policy import DrainPolicy, Force
@@ -36,8 +37,11 @@ class MachineSettings:
     health_timeout: timedelta = timedelta(minutes=10)
     drain_timeout: timedelta = timedelta(hours=2)
     preserve_timeout: timedelta = timedelta(hours=96)
-    max_evict_retries: int = 360
+    max_evict_retries: int | None = None
+    """None, as where the flag is not given: as many as fit into a machine's drain time-out, 360 in 2 h."""
+
     detach_timeout: timedelta = timedelta(minutes=2)
+    reattach_timeout: timedelta = timedelta(seconds=90)
     node_conditions: tuple[str, ...] = DEFAULT_NODE_CONDITIONS
     resource_exhausted_retry: timedelta = timedelta(minutes=10)
     token_groups: str = ""
@@ -89,5 +93,11 @@ def drain_policy(
     if own is not None:
         timeout = effective(own.drain_timeout, timeout)
         refusals = refusals if own.max_evict_retries is None else own.max_evict_retries
+    refusals = timeout // delays.EVICTION if refusals is None else refusals
     force = Force(requested, at_timeout=True, sick_after=SICK, healthy=HEALTHY, refusals=refusals)
-    return DrainPolicy(timeout, force, detach_timeout=settings.detach_timeout)
+    return DrainPolicy(
+        timeout,
+        force,
+        detach_timeout=settings.detach_timeout,
+        reattach_timeout=settings.reattach_timeout,
+    )

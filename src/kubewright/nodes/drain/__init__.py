@@ -2,6 +2,7 @@
 
 ``policy``     how the node is to be drained: time, force, which pods are left alone
 ``plan``       which pods to evict or delete now
+``volumes``    which volumes the next pod with volumes waits for
 ``obstacles``  why the server refused an eviction, and whether waiting helps
 ``session``    evicts and deletes, and remembers refusals between passes; all others are pure
 """

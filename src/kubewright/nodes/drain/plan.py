@@ -14,9 +14,10 @@ Theory.      A drain is not a task that runs, but a decision made anew in each p
              over    the time has passed, and the policy does not force: the pods that are left stay
 Invariants.  Pods that the policy skips are left alone. Of the others those of the lowest order have their
              turn. Where it wants them one by one, pods with a PersistentVolumeClaim leave one after
-             another, highest priority first, so that volumes are not torn off all at once; all others at
-             the same time. A pod is in at most one of ``evict``, ``delete`` and ``waiting``.
-Source       mcm.md §5.1, §5.3, §5.6, §5.7. Volumes that follow their pods are not looked at here yet.
+             another, highest priority first, each when the volumes of the one before have moved
+             (``volumes``); all others leave at the same time. A pod is in at most one of ``evict``,
+             ``delete`` and ``waiting``.
+Source       mcm.md §5.1, §5.3, §5.5 to §5.7.
 Called by    ``session.DrainSession``.
 """
 
@@ -30,6 +31,7 @@ from kubewright.base import delays
 from kubewright.base.durations import format_duration
 from kubewright.nodes.drain.obstacles import Held, Obstacle, first_clauses, group
 from kubewright.nodes.drain.policy import DrainPolicy
+from kubewright.nodes.drain.volumes import NONE, Moving, Trip, Trips, awaited
 
 OVERDUE = timedelta(seconds=30)
 """How long after the end of its grace period a pod may still be there before the drain reports it."""
@@ -68,6 +70,7 @@ class DrainPlan:
     ``because``  the state in a clause for messages
     ``held``     pods whose eviction was refused, by obstacle
     ``overdue``  pods that are being deleted, and whose grace period is over
+    ``moving``   volumes that no pod of the node uses any more, while they are awaited or late
     ``force_at`` when the first pod is deleted by force; None while no pod is refused or overdue
     ``known``    uids of all pods that the pass saw, those beyond ``BATCH`` too: their tries are kept
     """
@@ -81,25 +84,28 @@ class DrainPlan:
     because: str = ""
     held: tuple[Held, ...] = ()
     overdue: tuple[Pod, ...] = ()
+    moving: Moving = NONE
     force_at: datetime | None = None
     known: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def failed(self) -> bool:
         """Whether waiting alone will not end it: upstream's drain fails then (mcm.md §5.3, §5.4)."""
-        return bool(self.overdue) or any(held.obstacle.firm for held in self.held)
+        stuck = self.overdue or self.moving.late
+        return bool(stuck) or any(held.obstacle.firm for held in self.held)
 
     @property
     def obstacles(self) -> str:
-        """The obstacles in one clause, firm ones first, then overdue pods; empty if there are none."""
+        """The obstacles in one clause: firm ones, overdue pods, volumes, others; empty if there are none."""
         firm = [str(held) for held in self.held if held.obstacle.firm]
         soft = [str(held) for held in self.held if not held.obstacle.firm]
-        return first_clauses([*firm, *map(_timeout, self.overdue), *soft])
+        return first_clauses([*firm, *map(_timeout, self.overdue), *map(_attached, self.moving.late), *soft])
 
     @property
     def topics(self) -> frozenset[str]:
         """The obstacles without their counts: an event is sent only for a new one."""
-        late = (f"{_full(pod)} is overdue" for pod in self.overdue)
+        late = [f"{_full(pod)} is overdue" for pod in self.overdue]
+        late += [f"{trip.volume} is attached" for trip in self.moving.late]
         return frozenset(
             (*late, *(held.obstacle.topic for held in self.held if held.obstacle.topic)),
         )
@@ -119,6 +125,7 @@ class _Draft:
     refusals: int | None
     """After how many refused evictions a pod is deleted; None: eviction is tried again without end."""
     awaits: Callable[[Pod], bool] = lambda _pod: False
+    moving: Moving = NONE
     evict: list[Pod] = field(default_factory=list)
     delete: list[Pod] = field(default_factory=list)
     leaving: list[Pod] = field(default_factory=list)
@@ -136,6 +143,7 @@ def plan_pass(
     started: datetime,
     conditions: Sequence[NodeCondition] = (),
     tries: Tries | None = None,
+    trips: Trips | None = None,
 ) -> DrainPlan:
     """Decide one pass.
 
@@ -146,8 +154,9 @@ def plan_pass(
         started: when the drain began, such as the machine's deletion time.
         conditions: those of the node; they tell whether its kubelet can still end pods.
         tries: what came of earlier passes.
+        trips: the volumes of the node, as far as they are looked at.
     """
-    tries = tries or {}
+    tries, moving = tries or {}, awaited(trips or {}, policy, now)
     here = [pod for pod in pods if not policy.skips(pod)]
     deadline = None if policy.timeout is None else started + policy.timeout
     over = deadline is not None and now >= deadline
@@ -156,7 +165,7 @@ def plan_pass(
     if over and here:
         because = f"{len(here)} pods stay, because {_took_longer(policy)}"
         return DrainPlan(done=True, because=because, known=_uids(here))
-    draft = _Draft(now, tries, _most_refusals(policy), policy.awaits)
+    draft = _Draft(now, tries, _most_refusals(policy), policy.awaits, moving)
     turn = min(map(policy.order, here), default=0)
     due = [pod for pod in here if pod.metadata.deleting or policy.order(pod) == turn]
     draft.later += [pod for pod in here if not pod.metadata.deleting and policy.order(pod) > turn]
@@ -195,8 +204,9 @@ def _place(pod: Pod, draft: _Draft) -> None:
 
 
 def _one_by_one(pods: Sequence[Pod], draft: _Draft) -> None:
-    """Of pods with claims only one leaves at a time; a refused one lets the next leave first."""
-    busy = any(pod.metadata.deleting for pod in pods)
+    """Of pods with claims only one leaves at a time, and after it its volumes; a refused one lets the next
+    leave first."""
+    busy = bool(draft.moving) or any(pod.metadata.deleting for pod in pods)
     for pod in sorted(pods, key=lambda pod: (-pod.spec.priority, pod.namespace, pod.name)):
         before = len(draft.evict) + len(draft.delete)
         if busy and not pod.metadata.deleting:
@@ -216,6 +226,8 @@ def _asked(draft: _Draft, deadline: datetime | None) -> DrainPlan:
     wakes = [until - draft.now for until in untils]
     wakes += [timedelta()] * (left > 0) + [delays.POLL] * bool(evict or delete or draft.leaving)
     wakes += [delays.EVICTION] * bool(draft.ending)
+    if draft.moving:
+        wakes += [delays.POLL] if (until := draft.moving.until) is None else [delays.POLL, until - draft.now]
     return DrainPlan(
         evict=tuple(evict),
         delete=tuple(delete),
@@ -223,6 +235,7 @@ def _asked(draft: _Draft, deadline: datetime | None) -> DrainPlan:
         done=not (evict or delete or waiting),
         wake=max(min(wakes, default=timedelta()), timedelta()),
         because=_because(draft),
+        moving=draft.moving,
     )
 
 
@@ -267,6 +280,11 @@ def _timeout(pod: Pod) -> str:
     """Upstream's words for a pod that does not end (mcm.md §5.3)."""
     where = f"scheduled on node {pod.spec.node_name}"
     return f'timeout expired while waiting for pod "{_full(pod)}" terminating {where}'
+
+
+def _attached(trip: Trip) -> str:
+    """Upstream's words for a volume that is not detached in its time (mcm.md §5.5)."""
+    return f"timeout while waiting for PVs to detach from node: {trip}"
 
 
 def _full(pod: Pod) -> str:
@@ -318,7 +336,8 @@ def _because(draft: _Draft) -> str:
         (len(draft.later), "to leave after these"),
     )
     told = ", ".join(f"{count} {what}" for count, what in counts if count)
-    return f"pods: {told}" if told else "no pods are left"
+    volumes = first_clauses(draft.moving.clauses)
+    return "; ".join(part for part in (f"pods: {told}" if told else "no pods are left", volumes) if part)
 
 
 def _ends(pod: Pod) -> datetime:

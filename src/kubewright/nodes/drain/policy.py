@@ -52,6 +52,7 @@ class DrainPolicy:
     ``order``           pods leave when none of a lower order is left, be it evicted or awaited
     ``one_by_one``      pods with a PersistentVolumeClaim leave one after another, not at the same time
     ``detach_timeout``  how long the volumes of pods that left have to be detached; None: as long as they need
+    ``reattach_timeout``  how long they then have to be attached to another node; None: as long as they need
     """
 
     timeout: timedelta | None = None
@@ -61,6 +62,7 @@ class DrainPolicy:
     order: Callable[[Pod], int] = lambda _pod: 0
     one_by_one: bool = True
     detach_timeout: timedelta | None = None
+    reattach_timeout: timedelta | None = None
 
     def until_detached(self, drained_since: datetime, now: datetime) -> timedelta | None:
         """How long volumes are still awaited, zero or less: no longer; None: without a limit."""

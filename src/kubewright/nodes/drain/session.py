@@ -16,14 +16,20 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import structlog
+
 from kubewright.api.core import PDB, POD, NodeCondition, Pod, PodDisruptionBudget
+from kubewright.api.storage import PVC
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.nodes.drain.obstacles import explain
 from kubewright.nodes.drain.plan import DrainPlan, Tries, Try, plan_pass
 from kubewright.nodes.drain.policy import DrainPolicy
-from kubewright.wire.errors import ApiError, NotFound
+from kubewright.nodes.drain.volumes import Attached, Trips, claims, follow, users
+from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
+
+log = structlog.get_logger(__name__)
 
 AT_ONCE = 10
 """Requests of one pass that are under way at the same time."""
@@ -37,11 +43,15 @@ class DrainSession:
     """What a process remembers of one node's drain; losing it costs requests and time, never safety.
 
     ``tries``          refused evictions and failed deletions, by the pod's uid
+    ``trips``          volumes of the node's pods, and those that they left behind
     ``drained_since``  when a plan first said that no pod is waited for; None: none has yet
     """
 
     tries: Tries = field(default_factory=dict)
+    trips: Trips = field(default_factory=dict)
     drained_since: datetime | None = None
+    _volumes: dict[Key, str] = field(default_factory=dict)
+    """The PersistentVolume of each claim that a pod of the node was seen to use."""
 
     async def look(
         self,
@@ -52,14 +62,28 @@ class DrainSession:
         now: datetime,
         started: datetime,
         conditions: Sequence[NodeCondition] = (),
+        attached: Attached | None = None,
     ) -> DrainPlan:
         """``plan_pass`` for the pods that the server lists; a note is kept of when the drain is over.
 
+        Args:
+            client: of the cluster that the node belongs to.
+            node: its name.
+            policy: what is asked of the drain.
+            now: the time.
+            started: when the drain began.
+            conditions: those of the node.
+            attached: where volumes are attached; None: pods do not wait for them.
+
         Raises:
-            ApiError, TransportError: they could not be listed.
+            ApiError, TransportError: pods or claims could not be read.
         """
         pods = await client.list(POD, fields=f"spec.nodeName={node}")
-        found = plan_pass(pods, policy, now=now, started=started, conditions=conditions, tries=self.tries)
+        if attached is not None and (attached.here or self.trips):
+            self.trips = await self._follow(client, pods, attached, now)
+        found = plan_pass(
+            pods, policy, now=now, started=started, conditions=conditions, tries=self.tries, trips=self.trips
+        )
         if found.done and self.drained_since is None:
             self.drained_since = now
         return found
@@ -80,6 +104,25 @@ class DrainSession:
         ]
         self._note(plan, refusals, await _budgets(client, refusals), now)
 
+    async def _follow(self, client: Client, pods: Sequence[Pod], attached: Attached, now: datetime) -> Trips:
+        """The trips after this look; none where claims may not be read: no pod waits for volumes then.
+
+        A claim whose volume is known is not read again, since it never gets another.
+        """
+        unknown = {claim for pod in pods for claim in claims(pod)} - self._volumes.keys()
+        gate = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            asked = {claim: group.create_task(_volume_of(gate, client, claim)) for claim in unknown}
+        for claim, task in asked.items():
+            if isinstance(found := task.result(), str):
+                self._volumes |= {claim: found} if found else {}
+            elif isinstance(found, ApiError) and is_refusal(found):
+                log.warning("volumes are not awaited", claim=str(claim), because=str(found))
+                return {}
+            else:
+                raise found
+        return follow(self.trips, users(pods, self._volumes), attached, now)
+
     def _note(
         self,
         plan: DrainPlan,
@@ -96,6 +139,17 @@ class DrainSession:
             why = explain(pod, error, budgets)
             kept[pod.metadata.uid] = Try(before.refused + 1, now, forced, before.first or now, why)
         self.tries = kept
+
+
+async def _volume_of(gate: asyncio.Semaphore, client: Client, claim: Key) -> str | KubewrightError:
+    """The PersistentVolume of a claim, empty if it has none or is gone; or why it could not be read."""
+    async with gate:
+        try:
+            return (await client.get(PVC, claim)).spec.volume_name
+        except NotFound:
+            return ""
+        except KubewrightError as error:
+            return error
 
 
 async def _budgets(client: Client, refusals: Iterable[Refusal]) -> Sequence[PodDisruptionBudget]:

@@ -50,6 +50,13 @@ async def an_app_with_a_budget(person: Person) -> None:
     await person.wait(5.0)
 
 
+async def databases(person: Person) -> None:
+    """Four pods with volumes on two nodes."""
+    await pool(2)(person)
+    await person.run_app("db", 4, seconds=2, claims=True)
+    await person.wait(5.0)
+
+
 # ---------------------------------------------------------------- acts
 
 

@@ -6,6 +6,7 @@ Called by    ``stories``.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import orjson
@@ -69,9 +70,8 @@ class Person:
 
     async def furnish(self) -> None:
         """Create what a story needs: CRDs, a namespace, and ``CLASSES`` with their Secret in it."""
-        client = self.world.client
-        more = (crd for each in self.world.managers.extra_worlds for crd in each.definitions())
-        for crd in (*crds(), *more):
+        client, worlds = self.world.client, self.world.managers.extra_worlds
+        for crd in (*crds(), *(crd for each in worlds for crd in each.definitions())):
             await client.create(dynamic(CRD.resource), crd)
         await client.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
         if self.world.nodes is not client:
@@ -223,15 +223,17 @@ class Person:
         }
         if claim:
             self.workloads.begin()
+            made = partial(self.workloads.claim, claim, NAMESPACE_NAME)
+            await self._with_retries(f"makes claim {claim}", made)
             spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
         meta = {"name": name, "namespace": NAMESPACE_NAME, "labels": MADE}
         told = f"makes pod {name} on {node}"
         await self._with_retries(told, lambda: self.world.nodes.create(POD, {"metadata": meta, "spec": spec}))
 
-    async def run_app(self, name: str, count: int, *, seconds: int) -> None:
-        """So many pods, made again elsewhere when they leave."""
+    async def run_app(self, name: str, count: int, *, seconds: int, claims: bool = False) -> None:
+        """So many pods, made again elsewhere when they leave; with ``claims`` each has a volume."""
         self.world.journal.say("person", f"runs {count} pods of {name}")
-        self.workloads.keep(App(name, NAMESPACE_NAME, count, seconds))
+        self.workloads.keep(App(name, NAMESPACE_NAME, count, seconds, claims))
         await self.until(self.workloads.whole, f"{count} pods of {name}")
 
     async def make(self, kind: Kind[Any], name: str, **body: Any) -> None:

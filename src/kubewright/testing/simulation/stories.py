@@ -94,6 +94,7 @@ STORIES: tuple[Story, ...] = (
     Story("secret-goes-first", acts.secret_goes_first, ends.nothing_left, before=acts.locked_class),
     Story("drain-volumes", drains.delete, ends.nothing_left, drains.pods_with_volumes, SLOW_PODS),
     Story("drain-in-vain", drains.delete_in_vain, ends.nothing_left, drains.pods_that_stay, SLOW_PODS),
+    Story("roll-databases", drains.roll, drains.rolled, drains.databases, SLOW_PODS),
     Story("roll-under-budget", drains.roll, drains.rolled, drains.an_app_with_a_budget, SLOW_PODS),
 )
 

@@ -15,6 +15,7 @@ from kubewright.api.machine import names
 from kubewright.providers.sim.spec import SimSpec
 from kubewright.providers.sim.vm import Vm
 from kubewright.testing.simulation.invariants import Past, judge
+from kubewright.testing.simulation.invariants.facts import volume_of
 from kubewright.testing.simulation.journal import (
     ATTACHMENTS,
     BUDGETS,
@@ -122,9 +123,10 @@ class Tape:
         spec = {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}
         self.put(BUDGETS, "ns/web", {"metadata": _meta("web"), "spec": spec})
 
-    def attached(self, node: str = "m") -> None:
-        """A volume is attached to a node."""
-        self.put(ATTACHMENTS, "csi", {"metadata": {"name": "csi"}, "spec": {"nodeName": node}})
+    def attached(self, node: str = "m", claim: str = "a") -> None:
+        """The volume of a claim is attached to a node."""
+        spec = {"nodeName": node, "source": {"persistentVolumeName": volume_of(claim)}}
+        self.put(ATTACHMENTS, "csi", {"metadata": {"name": "csi"}, "spec": spec})
 
     def vm(self, name: str = "m", serial: int = 1, **more: Any) -> None:
         vm = Vm(serial=serial, name=name, owner_uid=f"uid-{name}", spec=SimSpec(), created_at=0, up_at=0)

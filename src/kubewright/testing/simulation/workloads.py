@@ -4,7 +4,8 @@ Theory.      Of kube-controller-manager the managers run only what the embedded 
              (``builtin``). Drains also meet the attach-detach controller with a CSI driver's attacher, and
              controllers of pods. Both are here in the smallest form that a drain can tell from the real
              ones: a volume stays attached for a while after its pod has gone, its VolumeAttachment is held
-             by a finalizer meanwhile, and a pod that leaves is made again on a node that takes pods.
+             by a finalizer meanwhile, and it is attached to one node at a time; a pod that leaves is made
+             again on a node that takes pods, and one with a volume only when it is gone.
 Invariants.  It never fails and never dies, and its line is good: faults are for managers. It waits for
              steps of the world and does nothing else, so stories without such pods take the same way.
 Called by    ``Person.workloads``, in stories about pods.
@@ -12,13 +13,21 @@ Called by    ``Person.workloads``, in stories about pods.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kubewright.api.core import POD, VOLUME_ATTACHMENT
+from kubewright.api.core import POD
+from kubewright.api.storage import PVC, VOLUME_ATTACHMENT, PersistentVolumeClaim
 from kubewright.kube.errors import TransportError
-from kubewright.testing.simulation.invariants.facts import deleting, ended, is_ready, volume_claims
+from kubewright.testing.simulation.invariants.facts import (
+    deleting,
+    ended,
+    is_ready,
+    volume_claims,
+    volume_of,
+)
 from kubewright.testing.simulation.journal import ATTACHMENTS, NODES, PODS, ApiStep, Object, Step
 from kubewright.testing.simulation.loop import Process
 from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
@@ -39,12 +48,14 @@ APP = "app"
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """So many pods of one kind, on nodes that take pods. ``grace`` is how long each takes to end."""
+    """So many pods of one kind, on nodes that take pods. ``grace`` is how long each takes to end;
+    ``claims``: each has a name and a volume of its own, as in a StatefulSet."""
 
     name: str
     namespace: str
     count: int
     grace: int
+    claims: bool = False
 
 
 class Workloads:
@@ -102,8 +113,11 @@ class Workloads:
     def _of_volumes(self) -> Iterator[Callable[[], Awaitable[Any]]]:
         there = self._world.journal.objects[ATTACHMENTS]
         used = {_attachment(claim, node): (claim, node) for claim, node in self._mounts()}
+        taken = {str(found["spec"]["source"]["persistentVolumeName"]) for found in there.values()}
         for name, (claim, node) in used.items():
-            if name not in there:
+            if name in there and not there[name].get("status", {}).get("attached"):
+                yield partial(self._is_attached, name)
+            elif volume_of(claim) not in taken:
                 yield partial(self._attach, name, claim, node)
         for name, found in there.items():
             if deleting(found) and name not in self._detaching and self._process is not None:
@@ -120,9 +134,14 @@ class Workloads:
                     yield claim, str(pod["spec"].get("nodeName", ""))
 
     async def _attach(self, name: str, claim: str, node: str) -> None:
-        spec = {"attacher": ATTACHER, "nodeName": node, "source": {"persistentVolumeName": f"pv-{claim}"}}
+        source = {"persistentVolumeName": volume_of(claim)}
+        spec = {"attacher": ATTACHER, "nodeName": node, "source": source}
         body = {"metadata": {"name": name, "finalizers": [FINALIZER]}, "spec": spec}
         await self._world.nodes.create(VOLUME_ATTACHMENT, body)
+
+    async def _is_attached(self, name: str) -> None:
+        status = {"status": {"attached": True}}
+        await self._world.nodes.patch(VOLUME_ATTACHMENT, Key("", name), status, subresource="status")
 
     async def _detach(self, name: str) -> None:
         """The attacher needs a while; then the finalizer goes, and the VolumeAttachment with it."""
@@ -137,6 +156,9 @@ class Workloads:
 
     def _of_apps(self) -> Iterator[Callable[[], Awaitable[Any]]]:
         for app in self._apps.values():
+            if app.claims:
+                yield from self._with_claims(app)
+                continue
             homes = [str(pod["spec"]["nodeName"]) for pod in self._there(app)]
             for _ in range(app.count - len(homes)):
                 if (node := self._roomiest(homes)) is None:
@@ -144,6 +166,34 @@ class Workloads:
                 homes.append(node)
                 self._made += 1
                 yield partial(self._world.nodes.create, POD, _pod_of(app, self._made, node))
+
+    def _with_claims(self, app: App) -> Iterator[Callable[[], Awaitable[Any]]]:
+        homes = [str(pod["spec"]["nodeName"]) for pod in self._there(app)]
+        for number in range(app.count):
+            name, pods = f"{app.name}-{number}", self._world.journal.objects[PODS]
+            if f"{app.namespace}/{name}" in pods or (node := self._roomiest(homes)) is None:
+                continue
+            homes.append(node)
+            yield partial(self._run_with_claim, app, number, node)
+
+    async def _run_with_claim(self, app: App, number: int, node: str) -> None:
+        """The claim of a pod controls it here, since it is what outlives it."""
+        pod = _pod_of(app, number, node)
+        claim = await self.claim(pod["metadata"]["name"], app.namespace)
+        owner = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "controller": True}
+        pod["metadata"]["ownerReferences"] = [{**owner, "name": claim.name, "uid": claim.metadata.uid}]
+        source = {"claimName": claim.name}
+        pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": source}]
+        await self._world.nodes.create(POD, pod)
+
+    async def claim(self, name: str, namespace: str) -> PersistentVolumeClaim:
+        """The PersistentVolumeClaim of this name, with its volume; made if there is none."""
+        size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        spec = {"volumeName": volume_of(name), **size}
+        with suppress(AlreadyExists):
+            body = {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+            return await self._world.nodes.create(PVC, body)
+        return await self._world.nodes.get(PVC, Key(namespace, name))
 
     def _there(self, app: App) -> Iterator[Object]:
         """The pods of an app that are not leaving."""

@@ -23,6 +23,7 @@ from kubewright.testing.simulation.invariants.drains import (
     no_pod_is_forced_early,
     volumes_are_detached_first,
     volumes_leave_one_by_one,
+    volumes_move_before_the_next_pod,
     what_was_seen_is_deleted,
 )
 from kubewright.testing.simulation.invariants.past import Past as Past
@@ -86,6 +87,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     no_pod_is_forced_early,
     budgets_hold,
     volumes_leave_one_by_one,
+    volumes_move_before_the_next_pod,
     volumes_are_detached_first,
     what_was_seen_is_deleted,
     replacements_are_limited,

@@ -18,6 +18,7 @@ from kubewright.testing.simulation.invariants.facts import (
     deleting,
     is_ready,
     volume_claims,
+    volume_of,
 )
 from kubewright.testing.simulation.invariants.past import Past
 from kubewright.testing.simulation.journal import (
@@ -87,6 +88,34 @@ def volumes_leave_one_by_one(step: Step, past: Past) -> str:
     return f"pod {step.key} leaves {node} while {others} are leaving, and all have volumes"
 
 
+def volumes_move_before_the_next_pod(step: Step, past: Past) -> str:
+    """A pod with volumes begins to leave when those of the pods before are detached, or have had their time.
+
+    As above, an eviction that arrives late may be as old as the oldest of what its manager knows.
+    """
+    if not isinstance(step, ApiStep) or step.resource != PODS or step.old is None:
+        return ""
+    if (
+        past.drained.cause(step) is None
+        or not any(volume_claims(step.old))
+        or _may_be_deleted(step.old, past)
+    ):
+        return ""
+    node, since, now = str(step.old["spec"].get("nodeName", "")), past.since(), past.now()
+    limit = past.settings.detach_timeout.total_seconds() - DATE_SLACK_SECONDS
+    left = past.drained.left.get(node, {}).items()
+    volumes = {volume_of(claim) for claim, at in left if at < since and now - at < limit}
+    there = past.journal.objects[ATTACHMENTS].items()
+    late = [
+        name
+        for name, each in there
+        if each["spec"]["nodeName"] == node
+        and each["spec"]["source"]["persistentVolumeName"] in volumes
+        and past.drained.attached.get(name, now) < since
+    ]
+    return f"pod {step.key} leaves {node}, and {late} are attached without a pod" if late else ""
+
+
 def volumes_are_detached_first(step: Step, past: Past) -> str:
     """A VM is deleted when its volumes are detached, or have had their time, or force is due.
 
@@ -141,7 +170,8 @@ def drain_seconds(machine: Object, past: Past) -> float:
     spec, settings = machine["spec"], past.settings
     own, refusals = spec.get("drainTimeout"), spec.get("maxEvictRetries", settings.max_evict_retries)
     timeout: timedelta = parse_duration(own) if own else settings.drain_timeout
-    most: timedelta = min(refusals, timeout // EVICTION) * EVICTION
+    fit = timeout // EVICTION
+    most: timedelta = (fit if refusals is None else min(refusals, fit)) * EVICTION
     return most.total_seconds()
 
 

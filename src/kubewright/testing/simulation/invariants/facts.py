@@ -94,6 +94,11 @@ def volume_claims(pod: Object) -> Iterator[str]:
             yield str(found["claimName"])
 
 
+def volume_of(claim: str) -> str:
+    """The PersistentVolume of a claim, as ``workloads`` names it."""
+    return f"pv-{claim}"
+
+
 def revision(found: Object | None) -> int:
     """The revision of a deployment or set; 0 for none."""
     notes = found["metadata"].get("annotations", {}) if found is not None else {}

@@ -28,6 +28,7 @@ from kubewright.testing.simulation.invariants.history import LONG, DeploymentRec
 from kubewright.testing.simulation.invariants.pods import Pods
 from kubewright.testing.simulation.invariants.waits import Waits
 from kubewright.testing.simulation.journal import (
+    ATTACHMENTS,
     MACHINE_DEPLOYMENTS,
     MACHINE_SETS,
     MACHINES,
@@ -314,6 +315,9 @@ class Past:
     def _pod(self, step: ApiStep) -> None:
         self.drained.learn(step)
 
+    def _attachment(self, step: ApiStep) -> None:
+        self.drained.learn_attachment(step)
+
 
 def _place(machine: Object) -> tuple[str, bool, bool]:
     alive = not deleting(machine)
@@ -326,4 +330,5 @@ _LEARNED: dict[str, Callable[[Past, ApiStep], None]] = {
     MACHINE_DEPLOYMENTS: Past._deployment,
     NODES: Past._node,
     PODS: Past._pod,
+    ATTACHMENTS: Past._attachment,
 }

@@ -21,6 +21,10 @@ class Pods:
     """Since when nodes that had pods have none, by name."""
     detaching: dict[str, dict[str, float]] = field(default_factory=dict)
     """Pods with volumes that are leaving, and since when, by the name of their node."""
+    left: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Claims that pods left behind, and since when, by the name of their node."""
+    attached: dict[str, float] = field(default_factory=dict)
+    """Since when each VolumeAttachment is there, by its name."""
     _asked: dict[str, tuple[float, Removal]] = field(default_factory=dict)
     """The last removal that a manager asked for, and when, by the pod's key."""
 
@@ -37,7 +41,14 @@ class Pods:
             if there and not ended(pod):
                 self._is_on(node, step.key, pod)
             else:
-                self._is_off(node, step.key)
+                self._is_off(node, step.key, pod)
+
+    def learn_attachment(self, step: ApiStep) -> None:
+        """A volume is attached, or no longer."""
+        if step.new is None:
+            self.attached.pop(step.key, None)
+        else:
+            self.attached.setdefault(step.key, self.now())
 
     def asker(self, key: str) -> str:
         """The manager that last asked for the end of a pod; empty if none did."""
@@ -54,10 +65,14 @@ class Pods:
     def _is_on(self, node: str, key: str, pod: Object) -> None:
         self.on.setdefault(node, {})[key] = None
         self.emptied.pop(node, None)
+        for claim in volume_claims(pod):
+            self.left.get(node, {}).pop(claim, None)
         if deleting(pod) and any(volume_claims(pod)):
             self.detaching.setdefault(node, {}).setdefault(key, self.now())
 
-    def _is_off(self, node: str, key: str) -> None:
+    def _is_off(self, node: str, key: str, pod: Object) -> None:
+        for claim in volume_claims(pod):
+            self.left.setdefault(node, {}).setdefault(claim, self.now())
         self.on.get(node, {}).pop(key, None)
         self.detaching.get(node, {}).pop(key, None)
         if not self.on.get(node):

@@ -12,7 +12,8 @@ from typing import Any
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE_DEPLOYMENT
-from kubewright.api.core import PDB, POD, VOLUME_ATTACHMENT
+from kubewright.api.core import PDB, POD
+from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.testing.simulation.acts import Part
 from kubewright.testing.simulation.clusterapi.provider import FINALIZER, FOO_PLANE
 from kubewright.testing.simulation.clusterapi.whole import acts, setup
