@@ -45,7 +45,7 @@ async def whole_clusters(
     clock = SystemClock()
     starts: dict[str, Callable[[Clock], AbstractAsyncContextManager[clusters_worlds.Clusters]]] = {
         EMBEDDED: partial(clusters_worlds.embedded, algorithm=algorithm),
-        REAL: clusters_worlds.ours,
+        REAL: partial(clusters_worlds.ours, algorithm=algorithm),
         THEIRS: clusters_worlds.theirs,
     }
     async with starts[world](clock) as found:
@@ -85,6 +85,8 @@ def main() -> None:
     parser.add_argument("--machines", type=int, default=500, help="how many (default: 500)")
     parser.add_argument("--workers", type=int, default=50, help="of the one cluster (default: 50; 0: none)")
     parser.add_argument("--clusters", type=int, default=100, help="of 1 + 1 (default: 100; 0: none)")
+    parser.add_argument("--keys", choices=[each.value for each in Algorithm], default=Algorithm.RSA.value,
+                        help="of our clusters' authorities (default: RSA-2048)")  # fmt: skip
     parser.add_argument("--thousand", type=int, default=1000,
                         help="clusters of 1 + 1, embedded, on EC keys (default: 1000; 0: none)")  # fmt: skip
     parser.add_argument("--planes", type=int, default=500,
@@ -111,7 +113,8 @@ def main() -> None:
 
 def _clusters(words: argparse.Namespace, asked: Sequence[str], console: Console) -> None:
     if words.workers or words.clusters:
-        measure = partial(whole_clusters, workers=words.workers, many=words.clusters)
+        keys = Algorithm(words.keys)
+        measure = partial(whole_clusters, workers=words.workers, many=words.clusters, algorithm=keys)
         if found := measured(asked, measure):
             clusters_table.show(found, console)
     if words.thousand and EMBEDDED in asked:

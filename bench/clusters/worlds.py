@@ -64,16 +64,16 @@ async def embedded(clock: Clock, algorithm: Algorithm = Algorithm.RSA) -> AsyncI
 
 
 @asynccontextmanager
-async def ours(clock: Clock) -> AsyncIterator[Clusters]:
+async def ours(clock: Clock, algorithm: Algorithm = Algorithm.RSA) -> AsyncIterator[Clusters]:
     """``kubewright run`` as core and bootstrap provider, on a real kube-apiserver."""
     leases = {each.lease for each in clusters.CONTROLLERS}, {each.lease for each in bootstrap.CONTROLLERS}
     core, provider = (tuple(f"{OURS}/{lease}" for lease in each) for each in leases)
     async with _hosted(clock) as server:
         words = ("run", "--kubeconfig", str(server.kubeconfig), "--controllers", "clusters,bootstrap",
-                 "--log-level", "error")  # fmt: skip
+                 "--encryption-algorithm", algorithm.value, "--log-level", "error")  # fmt: skip
         async with worlds.product(words) as pid:
             world = _world("Kubewright", server, {PRODUCT: pid})
-            yield Clusters(world, (OURS, *core), provider, (AGENT,), (PRODUCT,))
+            yield Clusters(world, (OURS, *core), provider, (AGENT,), (PRODUCT,), algorithm)
 
 
 @asynccontextmanager

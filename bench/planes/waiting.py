@@ -15,11 +15,12 @@ from kubewright.api.controlplane.reasons import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
+from kubewright.processes.life import LONGEST_PAUSE
 
 SAY_SECONDS = 10.0
-STALL_SECONDS = 240.0
-"""Twice the time that a template gives an API server for its start."""
-LIMIT_SECONDS = 900.0
+STALL_SECONDS = 2 * LONGEST_PAUSE
+"""A program that ended several times, as under load, is started again only after such a pause."""
+LIMIT_SECONDS = 3600.0
 """Of a wait for one control plane."""
 SHOWN = 320
 """Characters of a line."""
