@@ -273,6 +273,22 @@ def explain(
 
 
 @app.command()
+def watch(
+    *,
+    namespace: switches.ExplainedNamespace = "default",
+    kubeconfig: switches.OfMachines = None,
+    target_kubeconfig: switches.OfNodes = None,
+    limit: Annotated[str, typer.Option("--for", help="How long; 0: until Ctrl-C.", metavar="DURATION")] = "0",
+) -> None:
+    """Show the machines of a namespace while they change."""
+    from kubewright.cli.live.command import Watched
+    from kubewright.cli.live.command import watch as command
+
+    switches.log_at("error")
+    command(kubeconfig, Watched(namespace, target_kubeconfig, switches.duration("--for", limit)))
+
+
+@app.command()
 def completion(
     shell: Annotated[completions.Shell, typer.Argument(help="Whose completion.", show_default=False)],
 ) -> None:

@@ -1,23 +1,30 @@
 """``kubewright explain`` on machines: with the manager's records, without a manager, and as a person types it."""
 
 import asyncio
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import structlog
+from rich.console import Console
 
 from kubewright.api.machine.names import Phase
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.app import main
+from kubewright.cli.demo.stage import Stage
 from kubewright.cli.explain.command import Asked, told
 from kubewright.cli.explain.story import Story
+from kubewright.cli.live.command import Watched, follow
+from kubewright.cli.live.picture import WORDS
 from kubewright.cli.switches import log_at
 from kubewright.cli.troubles.command import looked
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
+from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.store import Store
@@ -147,6 +154,26 @@ async def test_all_troubles_of_a_namespace() -> None:
         assert elsewhere.troubles == ()
 
 
+async def test_a_namespace_is_watched_line_by_line() -> None:
+    said = io.StringIO()
+    async with embedded_world(short_timeouts(health_timeout=60)) as world:
+        await world.deploy("workers", 1)
+        (name,) = (await world.settled(1)).names
+        stop, stage = asyncio.Event(), Stage(WORDS, 0, Console(file=said, width=200))
+        what = Watched(world.namespace)
+        watching = asyncio.create_task(follow(world.client, world.client, what, stop, stage))
+        await asyncio.sleep(2)
+        world.cloud.kill(world.cloud.named(name).id)
+        await world.until(in_phase(Phase.UNKNOWN), "a machine that is Unknown")
+        await asyncio.sleep(2)
+        stop.set()
+        await watching
+    told = said.getvalue()
+    assert f"{name} is Running: its node is ready" in told
+    assert f"machine {name}: Joined: " in told
+    assert told.index(f"{name} is Unknown: its node is silent") > told.index(f"{name} is Running")
+
+
 @pytest.fixture
 def log_as_it_was() -> Iterator[None]:
     """A command sets up the log of its process."""
@@ -154,54 +181,77 @@ def log_as_it_was() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-@pytest.mark.looptime(False)
-@pytest.mark.usefixtures("log_as_it_was")
-async def test_as_a_person_types_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On a real port, with a kubeconfig; a user without rights is told which one is missing."""
+Typed = Callable[..., Awaitable[tuple[int, str, str]]]
+
+
+@asynccontextmanager
+async def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[tuple[Typed, str, str]]:
+    """An ``up`` at a real port: what a person types in another terminal, and two kubeconfigs: of its
+    administrator, and of bob, who has no rights."""
     log_at("error")
     options = Options(driver_options={"leaseSeconds": "2"})
     async with Embedded(ServerConfig(tmp_path / "data"), options, SystemClock()) as up, running(up.serve):
         world = World(up.client, Cloud(up.clock, Store(None)), up.clock, "default")
         await world.deploy("workers", 1, "sim-small")
         await up.manager.settled()
-        own, bobs = str(up.kubeconfig), tmp_path / "bob"
-        bobs.write_text(
-            up.kubeconfig.read_text().replace("client-key-data:", "as: bob\n    client-key-data:")
-        )
+        bobs = tmp_path / "bob"
+        own = up.kubeconfig.read_text()
+        bobs.write_text(own.replace("client-key-data:", "as: bob\n    client-key-data:"))
 
-        async def typed(*words: str, command: str = "explain") -> tuple[int, str, str]:
+        async def typed(*words: str) -> tuple[int, str, str]:
             capsys.readouterr()
             try:
-                await asyncio.to_thread(main, [command, *words])
+                await asyncio.to_thread(main, words)
                 code = 0
             except SystemExit as ended:
                 code = int(ended.code or 0)
             said = capsys.readouterr()
             return code, said.out, said.err
 
-        code, out, _ = await typed("mcd", "workers", "--kubeconfig", own)
-        assert (code, out.splitlines()[0]) == (
-            0,
-            "machinedeployment.machine.sapcloud.io/workers in namespace default",
-        )
-        code, out, _ = await typed("machinedeployment/workers", "-o", "json", "--kubeconfig", own)
+        yield typed, str(up.kubeconfig), str(bobs)
+
+
+@pytest.mark.looptime(False)
+@pytest.mark.usefixtures("log_as_it_was")
+async def test_explain_as_a_person_types_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with shell(tmp_path, capsys) as (typed, own, bobs):
+        kind = "machinedeployment.machine.sapcloud.io"
+        code, out, _ = await typed("explain", "mcd", "workers", "--kubeconfig", own)
+        assert (code, out.splitlines()[0]) == (0, f"{kind}/workers in namespace default")
+        code, out, _ = await typed("explain", "machinedeployment/workers", "-o", "json", "--kubeconfig", own)
         (story,) = json.loads(out)
-        assert (code, story["name"], story["kind"]) == (0, "workers", "machinedeployment.machine.sapcloud.io")
-        code, _, err = await typed("mcd", "workers", "-o", "xml", "--kubeconfig", own)
+        assert (code, story["name"], story["kind"]) == (0, "workers", kind)
+        code, _, err = await typed("explain", "mcd", "workers", "-o", "xml", "--kubeconfig", own)
         assert (code, err) == (1, "kubewright: -o 'xml' is not known; there is: json\n")
-        code, _, err = await typed("mcd", "workers", "--kubeconfig", str(bobs))
+        code, _, err = await typed("explain", "mcd", "workers", "--kubeconfig", bobs)
         assert code == 1
         assert 'User "bob" cannot get resource "machinedeployments" in API group "machine.sapcloud.io"' in err
         assert len(err.splitlines()) == 1
-        code, out, _ = await typed("-n", "kube-system", "--kubeconfig", own, command="status")
+
+
+@pytest.mark.looptime(False)
+@pytest.mark.usefixtures("log_as_it_was")
+async def test_status_as_a_person_types_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with shell(tmp_path, capsys) as (typed, own, bobs):
+        code, out, _ = await typed("status", "-n", "kube-system", "--kubeconfig", own)
         assert (code, out) == (0, "namespace kube-system: all is well; 0 objects were looked at\n")
-        code, out, _ = await typed("-A", "-o", "json", "--kubeconfig", own, command="status")
-        assert (code, json.loads(out).get("notes", [])) == (1 if json.loads(out).get("troubles") else 0, [])
-        code, out, _ = await typed("-n", "default", "--kubeconfig", str(bobs), command="status")
-        assert (code, out.splitlines()[0]) == (
-            1,
-            "namespace default: no trouble was found, but not everything could be read",
-        )
+        code, out, _ = await typed("status", "-A", "-o", "json", "--kubeconfig", own)
+        found = json.loads(out)
+        assert (code, found.get("notes", [])) == (1 if found.get("troubles") else 0, [])
+        code, out, _ = await typed("status", "-n", "default", "--kubeconfig", bobs)
+        said = "namespace default: no trouble was found, but not everything could be read"
+        assert (code, out.splitlines()[0]) == (1, said)
         assert 'User "bob" cannot list resource "machines" in API group "machine.sapcloud.io"' in out
-        code, _, err = await typed("-o", "json", command="status")
+        code, _, err = await typed("status", "-o", "json")
         assert (code, err) == (1, "kubewright: --kubeconfig, --manager and -o go with -n NAMESPACE or -A\n")
+
+
+@pytest.mark.looptime(False)
+@pytest.mark.usefixtures("log_as_it_was")
+async def test_what_cannot_be_watched_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with shell(tmp_path, capsys) as (_typed, _own, bobs):
+        clock = SystemClock()
+        client = Client(config.load(Path(bobs), clock=clock), clock, name="the server")
+        with pytest.raises(InvalidInput, match=r'the server: .*User "bob" cannot list resource "machines"'):
+            await follow(client, client, Watched("default"), asyncio.Event(), Stage(WORDS, 0))
+        await client.close()

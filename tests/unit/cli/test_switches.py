@@ -190,6 +190,7 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
         "run",
         "crds",
         "explain",
+        "watch",
         "completion",
         "version",
         "cluster",

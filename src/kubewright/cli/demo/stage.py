@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -11,11 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from kubewright.cli.demo.lines import INDENT, command, sentence
-from kubewright.cli.demo.view import EMPTY, LEAVING, RUNNING, View, Words, happened
+from kubewright.cli.demo.view import EMPTY, LEAVING, RUNNING, Row, View, Words, fitting, happened
 from kubewright.compose.program import program
 
 WIDE = 76
 """Columns of a terminal that has room for the sort and the node of each machine."""
+
+SPARE = 6
+"""Lines of a terminal that the table leaves to its head, its foot and what happened last."""
 
 _COLOURS = {RUNNING: "green", "Unknown": "magenta", "Failed": "red", "Unhealthy": "red",
             **dict.fromkeys(("Pending", "Provisioning", "Provisioned"), "yellow"),
@@ -44,7 +48,8 @@ class Stage:
         self._done: list[tuple[str, float]] = []
 
     def __enter__(self) -> "Stage":
-        self._say(self._words.prologue)
+        if self._words.prologue:
+            self._say(self._words.prologue)
         return self
 
     def __exit__(
@@ -66,6 +71,10 @@ class Stage:
         for event in happened(self._words, self._seen, now):
             self._event(took, event)
         self._seen, self._when = now, took
+
+    def tell(self, took: float, text: str) -> None:
+        """One thing that happened, beside what two pictures tell."""
+        self._event(took, text)
 
     def close(self, took: float, remark: str = "") -> None:
         """The chapter ended well."""
@@ -108,7 +117,10 @@ class Stage:
         """Draw the table, or replace it, so that no event is printed above an old one."""
         wide = self._console.width >= WIDE
         clock = Text(f"     {took:5.1f} s  {_others(now)}", style="dim", no_wrap=True)
-        picture = Group(_table(now, self._words.sort if wide else ""), clock) if now.rows else Group(clock)
+        rows = fitting(now.rows, max(1, self._console.height - SPARE))
+        if left := len(now.rows) - len(rows):
+            clock.append(f"; not shown: {left}")
+        picture = Group(_table(rows, self._words.sort if wide else ""), clock) if rows else Group(clock)
         if self._live is None:
             self._live = Live(picture, console=self._console, refresh_per_second=10, transient=True)
             self._live.start()
@@ -156,12 +168,12 @@ def _indented(words: str, width: int | None) -> str:
     return sentence(words, width, first=" " * INDENT, hang=INDENT)
 
 
-def _table(now: View, sort: str) -> Table:
+def _table(rows: Sequence[Row], sort: str) -> Table:
     """The machines. ``sort`` is the head of a column; empty: there is room for the first two only."""
     table = Table(box=None, pad_edge=True, padding=(0, 2))
     for name in ("machine", "state", sort, "node") if sort else ("machine", "state"):
         table.add_column(name, style="dim" if name != "state" else "", no_wrap=True)
-    for row in now.rows:
+    for row in rows:
         state = Text(row.state, style=_COLOURS.get(row.state, ""))
         table.add_row(row.name, state, *((row.sort, row.node) if sort else ()))
     return table

@@ -61,6 +61,14 @@ class View:
 EMPTY = View((), ready_nodes=0, nodes=0, vms=0)
 
 
+def fitting(rows: Sequence[Row], room: int) -> Sequence[Row]:
+    """The rows that a table of so many lines shows: if there is no room for all, those not Running first."""
+    if len(rows) <= room:
+        return rows
+    chosen = sorted(rows, key=lambda row: (row.state == RUNNING, row.name))[:room]
+    return sorted(chosen, key=lambda row: row.name)
+
+
 def happened(words: Words, before: View, after: View) -> list[str]:
     """One sentence for each state that machines or the cluster came into, and one for what is gone."""
     was = {row.name: row for row in before.rows}

@@ -1,0 +1,185 @@
+"""``kubewright watch``: informers of machines, nodes and events, shown a few times a second.
+
+Invariants.  Only reads. A kind that the server does not serve has no objects; where neither API of machines
+             can be listed, the command ends with the server's words, which name the verb and the resource.
+Called by    ``cli.app``.
+"""
+
+import asyncio
+from collections import deque
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.cluster.v1beta1 import MACHINE as CLUSTER_MACHINE
+from kubewright.api.core import EVENT, LEASE, NODE, Event
+from kubewright.api.machine.v1alpha1 import MACHINE
+from kubewright.base.clock import SystemClock
+from kubewright.base.errors import InvalidInput, single
+from kubewright.cli.demo.stage import Stage
+from kubewright.cli.demo.view import View
+from kubewright.cli.live.picture import WORDS, line, picture
+from kubewright.cli.signals import run_until_signal
+from kubewright.kube import config
+from kubewright.kube.client import Client
+from kubewright.kube.informer import Change, Informer
+from kubewright.kube.informers import Informers
+from kubewright.kube.namespaces import Namespaces
+
+LOOK = 0.5
+"""Seconds between two pictures."""
+
+ANSWER_SECONDS = 10.0
+"""How long the first lists may take."""
+
+BACKLOG = 200
+"""Events between two pictures that are shown; of more, the last ones."""
+
+FIRST = 5
+"""Events from before, shown first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a user asks for. ``target``: the kubeconfig of the cluster that machines join; None: the same.
+
+    ``limit``: for how long; zero: until Ctrl-C.
+    """
+
+    namespace: str
+    target: Path | None = None
+    limit: timedelta = timedelta()
+
+
+def watch(kubeconfig: Path | None, what: Watched) -> None:
+    """Show the machines of a namespace while they change.
+
+    Raises:
+        InvalidInput: a kubeconfig cannot be used, or no machines can be listed.
+    """
+
+    async def work(stop: asyncio.Event) -> None:
+        async with AsyncExitStack() as stack:
+            control = await _client(stack, kubeconfig)
+            target = control if what.target is None else await _client(stack, what.target)
+            await follow(control, target, what, stop, Stage(WORDS, 0))
+
+    run_until_signal(work)
+
+
+async def follow(control: Client, target: Client, what: Watched, stop: asyncio.Event, stage: Stage) -> None:
+    """As ``watch``, with clients, until ``stop`` is set."""
+    feed = Feed(control, target, what.namespace)
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(each.run()) for each in dict.fromkeys((feed.informers, feed.others))]
+            await feed.listed()
+            await _show(control, feed, what, stop, stage)
+            for task in running:
+                task.cancel()
+    except BaseExceptionGroup as errors:
+        raise single(errors) from None
+
+
+async def _show(control: Client, feed: "Feed", what: Watched, stop: asyncio.Event, stage: Stage) -> None:
+    clock = control.clock
+    began = clock.monotonic()
+    limit = what.limit.total_seconds() or float("inf")
+    with stage:
+        while not stop.is_set() and (took := clock.monotonic() - began) < limit:
+            for each in feed.happened():
+                stage.tell(took, line(each))
+            stage.show(feed.view(), took)
+            await clock.sleep(LOOK)
+
+
+@dataclass(slots=True)
+class Feed:
+    """The informers, and the events that were not shown yet."""
+
+    control: Client
+    target: Client
+    namespace: str
+    informers: Informers = field(init=False)
+    others: Informers = field(init=False)
+    _new: deque[Event] = field(default_factory=lambda: deque(maxlen=BACKLOG))
+
+    def __post_init__(self) -> None:
+        """Declare what is watched."""
+        self.informers = Informers(self.control, only=Namespaces((self.namespace,)))
+        self.others = self.informers if self.target is self.control else Informers(self.target)
+        self.informers.get(MACHINE)
+        self.informers.get(CLUSTER_MACHINE)
+        self.informers.get(CLUSTER)
+        self.others.get(NODE, namespace="")
+        self.informers.get(EVENT).subscribe(self._event)
+
+    async def listed(self) -> None:
+        """Wait until each kind is listed, or is known to be unreadable.
+
+        Raises:
+            InvalidInput: no API of machines can be listed.
+        """
+        clock = self.control.clock
+        deadline = clock.monotonic() + ANSWER_SECONDS
+        machines = self._all()[:2]
+        while any(not each.synced and not each.statistics().trouble for each in self._all()):
+            if clock.monotonic() >= deadline:
+                break
+            await clock.sleep(LOOK / 10)
+        if not any(each.synced for each in machines):
+            trouble = machines[0].statistics().trouble or f"no answer within {ANSWER_SECONDS:g} s"
+            raise InvalidInput(f"{self.control.name}: {trouble}")
+        self._first_events()
+
+    def view(self) -> View:
+        """What is there now."""
+        return picture(
+            self.informers.existing(MACHINE).list(),
+            self.informers.existing(CLUSTER_MACHINE).list(),
+            self.informers.existing(CLUSTER).list(),
+            self.others.existing(NODE).list(),
+        )
+
+    def happened(self) -> list[Event]:
+        """The events since the last call."""
+        found = list(self._new)
+        self._new.clear()
+        return found
+
+    def _all(self) -> list[Informer[Any]]:
+        """All of them, those of machines first."""
+        mine = self.informers
+        return [
+            mine.existing(MACHINE),
+            mine.existing(CLUSTER_MACHINE),
+            mine.existing(CLUSTER),
+            mine.existing(EVENT),
+            self.others.existing(NODE),
+        ]
+
+    def _first_events(self) -> None:
+        """Of what happened before, the last events are shown."""
+        before = sorted(self._new, key=_moment)
+        self._new.clear()
+        self._new.extend(before[-FIRST:])
+
+    def _event(self, change: Change[Event]) -> None:
+        if (event := change.after()) is not None and event.involved_object.kind != LEASE.resource.kind:
+            self._new.append(event)
+
+
+def _moment(event: Event) -> float:
+    at = event.last_timestamp or event.metadata.creation_timestamp
+    return at.timestamp() if at is not None else 0.0
+
+
+async def _client(stack: AsyncExitStack, kubeconfig: Path | None) -> Client:
+    clock = SystemClock()
+    transport = config.load(kubeconfig, clock=clock)
+    client = Client(transport, clock, name=transport.access.server)
+    stack.push_async_callback(client.close)
+    return client
