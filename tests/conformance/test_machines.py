@@ -11,7 +11,8 @@ from typing import Any
 from kubewright.api.core import PDB, POD
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, Phase
-from kubewright.api.machine.v1alpha1 import MACHINE
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
+from kubewright.providers.sim import manifests
 from kubewright.testing.world import Snapshot, World
 from kubewright.wire.gvk import Key
 
@@ -60,6 +61,28 @@ async def test_machines_roll_to_another_class_within_their_bounds(new_world: New
         assert not before & after.names
         assert max(total for total, _ in seen) <= 5
         assert min(running for _, running in seen) >= 3
+
+
+async def test_a_node_gets_the_virtual_capacity_of_its_class_and_loses_the_taint_of_an_unready_instance(
+    new_world: NewWorld,
+) -> None:
+    async with new_world() as world:
+        unready = {"key": names.INSTANCE_NOT_READY_TAINT, "effect": "NoSchedule"}
+        body = manifests.machine_class("tainted", world.namespace, pace=0.1, more={"taints": [unready]})
+        body["nodeTemplate"]["virtualCapacity"] = {"example.com/dongle": "4"}
+        await world.client.create(MACHINE_CLASS, body)
+        await world.deploy("workers", 1, "tainted")
+        sight = await world.settled(1, "tainted")
+        assert [each.spec.taints for each in sight.nodes] == [()]
+
+        def offered(sight: Snapshot) -> list[str]:
+            found = (each.status.capacity.get("example.com/dongle") for each in sight.nodes)
+            return [str(amount) for amount in found if amount is not None]
+
+        await world.until(lambda s: offered(s) == ["4"], "the node offers it")
+        patch = {"nodeTemplate": {"virtualCapacity": None}}
+        await world.client.patch(MACHINE_CLASS, world.key("tainted"), patch)
+        await world.until(lambda s: offered(s) == [], "it offers it no longer")
 
 
 async def test_a_dead_vm_is_replaced(new_world: NewWorld) -> None:

@@ -34,6 +34,7 @@ from kubewright.testing.scenes import (
     seen,
 )
 
+UNREADY = Taint(key=names.INSTANCE_NOT_READY_TAINT, effect="NoSchedule")
 BARE = machine(vm=False, finalizers=())
 CREATION = [
     Case(
@@ -402,6 +403,25 @@ JOINING = [
         "a node without the machine's name gets it",
         seen(machine(""), structs.replace(node(), metadata=ObjectMeta(name="m1", uid="n1")), vm=ENSURED),
         [SyncNode({"metadata": {"labels": {"node.gardener.cloud/machine-name": "m1"}}})],
+        Phase.RUNNING,
+    ),
+    Case(
+        "the taint of an instance that is not ready stays while the node is not healthy",
+        seen(machine("Pending"), node(SILENT, taints=(UNREADY,))),
+        [],
+    ),
+    Case(
+        "and while critical components are not ready",
+        seen(
+            machine("Pending"),
+            node(taints=(UNREADY, Taint(key=names.CRITICAL_COMPONENTS_TAINT, effect="NoSchedule"))),
+        ),
+        [],
+    ),
+    Case(
+        "it goes in the pass in which the machine becomes Running, before its status says so",
+        seen(machine("Pending"), node(taints=(UNREADY,))),
+        [SyncNode({"metadata": {}, "spec": {"taints": None}})],
         Phase.RUNNING,
     ),
     Case(
