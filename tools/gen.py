@@ -14,6 +14,7 @@ from pathlib import Path
 
 import controllers_page
 import machine_phases
+import monitoring
 import switches_page
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.cluster import rbac as cluster_rbac
@@ -60,6 +61,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/clusters", controlplane_rbac.files, shared=True),
     Generated("deploy/one-namespace", _one_namespace, shared=True),
     Generated("deploy/clusters", webhooks_rbac.files, shared=True),
+    Generated("deploy/monitoring", monitoring.files, shared=True),
     Generated("docs/reference", machine_phases.files, shared=True),
     Generated("docs/reference", controllers_page.files, shared=True),
     Generated("docs/reference", switches_page.files, shared=True),
