@@ -108,17 +108,24 @@ WAITING = Pass(
             id="a machine that is not well waits for what its plan says",
         ),
         pytest.param(
+            facts("mc", machine("CrashLoopBackOff", "no class")["status"]),
+            "CrashLoopBackOff",
+            ago(hours=1),
+            ("no class",),
+            id="where no plan is known its status says what it waits for",
+        ),
+        pytest.param(
             facts("mc", {}, meta={"creationTimestamp": "2030-01-01T11:30:00Z"}),
             "Pending",
             ago(minutes=30),
-            (),
+            ("it is Pending",),
             id="a machine without a status is Pending since it was made",
         ),
         pytest.param(
             facts("mc", machine("Running")["status"], meta={"deletionTimestamp": "2030-01-01T11:59:00Z"}),
             "Terminating",
             ago(minutes=1),
-            (),
+            ("it is Terminating",),
             id="a machine that is being deleted is Terminating before a controller says so",
         ),
         pytest.param(

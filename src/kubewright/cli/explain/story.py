@@ -217,7 +217,8 @@ def _counts(found: JsonObject) -> str:
 def _waits_for(facts: Facts, state: str, decisions: Sequence[Decision]) -> Iterator[str]:
     if is_machine(facts.subject):
         if state not in WELL:
-            yield from (each.because for each in decisions[:1] if each.because)
+            said = state_of(facts.subject, facts.found)[2]
+            yield next((each.because for each in decisions if each.because), said or f"it is {state}")
     else:
         yield from _wrong(facts)
     yield from (each.error for each in decisions if each.error)
