@@ -6,12 +6,13 @@ and ``make test-kube`` (real).
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Any
 
 from kubewright.api.core import PDB, POD
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, Phase
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.providers.sim import manifests
 from kubewright.testing.world import Snapshot, World
 from kubewright.wire.gvk import Key
@@ -169,6 +170,13 @@ async def test_a_cloud_without_quota_is_reported_and_waited_for(new_world: NewWo
         assert operation.description.startswith(
             "Cloud provider message - machine codes error: code = [ResourceExhausted]"
         )
+        await world.clock.sleep(3)
+        found = await world.client.get(MACHINE_DEPLOYMENT, world.key("quota-workers"))
+        said = {each.type: (each.reason, each.message) for each in found.status.conditions}
+        assert said["ResourceExhausted"] == (
+            "ResourceExhausted",
+            f"Machines without a VM: 1. {operation.description}",
+        )
         await world.delete("quota-workers")
         await world.settled(0)
 
@@ -274,3 +282,46 @@ async def test_nodes_are_marked_while_a_deployment_rolls_out(new_world: NewWorld
         }
         assert all(seen[name][0] is False for name in after.names)
         assert not any(disabled in node.metadata.annotations for node in after.nodes)
+
+
+def running_and_going(running: int, going: int, snapshot: Snapshot) -> bool:
+    """So many machines run, and so many others are being deleted."""
+    leaving = [machine.metadata.deleting for machine in snapshot.machines]
+    phases = [m.status.current_status.phase for m in snapshot.machines if not m.metadata.deleting]
+    return (phases, sum(leaving)) == ([Phase.RUNNING] * running, going)
+
+
+async def test_a_set_with_too_many_machines_is_frozen_until_some_are_gone(new_world: NewWorld) -> None:
+    async with new_world() as world:
+        kept = {"labels": {"pool": "workers"}, "finalizers": ["kubewright.test/inventory"]}
+        small = {"class": {"kind": "MachineClass", "name": "small"}}
+        await world.deploy("workers", 4, template={"metadata": kept, "spec": small})
+        await world.until(partial(running_and_going, 4, 0), "four machines")
+        await world.change("workers", {"replicas": 1})
+        found = await world.until(
+            partial(running_and_going, 1, 3), "three go, and something keeps their objects"
+        )
+        (running,) = (machine for machine in found.machines if not machine.metadata.deleting)
+        await world.unmake(running.metadata.name)
+        await world.until(partial(running_and_going, 0, 4), "the last one goes, too")
+        await world.clock.sleep(3)
+        held = await world.look()
+        (only,) = await world.client.list(MACHINE_SET, world.namespace)
+        above = await world.client.get(MACHINE_DEPLOYMENT, world.key("workers"))
+        assert len(held.machines) == 4, "a fifth would be one too many"
+        for each, conditions in ((only, only.status.machine_set_condition), (above, above.status.conditions)):
+            assert each.metadata.labels[names.FREEZE_LABEL] == "True"
+            assert [c.reason for c in conditions if c.type == "Frozen"] == ["OverShootingReplicaCount"]
+        for machine in held.machines:
+            body = {
+                "metadata": {
+                    "finalizers": [names.FINALIZER]
+                    if names.FINALIZER in machine.metadata.finalizers
+                    else None
+                }
+            }
+            await world.client.patch(MACHINE, world.key(machine.metadata.name), body)
+        await world.until(partial(running_and_going, 1, 0), "a new one is there, and no other")
+        await world.clock.sleep(3)
+        above = await world.client.get(MACHINE_DEPLOYMENT, world.key("workers"))
+        assert names.FREEZE_LABEL not in above.metadata.labels

@@ -12,11 +12,17 @@ Called by    ``compose.worlds``.
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 
 from kubewright.api.core import SECRET
 from kubewright.api.machine import names
 from kubewright.api.machine.crds import crds
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
+from kubewright.api.machine.v1alpha1 import (
+    MACHINE,
+    MACHINE_CLASS,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+)
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import GuardedDriver, Listener
 from kubewright.driver.life.orphans import OrphanSettings
@@ -26,7 +32,7 @@ from kubewright.machines.machine.caches import shared_of
 from kubewright.machines.machine.settings import MachineSettings, SetSettings
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read
-from kubewright.machines.machineset.policy import MACHINE_SETS
+from kubewright.machines.machineset.policy import machine_sets
 from kubewright.machines.metrics import families
 from kubewright.machines.orphans import wiring as orphans
 from kubewright.machines.rolling.reconciler import RollingNodes
@@ -108,9 +114,11 @@ def world(
 def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings) -> list[Controller]:
     """The controllers of sets. The target cluster is watched only if nodes are marked."""
     caches, recorder, metrics = environment.control.caches, environment.recorder, environment.metrics
-    index = MemberIndex(caches.get(MACHINE), read, environment.control.client.steady())
+    reader = partial(read, at_once=not settings.min_ready)
+    index = MemberIndex(caches.get(MACHINE), reader, environment.control.client.steady())
     deployments = Deployments(MACHINE_DEPLOYMENTS, caches, recorder, index=index)
-    sets = Sets(MACHINE_SETS, caches, recorder, index=index)
+    policy = machine_sets(settings, deployments.deployments, index.owned_by)
+    sets = Sets(policy, caches, recorder, index=index)
     object_metrics.register(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT])
     made = [deployments.controller(metrics), sets.controller(metrics)]
     if ROLLOUT_NODES in chosen:

@@ -35,8 +35,9 @@ from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
+from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.member import read
-from kubewright.machines.machineset.policy import MACHINE_SETS
+from kubewright.machines.machineset.policy import machine_sets
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
@@ -229,8 +230,9 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     informers = Informers(client)
     recorder = Recorder(client, clock, "test", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT))
     index = MemberIndex(informers.get(MACHINE), read, client.steady())
-    sets = Sets(MACHINE_SETS, informers, recorder, index=index)
     deployments = Deployments(MACHINE_DEPLOYMENTS, informers, recorder, index=index)
+    policy = machine_sets(SetSettings(), deployments.deployments, index.owned_by)
+    sets = Sets(policy, informers, recorder, index=index)
     found = [sets.controller(), deployments.controller()]
     manager = alone(clock, Work(found, [informers]))
     async with asyncio.TaskGroup() as group:

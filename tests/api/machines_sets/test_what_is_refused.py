@@ -6,7 +6,7 @@ import pytest
 
 from kubewright.api.core import EVENT
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import MACHINE_SET, MachineDeployment
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, MachineDeployment
 from kubewright.wire.gvk import Key
 
 if TYPE_CHECKING:
@@ -65,13 +65,80 @@ async def test_a_set_frozen_for_a_reason_keeps_it(world: World) -> None:
     await world.deploy(replicas=2)
     await world.settle(2)
     key = await freeze(world)
-    reason = {"type": "Frozen", "status": "True", "reason": "OverShootingReplicaCount", "message": "many"}
+    reason = {"type": "Frozen", "status": "True", "reason": "Inventory", "message": "many"}
     body = {"status": {"machineSetCondition": [reason]}}
     await world.client.patch(MACHINE_SET, key, body, subresource="status")
     await world.clock.sleep(5)
     (frozen,) = await world.sets()
-    assert said(frozen, "Frozen") == ("True", "OverShootingReplicaCount")
-    assert said(await world.deployment(), "Frozen") == ("True", "OverShootingReplicaCount")
+    assert said(frozen, "Frozen") == ("True", "Inventory")
+    assert said(await world.deployment(), "Frozen") == ("True", "Inventory")
+
+
+async def overshooting(world: World) -> None:
+    """A pool of three whose machines do not go: the fourth that is deleted is not replaced."""
+    world.machines.clinging = lambda _machine: True
+    await world.deploy(replicas=3)
+    await world.settle(3)
+    for _ in range(4):
+        victim = world.running()[0]
+        await world.client.delete(MACHINE, Key(NS, victim.name))
+        await world.clock.sleep(5)
+
+
+async def test_a_set_with_too_many_machines_is_frozen_until_some_are_gone(world: World) -> None:
+    await overshooting(world)
+    (only,) = await world.sets()
+    found = await world.deployment()
+    assert (len(world.all()), len(world.running())) == (6, 2)
+    assert only.metadata.labels[names.FREEZE_LABEL] == found.metadata.labels[names.FREEZE_LABEL] == "True"
+    assert said(only, "Frozen") == said(found, "Frozen") == ("True", "OverShootingReplicaCount")
+    told = f"The number of machines backing MachineSet: {only.name} is 6 >= 6 which is the Max-ScaleUp-Limit"
+    assert [c.message for c in only.status.machine_set_condition if c.type == "Frozen"] == [told]
+    world.machines.clinging = lambda _machine: False
+    await world.settle(3)
+    (free,) = await world.sets()
+    assert said(free, "Frozen") == said(await world.deployment(), "Frozen") == ("", "")
+    for each in (free, await world.deployment()):
+        assert names.FREEZE_LABEL not in each.metadata.labels
+    events = [message for _, message in await world.events()]
+    assert f"SafetyController: Froze MachineSet {only.name} due to replica overshooting" in events
+    assert f"SafetyController: Unfroze MachineSet {only.name}" in events
+
+
+async def test_a_user_unfreezes_the_sets_of_a_deployment_by_an_annotation(world: World) -> None:
+    await overshooting(world)
+    body = {"metadata": {"annotations": {names.UNFREEZE_ANNOTATION: "true"}}}
+    await world.client.patch(MACHINE_DEPLOYMENT, Key(NS, "md"), body)
+    await world.until(lambda: len(world.running()) == 3)
+    await world.clock.sleep(10)
+    (only,) = await world.sets()
+    found = await world.deployment()
+    assert len(world.all()) == 7
+    for each in (only, found):
+        assert names.FREEZE_LABEL not in each.metadata.labels
+        assert names.UNFREEZE_ANNOTATION not in each.metadata.annotations
+        assert said(each, "Frozen") == ("", "")
+
+
+async def test_a_set_that_is_scaled_down_while_machines_cling_is_not_frozen(world: World) -> None:
+    await world.deploy(replicas=9)
+    await world.settle(9)
+    world.machines.clinging = lambda _machine: True
+    await world.change({"replicas": 1})
+    await world.clock.sleep(90)
+    (only,) = await world.sets()
+    assert (len(world.all()), said(only, "Frozen")) == (9, ("", ""))
+
+
+async def test_a_controller_that_dies_in_the_middle_of_a_freeze_leaves_none_behind(world: World) -> None:
+    await overshooting(world)
+    world.machines.clinging = lambda _machine: False
+    for _ in range(6):
+        await world.clock.sleep(0.4)
+        await world.restart()
+    await world.settle(3)
+    (free,) = await world.sets()
+    assert (said(free, "Frozen"), names.FREEZE_LABEL in free.metadata.labels) == (("", ""), False)
 
 
 async def test_events_come_from_who_the_original_says(world: World) -> None:

@@ -54,6 +54,14 @@ SETTINGS: list[tuple[str, str, MachineSettings]] = [
         replace(DEFAULTS, replacement_limits=ReplacementLimits(replacements="25%")),
     ),
     ("machine-max-unhealthy", "7", replace(DEFAULTS, replacement_limits=ReplacementLimits(unhealthy=7))),
+    ("safety-up", "5", replace(DEFAULTS, sets=SetSettings(safety_up=5))),
+    ("safety-down", "0", replace(DEFAULTS, sets=SetSettings(safety_down=0))),
+    (
+        "machine-safety-overshooting-period",
+        "5m",
+        replace(DEFAULTS, sets=SetSettings(overshooting_period=timedelta(minutes=5))),
+    ),
+    ("machine-min-ready-seconds", "false", replace(DEFAULTS, sets=SetSettings(min_ready=False))),
     (
         "autoscaler-scaledown-annotation-during-rollout",
         "F",

@@ -191,6 +191,7 @@ class ConditionType(StrEnum):
     PROGRESSING = "Progressing"
     REPLICA_FAILURE = "ReplicaFailure"
     FROZEN = "Frozen"
+    RESOURCE_EXHAUSTED = "ResourceExhausted"  # ours: the cloud has no more VMs of a class
 
 
 class ConditionReason(StrEnum):
@@ -210,6 +211,7 @@ class ConditionReason(StrEnum):
     """Ours, of an event too: machines stay as they are, since they cannot be updated in place yet."""
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
+    OVERSHOOTING = "OverShootingReplicaCount"
     FREEZE_LABEL = "FreezeLabel"
     """Ours: the label ``freeze`` stands on the set, a user or a controller put it there."""
 

@@ -5,6 +5,7 @@ Map            policy.py      all of it as one value, which is passed in
                template.py    when two templates are the same, and the hash of one
                triggered.py   the machines that cluster-autoscaler chose for deletion
                rollback.py    ``spec.rollbackTo``: back to an earlier template
+               freezing.py    the label ``freeze``, and a user's request to unfreeze
                status.py      what only a MachineDeployment's status says
 Source         mcm.md §1.5, §7. Not yet: in-place updates (users who ask for one are refused it, and nothing
                else), PreferNoSchedule taints and the autoscaler's annotations on the nodes of old sets.

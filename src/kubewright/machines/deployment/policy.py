@@ -18,6 +18,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSet,
 )
 from kubewright.api.machine.validate import validate_deployment
+from kubewright.machines.deployment.freezing import follow_freeze
 from kubewright.machines.deployment.rollback import roll_back
 from kubewright.machines.deployment.status import deployment_status
 from kubewright.machines.deployment.template import identity, name_and_hash, propagated_template
@@ -118,6 +119,6 @@ MACHINE_DEPLOYMENTS: DeploymentPolicy[MachineDeployment, MachineSet, MachineMemb
     propagated=propagated,
     ranking=ranking,
     set_conditions=lambda machine_set: machine_set.status.machine_set_condition,
-    deciders=(trigger_deletions, roll_back),
+    deciders=(follow_freeze, trigger_deletions, roll_back),
     status=deployment_status,
 )

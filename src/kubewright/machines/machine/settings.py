@@ -23,10 +23,18 @@ SICK = timedelta(minutes=5)
 class SetSettings:
     """What an operator may set for sets and deployments; defaults are those of MCM's flags (mcm.md §10.2).
 
-    ``spare_nodes``  cluster-autoscaler leaves the nodes of a deployment alone while it rolls out
+    ``spare_nodes``          cluster-autoscaler leaves the nodes of a deployment alone while it rolls out
+    ``safety_up``            so many machines more than a deployment may have, and a set is frozen
+    ``safety_down``          so many fewer than that, and it is unfrozen
+    ``overshooting_period``  when to look again at a frozen set at the latest
+    ``min_ready``            ``minReadySeconds`` counts; MCM does not look at it
     """
 
     spare_nodes: bool = True
+    safety_up: int = 2
+    safety_down: int = 1
+    overshooting_period: timedelta = timedelta(minutes=1)
+    min_ready: bool = True
 
 
 @dataclass(frozen=True, slots=True)

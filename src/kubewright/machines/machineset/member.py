@@ -8,7 +8,7 @@ Source       mcm.md §1.4, §6.4-6.7.
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 from msgspec import structs
@@ -19,6 +19,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, Phase, Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
 from kubewright.base.clock import parse_rfc3339, stamp
+from kubewright.driver.errors import Code
 from kubewright.kube.header import Header
 from kubewright.replicas.member import Member
 from kubewright.replicas.naming import verified_number
@@ -54,6 +55,7 @@ class MachineMember(Member):
     ``propagated_digest`` is a digest of what sets push down to living machines; ``own_timeout`` says that
     an annotation gives the machine a creation timeout of its own. ``failure_summary`` is its entry in
     ``status.failedMachines``.
+    ``at_once``: it is available as soon as it is up, whatever ``minReadySeconds`` says.
     """
 
     phase: Phase = Phase.NONE
@@ -67,6 +69,16 @@ class MachineMember(Member):
     propagated_digest: bytes = b""
     own_timeout: bool = False
     failure_summary: MachineSummary | None = None
+    at_once: bool = False
+
+    @property
+    def exhausted(self) -> str:
+        """What a cloud said that has no more VMs, while the machine waits for one; else empty."""
+        found = self.failure_summary
+        if found is None or self.phase is not Phase.CRASH_LOOP_BACK_OFF:
+            return ""
+        operation = found.last_operation
+        return operation.description if operation.error_code == Code.ResourceExhausted.name else ""
 
     @property
     def stage(self) -> int:
@@ -91,6 +103,10 @@ class MachineMember(Member):
         """A Failed machine that is preserved, with an expiry."""
         return self.phase is Phase.FAILED and self.preserved_until is not None
 
+    def available_at(self, now: float, min_ready: float) -> bool:
+        """Up for at least ``min_ready`` seconds, if they count (``SetSettings.min_ready``)."""
+        return Member.available_at(self, now, 0 if self.at_once else min_ready)
+
     def kept_at(self, now: float) -> bool:
         """A Failed machine that is kept for a user to look at (mcm.md §6.6). The machine controller gives it
         an expiry at once; without one the annotation alone does not keep it for ever."""
@@ -112,10 +128,11 @@ def ranking(_machine_set: MachineSet | None, now: float) -> Callable[[MachineMem
     return rank
 
 
-def read(header: Header, machine: Machine | None) -> MachineMember:
+def read(header: Header, machine: Machine | None, *, at_once: bool = False) -> MachineMember:
     """The facts of one machine in a cache; None: one that the type cannot read."""
     if machine is not None:
-        return member_of(machine, header.labels)
+        member = member_of(machine, header.labels)
+        return replace(member, at_once=True) if at_once else member
     return MachineMember(header.key, header.uid, header.owner_uid, header.labels, header.deleting)
 
 

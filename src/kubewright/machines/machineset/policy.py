@@ -4,27 +4,42 @@ Called by    ``machines.world``.
 Source       mcm.md §1.4, §6.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from kubewright.api.faults import summary
 from kubewright.api.machine import names
+from kubewright.api.machine.defaults import with_defaults
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
     MACHINE_DEPLOYMENT,
     MACHINE_SET,
     Machine,
+    MachineDeployment,
     MachineSet,
     MachineSetStatus,
 )
-from kubewright.api.machine.validate import validate_set
+from kubewright.api.machine.validate import validate_deployment, validate_set
 from kubewright.kube.client import Client
+from kubewright.kube.informer import Informer
+from kubewright.machines.deployment.policy import strategy
+from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
+from kubewright.machines.machineset.overshoot import (
+    Limits,
+    freeze,
+    frozen_by_count,
+    limits_of,
+    overshoots,
+    unfreezing,
+)
 from kubewright.machines.machineset.preservation import MachineSetSeen, keep, to_delete
 from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
 from kubewright.replicas.set.policy import Propagation, SetEvent, SetPolicy, Words
 from kubewright.replicas.set.seen import Wait
+from kubewright.wire.gvk import Key
 
 
 async def _create(client: Client, machine_set: MachineSet, name: str) -> None:
@@ -35,10 +50,12 @@ def _problem(machine_set: MachineSet) -> str:
     return summary(validate_set(machine_set))
 
 
-def _blocked(machine_set: MachineSet, _around: None) -> Wait | None:
-    """Why no machine may be created (mcm.md §6.4)."""
+def _blocked(machine_set: MachineSet, limits: Limits | None) -> Wait | None:
+    """Why no machine may be created (mcm.md §6.4, §9.3)."""
     labels = machine_set.metadata.labels
-    if names.frozen(labels):
+    if overshoots(machine_set, limits):
+        return Wait("it is frozen, since it has too many machines already")
+    if names.frozen(labels) and not unfreezing(machine_set):
         return Wait("frozen by the safety controller")
     return Wait("scale-up is disabled") if names.SCALE_UP_DISABLED_LABEL in labels else None
 
@@ -60,10 +77,12 @@ def _freeze_events(before: MachineSet, status: MachineSetStatus) -> Iterable[Set
     """An event when the set becomes frozen, and one when it no longer is, as the status says it."""
     component = names.DEPLOYMENT_COMPONENT
     if is_frozen(status) and not is_frozen(before.status):
-        message = f"Froze MachineSet {before.name}: {FROZEN}"
+        counted = f"SafetyController: Froze MachineSet {before.name} due to replica overshooting"
+        message = counted if frozen_by_count(status) else f"Froze MachineSet {before.name}: {FROZEN}"
         yield SetEvent(EventReason.FROZE_MACHINE_SET, message, component)
     elif is_frozen(before.status) and not is_frozen(status):
-        message = f"Unfroze MachineSet {before.name}"
+        counted = f"SafetyController: Unfroze MachineSet {before.name}"
+        message = counted if frozen_by_count(before.status) else f"Unfroze MachineSet {before.name}"
         yield SetEvent(EventReason.UNFROZE_MACHINE_SET, message, component)
 
 
@@ -85,5 +104,36 @@ MACHINE_SETS: SetPolicy[MachineSet, MachineMember, Machine] = SetPolicy(
     owner=MACHINE_DEPLOYMENT,
     desired_annotation=names.DESIRED_REPLICAS_ANNOTATION,
     propagation=Propagation(_stale, configuration_patch),
-    deciders=(keep,),
+    deciders=(freeze, keep),
 )
+
+
+def machine_sets(
+    settings: SetSettings,
+    deployments: Informer[MachineDeployment],
+    members_of: Callable[[str], Sequence[MachineMember]],
+) -> SetPolicy[MachineSet, MachineMember, Machine]:
+    """The policy with the limits at which sets are frozen.
+
+    ``members_of`` finds the machines of a set by its uid.
+    """
+
+    def look(found: MachineSet) -> Limits | None:
+        owner, members = _owner(deployments, found), members_of(found.metadata.uid)
+        if owner is not None and validate_deployment(owner):
+            return None
+        alive = sum(member.alive for member in members)
+        wanted = with_defaults(owner) if owner is not None else None
+        bounds = strategy(wanted).limits(wanted.spec.replicas) if wanted is not None else None
+        return limits_of(found, bounds, len(members), alive, settings)
+
+    return replace(MACHINE_SETS, look=look)
+
+
+def _owner(deployments: Informer[MachineDeployment], found: MachineSet) -> MachineDeployment | None:
+    """The deployment that controls a set; None if there is none."""
+    reference = found.metadata.controller
+    if reference is None or reference.kind != MACHINE_DEPLOYMENT.resource.kind:
+        return None
+    owner = deployments.get(Key(found.metadata.namespace, reference.name))
+    return owner if owner is not None and owner.metadata.uid == reference.uid else None

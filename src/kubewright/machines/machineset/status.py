@@ -12,6 +12,9 @@ from kubewright.api.conditions import is_condition_true, with_condition, without
 from kubewright.api.machine import names
 from kubewright.api.machine.names import ConditionReason, ConditionType
 from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
+from kubewright.base.limits import MESSAGE_CHARS
+from kubewright.driver.errors import Code
+from kubewright.machines.machineset.overshoot import overshoots, told, unfreezing
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.objects import INVALID
 from kubewright.replicas.set.policy import Failure
@@ -33,7 +36,10 @@ def set_status(seen: MachineSetSeen, failure: Failure | None) -> MachineSetStatu
         auto_preserve_failed_machine_count=sum(member.auto_preserved for member in members),
         observed_generation=before.observed_generation if failure else seen.set.metadata.generation,
         machine_set_condition=with_failure(
-            _frozen(before.machine_set_condition, seen), failure, MachineSetCondition, seen.wall
+            _exhausted(_frozen(before.machine_set_condition, seen), seen),
+            failure,
+            MachineSetCondition,
+            seen.wall,
         ),
         failed_machines=tuple(
             member.failure_summary
@@ -49,16 +55,37 @@ def is_frozen(status: MachineSetStatus) -> bool:
 
 
 def _frozen(before: tuple[MachineSetCondition, ...], seen: MachineSetSeen) -> tuple[MachineSetCondition, ...]:
-    """The conditions with Frozen while the set has the label; one that MCM or another tool wrote is kept."""
-    if not names.frozen(seen.set.metadata.labels):
+    """The conditions with Frozen while the set overshoots, or has the label; one that MCM or another tool
+    wrote is kept."""
+    about, limits = seen.set, seen.around
+    over = overshoots(about, limits)
+    if unfreezing(about) or not (over or names.frozen(about.metadata.labels)):
         return without_condition(before, ConditionType.FROZEN)
-    if is_frozen(seen.set.status):
+    if is_frozen(about.status):
         return before
     found = MachineSetCondition(
         type=ConditionType.FROZEN,
         status="True",
         last_transition_time=seen.wall,
-        reason=ConditionReason.FREEZE_LABEL,
-        message=FROZEN,
+        reason=ConditionReason.OVERSHOOTING if over else ConditionReason.FREEZE_LABEL,
+        message=told(about, limits) if over else FROZEN,
+    )
+    return with_condition(before, found)
+
+
+def _exhausted(
+    before: tuple[MachineSetCondition, ...], seen: MachineSetSeen
+) -> tuple[MachineSetCondition, ...]:
+    """The conditions with ResourceExhausted while machines wait for a cloud that has no more VMs."""
+    waiting = sorted((m for m in seen.members if m.alive and m.exhausted), key=lambda m: m.name)
+    if not waiting:
+        return without_condition(before, ConditionType.RESOURCE_EXHAUSTED)
+    said = waiting[0].exhausted
+    found = MachineSetCondition(
+        type=ConditionType.RESOURCE_EXHAUSTED,
+        status="True",
+        last_transition_time=seen.wall,
+        reason=Code.ResourceExhausted.name,
+        message=f"Machines without a VM: {len(waiting)}. {said}"[:MESSAGE_CHARS],
     )
     return with_condition(before, found)

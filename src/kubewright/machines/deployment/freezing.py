@@ -1,0 +1,40 @@
+"""What the freeze of its sets means for a deployment: a decider of a pass. Pure.
+
+Theory.      A deployment has the label ``freeze`` while one of its sets has it: dashboards and users look
+             there first. The label stops nothing; the sets do. A user who wants all sets unfrozen annotates
+             the deployment: the controller passes the request on to the frozen sets, and removes it here.
+Invariants.  A set that is not frozen gets no request, and a request is taken off the deployment only in the
+             pass that writes it onto the sets: one that is lost between the two is seen again.
+Source       mcm.md §9.3. The condition Frozen is copied from a set (``status``).
+Called by    ``replicas.deployment.decide``, by way of ``policy``.
+"""
+
+from msgspec import structs
+
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
+from kubewright.base.plan import AT_ONCE, Plan
+from kubewright.machines.machineset.member import MachineMember
+from kubewright.replicas.deployment.seen import Seen
+from kubewright.replicas.deployment.sets import annotated
+from kubewright.replicas.deployment.steps import ChangeDeployment, ChangeSet, Step
+
+
+def follow_freeze(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[Step]:
+    """Pass a request to unfreeze on to the sets, and keep the label in line with theirs."""
+    key, written = names.UNFREEZE_ANNOTATION, seen.written
+    if key in written.metadata.annotations:
+        held = [s for s in seen.sets if names.FREEZE_LABEL in s.metadata.labels]
+        asked = tuple(
+            ChangeSet(s, annotated(s, key, names.TRUE)) for s in held if key not in s.metadata.annotations
+        )
+        after = annotated(written, key, "")
+        return Plan((*asked, ChangeDeployment(after)), AT_ONCE, "a user asks to unfreeze its sets")
+    frozen = any(names.frozen(each.metadata.labels) for each in seen.sets)
+    if frozen == (names.FREEZE_LABEL in written.metadata.labels):
+        return Plan()
+    labels = {name: text for name, text in written.metadata.labels.items() if name != names.FREEZE_LABEL}
+    wanted = {**labels, names.FREEZE_LABEL: names.TRUE} if frozen else labels
+    after = structs.replace(written, metadata=structs.replace(written.metadata, labels=wanted))
+    because = "a set of it is frozen" if frozen else "no set of it is frozen"
+    return Plan((ChangeDeployment(after),), AT_ONCE, because)
