@@ -210,3 +210,11 @@ def with_finalizer(finalizers: Iterable[str], name: str) -> list[str]:
 def without_finalizer(finalizers: Iterable[str], name: str) -> list[str]:
     """The finalizers without ``name``."""
     return [item for item in finalizers if item != name]
+
+
+def integer(annotations: Mapping[str, str], key: str, default: int = 0) -> int:
+    """An annotation that holds an integer; ``default`` when it is absent or holds something else."""
+    try:
+        return int(annotations[key])
+    except (KeyError, ValueError):
+        return default

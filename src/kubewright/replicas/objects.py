@@ -6,7 +6,6 @@ Theory.      A set in machine.sapcloud.io, Cluster API and apps/v1 has the same 
 Called by    ``set`` and ``deployment``, as bounds of their type variables.
 """
 
-from collections.abc import Mapping
 from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
@@ -91,11 +90,3 @@ def changed(value: T, **fields: Any) -> T:
 def with_replicas(each: S, replicas: int) -> S:
     """The set with another number of replicas."""
     return changed(each, spec=changed(each.spec, replicas=replicas))
-
-
-def integer(annotations: Mapping[str, str], key: str, default: int = 0) -> int:
-    """An annotation that holds an integer; ``default`` when it is absent or holds something else."""
-    try:
-        return int(annotations[key])
-    except (KeyError, ValueError):
-        return default

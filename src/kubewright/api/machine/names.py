@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
 
+from kubewright.api.meta import integer
 from kubewright.base.durations import parse_duration
 
 # Labels
@@ -302,14 +303,6 @@ def frozen(labels: Mapping[str, str]) -> bool:
 def priority(annotations: Mapping[str, str]) -> int:
     """A machine's deletion priority: the lowest is deleted first; 3 when absent or no integer."""
     return integer(annotations, PRIORITY_ANNOTATION, DEFAULT_PRIORITY)
-
-
-def integer(annotations: Mapping[str, str], key: str, default: int = 0) -> int:
-    """An integer annotation such as ``REVISION_ANNOTATION``; ``default`` when absent or no integer."""
-    try:
-        return int(annotations[key])
-    except (KeyError, ValueError):
-        return default
 
 
 def triggered_deletions(annotations: Mapping[str, str]) -> dict[str, str]:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from kubewright.api.apps import DELETION_COST
 from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import Pod
+from kubewright.api.meta import integer
 from kubewright.base.clock import stamp
 from kubewright.kube.header import Header
 from kubewright.replicas.member import Member
-from kubewright.replicas.objects import integer
 from kubewright.rollout.model import Rank
 
 FINISHED = ("Succeeded", "Failed")

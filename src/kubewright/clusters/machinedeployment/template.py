@@ -25,9 +25,9 @@ from kubewright.api.cluster.v1beta1 import (
     MachineTemplateSpec,
     ObjectReference,
 )
+from kubewright.api.meta import integer
 from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.replicas.deployment.sets import with_hash
-from kubewright.replicas.objects import integer
 
 NAME_LETTERS = 5
 

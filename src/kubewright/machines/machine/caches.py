@@ -19,6 +19,7 @@ from kubewright.api.kinds import Undecodable
 from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationType, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine, MachineClass
+from kubewright.api.meta import integer
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.clock import Clock
 from kubewright.driver.contract import Driver
@@ -168,7 +169,7 @@ class Caches:
             with suppress(Undecodable):
                 notes = each.metadata.annotations if (each := self.sets.get(key)) else {}
                 limit = notes.get(names.MAX_REPLACEMENTS_ANNOTATION, "")
-                found.append((names.integer(notes, names.REVISION_ANNOTATION), limit))
+                found.append((integer(notes, names.REVISION_ANNOTATION), limit))
         return max(found, default=(0, ""))[1]
 
     def _count(self, index: str, owners: Iterable[str]) -> int:

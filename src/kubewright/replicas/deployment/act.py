@@ -15,7 +15,7 @@ from typing import Any, Generic, assert_never
 
 from kubewright.api.diff import Patch, merge_patch
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import Object, with_finalizer, without_finalizer
+from kubewright.api.meta import Object, integer, with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
@@ -38,7 +38,7 @@ from kubewright.replicas.deployment.steps import (
 from kubewright.replicas.doubts import Doubts, Stale
 from kubewright.replicas.effects import error_of, may_adopt, run_parallel
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import S, SetObject, integer
+from kubewright.replicas.objects import S, SetObject
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
 from kubewright.runtime.events import EventRecorder
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound

@@ -13,11 +13,12 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, Generic
 
+from kubewright.api.meta import integer
 from kubewright.base.clock import stamp
 from kubewright.replicas.deployment.policy import D, DeploymentPolicy
 from kubewright.replicas.deployment.sets import revision_of
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import S, integer
+from kubewright.replicas.objects import S
 from kubewright.replicas.ownership import key_of
 from kubewright.rollout.model import Fleet, Group
 from kubewright.rollout.planner import InPlaceUpdate, Strategy

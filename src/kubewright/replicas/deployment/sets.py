@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from kubewright.api.meta import LabelSelector, Object, ObjectMeta
+from kubewright.api.meta import LabelSelector, Object, ObjectMeta, integer
 from kubewright.replicas.deployment.policy import D, DeploymentPolicy
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import S, changed, integer, with_replicas
+from kubewright.replicas.objects import S, changed, with_replicas
 from kubewright.replicas.ownership import reference
 from kubewright.rollout.model import Sizes
 from kubewright.rollout.revisions import Revision, read_history, write_history

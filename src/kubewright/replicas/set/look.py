@@ -8,12 +8,13 @@ Called by    ``reconciler.Sets``.
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
+from kubewright.api.meta import integer
 from kubewright.base.clock import Clock
 from kubewright.kube.informer import Informer
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.naming import SPACE
-from kubewright.replicas.objects import S, SetObject, integer
+from kubewright.replicas.objects import S, SetObject
 from kubewright.replicas.ownership import read_selector
 from kubewright.replicas.set.policy import SetPolicy
 from kubewright.replicas.set.seen import Seen, Wait

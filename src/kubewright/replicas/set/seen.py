@@ -9,8 +9,9 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
 
+from kubewright.api.meta import integer
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import S, integer
+from kubewright.replicas.objects import S
 
 if TYPE_CHECKING:
     from kubewright.replicas.set.policy import SetPolicy

@@ -15,12 +15,11 @@ from enum import Enum
 from msgspec import structs
 
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import Condition, ObjectMeta
+from kubewright.api.meta import Condition, ObjectMeta, integer
 from kubewright.kube.client import Client
 from kubewright.kube.header import Header
 from kubewright.replicas.member import Member
 from kubewright.replicas.naming import number_of, verified_number
-from kubewright.replicas.objects import integer
 from kubewright.replicas.ownership import reference
 from kubewright.replicas.set.policy import Deletions, Failure, SetPolicy, Words
 from kubewright.replicas.set.seen import Seen, Wait
