@@ -18,7 +18,14 @@ from msgspec import structs
 
 from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_FORMAT_KEY, SECRET_TYPE, SECRET_VALUE_KEY
+from kubewright.api.cluster.names import (
+    CLUSTER_NAME_LABEL,
+    SECRET_FORMAT_KEY,
+    SECRET_TYPE,
+    SECRET_VALUE_KEY,
+    SERVICE_CIDR,
+    SERVICE_DOMAIN,
+)
 from kubewright.api.cluster.v1beta1 import CLUSTER, ClusterNetwork
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import CONFIG_MAP, SECRET, Secret
@@ -27,7 +34,7 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.bootstrap import lock
-from kubewright.bootstrap.joining import DOMAIN, SERVICES, Joining
+from kubewright.bootstrap.joining import Joining
 from kubewright.bootstrap.look import Looker, cluster_of
 from kubewright.bootstrap.seen import Seen
 from kubewright.bootstrap.status import failed, status_of
@@ -240,9 +247,9 @@ def joining_of(seen: Seen) -> Joining | None:
         str(endpoint),
         pair.certificate,
         seen.cluster.name,
-        services or SERVICES,
+        services or SERVICE_CIDR,
         pods,
-        network.service_domain or DOMAIN,
+        network.service_domain or SERVICE_DOMAIN,
     )
 
 

@@ -25,6 +25,7 @@ import msgspec
 import yaml
 
 from kubewright.api.bootstrap.names import TOKEN_GROUPS
+from kubewright.api.cluster.names import SERVICE_CIDR, SERVICE_DOMAIN
 from kubewright.api.core import CLUSTER_ROLE, CONFIG_MAP
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.base.errors import InvalidInput
@@ -39,8 +40,6 @@ SYSTEM = "kube-system"
 KUBEADM_CONFIG, KUBELET_CONFIG = "kubeadm-config", "kubelet-config"
 CONFIGURATION = "ClusterConfiguration"
 """The key in ``kubeadm-config``."""
-SERVICES, DOMAIN = "10.96.0.0/12", "cluster.local"
-"""The defaults of kubeadm."""
 KUBECONFIG = "kubeconfig"
 """The key in ``cluster-info``. kube-controller-manager adds a signature for each token."""
 NODES = "system:nodes"
@@ -67,9 +66,9 @@ class Joining:
     server: str
     authority: bytes
     name: str = ""
-    services: str = SERVICES
+    services: str = SERVICE_CIDR
     pods: str = ""
-    domain: str = DOMAIN
+    domain: str = SERVICE_DOMAIN
 
 
 def objects(joining: Joining, version: str) -> Iterator[tuple[Kind[Any], dict[str, Any]]]:

@@ -14,6 +14,9 @@ from enum import StrEnum
 from kubewright.base.names import fnv32a
 from kubewright.wire.naming import label_value as complaints_about_value
 
+SERVICE_CIDR, SERVICE_DOMAIN = "10.96.0.0/12", "cluster.local"
+"""The addresses and the DNS domain of Services where a Cluster does not say; the defaults of kubeadm."""
+
 # Labels
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 """On everything that belongs to a cluster; providers and clusterctl select by it."""

@@ -96,3 +96,9 @@ class Component(StrEnum):
     ETCD = "etcd"
     API_SERVER = "apiserver"
     CONTROLLER_MANAGER = "controller-manager"
+
+
+CLIENT_PORTS = {Component.ETCD: 2379, Component.API_SERVER: 6443, Component.CONTROLLER_MANAGER: 10257}
+"""The port to which clients of a component connect."""
+PEER_PORT = 2380
+"""The port of a member of an etcd for the other members."""

@@ -15,11 +15,10 @@ Called by    ``look``; ``policies`` for the addresses; ``status`` and ``decide``
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kubewright.api.controlplane.names import CLIENT_PORTS, PEER_PORT, Component
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running
 from kubewright.controlplanes.members import decide as members
 
-CLIENT_PORT, PEER_PORT = 2379, 2380
-"""The ports of a member: for clients, and for the other members."""
 MAX_MEMBERS = 7
 """As etcd itself advises: each write waits for more than half of the members."""
 
@@ -74,7 +73,8 @@ def endpoints(running: Running) -> list[members.Endpoint]:
     """The client endpoints of the instances that run; one that is ending counts as not answering."""
     return [
         members.Endpoint(
-            f"https://{bracketed(each.address or each.host)}:{CLIENT_PORT}", each.host if each.address else ""
+            f"https://{bracketed(each.address or each.host)}:{CLIENT_PORTS[Component.ETCD]}",
+            each.host if each.address else "",
         )
         for each in running.instances
         if not each.ending

@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
 
+from kubewright.api.cluster.names import SERVICE_CIDR, SERVICE_DOMAIN
 from kubewright.api.cluster.v1beta1 import ApiEndpoint, ObjectReference
-from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.names import CLIENT_PORTS, Component
 from kubewright.api.controlplane.v1alpha4 import Address, NestedEtcd
 from kubewright.api.kinds import Kind
-from kubewright.controlplanes.component.membership import CLIENT_PORT, bracketed
+from kubewright.controlplanes.component.membership import bracketed
 from kubewright.controlplanes.family import KINDS, Family, references
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running
 
-SERVICE_CIDR = "10.96.0.0/12"
-SERVICE_DOMAIN = "cluster.local"
-"""The defaults of kubeadm."""
 REPOSITORY = "registry.k8s.io"
 """Where Kubernetes publishes its images."""
 
@@ -89,7 +87,7 @@ def etcd_addresses(family: Family) -> tuple[Address, ...]:
 def etcd_urls(family: Family) -> list[str]:
     """The URLs by which clients reach etcd, one for each of ``etcd_addresses``."""
     return [
-        f"https://{bracketed(each.hostname or each.ip)}:{each.port or CLIENT_PORT}"
+        f"https://{bracketed(each.hostname or each.ip)}:{each.port or CLIENT_PORTS[Component.ETCD]}"
         for each in etcd_addresses(family)
     ]
 
@@ -152,8 +150,8 @@ def _address(host: str) -> Address:
     try:
         ip_address(host)
     except ValueError:
-        return Address(hostname=host, port=CLIENT_PORT)
-    return Address(ip=host, port=CLIENT_PORT)
+        return Address(hostname=host, port=CLIENT_PORTS[Component.ETCD])
+    return Address(ip=host, port=CLIENT_PORTS[Component.ETCD])
 
 
 def _api_server_status(place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:

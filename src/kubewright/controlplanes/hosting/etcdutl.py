@@ -11,9 +11,9 @@ Called by    ``processes.restoring``, ``pods.restoring``.
 
 from collections.abc import Mapping
 
+from kubewright.api.controlplane.names import PEER_PORT
+
 PROGRAM = "etcdutl"
-PEER_PORT = 2380
-"""The port for the other members."""
 GAP = 1_000_000_000
 """By how much revisions are raised, as etcd's documentation advises."""
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from kubewright.api.cluster.names import SERVICE_DOMAIN
 from kubewright.api.controlplane.names import COMPONENT_LABEL, ROLE_LABEL, Component
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
@@ -81,7 +82,7 @@ class PodHosting:
     """
 
     def __init__(
-        self, informers: Informers, *, domain: str = "cluster.local", restore_image: str = ""
+        self, informers: Informers, *, domain: str = SERVICE_DOMAIN, restore_image: str = ""
     ) -> None:
         self._client = informers.client
         self._domain = domain

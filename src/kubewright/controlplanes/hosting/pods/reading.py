@@ -13,13 +13,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubewright.api.conditions import find_true_condition
-from kubewright.api.controlplane.names import FINGERPRINT_ANNOTATION, VERSION_ANNOTATION, Component
+from kubewright.api.controlplane.names import (
+    CLIENT_PORTS,
+    FINGERPRINT_ANNOTATION,
+    VERSION_ANNOTATION,
+    Component,
+)
 from kubewright.base.clock import stamp
 from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running
 from kubewright.controlplanes.hosting.pods.kinds import FINISHED, WORKLOAD, ComponentPod, ContainerStatus
 
-PORTS = {Component.ETCD: 2379, Component.API_SERVER: 6443}
-"""The client ports of the components that have clients."""
 LONGEST_MESSAGE = 300
 
 Seen = Mapping[str, Any]
@@ -29,7 +32,7 @@ def placement(place: Place, replicas: int, service: Seen | None, domain: str) ->
     """The addresses of a workload. ``domain``: the DNS domain of Services in the control cluster."""
     within = f"{place.namespace}.svc"
     hosts = tuple(f"{place.instance(each)}.{place.workload}.{within}" for each in range(replicas))
-    if place.component not in PORTS:
+    if place.component is Component.CONTROLLER_MANAGER:  # it has no clients
         return Placement(hosts)
     names = [each.removesuffix(".svc") for each in hosts] + [f"{each}.{domain}" for each in hosts]
     names += [place.workload, f"{place.workload}.{place.namespace}"]
@@ -86,7 +89,7 @@ def observed(stateful_set: Seen) -> bool:
 def _endpoint(place: Place, service: Seen | None) -> tuple[str, int] | None:
     spec = {} if service is None else service.get("spec", {})
     ports = spec.get("ports") or [{}]
-    port = ports[0].get("port", PORTS[place.component])
+    port = ports[0].get("port", CLIENT_PORTS[place.component])
     if spec.get("type") != "LoadBalancer":
         return f"{place.workload}.{place.namespace}.svc", port
     outside = _outside(service)

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from kubewright.api.controlplane.names import CLIENT_PORTS
 from kubewright.controlplanes.hosting.contract import Place, Replaced, Replacement
 from kubewright.controlplanes.hosting.pods import restoring
 from kubewright.controlplanes.hosting.pods.kinds import MADE, MADE_CLAIM, ComponentPod
-from kubewright.controlplanes.hosting.pods.reading import PORTS
 from kubewright.controlplanes.hosting.pods.sending import Target, listening, send
 from kubewright.controlplanes.hosting.replacing import NotReplaced
 from kubewright.controlplanes.members.client import tls_of
@@ -55,7 +55,7 @@ class Replacer:
             elif pod.status.phase != restoring.DONE:
                 waits.append(restoring.waits_for(pod))
                 if pod.status.pod_ip and pod.status.phase != restoring.FAILED:
-                    address = f"{_bracketed(pod.status.pod_ip)}:{PORTS[place.component]}"
+                    address = f"{_bracketed(pod.status.pod_ip)}:{CLIENT_PORTS[place.component]}"
                     unsent.append(Target(address, restoring.host_of(place, ordinal)))
         await self._send(unsent, by)
         if waits:

@@ -19,12 +19,12 @@ from typing import Any
 from msgspec import structs, to_builtins
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
-from kubewright.api.controlplane.names import RESTORING_ANNOTATION, ROLE_LABEL
+from kubewright.api.controlplane.names import CLIENT_PORTS, RESTORING_ANNOTATION, ROLE_LABEL
 from kubewright.controlplanes.hosting.contract import Place
 from kubewright.controlplanes.hosting.etcdutl import PROGRAM, former_name, peer_url, words
 from kubewright.controlplanes.hosting.pods.kinds import ComponentPod
 from kubewright.controlplanes.hosting.pods.objects import selector
-from kubewright.controlplanes.hosting.pods.reading import PORTS, trouble
+from kubewright.controlplanes.hosting.pods.reading import trouble
 from kubewright.controlplanes.rendering.files import DATA_FOLDER
 
 Seen = Mapping[str, Any]
@@ -198,7 +198,7 @@ def _containers(template: Seen, task: Task) -> tuple[Seen, Seen, Seen]:
         shared["resources"] = first["resources"]
     ours = {**shared, "image": task.image, "securityContext": _as_etcd(template, first)}
     tls = [f"--{flag}={_flag(first, flag)}" for flag in TLS]
-    listen = f"--listen=$(ADDRESS):{PORTS[place.component]}"
+    listen = f"--listen=$(ADDRESS):{CLIENT_PORTS[place.component]}"
     receive = ["restore-member", "receive", listen, *tls, f"--folder={FOLDER}"]
     put = ["restore-member", "place", f"--folder={FOLDER}", f"--data={DATA_FOLDER}", f"--mark={task.mark}"]
     etcdutl = {

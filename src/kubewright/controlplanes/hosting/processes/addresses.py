@@ -18,7 +18,6 @@ from pathlib import Path
 
 import msgspec
 
-from kubewright.api.controlplane.names import Component
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Place
 from kubewright.controlplanes.hosting.processes.balancing import balanced
@@ -29,8 +28,6 @@ FILE = "addresses.json"
 LOOPBACK, USUAL = IPv4Network("127.0.0.0/8"), IPv4Network("127.0.0.0/16")
 RANGE = "127.64.0.0/10"
 """Four million addresses, away from those that other programs use."""
-PORTS = {Component.ETCD: 2379, Component.API_SERVER: 6443, Component.CONTROLLER_MANAGER: 10257}
-"""The port to which clients of a component connect."""
 
 
 class Allocations(msgspec.Struct, frozen=True):

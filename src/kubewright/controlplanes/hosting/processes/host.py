@@ -19,6 +19,7 @@ from typing import Self
 
 import structlog
 
+from kubewright.api.controlplane.names import CLIENT_PORTS
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.controlplanes.hosting.contract import (
@@ -32,7 +33,7 @@ from kubewright.controlplanes.hosting.contract import (
 )
 from kubewright.controlplanes.hosting.processes import balancing, restoring
 from kubewright.controlplanes.hosting.processes import kept as changes
-from kubewright.controlplanes.hosting.processes.addresses import PORTS, Addresses, read_range
+from kubewright.controlplanes.hosting.processes.addresses import Addresses, read_range
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing
 from kubewright.controlplanes.hosting.processes.fields import unsupported
 from kubewright.controlplanes.hosting.processes.instances import (
@@ -119,7 +120,7 @@ class ProcessHosting:
     # ------------------------------------------------------------------ look
     def place(self, place: Place, replicas: int) -> Placement:
         """See ``Hosting``."""
-        port = PORTS[place.component]
+        port = CLIENT_PORTS[place.component]
         if balancing.balanced(place.component):
             return Placement(endpoint=(self._addresses.get(place, BALANCER), port), surges=True)
         hosts = self._addresses.reserve(place, range(max(replicas, 1)))
@@ -195,7 +196,7 @@ class ProcessHosting:
         if not latest or not balancing.balanced(place.component):
             return None
         hosts = self._addresses.reserve(place, range(balancing.MOST_INSTANCES + 1))
-        endpoint = self._addresses.get(place, BALANCER), PORTS[place.component]
+        endpoint = self._addresses.get(place, BALANCER), CLIENT_PORTS[place.component]
         return balancing.balancer_of(place, endpoint, hosts, latest[0], self._settings.user)
 
     async def replace(self, place: Place, ordinal: int) -> None:
