@@ -27,6 +27,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineDeployment,
     MachineSet,
 )
+from kubewright.api.meta import integer
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError
@@ -180,7 +181,7 @@ class World:
     async def sets(self) -> list[MachineSet]:
         """All sets, oldest revision first."""
         found = await self.client.list(MACHINE_SET, NAMESPACE)
-        return sorted(found, key=lambda s: names.integer(s.metadata.annotations, names.REVISION_ANNOTATION))
+        return sorted(found, key=lambda s: integer(s.metadata.annotations, names.REVISION_ANNOTATION))
 
     async def events(self) -> list[tuple[str, str]]:
         """Reason and message of every event."""
