@@ -9,12 +9,15 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
+import pytest
+
 from kubewright.api.core import PDB, POD
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.providers.sim import manifests
-from kubewright.testing.world import Snapshot, World
+from kubewright.testing.real_kubernetes import RealKubernetes
+from kubewright.testing.world import Snapshot, World, real_world
 from kubewright.wire.gvk import Key
 
 NewWorld = Callable[[], AbstractAsyncContextManager[World]]
@@ -237,6 +240,19 @@ async def test_a_budget_that_holds_a_drain_is_named_with_what_is_missing(new_wor
         await let_go(world, name)
 
 
+@pytest.mark.kube
+@pytest.mark.looptime(False)
+async def test_a_budget_that_cannot_count_its_pods_fails_a_drain(real_kubernetes: RealKubernetes) -> None:
+    """Its pods have no controller, and it says how many may be missing: kube-controller-manager counts none."""
+    async with real_world(real_kubernetes, "machines-unmanaged") as world:
+        name = await drained_under(world, {"maxUnavailable": 1})
+        description = await drain_report(world, name, OperationState.FAILED)
+        assert (
+            f"pod disruption budget default/{world.namespace} is misconfigured: no controller manages its pods"
+        ) in description
+        await let_go(world, name)
+
+
 async def test_a_budget_that_never_yields_fails_a_drain(new_world: NewWorld) -> None:
     async with new_world() as world:
         counts = {"expectedPods": 2, "currentHealthy": 1, "desiredHealthy": 2}
@@ -247,6 +263,9 @@ async def test_a_budget_that_never_yields_fails_a_drain(new_world: NewWorld) -> 
             f"default/{world.namespace} is misconfigured and requires zero voluntary evictions" in description
         )
         assert description.endswith("Initiate node drain")
+        conditions = {each.type: each for each in (await world.look()).nodes[0].status.conditions}
+        assert conditions["DrainFailed"].message.endswith("requires zero voluntary evictions")
+        assert EventReason.FAILED_DRAIN in {event.reason for event in await world.events(name)}
         await let_go(world, name)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from kubewright.api.core import NodeCondition
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, OperationState, Phase, TerminatingReason
 from kubewright.api.meta import ObjectMeta
@@ -23,8 +24,10 @@ from kubewright.machines.machine.steps import (
     DeleteNode,
     DeleteVolumeAttachments,
     Drain,
+    Plan,
     Record,
     RemoveFinalizer,
+    SetDrainFailedCondition,
     SetTerminatingCondition,
 )
 from kubewright.nodes.drain.obstacles import Held, Obstacle
@@ -555,6 +558,43 @@ def test_a_drain_that_is_held(drain: DrainPlan, state: OperationState, text: str
     assert (plan.report.state, plan.report.description) == (state, f"{text}. Initiate node drain")
     assert plan.warning == (reason, text)
     assert plan.topics == drain.topics
+
+
+def marks_of(plan: Plan) -> list[Any]:
+    """What the plan writes about the drain into the node's conditions: status, reason and message."""
+    entries = [
+        entry
+        for step in plan.steps
+        if isinstance(step, SetDrainFailedCondition)
+        for entry in step.patch["status"]["conditions"]
+    ]
+    return [(each["type"], each["status"], each["reason"], each["message"]) for each in entries]
+
+
+NEVER_YIELDS = 'error while evicting pod "default/web": budget y never yields'
+TOLD = NodeCondition(type="DrainFailed", status="True", reason="FailedDrain", message=NEVER_YIELDS)
+CONDITIONS = [
+    ("a drain that waiting does not end", held_by(SOFT, FIRM), (), [("DrainFailed", "True", "FailedDrain", NEVER_YIELDS)]),
+    ("which is said once", held_by(SOFT, FIRM), (TOLD,), []),
+    ("one that it may end", held_by(SOFT), (), []),
+    ("one that goes on after all", BUSY, (TOLD,), [("DrainFailed", "False", "Draining", "")]),
+    ("that, too, is said once", BUSY, (structs.replace(TOLD, status="False", reason="Draining", message=""),), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("drain", "conditions", "written"),
+    [case[1:] for case in CONDITIONS],
+    ids=[case[0] for case in CONDITIONS],
+)
+def test_the_node_of_a_failed_drain_says_so(
+    drain: DrainPlan, conditions: tuple[NodeCondition, ...], written: list[Any]
+) -> None:
+    of = node(cordoned=True)
+    of = structs.replace(
+        of, status=structs.replace(of.status, conditions=(*of.status.conditions, *conditions))
+    )
+    assert marks_of(decide(seen(OLD, of, drain=drain))) == written
 
 
 def test_a_drain_that_is_held_for_a_moment_is_no_news() -> None:

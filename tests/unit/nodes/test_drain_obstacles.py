@@ -11,7 +11,12 @@ CAUSE = {"reason": "DisruptionBudget", "message": "The disruption budget web nee
 REFUSED = TooManyRequests("Cannot evict pod.", details={"causes": [CAUSE]})
 BUSY = TooManyRequests("too many requests, please try again later")
 SEVERAL = ApiError("This pod has more than one PodDisruptionBudget", code=500, reason="")
-WEB = POD.from_plain({"metadata": {"name": "web-1", "namespace": "default", "labels": {"app": "web"}}})
+WEB = POD.from_plain(
+    {
+        "metadata": {"name": "web-1", "namespace": "default", "labels": {"app": "web"}},
+        "spec": {"nodeName": "n1"},
+    }
+)
 
 
 def budget(name="web", *, namespace="default", selects="web", generation=1, spec=None, **status):
@@ -63,6 +68,16 @@ EXPLAINED = [
      False, "default/web"),
     ("a budget that never yields", REFUSED, [NO_ROOM],
      f"{WHO} is misconfigured and requires zero voluntary evictions", True, "default/web never yields"),
+    ("a budget whose pods no controller manages", REFUSED, [budget(spec={"maxUnavailable": 1}, expectedPods=0)],
+     f"{WHO} is misconfigured: no controller manages its pods, so it needs minAvailable as a number", True,
+     "default/web counts no pod"),
+    ("also if it is a percentage", REFUSED, [budget(spec={"minAvailable": "50%"}, expectedPods=0)],
+     f"{WHO} is misconfigured: no controller manages its pods, so it needs minAvailable as a number", True,
+     "default/web counts no pod"),
+    ("a number counts pods whatever manages them", REFUSED, [budget(spec={"minAvailable": 1}, expectedPods=0)],
+     f"{WHO} allowed no eviction when it was asked", False, "default/web"),
+    ("a budget that the server has not looked at yet", REFUSED, [budget(spec={"maxUnavailable": 1}, observedGeneration=0, expectedPods=0)],
+     f"{WHO} is still being processed by the server", False, "default/web"),
     ("a budget whose status is old", REFUSED, [budget(generation=2)],
      f"{WHO} is still being processed by the server", False, "default/web"),
     ("a budget that has yielded meanwhile", REFUSED, [budget()],
@@ -77,17 +92,8 @@ EXPLAINED = [
     ("a server that is busy is no budget's doing", BUSY, [NO_ROOM],
      "too many requests, please try again later", False, ""),
     ("a sentence without its full stop", TooManyRequests("Slow down."), [], "Slow down", False, ""),
-    ("a webhook that says no", Forbidden("denied by policy"), [], "denied by policy", True, "default/web-1"),
-    ("a server that breaks", ApiError("it broke", code=500), [budget()], "it broke", True, "default/web-1"),
-    ("a server that is away", Unavailable("not now"), [], "not now", False, ""),
-    ("another pod of that name", Conflict("another uid"), [], "another uid", False, ""),
-    ("a pod that is gone", ApiError("gone", code=404), [], "gone", False, ""),
-    ("a broken gateway", ApiError("no.", code=502), [], "no", False, ""),
-    ("a gateway that waits in vain", ApiError("late", code=504), [], "late", False, ""),
-    ("a method that is not allowed", ApiError("never", code=405), [], "never", True, "default/web-1"),
     ("a budget that says nothing", TooManyRequests("Cannot evict pod.", details={"causes": [{"reason": "DisruptionBudget"}]}),
      [], "Cannot evict pod. ", False, "budget"),
-    ("a network that loses things", TransportError("lost"), [], "lost", False, ""),
 ]  # fmt: skip
 
 
@@ -96,6 +102,28 @@ EXPLAINED = [
 )
 def test_a_refusal_is_explained(error, budgets, why, firm, topic):
     assert explain(WEB, error, budgets) == Obstacle(why, firm, topic)
+
+
+ERRORS = [
+    ("a webhook that says no", Forbidden("denied by policy"), "denied by policy", True),
+    ("a server that breaks", ApiError("it broke", code=500), "it broke", True),
+    ("a server that is away", Unavailable("not now"), "not now", False),
+    ("another pod of that name", Conflict("another uid"), "another uid", False),
+    ("a pod that is gone", ApiError("gone", code=404), "gone", False),
+    ("a broken gateway", ApiError("no.", code=502), "no", False),
+    ("a gateway that waits in vain", ApiError("late", code=504), "late", False),
+    ("a method that is not allowed", ApiError("never", code=405), "never", True),
+    ("a network that loses things", TransportError("lost"), "lost", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "why", "firm"), [c[1:] for c in ERRORS], ids=[c[0] for c in ERRORS])
+def test_an_error_that_is_no_budgets_doing_is_told_in_upstreams_words(error, why, firm):
+    found = explain(WEB, error, [budget()])
+    assert found == Obstacle(f"{why} scheduled on node n1", firm, "default/web-1" if firm else "", "when")
+    assert str(Held(found, ("default/web-1",))) == (
+        f'error when evicting pod "default/web-1": {why} scheduled on node n1'
+    )
 
 
 def test_counts_change_the_words_and_not_the_topic():

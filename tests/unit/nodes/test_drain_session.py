@@ -29,7 +29,8 @@ SUCCESS = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
 
 def pod(name, namespace="default"):
-    return POD.from_plain({"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"}})
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    return POD.from_plain({"metadata": metadata, "spec": {"nodeName": "n"}})
 
 
 class Server:
@@ -107,20 +108,20 @@ async def test_a_pod_that_is_gone_is_success(passed):
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "why"),
     [
-        TooManyRequests("the budget says no", retry_after=10),
-        ServerError("webhook broke"),
-        Conflict("another uid"),
+        (TooManyRequests("the budget says no", retry_after=10), "the budget says no"),
+        (ServerError("webhook broke"), "webhook broke scheduled on node n"),
+        (Conflict("another uid"), "another uid scheduled on node n"),
     ],
-    ids=lambda error: error.reason,
+    ids=["TooManyRequests", "ServerError", "Conflict"],
 )
-async def test_one_refusal_is_noted_and_stops_no_other(passed, error):
+async def test_one_refusal_is_noted_and_stops_no_other(passed, error, why):
     server = Server(a=error)
     tries = await passed(DrainPlan(evict=(pod("a"), pod("b"))), server)
     assert tries == {"uid-a": Try(1, NOW)}
     assert {name for _, name, _ in server.asked} == {"a", "b"}
-    assert tries["uid-a"].why.why == error.message
+    assert tries["uid-a"].why.why == why
 
 
 async def test_refusals_add_up_and_are_forgotten_with_the_pod(passed):

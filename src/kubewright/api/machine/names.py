@@ -143,6 +143,8 @@ class NodeConditionType(StrEnum):
     TERMINATING = "Terminating"
     IN_PLACE_UPDATE = "InPlaceUpdate"
     PRESERVED = "Preserved"
+    DRAIN_FAILED = "DrainFailed"
+    """Ours: waiting does not end the drain, and the message says which pod, budget or volume holds it up."""
 
 
 REASONED_CONDITIONS = (NodeConditionType.IN_PLACE_UPDATE,)

@@ -43,6 +43,7 @@ from kubewright.machines.machine.steps import (
     Plan,
     RemoveFinalizer,
     Report,
+    SetDrainFailedCondition,
     SetTerminatingCondition,
     Step,
 )
@@ -148,6 +149,9 @@ def drain(seen: Seen) -> Plan | None:
     if plan.evict or plan.delete:
         steps.append(Drain(plan))
     report = _if_lasting(seen, _drain_report(plan))
+    told = first_clauses(plan.failures) if report is not None else ""
+    if seen.node is not None and (mark := node_marks.drain_failed(seen.node, told, seen.now)):
+        steps.append(SetDrainFailedCondition(mark))
     wake = min(plan.wake, delays.for_drain(seen.now - seen.deleted_at))
     if report is None or not plan.obstacles:
         return Plan(tuple(steps), wake, plan.because, report, milestone=begins)

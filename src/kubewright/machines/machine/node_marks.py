@@ -19,7 +19,7 @@ from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import Node, NodeCondition, Taint
 from kubewright.api.diff import Patch
 from kubewright.api.machine import names
-from kubewright.api.machine.names import NodeConditionType, Phase, TerminatingReason
+from kubewright.api.machine.names import EventReason, NodeConditionType, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine, NodeTemplateSpec
 from kubewright.api.meta import ObjectMeta, without_finalizer
 from kubewright.machines.machine.capacity import Capacity, as_text
@@ -71,6 +71,17 @@ def terminating(node: Node, reason: TerminatingReason, now: datetime) -> Patch:
     if is_condition_true(node.status.conditions, kind):
         return {}
     wanted = NodeCondition(type=kind, status="True", reason=reason, message=reason.message)
+    return marks.condition(node, wanted, now)
+
+
+def drain_failed(node: Node, why: str, now: datetime) -> Patch:
+    """Say why waiting does not end the drain of a node; or, with an empty ``why``, that it goes on after all.
+    *Strategic* merge patch on ``status``."""
+    kind = NodeConditionType.DRAIN_FAILED
+    if not why and not is_condition_true(node.status.conditions, kind):
+        return {}
+    reason = EventReason.FAILED_DRAIN if why else EventReason.DRAINING
+    wanted = NodeCondition(type=kind, status=str(bool(why)), reason=reason, message=why)
     return marks.condition(node, wanted, now)
 
 

@@ -93,6 +93,7 @@ RULES: Mapping[type[Step], Rule] = {
     ),
     steps.Cordon: Rule("cordon the node", _always, _is_drain_timed_out, DRAINING),
     steps.SetTerminatingCondition: Rule("write the node's Terminating condition", _always, _always),
+    steps.SetDrainFailedCondition: Rule("write the node's DrainFailed condition", _always, _always),
     steps.Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.session
     steps.DeleteVolumeAttachments: Rule("delete the node's VolumeAttachments", _always, _always),
     steps.DeleteNode: Rule("delete the node", _always, _is_forced, DELETING_NODE),

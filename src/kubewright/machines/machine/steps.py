@@ -91,6 +91,10 @@ class SetTerminatingCondition(NodeStatusPatch):
     """Write the Node's condition ``Terminating``: why its machine is being deleted."""
 
 
+class SetDrainFailedCondition(NodeStatusPatch):
+    """Write the Node's condition ``DrainFailed``: what holds its drain up, or that it goes on after all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drain:
     """One pass of a drain: evict some pods, delete others. Disruption budgets may refuse an eviction."""
@@ -143,6 +147,7 @@ NodeStep = (
     | SetPreservedCondition
     | Cordon
     | SetTerminatingCondition
+    | SetDrainFailedCondition
     | Drain
     | DeleteVolumeAttachments
     | DeleteNode

@@ -3,9 +3,9 @@
 Theory.      A refused eviction says little: "it would violate the pod's disruption budget". The budgets
              themselves say the rest: which one, how many healthy pods it wants, how many it has. From
              both comes an ``Obstacle``. It is *firm* when no change of the pods can remove it: a budget
-             that allows no disruption even while all its pods are healthy, two budgets for one pod, a
-             server that refuses for another reason. Then a user must act, or the drain timeout
-             ends it. Pods with the same obstacle are reported together.
+             that allows no disruption even while all its pods are healthy, or whose pods no controller
+             manages, two budgets for one pod, a server that refuses for another reason. Then a user must
+             act, or the drain timeout ends it. Pods with the same obstacle are reported together.
 Invariants.  The words of an obstacle about budgets change only when names or counts do, so that a status
              that carries them need not be written again.
 Source       mcm.md §5.4 (when a budget is misconfigured, and its sentence), §16 row 12.
@@ -36,11 +36,13 @@ class Obstacle:
     ``why``    a clause for messages
     ``firm``   waiting will not help
     ``topic``  names the obstacle without its counts, so that one event is sent for it
+    ``when``   upstream's word: budgets refuse "while evicting", other errors come "when evicting" a pod
     """
 
     why: str
     firm: bool = False
     topic: str = ""
+    when: str = "while"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Held:
     def __str__(self) -> str:
         more = f" and {len(self.pods) - TOLD} more" if len(self.pods) > TOLD else ""
         told = ", ".join(f'"{name}"' for name in self.pods[:TOLD]) + more
-        return f"error while evicting pod {told}: {self.obstacle.why}"
+        return f"error {self.obstacle.when} evicting pod {told}: {self.obstacle.why}"
 
 
 def explain(pod: Pod, error: KubewrightError, budgets: Iterable[PodDisruptionBudget]) -> Obstacle:
@@ -73,7 +75,8 @@ def explain(pod: Pod, error: KubewrightError, budgets: Iterable[PodDisruptionBud
             return _of_budget(found[0])
         return Obstacle(" ".join([error.message, *said]).removesuffix("."), topic="budget" if said else "")
     firm = isinstance(error, ApiError) and error.code not in (404, 409, 502, 503, 504)
-    return Obstacle(str(error).removesuffix("."), firm, topic=f"{pod.namespace}/{pod.name}" if firm else "")
+    why = f"{str(error).removesuffix('.')} scheduled on node {pod.spec.node_name}"
+    return Obstacle(why, firm, topic=f"{pod.namespace}/{pod.name}" if firm else "", when="when")
 
 
 def group(pods: Iterable[tuple[Pod, Obstacle]]) -> tuple[Held, ...]:
@@ -104,12 +107,23 @@ def never_yields(budget: PodDisruptionBudget) -> bool:
     return settled and counted and status.disruptions_allowed == 0
 
 
+def counts_none(budget: PodDisruptionBudget) -> bool:
+    """Whether a budget has counted none of its pods: Kubernetes does so with pods without a controller where
+    the budget is a percentage or maxUnavailable, and then allows no disruption."""
+    settled = 0 < budget.status.observed_generation >= budget.metadata.generation
+    relative = budget.spec.max_unavailable is not None or isinstance(budget.spec.min_available, str)
+    return settled and relative and budget.status.expected_pods == 0
+
+
 def _of_budget(budget: PodDisruptionBudget) -> Obstacle:
     name, status = f"{budget.namespace}/{budget.name}", budget.status
     who = f"pod disruption budget {name}"
     if never_yields(budget):
         why = f"{who} is misconfigured and requires zero voluntary evictions"
         return Obstacle(why, firm=True, topic=f"{name} never yields")
+    if counts_none(budget):
+        why = f"{who} is misconfigured: no controller manages its pods, so it needs minAvailable as a number"
+        return Obstacle(why, firm=True, topic=f"{name} counts no pod")
     if status.observed_generation < budget.metadata.generation:
         return Obstacle(f"{who} is still being processed by the server", topic=name)
     if (missing := status.desired_healthy + 1 - status.current_healthy) <= 0:

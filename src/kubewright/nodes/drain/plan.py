@@ -89,17 +89,21 @@ class DrainPlan:
     known: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
+    def failures(self) -> list[str]:
+        """What waiting does not end, a clause each: firm obstacles, overdue pods, volumes that are late."""
+        firm = [str(held) for held in self.held if held.obstacle.firm]
+        return [*firm, *map(_timeout, self.overdue), *map(_attached, self.moving.late)]
+
+    @property
     def failed(self) -> bool:
-        """Whether waiting alone will not end it: upstream's drain fails then (mcm.md §5.3, §5.4)."""
-        stuck = self.overdue or self.moving.late
-        return bool(stuck) or any(held.obstacle.firm for held in self.held)
+        """Whether waiting alone will not end it: upstream's drain fails then (mcm.md §5.3 to §5.5)."""
+        return bool(self.failures)
 
     @property
     def obstacles(self) -> str:
-        """The obstacles in one clause: firm ones, overdue pods, volumes, others; empty if there are none."""
-        firm = [str(held) for held in self.held if held.obstacle.firm]
+        """The failures and then all other obstacles in one clause; empty if there are none."""
         soft = [str(held) for held in self.held if not held.obstacle.firm]
-        return first_clauses([*firm, *map(_timeout, self.overdue), *map(_attached, self.moving.late), *soft])
+        return first_clauses([*self.failures, *soft])
 
     @property
     def topics(self) -> frozenset[str]:
