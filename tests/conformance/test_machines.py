@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import PDB, POD
+from kubewright.api.core import NODE, PDB, POD
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
@@ -263,7 +263,8 @@ async def test_a_budget_that_never_yields_fails_a_drain(new_world: NewWorld) -> 
             f"default/{world.namespace} is misconfigured and requires zero voluntary evictions" in description
         )
         assert description.endswith("Initiate node drain")
-        conditions = {each.type: each for each in (await world.look()).nodes[0].status.conditions}
+        node = await world.target.get(NODE, Key("", name))
+        conditions = {each.type: each for each in node.status.conditions}
         assert conditions["DrainFailed"].message.endswith("requires zero voluntary evictions")
         assert EventReason.FAILED_DRAIN in {event.reason for event in await world.events(name)}
         await let_go(world, name)

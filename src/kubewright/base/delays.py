@@ -82,9 +82,14 @@ def for_words(waiting: int) -> float:
     return min(max(MANY_WORDS_SECONDS, waiting / WORDS_PER_SECOND), MOST_WORDS_SECONDS)
 
 
-def for_drain(age: timedelta) -> timedelta:
-    """Between two looks at a machine whose pods leave: the longer, the older its deletion is."""
-    return min(max(age / 8, SOON), timedelta(seconds=10))
+LOOKS_PER_SECOND = 200.0
+"""How many lists of pods a process asks for in a second at most, while many machines are drained."""
+
+
+def for_drain(age: timedelta, at_once: int = 1) -> timedelta:
+    """Between two looks at a machine whose pods leave: the longer, the older its deletion is, and the more
+    machines are drained at once. Each look is a list of pods."""
+    return max(min(max(age / 8, SOON), timedelta(seconds=10)), timedelta(seconds=at_once / LOOKS_PER_SECOND))
 
 
 def for_namespace(age: timedelta) -> timedelta:

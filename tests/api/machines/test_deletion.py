@@ -1,6 +1,7 @@
 """Machines that go: their pods, volumes, VMs and nodes, in order, whatever stands in the way."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -405,3 +406,30 @@ async def test_a_late_deletion_spares_the_machine_that_was_made_again() -> None:
         await world.clock.sleep(40)
         machine = await world.machine("m1")
         assert (machine.metadata.uid, machine.metadata.deleting) == (again, False)
+
+
+async def test_drains_that_are_held_up_hold_up_no_other_machine() -> None:
+    """There are twenty of them, and two workers."""
+    options = short_timeouts()
+    options = replace(options, machine=replace(options.machine, workers=2))
+    async with embedded_world(options) as world:
+        names_of_held = [f"held-{number}" for number in range(20)]
+        for name in (*names_of_held, "free"):
+            await world.make(name)
+        await world.settled(21)
+        budget = {"minAvailable": 20, "selector": {"matchLabels": {"app": "web"}}}
+        await world.target.create(PDB, {"metadata": {"name": "web", "namespace": "default"}, "spec": budget})
+        for name in names_of_held:
+            await world.run_pod(f"web-{name}", name, labels={"app": "web"})
+        await world.run_pod("free", "free")
+        await world.clock.sleep(2)
+        for name in names_of_held:
+            await world.unmake(name)
+        await world.clock.sleep(30)
+        assert len(await pods(world)) == 21
+        await world.unmake("free")
+        await world.until(lambda s: "free" not in s.names, "it goes meanwhile", seconds=5, every=0.25)
+        label = {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "True"}}}
+        for name in names_of_held:
+            await world.client.patch(MACHINE, world.key(name), label)
+        await gone(world, within=10)

@@ -114,6 +114,20 @@ DELETION = [
         wake=timedelta(seconds=3),
     ),
     Case(
+        "and with the number of machines that are drained: each look is a list of pods",
+        replace(
+            seen(
+                machine("Running", deleted=timedelta(seconds=24)),
+                node(cordoned=True),
+                drain=DrainPlan(waiting=(POD,), wake=timedelta(seconds=60), because="pods: 1 leaving"),
+            ),
+            draining=10_000,
+        ),
+        [MARKED],
+        Phase.TERMINATING,
+        wake=timedelta(seconds=50),
+    ),
+    Case(
         "a silent node without pods is not asked about",
         seen(DYING, node(SILENT, cordoned=True), drain=EMPTY),
         [Call(Verb.DELETE)],

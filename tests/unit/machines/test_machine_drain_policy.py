@@ -72,3 +72,10 @@ def test_a_node_without_a_machine_is_drained_as_the_operator_says():
 def test_the_operators_number_of_refusals_counts_where_the_machine_has_none():
     settings = MachineSettings(max_evict_retries=9)
     assert drain_policy(settings, machine("Running", drain_timeout="4h").spec).force.refusals == 9
+
+
+@pytest.mark.parametrize(("at_once", "seconds"), [(1, 5), (1_000, 5), (2_000, 10), (10_000, 50)], ids=str)
+def test_the_more_machines_are_drained_the_rarer_each_is_looked_at(at_once, seconds):
+    assert drain_policy(MachineSettings(), at_once=at_once).poll == timedelta(seconds=seconds)
+    dying = replace(seen(machine("Running", deleted=2 * HOUR)), draining=at_once)
+    assert dying.drain_policy.poll == timedelta(seconds=seconds)

@@ -138,6 +138,13 @@ def test_and_then_until_they_are_attached_to_another_node():
     assert planned(A, trips=[GONE], at=88).wake == 2 * SECOND
 
 
+def test_a_policy_says_how_soon_pods_and_volumes_are_looked_at_again():
+    policy = DrainPolicy(poll=50 * SECOND)
+    for pods in ([pod("a", leaving=True)], [A]):
+        plan = plan_pass(pods, policy, now=T0, started=T0, trips={"pv": LEFT})
+        assert plan.wake == 50 * SECOND
+
+
 def test_a_volume_that_is_not_detached_in_its_time_is_a_failure_and_holds_up_no_other_pod():
     plan = planned(A, trips=[LEFT], at=120)
     assert [each.name for each in plan.evict] == ["db-1"]

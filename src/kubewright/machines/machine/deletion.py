@@ -150,9 +150,13 @@ def drain(seen: Seen) -> Plan | None:
         steps.append(Drain(plan))
     report = _if_lasting(seen, _drain_report(plan))
     told = first_clauses(plan.failures) if report is not None else ""
-    if seen.node is not None and (mark := node_marks.drain_failed(seen.node, told, seen.now)):
+    if (
+        seen.node is not None
+        and not plan.forced
+        and (mark := node_marks.drain_failed(seen.node, told, seen.now))
+    ):
         steps.append(SetDrainFailedCondition(mark))
-    wake = min(plan.wake, delays.for_drain(seen.now - seen.deleted_at))
+    wake = min(plan.wake, delays.for_drain(seen.now - seen.deleted_at, seen.draining))
     if report is None or not plan.obstacles:
         return Plan(tuple(steps), wake, plan.because, report, milestone=begins)
     reason = EventReason.FAILED_DRAIN if plan.failed else EventReason.DRAIN_HELD

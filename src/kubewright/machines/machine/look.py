@@ -196,6 +196,7 @@ class Looker:
             fleet=self._fleet(machine),
             has_token=bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b"")),
             busy=busy,
+            draining=max(1, len(self._notes)),
             node_visible_since=_ago(now, visibility.visible_for(moment, longest)),
             watching_since=_ago(now, visibility.since_first_list(moment)),
             unreachable=self._caches.unreachable(moment, longest),

@@ -77,6 +77,7 @@ class Seen:
     ``name_conflict``      another VM's node has the name that this machine's node will want
     ``doubt_until``  until when a creation without an answer may still bring a VM
     ``drain``        what the node's pods ask for; None when they were not looked at
+    ``draining``     how many machines this process drains
     ``drained_since``  since when this process has seen the node empty
     ``attachments``  VolumeAttachments of the node
     ``fleet``        how many other machines are unhealthy, and how many are being replaced
@@ -105,6 +106,7 @@ class Seen:
     name_conflict: bool = False
     doubt_until: datetime | None = None
     drain: DrainPlan | None = None
+    draining: int = 1
     drained_since: datetime | None = None
     attachments: tuple[Attachment, ...] = ()
     fleet: Fleet = field(default_factory=Fleet)
@@ -190,7 +192,8 @@ class Seen:
         """How the machine's node is drained now: in its deletion, or while it is preserved."""
         labels, deleting = self.machine.metadata.labels, self.machine.metadata.deleting
         requested = names.force_deletion(labels) if deleting else names.force_drain(labels)
-        return drain_policy(self.settings, self.machine.spec, requested=requested)
+        own, at_once = self.machine.spec, self.draining
+        return drain_policy(self.settings, own, requested=requested, at_once=at_once)
 
     @property
     def deleted_at(self) -> datetime:

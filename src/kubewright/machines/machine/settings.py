@@ -88,7 +88,7 @@ def effective(own: str | None, default: timedelta) -> timedelta:
 
 
 def drain_policy(
-    settings: MachineSettings, own: MachineSpec | None = None, *, requested: bool = False
+    settings: MachineSettings, own: MachineSpec | None = None, *, requested: bool = False, at_once: int = 1
 ) -> DrainPolicy:
     """How the Machine API drains a node: in limited time, and then by force (mcm.md §5.6, §5.7).
 
@@ -96,6 +96,7 @@ def drain_policy(
         settings: what the operator has set.
         own: the machine's spec; None: the node has no machine.
         requested: a user asks to delete all pods at once.
+        at_once: how many machines are drained: the more, the rarer each is looked at.
     """
     timeout, refusals = settings.drain_timeout, settings.max_evict_retries
     if own is not None:
@@ -108,4 +109,5 @@ def drain_policy(
         force,
         detach_timeout=settings.detach_timeout,
         reattach_timeout=settings.reattach_timeout,
+        poll=max(delays.POLL, delays.for_drain(timedelta(), at_once)),
     )

@@ -179,7 +179,7 @@ def plan_pass(
     if policy.one_by_one:
         _one_by_one([pod for pod in due if stateful(pod)], draft)
     forced_from = deadline if policy.force.at_timeout else None
-    return replace(_asked(draft, deadline), known=_uids(here), **_obstacles(draft, forced_from))
+    return replace(_asked(draft, deadline, policy.poll), known=_uids(here), **_obstacles(draft, forced_from))
 
 
 def stateful(pod: Pod) -> bool:
@@ -220,7 +220,7 @@ def _one_by_one(pods: Sequence[Pod], draft: _Draft) -> None:
         busy = busy or len(draft.evict) + len(draft.delete) > before
 
 
-def _asked(draft: _Draft, deadline: datetime | None) -> DrainPlan:
+def _asked(draft: _Draft, deadline: datetime | None, poll: timedelta) -> DrainPlan:
     delete = draft.delete[:BATCH]
     evict = draft.evict[: BATCH - len(delete)]
     left = len(draft.delete) + len(draft.evict) - len(delete) - len(evict)
@@ -228,10 +228,10 @@ def _asked(draft: _Draft, deadline: datetime | None) -> DrainPlan:
     waiting = (*draft.leaving, *resting, *draft.queued, *draft.ending, *draft.later)
     untils = [*([deadline] if deadline is not None else []), *(until for _, until in draft.resting)]
     wakes = [until - draft.now for until in untils]
-    wakes += [timedelta()] * (left > 0) + [delays.POLL] * bool(evict or delete or draft.leaving)
+    wakes += [timedelta()] * (left > 0) + [poll] * bool(evict or delete or draft.leaving)
     wakes += [delays.EVICTION] * bool(draft.ending)
     if draft.moving:
-        wakes += [delays.POLL] if (until := draft.moving.until) is None else [delays.POLL, until - draft.now]
+        wakes += [poll] if (until := draft.moving.until) is None else [poll, until - draft.now]
     return DrainPlan(
         evict=tuple(evict),
         delete=tuple(delete),

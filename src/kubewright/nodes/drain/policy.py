@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubewright.api.core import MIRROR_POD_ANNOTATION, Pod
+from kubewright.base import delays
 
 
 def comes_back(pod: Pod) -> bool:
@@ -53,6 +54,7 @@ class DrainPolicy:
     ``one_by_one``      pods with a PersistentVolumeClaim leave one after another, not at the same time
     ``detach_timeout``  how long the volumes of pods that left have to be detached; None: as long as they need
     ``reattach_timeout``  how long they then have to be attached to another node; None: as long as they need
+    ``poll``            how soon to look again while pods or volumes leave
     """
 
     timeout: timedelta | None = None
@@ -63,6 +65,7 @@ class DrainPolicy:
     one_by_one: bool = True
     detach_timeout: timedelta | None = None
     reattach_timeout: timedelta | None = None
+    poll: timedelta = delays.POLL
 
     def until_detached(self, drained_since: datetime, now: datetime) -> timedelta | None:
         """How long volumes are still awaited, zero or less: no longer; None: without a limit."""
