@@ -8,7 +8,7 @@ Map.         ``policies``   what differs between the three (pure)
              ``seen``       everything that a decision reads, as one frozen value
              ``workload``   what should run, from the spec and the family (pure)
              ``obstacles``  what a component waits for, and what a user has to mend (pure)
-             ``ending``     what a component that is to end, or is deleted, waits for (pure)
+             ``ending``     for which component one that is to stop, or is deleted, waits (pure)
              ``membership`` how many members of an etcd run now, and which change of them is next (pure)
              ``versions``   which version a component may have, and which component is upgraded first (pure)
              ``rollout``    which instance is replaced next (pure)

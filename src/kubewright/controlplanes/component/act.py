@@ -153,7 +153,7 @@ class Actor:
                 assert_never(step)
 
     async def _change_members(self, seen: Seen, change: members.Step) -> None:
-        assert seen.access is not None, "who can be asked can be changed"
+        assert seen.access is not None, "members are changed only after they were asked"
         async with self._setup.connect(seen.access) as etcd:
             await etcd.perform(change)
         log.info("members", component=seen.component.name, change=str(change))
@@ -188,7 +188,7 @@ class Actor:
 
 
 _INTENDED = (Phase.SLEEPING, Phase.UPGRADING, Phase.SCALING, Phase.ROTATING_CERTIFICATES)
-"""Phases that a change leads to which is wanted: that the component is not ready then is no news."""
+"""Phases that a wanted change leads to. In them no event says that the component is not ready."""
 
 
 def events_of(before: ComponentStatus, after: ComponentStatus) -> Iterator[Event]:

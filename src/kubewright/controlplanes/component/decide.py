@@ -120,7 +120,7 @@ def _finalizer(seen: Seen) -> Plan | None:
 
 
 def _reserved(seen: Seen) -> Plan | None:
-    """Its addresses come before its certificates, which name them, and these before its first start."""
+    """Make what its addresses come from, before its certificates, which name them, and its first start."""
     if seen.unreserved is not None and not any(each.fault for each in obstacles(seen)):
         told = "its Services are not there, or not as its spec says"
         return Plan((Reserve(seen.unreserved),), AT_ONCE, told)
@@ -202,7 +202,7 @@ def _resized(seen: Seen) -> Plan | None:
 
 
 _UNHEARD = (Reason.WAITING_FOR_FILES, Reason.WAITING_FOR_CERTIFICATES)
-"""What a user ends by writing a Secret: one without the label of its cluster, which no watch shows."""
+"""Obstacles that a user may end by writing a Secret without the label of its cluster: no watch shows it."""
 
 _DECIDERS = (_finalizer, _reserved, _certificates, _applied, _rolled_out, _resized)
 _STOPPING = (_finalizer, _certificates, _stopped)

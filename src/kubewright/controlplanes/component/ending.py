@@ -1,4 +1,4 @@
-"""What a component that is to end, or is deleted, waits for. Pure.
+"""For which other component one waits that is to have no instance, or is deleted. Pure.
 
 Theory.      What needs a component ends before it: an API server whose etcd is gone would end only when it is
              killed. Where both are deleted, or are to have no instance, that is a matter of seconds, and is

@@ -169,7 +169,7 @@ class Looker:
         return await self._wanted(seen, family, place, current_host)
 
     async def _wanted(self, seen: Seen, family: Family, place: Place, current_host: Hosting | None) -> Seen:
-        """With what should run, as far as that is known by now."""
+        """``seen`` with what should run added, as far as that is known by now."""
         spec, setup = seen.component.spec, self._setup
         choice = self._choice(place.component, spec, family)
         seen = replace(seen, choice=choice, versions=self._versions(family))
@@ -229,7 +229,7 @@ class Looker:
         return Versions(Version(named, plane.status.version, plane.spec.version), found)
 
     async def _with_members(self, seen: Seen, family: Family, place: Place, placement: Placement) -> Seen:
-        """With the membership of an etcd; its members are asked only where ``must_be_asked`` says so."""
+        """``seen`` with the membership of an etcd added; asks the members where ``must_be_asked`` says so."""
         asked, running, found = seen.replicas, seen.running, None
         before = seen.component.status.addresses if isinstance(seen.component, NestedEtcd) else ()
         access = None

@@ -23,7 +23,7 @@ MAX_MEMBERS = 7
 """As etcd itself advises: each write waits for more than half of the members."""
 
 FRAGILE = 2
-"""So many voters have no majority without any of them; an etcd has this number only while it changes."""
+"""With so many voters each is needed for a majority. An etcd has this number only while it changes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def _dependencies(seen: Seen) -> Obstacle | None:
 
 
 def _addresses(seen: Seen) -> Obstacle | None:
-    """Before its first start, since its certificates name its addresses: it would start twice."""
+    """Counts before its first start only: its certificates name the addresses, so it would start twice."""
     if not seen.placement.waits or seen.running.applied:
         return None
     about = ComponentCondition.WORKLOAD_AVAILABLE

@@ -65,7 +65,7 @@ class Seen:
     ``pause``      by what it is paused; None: it is not
     ``problem``    how its spec breaks the rules of its kind, a sentence
     ``place``      what its workload is named after; None: no instance can have been started
-    ``choice``     the version and the templates that its spec comes to, or why there are none
+    ``choice``     the version and the templates that follow from its spec, or why there are none
     ``rendered``   the manifests; None: not known yet, or ``unrendered`` says why there are none
     ``unreserved`` a workload of which a part, such as its Services, has to be made before its addresses are
                    known; None: it is there
@@ -78,7 +78,7 @@ class Seen:
     ``access``     how the members of an etcd are called; None: they were not asked
     ``versions``   the versions of its control plane and of all its components
     ``failed``     why the last step of this pass failed, a sentence
-    ``none_for``   for how long its spec has asked for no instance while there are some, as this process saw
+    ``none_for``   for how long this process has seen that its spec asks for no instance while there are some
     ``deleting_for``  for how long it is being deleted, and the component that needs it too where that one is,
                    on a clock that does not step
     """

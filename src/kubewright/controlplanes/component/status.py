@@ -1,10 +1,10 @@
 """What the status of a component says: a function of what is seen. Pure.
 
 Theory.      A component is ready while clients can use it: as many instances as its spec asks for, at least
-             one, are ready. So what a user has to mend in a spec takes nothing away that runs. Whether all of
-             it runs as the spec says is another condition, UpToDate, and the phase. A component without
-             instances, such as one that sleeps, is not ready. Each other condition stands for one of the
-             checks of ``obstacles``.
+             one, are ready. So a fault in a spec, which a user has to mend, makes nothing unready that runs.
+             Whether all of it runs as the spec says is told by the condition UpToDate, and by the phase.
+             A component without instances, such as one that sleeps, is not ready. Each other condition stands
+             for one of the checks of ``obstacles``.
 Invariants.  What is up to date is ready; it is in the phase Ready then. The former phase is read only to tell
              a first start from a failure. While the object is paused, nothing changes but the condition
              Paused. Equal views give equal statuses, so a pass that finds nothing new writes nothing.
@@ -114,7 +114,7 @@ def _digests(workload: Workload) -> Mapping[str, str]:
 
 
 def _answers(seen: Seen) -> bool:
-    """Whether clients can use it: as many instances as its spec asks for are ready, as whatever they run."""
+    """Whether clients can use it: as many instances as its spec asks for are ready, with any settings."""
     if seen.family is None or seen.component.metadata.deleting or seen.running.closed:
         return False
     ready = sum(each.ready and not each.ending for each in seen.running.instances)

@@ -27,7 +27,7 @@ class Version:
 
     ``named``    kind and name of the object
     ``now``      the version with which all its instances were last ready; empty: they never were
-    ``wanted``   the version that its spec comes to; empty: none could be chosen
+    ``wanted``   the version that follows from its spec; empty: none could be chosen
     ``follows``  whether it is the control plane that names the wanted version
     """
 

@@ -36,7 +36,7 @@ Contents = Mapping[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Identifies a workload: which component of which control plane. All names follow from it.
+    """The identity of a workload: which component of which control plane. All names follow from it.
 
     ``cluster``   the name with which names of Secrets, StatefulSets and processes begin
     ``object``    the component object: it owns what is made for it, and ``listen`` reports its key
@@ -69,8 +69,9 @@ class Placement:
     ``hosts``      for each instance, by ordinal: the DNS name or address by which the others reach it; empty
                    where instances are reached by the endpoint alone
     ``endpoint``   host and port by which clients reach the workload as a whole; None: not known yet
-    ``also``       further names and addresses that certificates of its servers have to contain
-    ``surges``     whether a single instance is replaced while one more runs, to which the endpoint leads too
+    ``also``       further subject alternative names (DNS names, addresses) for certificates of its servers
+    ``surges``     whether a single instance is replaced while one more runs (as with ``maxSurge: 1``), which
+                   clients reach at the same endpoint
     ``waits``      why not all of these addresses are known yet, a clause; empty: they are
     """
 
@@ -247,7 +248,7 @@ class SavesData(Protocol):
 
 
 Fetch = Callable[[], AbstractAsyncContextManager[Path]]
-"""Gives the file of a snapshot, verified, for as long as it is used. A host that needs none calls it not."""
+"""Fetches the file of a snapshot, verified, for as long as it is used. A host may not need it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,9 +262,9 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """What takes the place of the data of an etcd.
+    """With what the data of an etcd is replaced.
 
-    ``mark``         of this replacement alone: a call with it again goes on where the last one ended
+    ``mark``         identifies this replacement: a further call with it goes on where the last one ended
     ``members``      how many members the etcd has when it starts again
     ``fetch``        gives the file of the snapshot
     ``credentials``  gives those of a client of the members

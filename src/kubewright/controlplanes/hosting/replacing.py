@@ -1,4 +1,4 @@
-"""The data of one member of an etcd, replaced by new data that etcdutl has made from a snapshot.
+"""Puts new data, which etcdutl has made from a snapshot, in the place of the data of one etcd member.
 
 Theory.      ``etcdutl`` makes new data for each member from the one file: together they are a new cluster
              with the content of the snapshot. The new data is made beside the former and gets a mark. Two

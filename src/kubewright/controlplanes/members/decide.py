@@ -82,7 +82,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How members are called: endpoints, and and certificates as PEM, which its repr does not show."""
+    """Where the members are reached, and the certificates of their client as PEM, which no repr shows."""
 
     endpoints: Sequence[Endpoint]
     authority: bytes = field(repr=False)
@@ -103,7 +103,7 @@ class Seen:
     ``members``    all members; empty: they could not be asked
     ``answering``  the ids of the members that answer for themselves
     ``caught_up``  the ids of learners that may be promoted
-    ``unasked``    why ``members`` is empty, a clause
+    ``unasked``    why the members could not be asked, a clause
     """
 
     wanted: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""The credentials of this program as a client of an etcd whose data it copies or replaces.
+"""The certificates with which this program is a client of an etcd whose data it copies or replaces.
 
 Invariants.  No content of a Secret is in a message.
 Called by    ``taking``; ``restoring``, for hosts that send a snapshot to pods.
@@ -19,7 +19,7 @@ class NoCredentials(KubewrightError):
 
 
 async def credentials_of(client: Client, family: Family) -> Credentials:
-    """Those with the certificate of probes, else with that of the API server.
+    """The client certificate that probes of etcd have; where there is none, that of the API server.
 
     Raises:
         NoCredentials: a Secret is missing, or has no certificate.

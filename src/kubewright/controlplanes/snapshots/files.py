@@ -42,7 +42,7 @@ class Taken:
 
 
 def described(path: Path, form: str, version: str, member: str = "") -> Taken:
-    """Measure a new file. ``form``, ``version`` and ``member`` are taken over.
+    """Describe a new file by its size and hash, and by the format, version and member that the caller knows.
 
     Raises:
         Damaged: it is that of an etcd, and incomplete.

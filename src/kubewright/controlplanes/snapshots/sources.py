@@ -1,4 +1,4 @@
-"""Streams the data of an etcd into a file.
+"""Streams the data of one member of an etcd into a file, and chooses the member.
 
 Theory.      An etcd streams its data over the same JSON API over HTTPS by which its members are asked. So
              pods, processes and the etcd of another program are copied in the same way: the host knows the
@@ -30,7 +30,7 @@ from kubewright.controlplanes.members.client import CALL_SECONDS, tls_of
 from kubewright.controlplanes.members.decide import Endpoint
 
 FAILURES = (OSError, TimeoutError, aiohttp.ClientError, ValueError, TypeError, AttributeError)
-"""What comes of a member that does not answer, or not as an etcd does."""
+"""The errors of a call to a member that does not answer, or not as an etcd does."""
 READ_SECONDS = 30.0
 """Longest time without a byte of a stream."""
 LINE_BYTES = 8 * 1024 * 1024
@@ -38,7 +38,7 @@ LINE_BYTES = 8 * 1024 * 1024
 
 
 Status = Mapping[str, Any]
-"""What a member answers of itself; numbers are texts in it."""
+"""A member's answer to ``/v3/maintenance/status``; JSON strings stand for its 64-bit numbers."""
 
 
 class Streamed(NamedTuple):
@@ -83,10 +83,10 @@ async def stream(members: Sequence[Endpoint], own: Credentials, target: Path) ->
 
 
 def rank(said: Status) -> tuple[bool, bool, int, int]:
-    """By which of its members an etcd is copied: the lowest comes first.
+    """A sort key for members: the one with the lowest is copied.
 
-    Members with a vote; of them the leader, and of two that say they lead the later one; of the others the
-    one that has applied most.
+    Members with a vote come first; of these the leader (if two say that they lead, the one with the higher
+    term); of the others the one that has applied most.
     """
     leader = said.get("leader", "")
     leads = leader not in ("", "0") and leader == said.get("header", {}).get("member_id")

@@ -1,9 +1,9 @@
 """What a user has in the control plane, and the kubeconfig that goes with it, as values. Pure.
 
 Theory.      A token is one of a ServiceAccount that may do one thing: impersonate this user in these groups.
-             The kubeconfig names them in ``as`` and ``as-groups``. So the bearer has the name and the groups
-             of the user, and kube-apiserver checks at each request that the account is there and may
-             impersonate. The account is in kube-system, where none but administrators make tokens.
+             The kubeconfig names them in ``as`` and ``as-groups``. So a request with the token has the name
+             and the groups of the user, and kube-apiserver checks at each that the account exists and may
+             impersonate them. The account is in kube-system, where none but administrators make tokens.
 Invariants.  No repr shows a token. Names follow from that of the ControlPlaneUser, which is
              unique for a control plane: all its users are in its namespace.
 Source       decision 0038; kube-apiserver's impersonation and bound tokens.
@@ -106,7 +106,7 @@ class Inside:
 class Held:
     """A kubeconfig with a token.
 
-    ``server``, ``authority``  where it leads, and what it trusts (PEM)
+    ``server``, ``authority``  the URL of the API server, and the authority that it trusts (PEM)
     ``user``        whom it impersonates
     ``account``     the uid of the account that the token is of
     ``issued``, ``expires``  the life of the token

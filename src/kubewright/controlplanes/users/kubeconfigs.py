@@ -50,7 +50,7 @@ class _Bound(msgspec.Struct):
 
 
 class _Claims(msgspec.Struct):
-    """The claims of a bound token that are read; the API server verifies it, and no one here."""
+    """The claims of a bound token that are read; only the API server verifies it."""
 
     iat: int
     exp: int

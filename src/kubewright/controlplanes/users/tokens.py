@@ -100,7 +100,7 @@ def _outdated(seen: Seen) -> str:
 
 
 def _leads(seen: Seen, held: Held) -> bool:
-    """Whether the kubeconfig gets the user in, now or when the control plane can be entered."""
+    """Whether the kubeconfig is for this user, and for the present endpoint and authority."""
     same = held.server == seen.endpoint and held.user == account.identity(seen.user)
     return same and held.authority.strip() == _trusted(seen)
 

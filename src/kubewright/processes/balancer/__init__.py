@@ -6,13 +6,13 @@ Theory.      It is started as a process of its own (``python -m kubewright.proce
              becoming ready and leaves by ceasing to be, without a message to the balancer. TLS is passed
              through: it holds no key and reads no request.
              A connection is opened to an instance when the client has sent its first message, and may go to
-             another instance until the first answer: what was sent until then is a TLS greeting, which
+             another instance until the first answer: what was sent until then is a TLS ClientHello, which
              changes nothing.
 Invariants.  Only the standard library and ``base`` are imported: an interpreter without packages is small and
              starts fast. The number of connections is bounded. Every wait but that between two messages of an
-             open connection has a deadline, also the wait for the second half of a connection to end.
+             open connection has a deadline, also that for the second direction of a connection to end.
 Map.         ``choice``     which instances are tried for a new connection, in which order (pure)
-             ``readiness``  asks one instance again and again whether it is ready
+             ``readiness``  asks one instance periodically whether it is ready
              ``relay``      opens connections, and copies bytes in both directions
              ``__main__``   arguments, the listening socket, the end
 Source       decision 0032.

@@ -1,9 +1,9 @@
 """Which instances are tried for a new connection, and in which order. Pure.
 
-Theory.      The instances in the set come first: those that say that they are ready, and to which no attempt
-             has failed in the last second. The one with the fewest open connections is the first of them. All
-             others follow, because an instance that is not ready still answers more than none does: while an
-             etcd is away, every API server says that it is not ready.
+Theory.      First come the instances in rotation: those that answer that they are ready, and to which no
+             attempt has failed in the last second; the one with the fewest open connections is tried first.
+             All others follow, because an instance that is not ready is better than none: while etcd does
+             not answer, every API server answers that it is not ready, and still serves some requests.
 Invariants.  Every instance is in the order exactly once.
 Called by    ``relay``.
 """
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 NEVER = float("-inf")
 AVOIDED_SECONDS = 1.0
-"""For how long an instance that failed is out of the set; meanwhile it is asked whether it is ready."""
+"""For how long an instance that failed is out of rotation; ``readiness`` goes on asking it meanwhile."""
 
 
 @dataclass(slots=True)
 class Instance:
     """One instance, as the balancer sees it; ``readiness`` and ``relay`` keep it up to date.
 
-    ``ready``        what it has answered last; true where there is no such question
+    ``ready``        what it has answered last; true where instances are not asked
     ``connections``  how many are open to it
     ``failed``       when an attempt to use it failed last, in seconds of a monotonic clock
     """

@@ -1,6 +1,6 @@
-"""Asks one instance again and again whether it is ready.
+"""Asks one instance periodically whether it is ready, as a kubelet's readiness probe does.
 
-Theory.      The question is one HTTPS request on a connection that stays open, so that it costs the server no
+Theory.      The probe is one HTTPS request on a connection that stays open, so that it costs the server no
              TLS handshake each time, and so that the end of the server is noticed at once: its connections
              end. Like a kubelet it checks no certificate and accepts a status from 200 to 399.
 Invariants.  An instance is ready only while this connection is open and its last answer was good. Each
@@ -22,7 +22,7 @@ log = logging.getLogger("balancer")
 
 PERIOD = 0.5
 ABSENT_SECONDS = 1.0
-"""From an attempt that failed to the next one: most addresses belong to no instance, now or ever."""
+"""From a failed attempt to the next one. Most of the addresses have no instance, so most attempts fail."""
 ANSWER_SECONDS = 2.0
 LONGEST_ANSWER = 64 * 1024
 """Bytes: the list of what is not ready is a few thousand."""
@@ -35,7 +35,7 @@ class Unusable(Exception):
 
 
 async def watch(instance: Instance, port: int, path: str, clock: Clock) -> None:
-    """Keep ``instance.ready`` up to date, until cancelled. ``path``: of the question, such as ``/readyz``."""
+    """Keep ``instance.ready`` up to date, until cancelled. ``path``: of the probe, such as ``/readyz``."""
     question = f"GET {path} HTTP/1.1\r\nHost: {instance.host}\r\nUser-Agent: kubewright-balancer\r\n\r\n"
     while True:
         try:
@@ -76,7 +76,7 @@ async def _answer(reader: asyncio.StreamReader) -> bool:
 
 @cache
 def _unchecked() -> ssl.SSLContext:
-    """One for all, and without the system's authorities: these would take a megabyte each time."""
+    """TLS without verification. One for all, without the system's authorities: they would take a megabyte."""
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     found.check_hostname, found.verify_mode = False, ssl.CERT_NONE
     return found

@@ -28,7 +28,7 @@ CONNECT_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
 """For the first answer of an instance. Go clients wait ten seconds for a TLS handshake: two instances."""
 HALF_OPEN_SECONDS = 60.0
-"""As long as an API server takes at most to answer a request."""
+"""The time that kube-apiserver gives a request by default."""
 PAUSE_SECONDS = 0.1
 """After the system could not accept a connection: it may have no file descriptor left."""
 CHUNK = 64 * 1024
@@ -169,7 +169,7 @@ class _Pair:
             side.resume()
 
     def half_open(self) -> None:
-        """One direction has ended: the other one has a deadline from now on."""
+        """Give the other direction a deadline, after one has ended."""
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().call_later(HALF_OPEN_SECONDS, self.cut)
 

@@ -14,7 +14,7 @@ Map.         ``kinds``       the kinds of objects, as far as we read them
              ``reading``     from the objects that there are to ``Running`` and ``Placement`` (pure)
              ``restoring``   the pods that put a snapshot into the volumes of an etcd (pure)
              ``replacing``   makes these pods, and sends the snapshot to them (``sending``)
-             ``member``      what runs in them
+             ``member``      what runs in them: the command ``restore-member``
              ``host``        the methods of ``Hosting`` and ``ReplacesData``
 Source       nested.md A4, A8, A9, D5, D6.
 """

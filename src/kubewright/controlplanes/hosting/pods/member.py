@@ -2,7 +2,7 @@
 
 Theory.      ``receive`` ends when a whole snapshot is in the volume. Then another container makes new data
              from it, and ``place`` puts that in the place of the former data.
-Invariants.  Only a client with a certificate of the etcd's authority is heard. A snapshot is under its own
+Invariants.  Only a client with a certificate of the etcd's authority is served. A snapshot is under its own
              name only when all of it is written. What an earlier pod has left half done is deleted first.
 Called by    ``cli``, by the command ``restore-member``.
 """

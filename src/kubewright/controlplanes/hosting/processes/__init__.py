@@ -13,7 +13,7 @@ Map.         ``fields``    which fields of a manifest a process cannot have (pur
              ``addresses`` a loopback address for each instance
              ``binaries``  where the programs are, in which version
              ``output``    why a program ended, from its output (pure)
-             ``reading``   what the host says of one instance
+             ``reading``   from a program, its process and its output to an ``Instance``
              ``host``      ``Hosting``, over a supervisor of processes
              ``options``   what a user may choose
 """

@@ -5,8 +5,9 @@ Theory.      Each API server has one address for clients, its endpoint, and each
              kept beside the instances of its workload as if it were one with the ordinal ``BALANCER``: so it
              outlives this program, is found again, and goes with its workload. It knows the addresses of all
              instances that there may ever be, so no change of their number restarts it.
-Invariants.  It runs while its workload is to have instances, however many. It has no rights of root, no key
-             and no file. It is restarted only for other addresses or another path of the readiness probe.
+Invariants.  It runs while its workload is to have instances, however many. It does not run as root, and
+             has no key and no file. It is restarted only for other addresses, or another path of the
+             readiness probe.
 Source       decision 0032.
 Called by    ``host``.
 """

@@ -58,8 +58,8 @@ from kubewright.processes.supervisor import Supervisor
 from kubewright.wire.gvk import Key
 
 GRACE_WITHOUT_DATA = 10.0
-"""Seconds that a program has to end whose data is deleted then; an API server without etcd would take all of
-its own."""
+"""Seconds to end for a program whose data is deleted after that. An API server whose etcd has ended would
+otherwise take its whole grace period."""
 
 log = structlog.get_logger("kubewright.controlplanes")
 

@@ -1,4 +1,4 @@
-"""What the host says of one instance, from its program and its process.
+"""From the program of an instance, its process and its output to an ``Instance``.
 
 Theory.      An instance runs with what its process was started with, which may be something older than what
              it is to run with. The settings of the process say what that was. For a program that ended, the

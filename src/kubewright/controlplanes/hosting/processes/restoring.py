@@ -1,8 +1,8 @@
 """Replaces the data of an etcd whose members are processes, and do not run, by a snapshot.
 
-Theory.      ``etcdutl`` makes the new data of each member in the member's folder, which only we can write to,
-             and ``replacing.put`` puts it in the place of the former data. So a call that was interrupted is
-             completed by the next one with the same mark, member by member.
+Theory.      ``etcdutl`` makes the new data of each member in the member's folder, which only this program can
+             write to, and ``replacing.put`` puts it in the place of the former data. So a call that was
+             interrupted is completed by the next one with the same mark, member by member.
 Invariants.  Only what an unfinished call has made is deleted.
 Called by    ``host``.
 """

@@ -26,8 +26,9 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Seen(Generic[Found]):
-    """One object, and what of its surroundings counts for every kind.
+    """One object, and what every kind reads of its surroundings.
 
+    ``found``    the object
     ``pause``    by what it, its control plane or its Cluster is paused
     ``problem``  how its spec breaks the rules of its kind, a sentence
     ``failed``   why the last step of this pass failed, a sentence
@@ -62,7 +63,7 @@ def left_alone(seen: Seen[Any], last: Sequence[Any] = (), *, unfinished: bool = 
 
     Args:
         last: the steps of a deletion, before our finalizer goes.
-        unfinished: it has begun what must not stay half done, so its deletion waits for the end of that.
+        unfinished: it has begun work that must be completed, so its deletion waits for that.
     """
     meta = seen.found.metadata
     if seen.pause is not None:

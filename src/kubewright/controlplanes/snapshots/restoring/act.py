@@ -45,7 +45,7 @@ class NotRestored(KubewrightError):
 
 
 class Restorer:
-    """Performs the steps of restores, with the hosts of one term."""
+    """Performs the steps of restores, while this process leads."""
 
     def __init__(self, client: Client, hosts: Hosts) -> None:
         self._client = client
@@ -105,7 +105,7 @@ class Restorer:
         return done
 
     async def hold(self, plane: NestedControlPlane, restore: str) -> None:
-        """Stop the components of a control plane for this restore; empty: let them start."""
+        """Write the annotation by which components stop for this restore; empty: remove it, so they start."""
         body = onto({"metadata": {"annotations": {RESTORING_ANNOTATION: restore or None}}}, plane.metadata)
         try:
             await self._client.patch(NESTED_CONTROL_PLANE, Key(plane.namespace, plane.name), body)

@@ -107,7 +107,7 @@ class Seen(once.Seen[ControlPlaneRestore]):
 
     @property
     def half_done(self) -> bool:
-        """Whether members may have different data, of which an etcd that stays would start."""
+        """Whether the data of some members may be replaced and that of others not, and the etcd stays."""
         status, family = self.found.status, self.family if self.holds else None
         if status.source is None or status.replaced_at is not None or family is None:
             return False

@@ -50,7 +50,7 @@ def file_of(snapshot: ControlPlaneSnapshot) -> str:
 
 
 class Taker:
-    """Performs the steps of snapshots, with the hosts of one term."""
+    """Performs the steps of snapshots, while this process leads."""
 
     def __init__(self, client: Client, hosts: Hosts, stream: Stream) -> None:
         self._client = client

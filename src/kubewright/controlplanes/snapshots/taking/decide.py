@@ -66,7 +66,7 @@ def decide(seen: Seen) -> Plan[Step]:
 
 
 def _last(seen: Seen) -> tuple[Step, ...]:
-    """What is done before it goes."""
+    """What is done on deletion, before our finalizer is removed."""
     since = seen.found.metadata.deletion_timestamp
     gives_up = since is not None and seen.now >= since + LONGEST_WAIT
     return (DeleteFile(),) if seen.found.spec.deletion_policy == DELETE and not gives_up else ()
