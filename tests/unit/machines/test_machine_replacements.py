@@ -1,10 +1,20 @@
 """Whether an unhealthy machine may be replaced now: the limit of its deployment, and the brake for all."""
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pytest
 
-from kubewright.machines.machine.replacements import Fleet, ReplacementLimits, held_by, parsed_limit
+from kubewright.api.core import NodeCondition
+from kubewright.api.machine.v1alpha1 import CurrentStatus, Machine, MachineSpec, MachineStatus
+from kubewright.api.meta import ObjectMeta
+from kubewright.machines.machine.replacements import (
+    Fleet,
+    ReplacementLimits,
+    counts_as_replaced,
+    held_by,
+    parsed_limit,
+)
 
 ANNOTATED = "(kubewright.dev/max-replacements)"
 
@@ -75,6 +85,59 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_holds_a_replacement(case: Case) -> None:
     assert held_by(case.fleet, case.limits) == case.held
+
+
+WELL, SILENT = {"Ready": "True", "DiskPressure": "False"}, {"Ready": "Unknown"}
+FULL = {"Ready": "True", "DiskPressure": "True"}
+
+
+def machine(phase: str, conditions: dict[str, str], *, deleted: bool = False, own: str = "") -> Machine:
+    """A machine whose node had these conditions last; ``own``: the bad ones that it names itself."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return Machine(
+        metadata=ObjectMeta(name="m", deletion_timestamp=at if deleted else None),
+        spec=MachineSpec(node_conditions=own or None),
+        status=MachineStatus(
+            conditions=tuple(NodeCondition(type=name, status=text) for name, text in conditions.items()),
+            current_status=CurrentStatus(phase=phase),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "counts"),
+    [
+        pytest.param(machine("Running", WELL), False, id="one that runs does not count"),
+        pytest.param(machine("Unknown", SILENT), False, id="nor one that is Unknown"),
+        pytest.param(machine("Pending", {}), True, id="one that has not joined counts"),
+        pytest.param(machine("CrashLoopBackOff", {}), True, id="and one that has no VM"),
+        pytest.param(machine("Failed", SILENT), True, id="and one that is given up"),
+        pytest.param(
+            machine("Terminating", SILENT, deleted=True), True, id="also while it is deleted for that"
+        ),
+        pytest.param(
+            machine("Terminating", {}, deleted=True), True, id="one that goes without a node counts"
+        ),
+        pytest.param(
+            machine("Terminating", WELL, deleted=True),
+            False,
+            id="one whose node is well gives way to a rollout or a user",
+        ),
+        pytest.param(machine("Terminating", FULL, deleted=True), True, id="the node's disk is full"),
+        pytest.param(
+            machine("Terminating", FULL, deleted=True, own="KernelDeadlock"),
+            False,
+            id="which the machine does not mind",
+        ),
+        pytest.param(
+            machine("Failed", WELL, deleted=True),
+            True,
+            id="one that is Failed counts, whatever its node says",
+        ),
+    ],
+)
+def test_which_machines_count_against_the_limit(found: Machine, counts: bool) -> None:
+    assert counts_as_replaced(found, ("DiskPressure",)) == counts
 
 
 @pytest.mark.parametrize("text", ["-1", "1.5", "25 %", "%", "", "٣", "99999999999"])

@@ -77,7 +77,8 @@ async def machine(control: Client, target: Client, key: Key, after: timedelta | 
     """
     told = Alone()
     informers = Informers(control, only=Namespaces((key.namespace,)))
-    caches = Caches(informers, informers if target is control else Informers(target))
+    settings = MachineSettings()
+    caches = Caches(informers, informers if target is control else Informers(target), settings)
     for kind, cache in (
         (MACHINE, caches.machines),
         (MACHINE_SET, caches.sets),
@@ -90,7 +91,7 @@ async def machine(control: Client, target: Client, key: Key, after: timedelta | 
     if not await _fill_nodes(target, caches, found, told):
         return told
     await _fill_secrets(control, caches, found, told)
-    sight = Sight(target=target, caches=caches, clock=control.clock, settings=MachineSettings())
+    sight = Sight(target=target, caches=caches, clock=control.clock, settings=settings)
     seen = await Looker(sight, _NoCalls(), Moments(control.steady())).look(found, busy=False)
     seen = replace(seen, unreachable="", watching_since=None, node_visible_since=None)
     foresight = foresee(seen, after)

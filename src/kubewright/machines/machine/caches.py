@@ -13,6 +13,7 @@ Called by    ``look``, ``requests``, ``reconciler``, ``machineclass``.
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kubewright.api.core import NODE, SECRET, Node, Secret
 from kubewright.api.kinds import Undecodable
@@ -26,7 +27,7 @@ from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
-from kubewright.machines.machine.replacements import Fleet
+from kubewright.machines.machine.replacements import Fleet, counts_as_replaced
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Attachment
 from kubewright.nodes.drain.volumes import Attached
@@ -67,7 +68,7 @@ class ClassSeen:
 class Caches:
     """The informers that machines are decided by, with their indexes."""
 
-    def __init__(self, control: Informers, target: Informers) -> None:
+    def __init__(self, control: Informers, target: Informers, settings: MachineSettings) -> None:
         self.machines: Informer[Machine] = control.get(MACHINE)
         self.sets = control.get(MACHINE_SET)
         self.classes = control.get(MACHINE_CLASS)
@@ -78,7 +79,8 @@ class Caches:
         self.machines.index("provider-id", lambda m: _known(m.spec.provider_id))
         self.machines.index("class", lambda m: _known(str(class_key(m) or "")))
         self.machines.index("group", lambda m: _known(_group(m)))
-        self.machines.index("replacing", lambda m: _known(_replacing(m)))
+        counts = partial(counts_as_replaced, types=settings.node_conditions)
+        self.machines.index("replacing", lambda m: _known(_group(m)) if counts(m) else ())
         self.machines.index("joined", lambda m: _known(_joined(m)))
         self.sets.index("uid", lambda s: (s.metadata.uid,))
         self.nodes.index("provider-id", lambda n: _known(n.spec.provider_id))
@@ -203,7 +205,7 @@ class Shared(Sight):
 def shared_of(environment: Environment, driver: Driver, settings: MachineSettings) -> Shared:
     """What they share, in the one cluster that all machines of this API join."""
     control, target = environment.control, environment.targets.get(NAMELESS)
-    caches = Caches(control.caches, target.caches)
+    caches = Caches(control.caches, target.caches, settings)
     return Shared(
         control=control.client,
         target=target.client,
@@ -263,15 +265,6 @@ def _secret_refs(machine_class: MachineClass) -> list[Key]:
 def _known(value: str) -> tuple[str, ...]:
     """An index's values: none while there is nothing to find the object by."""
     return (value,) if value else ()
-
-
-def _replacing(machine: Machine) -> str:
-    """The group in which a machine counts as being replaced or as a replacement; empty: in none."""
-    meta, current = machine.metadata, machine.status.current_status
-    steady = current.phase in (Phase.RUNNING, Phase.UNKNOWN) and not meta.deleting
-    if steady or current.preserve_expiry_time is not None:
-        return ""
-    return _group(machine)
 
 
 def _group(machine: Machine) -> str:

@@ -29,7 +29,7 @@ from kubewright.machines.machine import capacity, preservation, userdata
 from kubewright.machines.machine.caches import ClassSeen, Sight, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.refusals import remember
-from kubewright.machines.machine.replacements import Fleet
+from kubewright.machines.machine.replacements import Fleet, bad_conditions
 from kubewright.machines.machine.seen import Refused, Seen
 from kubewright.machines.machine.steps import Cordon, Step
 from kubewright.nodes import health
@@ -204,9 +204,8 @@ class Looker:
         )
 
     def _health_of(self, machine: Machine, node: Node | None) -> health.Health:
-        own = machine.spec.node_conditions
-        types = names.condition_list(own) if own else self._settings.node_conditions
-        return health.judge(node.status.conditions if node else (), types)
+        conditions = node.status.conditions if node else ()
+        return health.judge(conditions, bad_conditions(machine, self._settings.node_conditions))
 
     def _fleet(self, machine: Machine) -> Fleet:
         """What limits the replacement of an Unknown machine; of others nothing is counted."""

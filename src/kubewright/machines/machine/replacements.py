@@ -6,7 +6,9 @@ Theory.      A network fault makes many nodes silent at once, and their pods run
              The second is a brake for all machines: while more of them are unhealthy than it allows, the
              cause is likely not theirs, and none is given up.
              A limit holds an Unknown machine; it never stops a replacement that has begun, and never one that
-             a user asks for by deleting a machine.
+             a user asks for by deleting a machine. A machine that is deleted while its node is well gives way
+             to a rollout or to a user, and does not count: its drain may wait for the very pods that only the
+             replacement of another machine brings back.
 Invariants.  A percentage is rounded up, so that one above 0 % always permits one replacement. 0 permits
              none: the machines of that deployment wait for a user. An annotation that cannot be read counts
              as absent, and is named.
@@ -14,9 +16,13 @@ Source       mcm.md §4.8 (where the limit is the constant 1), §16 row 2; issue
 Called by    ``health``; ``caches`` counts.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kubewright.api.machine.names import MAX_REPLACEMENTS_ANNOTATION
+from kubewright.api.machine import names
+from kubewright.api.machine.names import MAX_REPLACEMENTS_ANNOTATION, Phase
+from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.nodes import health
 from kubewright.rollout.bounds import IntOrPercent, resolve
 
 
@@ -24,7 +30,7 @@ from kubewright.rollout.bounds import IntOrPercent, resolve
 class Fleet:
     """The machines beside an unhealthy one, as numbers.
 
-    ``replacing``  others of its deployment that are being replaced, or are replacements not yet Running
+    ``replacing``  others of its deployment that ``counts_as_replaced`` counts
     ``members``    all machines of its deployment
     ``limit``      what the annotation of the deployment asks for; empty: nothing
     ``unhealthy``  machines of all deployments that are Unknown, or Failed for their health
@@ -61,6 +67,28 @@ def held_by(fleet: Fleet, limits: ReplacementLimits) -> str:
     if not allowed:
         return f"its deployment allows no replacement ({MAX_REPLACEMENTS_ANNOTATION}){wrong}"
     return f"other machines are getting replaced{wrong}"
+
+
+def counts_as_replaced(machine: Machine, types: Sequence[str]) -> bool:
+    """Whether a machine is being replaced, or is a replacement that is not Running yet.
+
+    ``types``: the conditions of nodes that are bad, for machines that name none (mcm.md §4.8; MCM counts also
+    machines that are deleted while their nodes are well).
+    """
+    status = machine.status
+    current = status.current_status
+    if current.preserve_expiry_time is not None:
+        return False
+    if machine.metadata.deleting:
+        well = health.judge(status.conditions, bad_conditions(machine, types)).healthy
+        return current.phase == Phase.FAILED or not well
+    return current.phase not in (Phase.RUNNING, Phase.UNKNOWN)
+
+
+def bad_conditions(machine: Machine, types: Sequence[str]) -> Sequence[str]:
+    """The conditions of its node that are bad; ``types``: those that count if it names none."""
+    own = machine.spec.node_conditions
+    return names.condition_list(own) if own else types
 
 
 def parsed_limit(text: str) -> IntOrPercent:

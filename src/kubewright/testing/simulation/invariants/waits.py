@@ -3,7 +3,7 @@
 Called by    ``past``, which keeps it up to date; read by ``timeouts``.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kubewright.api.machine import names
@@ -70,7 +70,7 @@ class Waits:
         return ((uid, at) for uid, (of, at) in self.replacing.items() if of == group and uid != own)
 
     def _replace(self, uid: str, machine: Object | None) -> None:
-        on_its_way = machine is not None and _on_its_way(machine)
+        on_its_way = machine is not None and _on_its_way(machine, self.settings.node_conditions)
         if machine is not None and on_its_way:
             since = self.replacing[uid][1] if uid in self.replacing else self.now()
             self.replacing[uid] = self.group(machine), since
@@ -78,7 +78,17 @@ class Waits:
             self.last_replaced[before[0]] = self.now()
 
 
-def _on_its_way(machine: Object) -> bool:
-    status = machine.get("status", {}).get("currentStatus", {})
-    steady = phase(machine) in SINCE_UP and not deleting(machine)
-    return not steady and not status.get("preserveExpiryTime")
+def _on_its_way(machine: Object, types: Sequence[str]) -> bool:
+    """Whether it is being replaced, or comes in place of another. One that is deleted while it is well gives
+    way to a rollout or to a user."""
+    if machine.get("status", {}).get("currentStatus", {}).get("preserveExpiryTime"):
+        return False
+    if deleting(machine):
+        return phase(machine) == "Failed" or not _is_well(machine, types)
+    return phase(machine) not in SINCE_UP
+
+
+def _is_well(machine: Object, types: Sequence[str]) -> bool:
+    """As far as its status says of its node."""
+    found = {each["type"]: each["status"] for each in machine.get("status", {}).get("conditions", ())}
+    return found.get("Ready") == "True" and all(found.get(each, "False") == "False" for each in types)
