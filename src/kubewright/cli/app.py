@@ -281,8 +281,8 @@ def watch(
     limit: Annotated[str, typer.Option("--for", help="How long; 0: until Ctrl-C.", metavar="DURATION")] = "0",
 ) -> None:
     """Show the machines of a namespace while they change."""
-    from kubewright.cli.live.command import Watched
-    from kubewright.cli.live.command import watch as command
+    from kubewright.cli.watch.command import Watched
+    from kubewright.cli.watch.command import watch as command
 
     switches.log_at("error")
     command(kubeconfig, Watched(namespace, target_kubeconfig, switches.duration("--for", limit)))

@@ -1,8 +1,8 @@
-"""Liveness, readiness, metrics and status of this process: a small HTTP server for probes and people.
+"""Liveness, readiness, metrics and status of this process over HTTP, for probes, Prometheus and users.
 
-Paths.       ``/healthz``  200 ``OK`` while the process works
+Paths.       ``/healthz``  200 ``OK`` while the process works; ``/livez`` is the same
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
-             ``/metrics``  for Prometheus;  ``/statusz``  a JSON picture of queues, caches and leadership
+             ``/metrics``  for Prometheus;  ``/statusz``  queues, caches and leadership as JSON
              ``/debug/plans``  the last pass of each key (``records``), by ``?namespace=`` and ``?name=``
 Source       mcm.md §10.4 for ``/healthz``.
 Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is

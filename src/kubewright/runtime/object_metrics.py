@@ -39,7 +39,7 @@ class Family:
 
 
 def decoded(headers: Iterable[Header], decoder: msgspec.json.Decoder[D]) -> Iterator[tuple[Header, D]]:
-    """The objects of a cache with the fields that the decoder knows; others are left out."""
+    """The objects of a cache, with the fields that the decoder knows; unreadable objects are left out."""
     for header in headers:
         try:
             yield header, decoder.decode(header.data)
@@ -50,7 +50,7 @@ def decoded(headers: Iterable[Header], decoder: msgspec.json.Decoder[D]) -> Iter
 def register(
     metrics: Metrics, caches: Informers, families: Iterable[Family], kinds: Iterable[Kind[Any]]
 ) -> None:
-    """Have the families of these kinds read at each scrape, from caches that are there anyway."""
+    """Register the families of these kinds; each scrape reads them from the caches of the controllers."""
     wanted = {kind.resource for kind in kinds}
     for family in families:
         if family.kind.resource in wanted:

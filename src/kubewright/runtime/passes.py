@@ -1,10 +1,10 @@
 """The last pass of each key: the plan that it made, how it ended, and when the next one comes.
 
-Theory.      A plan is a value with a reason, and lives as long as its pass. Users ask later why an object is
-             as it is. So the controller keeps one small record for each key: what enqueued it, what the plan
-             of its reconciler said (``planned``), how the pass ended, and when the next one follows at the
-             latest. The record also says since when passes have given this reason, and which pass had
-             steps last. Nothing here decides anything; a lost record costs an answer and no more.
+Theory.      A pass is one call of ``reconcile``. Its plan, which has a reason, is forgotten when the pass
+             ends; users ask later why an object is as it is. So the controller keeps one small record for
+             each key: what enqueued it, the plan of its reconciler (``planned``), how the pass ended, and
+             when the next one follows at the latest. The record also says since when passes have given this
+             reason, and which pass had steps last. No decision reads these records.
 Invariants.  Bounded: a controller keeps records of ``KEPT`` keys, and drops the one that was looked at
              longest ago. A record is words about an object, as events are, and no contents of objects.
 Called by    reconcilers (``planned``, ``idle``), ``controller`` (keeps), ``manager`` (serves them as
@@ -36,7 +36,7 @@ log = structlog.get_logger("kubewright.plan")
 
 @dataclass(slots=True)
 class Noted:
-    """What a pass that still runs has said so far."""
+    """What the reconciler has said so far in the pass that runs now."""
 
     because: str = ""
     steps: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ _noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
 
 @contextmanager
 def noting() -> Iterator[Noted]:
-    """One pass: what is said inside with ``planned`` and ``idle`` is in the result."""
+    """Collect what one pass says by ``planned`` and ``idle``; the controller enters this around each pass."""
     noted = Noted()
     token = _noted.set(noted)
     try:
@@ -100,7 +100,7 @@ class Passes:
             at: when the pass began.
             seconds: how long it took.
             after: in how many seconds the key is looked at again at the latest; None: on a change.
-            then: why it is.
+            then: why it is looked at again then.
         """
         before = self._kept.pop(key, None)
         said = noted.because[:MESSAGE_CHARS], noted.error[:MESSAGE_CHARS]

@@ -1,4 +1,4 @@
-"""The records of passes as values, and what a manager answers when it is asked. Pure.
+"""The records of passes as values, and the answer of a manager's ``/debug/plans``. Pure.
 
 Called by    ``passes`` (keeps them), ``health`` and ``compose.embedded`` (serve them), ``cli.explain`` (reads
              them).
@@ -60,5 +60,5 @@ class Answer(Value, frozen=True, kw_only=True):
 
 
 def answer(found: Iterable[Pass], waits_for: Sequence[tuple[str, str]]) -> Answer:
-    """These records in the order of their times, as an answer."""
+    """An answer with these records, oldest pass first."""
     return Answer(passes=tuple(sorted(found, key=lambda each: each.at)), waits_for=tuple(waits_for))

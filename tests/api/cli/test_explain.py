@@ -18,10 +18,10 @@ from kubewright.cli.app import main
 from kubewright.cli.demo.stage import Stage
 from kubewright.cli.explain.command import Asked, told
 from kubewright.cli.explain.story import Story
-from kubewright.cli.live.command import Watched, follow
-from kubewright.cli.live.picture import WORDS
 from kubewright.cli.switches import log_at
 from kubewright.cli.troubles.command import looked
+from kubewright.cli.watch.command import Watched, follow
+from kubewright.cli.watch.view import WORDS
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 from kubewright.kube import config

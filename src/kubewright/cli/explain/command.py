@@ -1,4 +1,4 @@
-"""``kubewright explain``: read, decide, tell, print.
+"""``kubewright explain``: read the objects and the manager's records, make stories of them, print these.
 
 Called by    ``cli.app``.
 """
@@ -18,8 +18,8 @@ from kubewright.api.core import NODE
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.base.clock import SystemClock
 from kubewright.cli.asking import asked, refuse_unknown
-from kubewright.cli.explain import alone, page, reading
-from kubewright.cli.explain.alone import Alone
+from kubewright.cli.explain import dry_run, page, reading
+from kubewright.cli.explain.dry_run import DryRun
 from kubewright.cli.explain.reading import Managed
 from kubewright.cli.explain.story import Facts, JsonObject, Story, tell
 from kubewright.cli.explain.subjects import Subject, named
@@ -93,7 +93,7 @@ def print_lines(lines: Sequence[page.Line]) -> None:
 
 
 async def told(client: Client, what: Asked) -> list[Story]:
-    """The stories of all objects that the user may mean; of a Node, that of its machine, too.
+    """The stories of all objects that the user may mean; after that of a Node, the one of its machine.
 
     Raises:
         as ``explain``.
@@ -127,7 +127,7 @@ async def _machine_of(client: Client, node: JsonObject, namespace: str) -> tuple
 async def _story(client: Client, target: Client, what: Asked, subject: Subject, found: JsonObject) -> Story:
     managed = await reading.ask(client, what.manager, name=found["metadata"]["name"])
     passes = reading.records(managed, subject, found)
-    here = await _decided_here(client, target, subject, found, passes)
+    here = await _dry_run(client, target, subject, found, passes)
     events, refused = await reading.events(target if subject.kind == NODE else client, found)
     notes = [
         *_of_manager(managed, subject, passes),
@@ -137,28 +137,30 @@ async def _story(client: Client, target: Client, what: Asked, subject: Subject, 
     facts = Facts(
         subject,
         found,
-        passes,
-        () if passes else here.decided,
-        here.expected,
-        await reading.members(client, subject, found),
-        (),
-        notes,
-        events,
+        passes=passes,
+        decided=() if passes else here.decided,
+        expected=here.expected,
+        members=await reading.members(client, subject, found),
+        notes=notes,
+        events=events,
     )
     return tell(facts)
 
 
-async def _decided_here(
+async def _dry_run(
     client: Client, target: Client, subject: Subject, found: JsonObject, passes: Sequence[Pass]
-) -> Alone:
-    """What the deciders say of an object; nothing for kinds whose deciders need more than servers show."""
+) -> DryRun:
+    """What its controller would decide; empty for kinds whose deciders need more than a server shows.
+
+    Where the manager has a record (``passes``) only what comes next is asked for, and only of machines.
+    """
     key = Key(found["metadata"].get("namespace", ""), found["metadata"]["name"])
     if subject.kind == MACHINE:
-        return await alone.machine(
+        return await dry_run.machine(
             client, target, key, _until_next(passes[0].next, client) if passes else None
         )
-    decider = None if passes else alone.DECIDERS.get(subject.kind)
-    return await decider(client, key) if decider is not None else Alone()
+    decider = None if passes else dry_run.DECIDERS.get(subject.kind)
+    return await decider(client, key) if decider is not None else DryRun()
 
 
 def _until_next(at: datetime | None, client: Client) -> timedelta:

@@ -1,4 +1,4 @@
-"""A story as text: a line with the object, and below it one paragraph for each question. Pure.
+"""A story as lines of text: the object, then a paragraph each for state, waits for, decided, next… Pure.
 
 Called by    ``command``.
 """

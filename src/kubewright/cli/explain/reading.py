@@ -1,4 +1,4 @@
-"""What is read for a story: objects, their events and machines, and what the manager remembers.
+"""The requests for a story: for objects, their events and machines, and for the manager's records.
 
 Invariants.  Only reads. What a user may not read, and the story can do without, becomes a note in the words
              of the server, which name the verb and the resource.
@@ -34,7 +34,7 @@ NAMES_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """What a manager answered: its records, or in ``problem`` why there is no answer."""
+    """What a manager answered; without an answer ``problem`` says why, as a clause."""
 
     answer: Answer | None = None
     problem: str = ""
@@ -61,7 +61,7 @@ async def objects(client: Client, subjects: Sequence[Subject], key: Key) -> list
 
 
 async def _there(client: Client, subject: Subject, key: Key) -> str:
-    """What there is of a kind, for a user who asked for something that is not."""
+    """The message for a user who named an object that does not exist: which ones do."""
     resource = subject.kind.resource
     namespace = key.namespace if resource.namespaced else ""
     try:
@@ -76,7 +76,7 @@ async def _there(client: Client, subject: Subject, key: Key) -> str:
 
 
 def records(managed: Managed, subject: Subject, found: JsonObject) -> tuple[Pass, ...]:
-    """What a manager's answer says of one object: the records of the controllers that work on it."""
+    """The records of one object in a manager's answer, by the controllers that work on its kind."""
     if managed.answer is None:
         return ()
     place = found["metadata"].get("namespace", ""), found["metadata"]["name"]
@@ -88,7 +88,7 @@ def records(managed: Managed, subject: Subject, found: JsonObject) -> tuple[Pass
 
 
 async def ask(client: Client, manager: str, **query: str) -> Managed:
-    """What the manager remembers.
+    """Ask a manager for the records of its last passes (``runtime.records``).
 
     Args:
         client: of the API server, which in ``kubewright up`` answers for the manager, too.

@@ -1,8 +1,8 @@
-"""What is told of one object: its state, what it waits for, who decided what, what comes next. Pure.
+"""The story of one object: its state, what it waits for, who decided what, what comes next. Pure.
 
-Theory.      A story is made from facts that others decided: the object's own status and conditions, the
-             records of the manager's last passes, plans that were made here, events. Nothing is concluded but
-             which of these facts say that something is awaited.
+Theory.      A story repeats what is known: the object's own status and conditions, the records of the
+             manager's last passes, the plans of a dry run, events. The only conclusion that is drawn here is
+             which of these say that the object waits for something (``Story.waits_for``).
 Invariants.  A field that an object lacks is empty. No content of a Secret is in a story, nor of a spec.
 Called by    ``command``; ``page`` prints it, and its JSON is what ``-o json`` shows.
 """
@@ -27,10 +27,10 @@ from kubewright.runtime.records import Acted, Pass
 JsonObject = Mapping[str, Any]
 
 MANAGER, OBJECTS = "manager", "objects"
-"""Where a decision is from: a manager's record, or made here from what the server shows."""
+"""Where a decision is from: a manager's record, or a dry run of this command on the objects."""
 
 SHOWN_MEMBERS, SHOWN_EVENTS = 5, 8
-"""How many machines of a set that are awaited are named, and how many events are told."""
+"""How many machines that are not Running are named of a set, and how many events are shown."""
 
 WELL = ("Running", "Available")
 BAD_WHILE_TRUE = ("ReplicaFailure", "Frozen")
@@ -81,7 +81,7 @@ class Story(Value, frozen=True, kw_only=True):
     """All that is told of one object.
 
     ``state``       its phase, or what its condition Ready says; ``since`` when it is so
-    ``says``        the sentence of its own status
+    ``says``        the message of its own status: of the last operation, or of condition Ready
     ``waits_for``   a clause for each thing that is not as it should be
     ``belongs_to``  its owners, and the Node or the machine that goes with it
     ``notes``       what could not be read or asked, and where the decisions are from
@@ -106,8 +106,9 @@ class Facts:
     """What was read of one object.
 
     ``passes``    the manager's records of the controllers that work on it
-    ``decided``   decisions that were made here, ``expected`` what they say of later
+    ``decided``   decisions of a dry run; ``expected``: what that run says comes next
     ``members``   the machines of a set or a deployment
+    ``notes``     what could not be read or asked
     """
 
     subject: Subject
@@ -116,7 +117,6 @@ class Facts:
     decided: Sequence[Decision] = ()
     expected: Sequence[Expected] = ()
     members: Sequence[JsonObject] = ()
-    related: Sequence[str] = ()
     notes: Sequence[str] = ()
     events: Sequence[Event] = ()
 
@@ -133,10 +133,11 @@ def tell(facts: Facts) -> Story:
         state=state,
         since=since,
         says=says,
-        waits_for=tuple(dict.fromkeys(_waits_for(facts, state, decisions))) or _missing(facts, decisions),
+        waits_for=tuple(dict.fromkeys(_waits_for(facts, state, decisions)))
+        or _awaited_size(facts, decisions),
         decisions=decisions,
         next=tuple(_next(facts, decisions)),
-        belongs_to=tuple(dict.fromkeys((*_owners(meta), *facts.related))),
+        belongs_to=tuple(dict.fromkeys(_owners(meta))),
         notes=tuple(facts.notes),
         events=tuple(happened(facts.events)),
     )
@@ -198,8 +199,8 @@ def is_machine(subject: Subject) -> bool:
     return (resource.group, resource.kind) == (MACHINE_GROUP, "Machine")
 
 
-def _short(found: JsonObject) -> bool:
-    """Whether fewer replicas are ready than are wanted, or more are there."""
+def _has_wrong_size(found: JsonObject) -> bool:
+    """Whether the numbers of replicas that exist and that are ready are not both the wanted one."""
     wanted, status = _part(found, "spec").get("replicas"), _part(found, "status")
     there = status.get("readyReplicas") or 0, status.get("replicas") or 0
     return isinstance(wanted, int) and there != (wanted, wanted)
@@ -231,15 +232,15 @@ def _waits_for(facts: Facts, state: str, decisions: Sequence[Decision]) -> Itera
         yield f"{len(waiting) - SHOWN_MEMBERS} more machines are not Running"
 
 
-def _missing(facts: Facts, decisions: Sequence[Decision]) -> tuple[str, ...]:
-    """What is said of a set that has not the size that it should have, if nothing else is known."""
-    if not _short(facts.found):
+def _awaited_size(facts: Facts, decisions: Sequence[Decision]) -> tuple[str, ...]:
+    """What a set or deployment of the wrong size waits for: the reason of a decision, else its counts."""
+    if not _has_wrong_size(facts.found):
         return ()
     return (next((each.because for each in decisions if each.because), "") or _counts(facts.found),)
 
 
 def _wrong(facts: Facts) -> Iterator[str]:
-    """The conditions that are not as they should be, by the rules of their kind."""
+    """A clause for each thing in spec or conditions that is wrong, by the rules of the object's kind."""
     listed = _conditions(facts.found)
     if _part(facts.found, "spec").get("paused"):
         yield "it is paused (spec.paused)"
@@ -263,7 +264,7 @@ def _pressures(conditions: Iterable[JsonObject]) -> list[str]:
 
 
 def _next(facts: Facts, decisions: Iterable[Decision]) -> Iterator[Expected]:
-    """What comes when: what was foreseen, and else the next look of each controller."""
+    """What comes next: what the dry run expects, then the next pass of each controller at another time."""
     yield from facts.expected
     foreseen = [each.at for each in facts.expected if each.at is not None]
     for each in decisions:

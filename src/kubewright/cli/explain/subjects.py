@@ -1,7 +1,7 @@
 """Kinds that can be explained, and how users name them: ``mcd``, ``machine.cluster.x-k8s.io``. Pure.
 
-Theory.      They are the kinds of the program's worlds, and Node. Two APIs have a Machine; a word without a
-             group means both, and an answer about each that exists is given.
+Theory.      They are the kinds of the program's worlds, and Node. Two APIs have a kind Machine; ``machine``
+             without a group means both, and each object of that name is explained.
 Called by    ``command``.
 """
 

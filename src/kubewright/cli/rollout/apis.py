@@ -1,6 +1,6 @@
 """The two kinds of MachineDeployment, and how a user names one: ``mcd/NAME``, ``md/NAME``, as with kubectl.
 
-Theory.      The two APIs keep the same facts under the same paths; they differ in the names of annotations,
+Theory.      The two kinds have the same fields of spec and status. They differ in the names of annotations,
              and in how a user asks for an earlier template and for new machines of the same one.
 Called by    ``command`` and ``decide``.
 """
@@ -26,8 +26,8 @@ class Api:
     ``deployment``, ``set``  its objects and their sets, as the server has them
     ``revision``             annotation of a set: the number of its template
     ``template_hash``        label of a set and of its template, which a deployment's template does not have
-    ``rolls_back``           the controller takes an earlier template itself (``spec.rollbackTo``)
-    ``restarts_at``          machines older than ``spec.rolloutAfter`` are replaced
+    ``rolls_back``           the kind has ``spec.rollbackTo``: its controller restores an earlier template
+    ``restarts_at``          the kind has ``spec.rolloutAfter``: machines older than that are replaced
     """
 
     deployment: Kind[JsonObject]

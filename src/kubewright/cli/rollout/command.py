@@ -21,8 +21,8 @@ from kubewright.kube.patches import with_uid, with_version
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
-LOOK = 1.0
-"""Seconds between two reads of a status that is waited for."""
+POLL_SECONDS = 1.0
+"""Between two reads of the deployment while ``rollout status`` waits."""
 
 
 class Deployment:
@@ -137,4 +137,4 @@ async def follow(client: Client, clock: Clock, deployment: Deployment, seconds: 
             if seconds:
                 print(f"{deployment} was not rolled out in {seconds:g} s", file=sys.stderr)
             return False
-        await clock.sleep(min(LOOK, max(0.0, end - clock.monotonic())))
+        await clock.sleep(min(POLL_SECONDS, max(0.0, end - clock.monotonic())))

@@ -1,11 +1,10 @@
 """Decide what a rollout command writes, and what it says. Pure.
 
-Theory.      A command is a change of the deployment: the controllers do the rest, whichever program they
-             belong to. So a command works with the controllers of Cluster API and of Gardener, too. The
-             state of a rollout is read from the deployment's status, which counts only once it is about the
-             present spec.
-Invariants.  A change is a merge patch of what was read, and names nothing but what the command is about. A
-             command that finds its end reached changes nothing, and says so.
+Theory.      A command changes the deployment, and its controller does the rest: Kubewright's, Cluster API's
+             or Gardener's. How far a rollout is follows from the deployment's status, which counts only once
+             its ``observedGeneration`` is that of the present spec.
+Invariants.  A change is a merge patch of what was read, and has only the fields that the command is about. If
+             the deployment is already as the command wants it, nothing is written, and the command says so.
 Source       mcm.md §7.10 and §7.11; capi.md §7.9.
 Called by    ``command``.
 """
@@ -28,7 +27,7 @@ DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What to write onto the deployment (empty: nothing), and what to say."""
+    """``patch``: of the deployment, empty for none; ``said``: what the command prints after its name."""
 
     patch: Mapping[str, Any]
     said: str
@@ -36,7 +35,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a rollout is. ``failed``: its controller has given it up for slow."""
+    """How far a rollout is. ``failed``: it made no progress within ``progressDeadlineSeconds``."""
 
     said: str
     done: bool = False
@@ -110,15 +109,16 @@ def progress(deployment: JsonObject) -> Progress:
     if status.get("observedGeneration", 0) < meta.get("generation", 0):
         return Progress("its controller has not seen the last change yet")
     wanted = spec.get("replicas", 1)
-    updated, all_of, available = (status.get(f"{name}eplicas", 0) for name in ("updatedR", "r", "availableR"))
+    counts = ("updatedReplicas", "replicas", "availableReplicas")
+    updated, existing, available = (status.get(name, 0) for name in counts)
     for each in status.get("conditions", ()):
         if each.get("type") == "Progressing" and each.get("reason") == DEADLINE_EXCEEDED:
-            return Progress(each.get("message") or "it has not gone on for too long", failed=True)
+            return Progress(each.get("message") or "it has made no progress for too long", failed=True)
     held = "; it is paused" if spec.get("paused") else ""
     if updated < wanted:
         return Progress(f"{updated} of {wanted} machines have the new template{held}")
-    if all_of > updated:
-        return Progress(f"old machines that are still there: {all_of - updated}{held}")
+    if existing > updated:
+        return Progress(f"old machines that are still there: {existing - updated}{held}")
     if available < updated:
         return Progress(f"{available} of {updated} machines are available{held}")
     return Progress(f"rolled out: {updated} machines", done=True)

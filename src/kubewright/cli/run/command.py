@@ -118,7 +118,7 @@ def leases(typed: str, wanted: Sequence[str], watch_filter: str = "") -> dict[st
 
 
 def _suffix(value: str) -> str:
-    """The value of a label as a part of names; different ones for different values."""
+    """The value of a label as part of a Lease's name, with a hash where characters had to be replaced."""
     plain = value.lower().replace("_", "-").replace(".", "-")
     return plain if plain == value else f"{plain}-{fnv32a(value.encode())}"
 
@@ -176,7 +176,7 @@ def _namespace(switch: str, name: str) -> None:
 
 
 def listening_on(host: str | None) -> str:
-    """The address for health: ``host``; else all in a pod, since its kubelet is outside; else loopback.
+    """The address to listen on: ``host``; without one, all in a pod (its kubelet is outside), else loopback.
 
     Raises:
         InvalidInput: it is no IP address.

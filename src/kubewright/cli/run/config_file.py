@@ -1,8 +1,8 @@
 """``--config FILE``: the switches of ``kubewright run`` from a file, for those who keep them in a ConfigMap.
 
-Theory.      The file is a YAML mapping from the names of switches, without their dashes, to values. What it
-             says takes the place of the defaults, so a switch on the command line goes before it. It has
-             nothing that the command line has not, and all values are checked in the same way.
+Theory.      The file is a YAML mapping from the names of switches, without their dashes, to values. Its
+             values replace the defaults, so a switch on the command line has precedence. It may hold every
+             switch of the command line and nothing else, and its values are checked in the same way.
 Called by    ``switches``, before any other switch is read.
 """
 

@@ -3,9 +3,9 @@
 Theory.      A user who replaces one of the two programs by Kubewright keeps its command line. Each of their
              switches is a row here: it sets a field of ``MachineSettings``, or it has nothing to set, and the
              row says why. A value that would ask for something that Kubewright does not do is refused, and
-             the message names what to do instead. Switches that both programs and ours have from the start
-             (``--namespace``, ``--port``, Leases, orphan VMs) stand in ``switches``.
-Invariants.  A switch has the name, the form and, unless the row says otherwise, the default of the original.
+             the message names what to do instead. MCM's other switches, which Kubewright has as its own
+             (``--namespace``, ``--port``, Leases, orphan VMs), are in ``switches``.
+Invariants.  A switch has the name, the form and, unless the row says otherwise, the default of MCM.
              What is typed is checked before anything is connected to.
 Source       mcm.md §10.1 to §10.3.
 Called by    ``app`` (as options of the command), ``command`` (as settings), ``tools/switches_page.py``.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Program(StrEnum):
-    """Whose switch it is."""
+    """Which program has the switch: one of MCM's two, both, or Kubewright alone."""
 
     BOTH = "both"
     SETS = "machine-controller-manager"
@@ -102,7 +102,7 @@ CONDITIONS, GROUPS = Form("LIST", _condition_types), Form("LIST", _groups)
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """One row.
+    """One switch.
 
     ``setting``  the path of the field in ``MachineSettings`` that it sets
     ``unused``   why there is nothing to set; then any value of its form is accepted
@@ -154,18 +154,18 @@ SWITCHES: tuple[Switch, ...] = (
            "While more machines than this are unhealthy, none of them is replaced.",
            Program.OURS, "replacement_limits.unhealthy"),
     Switch("concurrent-syncs", "100", WORKERS,
-           "Machines that are worked on at once; 10 or 50 in the original.", BOTH, "workers"),
-    Switch("cloud-provider", "", T, "The original does not read it either.", BOTH,
+           "Machines that are worked on at once; 10 or 50 in MCM.", BOTH, "workers"),
+    Switch("cloud-provider", "", T, "MCM does not read it either.", BOTH,
            unused="--driver names the cloud"),
-    Switch("min-resync-period", "12h", D, "How often the original looks at every object again.", BOTH,
+    Switch("min-resync-period", "12h", D, "How often MCM looks at every object again.", BOTH,
            unused="every object is looked at again when it has something to wait for"),
     Switch("kube-api-content-type", "application/vnd.kubernetes.protobuf", T,
-           "The original does not use it either.", BOTH, unused="custom resources are JSON"),
-    Switch("kube-api-qps", "20", T, "Requests a second of each of the original's clients.", BOTH,
+           "MCM does not use it either.", BOTH, unused="custom resources are JSON"),
+    Switch("kube-api-qps", "20", T, "Requests a second of each of MCM's clients.", BOTH,
            unused="requests are as many as there is work; API servers limit them by priority and fairness"),
     Switch("kube-api-burst", "30", N, "How many of these requests may come at once.", BOTH,
            unused="see --kube-api-qps"),
-    Switch("controller-start-interval", "0s", D, "The original does not use it either.", BOTH,
+    Switch("controller-start-interval", "0s", D, "MCM does not use it either.", BOTH,
            unused="controllers start together"),
     Switch("leader-elect-resource-lock", "leases", T, "The kind of object that elects the leader.", BOTH,
            only=("leases",), instead="Kubernetes has no other kind any more"),
@@ -173,10 +173,10 @@ SWITCHES: tuple[Switch, ...] = (
            instead="py-spy shows where a Python process spends its time, without a switch and a port"),
     Switch("contention-profiling", "false", T, "Profiles of locks over HTTP.", BOTH, only=("false",),
            instead="one thread does all work, and waits for no lock"),
-    Switch("v", "0", N, "Level of the original's log; from 4 on it is that of --log-level debug.", BOTH),
-    Switch("vmodule", "", T, "Levels of the log for single files of the original.", BOTH,
+    Switch("v", "0", N, "Level of MCM's log; from 4 on it is that of --log-level debug.", BOTH),
+    Switch("vmodule", "", T, "Levels of the log for single files of MCM.", BOTH,
            unused="--log-level sets the level for all"),
-    Switch("log-flush-frequency", "5s", D, "How often the original writes out its log.", BOTH,
+    Switch("log-flush-frequency", "5s", D, "How often MCM writes out its log.", BOTH,
            unused="each line is written at once"),
     Switch("machine-inplace-update-timeout", "20m", D, "How long an update in place may take.",
            unused="not built yet: no machine is updated in place"),
@@ -187,16 +187,16 @@ SWITCHES: tuple[Switch, ...] = (
            "How often a frozen set is looked at, beside every change of its machines.", Program.SETS,
            "sets.overshooting_period"),
     Switch("machine-min-ready-seconds", "true", BOOLEAN,
-           "Whether spec.minReadySeconds counts; the original does not look at it.", Program.OURS,
+           "Whether spec.minReadySeconds counts; MCM does not look at it.", Program.OURS,
            "sets.min_ready"),
     Switch("autoscaler-scaledown-annotation-during-rollout", "true", BOOLEAN,
            "Whether cluster-autoscaler leaves nodes alone during a rollout.", Program.SETS,
            "sets.spare_nodes"),
     Switch("machine-safety-apiserver-statuscheck-period", "1m", D,
-           "How often the original asks whether the API servers answer.",
+           "How often MCM asks whether the API servers answer.",
            unused="watches tell at once; see --machine-safety-apiserver-statuscheck-timeout"),
 )  # fmt: skip
-"""What a machine needs first, then what both programs have."""
+"""All switches, in the order of the help."""
 
 BY_NAME: Mapping[str, Switch] = {each.name: each for each in SWITCHES}
 

@@ -115,7 +115,7 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="A YAML file with switches, as NAME: VALUE; those of the command line go before.",
+        help="A YAML file with switches, as NAME: VALUE; those of the command line have precedence.",
         metavar="FILE",
         is_eager=True,
         callback=_read_config,
@@ -163,8 +163,8 @@ WatchFilter = Annotated[
 Controllers = Annotated[
     str,
     typer.Option(
-        help="Comma-separated: names as below, of one or of a group, '*' for the usual ones, '-name' to "
-        "leave one out.",
+        help="Comma-separated names of controllers or of groups, as listed below; '*' for the usual ones, "
+        "'-name' to leave one out.",
         metavar="LIST",
     ),
 ]
@@ -218,7 +218,9 @@ RetryPeriod = Annotated[
 ]
 LeaderElectExit = Annotated[
     bool,
-    typer.Option("--leader-elect-exit", help="End when a Lease is lost, instead of standing for it again."),
+    typer.Option(
+        "--leader-elect-exit", help="Exit when a Lease is lost, instead of being a candidate again."
+    ),
 ]
 HealthPort = Annotated[
     int | None,

@@ -1,8 +1,9 @@
 """``kubewright status -n NAMESPACE``: everything in a namespace that is not as it should be, on one screen.
 
-Theory.      Each object has a story (``cli.explain.story``). Those that wait for something are troubles;
-             objects of one kind that wait for the same are one line. Warnings of the last hour about other
-             objects are below.
+Theory.      ``cli.explain.story`` says of each object what it waits for. Objects of one kind, namespace and
+             state that wait for the same are one *trouble*, and one line. Below them are the Warning events
+             of the last hour about other objects. (``kubewright status`` of a data folder is
+             ``cli.serving``.)
 Files        ``decide``   which stories are troubles, and which warnings are shown (pure)
              ``page``     both as text (pure)
              ``command``  reads, and prints

@@ -45,7 +45,7 @@ async def looked(client: Client, namespace: str, manager: str = "") -> Troubles:
     stories: list[Story] = []
     notes: list[str] = []
     for subject in subjects():
-        if subject.kind == NODE:  # its machine tells of it
+        if subject.kind == NODE:  # the story of its machine says what is wrong with it
             continue
         for each in await _listed(client, subject, namespace, notes):
             stories.append(tell(Facts(subject, each, reading.records(managed, subject, each))))

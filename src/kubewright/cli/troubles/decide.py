@@ -1,7 +1,7 @@
-"""Which objects of a namespace are in trouble, and which warnings are told beside them. Pure.
+"""Group the objects of a namespace that wait for something, and choose the warnings to show. Pure.
 
-Invariants.  Each object that waits for something is in one trouble. Machines come first, since what consists
-             of them waits for them.
+Invariants.  Each object that waits for something is in one trouble. Machines come first, since
+             sets, deployments and clusters wait for their machines.
 Called by    ``command``; ``page`` prints it, and its JSON is what ``-o json`` shows.
 """
 
@@ -13,10 +13,10 @@ from kubewright.api.meta import Value
 from kubewright.cli.explain.story import Story
 
 RECENT = timedelta(hours=1)
-"""How old a warning may be to be told."""
+"""How old a warning may be to be shown."""
 
 WARNINGS = 10
-"""How many warnings are told: the last ones."""
+"""How many warnings are shown: the last ones."""
 
 
 class Trouble(Value, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Warned(Value, frozen=True, kw_only=True):
 
 
 class Troubles(Value, frozen=True, kw_only=True):
-    """All of a namespace; empty: of all. ``looked_at``: how many objects; ``notes``: what cannot be read."""
+    """What ``status -n`` found. ``namespace``: empty for all of them; ``notes``: what could not be read."""
 
     namespace: str = ""
     looked_at: int = 0

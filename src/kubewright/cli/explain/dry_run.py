@@ -1,11 +1,11 @@
-"""The decisions about an object, made here from what the server shows, by the controllers' own deciders.
+"""A dry run of the controllers: what they would decide about an object, from what the server shows.
 
-Theory.      A controller that has just started knows nothing but what servers show, and decides by it. So the
-             same looks and deciders, on caches that are filled by plain lists, say what such a controller
-             would do. Nothing is acted upon, and no cloud is asked.
-             What a manager knows beside that is missing here: its switches (the defaults count), what it saw
-             begin, and how its calls of the cloud stand.
-Invariants.  Only reads, with the rights of the user. Of a Secret it is only found out whether it is there.
+Theory.      A controller that has just started knows only what the servers show, and decides by that. So the
+             controllers' own looks and deciders, on caches that are filled by one list each and no watch, say
+             what such a controller would do. No step is performed, and no cloud is asked.
+             What only a running manager knows is missing: its switches (the defaults count), since when it
+             has seen what it waits for, and the state of its calls to the cloud.
+Invariants.  Only reads, with the rights of the user. Of a Secret only its existence is used.
 Called by    ``command``, for the kinds of ``machine.sapcloud.io``.
 """
 
@@ -49,8 +49,8 @@ from kubewright.wire.gvk import Key
 
 
 @dataclass(slots=True)
-class Alone:
-    """What was decided here, what that says of later, and what could not be read."""
+class DryRun:
+    """What the controller would do now and next; ``notes`` says what could not be read."""
 
     decided: list[Decision] = field(default_factory=list)
     expected: list[Expected] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Alone:
 
 
 class _NoCalls:
-    """What is known of VMs where no cloud was ever asked."""
+    """Stands for the owner of the calls to the cloud, in a process that never made one."""
 
     def seen(self, uid: str) -> VmSeen:
         return NOTHING
@@ -69,13 +69,15 @@ class _NoCalls:
         return None
 
 
-async def machine(control: Client, target: Client, key: Key, after: timedelta | None) -> Alone:
-    """What the controller of machines would decide, and what in ``after``; None: when its plans say.
+async def machine(control: Client, target: Client, key: Key, after: timedelta | None) -> DryRun:
+    """What the controller of machines would decide now, and next.
+
+    ``after``: how long it is until its next pass, where a manager's record says that; None: as its plans say.
 
     Raises:
         ApiError, TransportError: the server refused to show machines, sets or classes, or did not answer.
     """
-    told = Alone()
+    told = DryRun()
     informers = Informers(control, only=Namespaces((key.namespace,)))
     settings = MachineSettings()
     caches = Caches(informers, informers if target is control else Informers(target), settings)
@@ -101,9 +103,9 @@ async def machine(control: Client, target: Client, key: Key, after: timedelta | 
     return told
 
 
-async def machine_set(control: Client, key: Key) -> Alone:
+async def machine_set(control: Client, key: Key) -> DryRun:
     """What the controller of sets would decide. Raises as ``machine``."""
-    informers, told = Informers(control, only=Namespaces((key.namespace,))), Alone()
+    informers, told = Informers(control, only=Namespaces((key.namespace,))), DryRun()
     index = MemberIndex(informers.get(MACHINE), read, control.steady())
     sets, owners = informers.get(MACHINE_SET), informers.get(MACHINE_DEPLOYMENT)
     for kind, cache in ((MACHINE, index.objects), (MACHINE_SET, sets), (MACHINE_DEPLOYMENT, owners)):
@@ -116,9 +118,9 @@ async def machine_set(control: Client, key: Key) -> Alone:
     return told
 
 
-async def machine_deployment(control: Client, key: Key) -> Alone:
+async def machine_deployment(control: Client, key: Key) -> DryRun:
     """What the controller of deployments would decide. Raises as ``machine``."""
-    informers, told = Informers(control, only=Namespaces((key.namespace,))), Alone()
+    informers, told = Informers(control, only=Namespaces((key.namespace,))), DryRun()
     index = MemberIndex(informers.get(MACHINE), read, control.steady())
     sets, deployments = informers.get(MACHINE_SET), informers.get(MACHINE_DEPLOYMENT)
     sets.index(WITHOUT_OWNER, namespace_of_orphans)
@@ -144,14 +146,14 @@ async def _fill(client: Client, kind: Kind[Any], cache: Informer[Any], namespace
 
 
 def _put(kind: Kind[Any], cache: Informer[Any], found: dict[str, Any]) -> None:
-    """Into a cache by the way of our own writes, since no watch runs."""
+    """Put an object into a cache as if this process had written it: the only way in without a watch."""
     meta = found["metadata"]
     key = Key(meta.get("namespace", ""), meta["name"])
     cache.wrote(Written(kind.resource, key, msgspec.json.encode(found)))
 
 
-async def _fill_nodes(target: Client, caches: Caches, found: Machine, told: Alone) -> bool:
-    """The nodes, and where it matters their volumes. False: nothing can be decided without them."""
+async def _fill_nodes(target: Client, caches: Caches, found: Machine, told: DryRun) -> bool:
+    """Fill the caches of nodes and, for a machine that is deleted, volumes. False: they cannot be read."""
     try:
         await _fill(target, NODE, caches.nodes)
         if found.metadata.deleting:
@@ -169,8 +171,8 @@ async def _fill_nodes(target: Client, caches: Caches, found: Machine, told: Alon
     return True
 
 
-async def _fill_secrets(control: Client, caches: Caches, found: Machine, told: Alone) -> None:
-    """Whether the Secrets of the machine's class are there; one that cannot be read counts as there."""
+async def _fill_secrets(control: Client, caches: Caches, found: Machine, told: DryRun) -> None:
+    """Put a stand-in for each Secret of the class into the cache, if it exists or cannot be read."""
     where = class_key(found)
     if where is None or (of_class := caches.classes.get(where)) is None:
         return

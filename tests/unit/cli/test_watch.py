@@ -10,7 +10,7 @@ from kubewright.api.core import Event
 from kubewright.api.core import ObjectReference as Reference
 from kubewright.api.meta import ObjectMeta
 from kubewright.cli.demo.view import Row, View, fitting
-from kubewright.cli.live.picture import line, picture
+from kubewright.cli.watch.view import line, view_of
 from kubewright.testing.scenes import machine, node
 
 
@@ -52,7 +52,7 @@ OWN = Row("m1", "small", "Running", "m1")
     ],
 )
 def test_what_is_shown(machines, members, nodes, shown):
-    assert picture(machines, members, [], nodes) == shown
+    assert view_of(machines, members, [], nodes) == shown
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_shown(machines, members, nodes, shown):
     ],
 )
 def test_the_phase_of_a_cluster(clusters, phase):
-    assert picture([], [], clusters, []).cluster == phase
+    assert view_of([], [], clusters, []).cluster == phase
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """The machines of a namespace as the demo's stage shows them, and an event as one of its lines.
 
-Theory.      Machines of both APIs are in one table. Nodes are those of these machines: of
-             ``machine.sapcloud.io`` they are read; a cluster's are in its own API server, so its machines
-             tell of them.
+Theory.      Machines of both APIs are in one table, and only their nodes are counted. The nodes of machines
+             of ``machine.sapcloud.io`` are read. Those of a Cluster are in its own API server, which is not
+             asked: a machine of Cluster API with a ``nodeRef`` counts as a node, and as a ready one while it
+             is Running.
 Called by    ``command``.
 """
 
@@ -25,13 +26,13 @@ WORDS = Words(
 )
 
 
-def picture(
+def view_of(
     machines: Sequence[Machine],
     members: Sequence[ClusterMachine],
     clusters: Sequence[Cluster],
     nodes: Iterable[Node],
 ) -> View:
-    """What is there now; ``members`` are machines of Cluster API."""
+    """The table and its counts; ``machines`` are of ``machine.sapcloud.io``, ``members`` of Cluster API."""
     first = of_machines.view(machines, (), 0)
     own = {row.node for row in first.rows if row.node}
     first = of_machines.view(machines, [each for each in nodes if each.name in own], 0)

@@ -21,25 +21,25 @@ from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.cli.demo.stage import Stage
 from kubewright.cli.demo.view import View
-from kubewright.cli.live.picture import WORDS, line, picture
 from kubewright.cli.signals import run_until_signal
+from kubewright.cli.watch.view import WORDS, line, view_of
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.namespaces import Namespaces
 
-LOOK = 0.5
-"""Seconds between two pictures."""
+REDRAW_SECONDS = 0.5
+"""Between two drawings of the table."""
 
 ANSWER_SECONDS = 10.0
 """How long the first lists may take."""
 
 BACKLOG = 200
-"""Events between two pictures that are shown; of more, the last ones."""
+"""At most so many events are shown between two drawings: the last ones."""
 
-FIRST = 5
-"""Events from before, shown first."""
+EARLIER_EVENTS = 5
+"""How many events from before the start are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,10 @@ async def follow(control: Client, target: Client, what: Watched, stop: asyncio.E
     feed = Feed(control, target, what.namespace)
     try:
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(each.run()) for each in dict.fromkeys((feed.informers, feed.others))]
-            await feed.listed()
+            running = [
+                group.create_task(each.run()) for each in dict.fromkeys((feed.informers, feed.of_nodes))
+            ]
+            await feed.wait_until_listed()
             await _show(control, feed, what, stop, stage)
             for task in running:
                 task.cancel()
@@ -93,7 +95,7 @@ async def _show(control: Client, feed: "Feed", what: Watched, stop: asyncio.Even
             for each in feed.happened():
                 stage.tell(took, line(each))
             stage.show(feed.view(), took)
-            await clock.sleep(LOOK)
+            await clock.sleep(REDRAW_SECONDS)
 
 
 @dataclass(slots=True)
@@ -104,20 +106,20 @@ class Feed:
     target: Client
     namespace: str
     informers: Informers = field(init=False)
-    others: Informers = field(init=False)
+    of_nodes: Informers = field(init=False)
     _new: deque[Event] = field(default_factory=lambda: deque(maxlen=BACKLOG))
 
     def __post_init__(self) -> None:
         """Declare what is watched."""
         self.informers = Informers(self.control, only=Namespaces((self.namespace,)))
-        self.others = self.informers if self.target is self.control else Informers(self.target)
+        self.of_nodes = self.informers if self.target is self.control else Informers(self.target)
         self.informers.get(MACHINE)
         self.informers.get(CLUSTER_MACHINE)
         self.informers.get(CLUSTER)
-        self.others.get(NODE, namespace="")
+        self.of_nodes.get(NODE, namespace="")
         self.informers.get(EVENT).subscribe(self._event)
 
-    async def listed(self) -> None:
+    async def wait_until_listed(self) -> None:
         """Wait until each kind is listed, or is known to be unreadable.
 
         Raises:
@@ -129,19 +131,19 @@ class Feed:
         while any(not each.synced and not each.statistics().trouble for each in self._all()):
             if clock.monotonic() >= deadline:
                 break
-            await clock.sleep(LOOK / 10)
+            await clock.sleep(REDRAW_SECONDS / 10)
         if not any(each.synced for each in machines):
             trouble = machines[0].statistics().trouble or f"no answer within {ANSWER_SECONDS:g} s"
             raise InvalidInput(f"{self.control.name}: {trouble}")
-        self._first_events()
+        self._keep_last_events()
 
     def view(self) -> View:
-        """What is there now."""
-        return picture(
+        """The table as the caches have it now."""
+        return view_of(
             self.informers.existing(MACHINE).list(),
             self.informers.existing(CLUSTER_MACHINE).list(),
             self.informers.existing(CLUSTER).list(),
-            self.others.existing(NODE).list(),
+            self.of_nodes.existing(NODE).list(),
         )
 
     def happened(self) -> list[Event]:
@@ -151,21 +153,21 @@ class Feed:
         return found
 
     def _all(self) -> list[Informer[Any]]:
-        """All of them, those of machines first."""
+        """All informers; the first two are those of machines."""
         mine = self.informers
         return [
             mine.existing(MACHINE),
             mine.existing(CLUSTER_MACHINE),
             mine.existing(CLUSTER),
             mine.existing(EVENT),
-            self.others.existing(NODE),
+            self.of_nodes.existing(NODE),
         ]
 
-    def _first_events(self) -> None:
-        """Of what happened before, the last events are shown."""
+    def _keep_last_events(self) -> None:
+        """Of the events that the first list brought, keep the last few."""
         before = sorted(self._new, key=_moment)
         self._new.clear()
-        self._new.extend(before[-FIRST:])
+        self._new.extend(before[-EARLIER_EVENTS:])
 
     def _event(self, change: Change[Event]) -> None:
         if (event := change.after()) is not None and event.involved_object.kind != LEASE.resource.kind:
