@@ -24,7 +24,7 @@ from kubewright.clusters import world as clusters
 from kubewright.compose.options import Options
 from kubewright.controlplanes import world as controlplanes
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
-from kubewright.controlplanes.users.entrance import Connect, by_sockets
+from kubewright.controlplanes.users.connection import Connect, by_sockets
 from kubewright.controlplanes.world import FindHosts, no_hosts
 from kubewright.driver.contract import Driver
 from kubewright.driver.guard import Listener

@@ -41,9 +41,9 @@ from kubewright.controlplanes.snapshots.taking import reconciler as taking
 from kubewright.controlplanes.snapshots.taking.act import Stream
 from kubewright.controlplanes.templated import reconciler as templated
 from kubewright.controlplanes.templates import catalog
-from kubewright.controlplanes.users import leftovers
 from kubewright.controlplanes.users import reconciler as users
-from kubewright.controlplanes.users.entrance import Connect, by_sockets
+from kubewright.controlplanes.users import restored
+from kubewright.controlplanes.users.connection import Connect, by_sockets
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -100,7 +100,7 @@ CONTROLLERS = (
         "keeps a kubeconfig for each user of a nested control plane",
     ),
     ControllerInfo(
-        leftovers.CONTROLLER,
+        restored.CONTROLLER,
         "NestedControlPlane",
         LEASE,
         "deletes what a restore has brought back of users that were deleted",
@@ -166,7 +166,7 @@ def world(
             taking.CONTROLLER: lambda: taking.wire(environment, hosts, stream),
             schedules.CONTROLLER: lambda: schedules.wire(environment),
             users.CONTROLLER: lambda: users.wire(environment, connect),
-            leftovers.CONTROLLER: lambda: leftovers.wire(environment, connect),
+            restored.CONTROLLER: lambda: restored.wire(environment, connect),
             restoring.CONTROLLER: lambda: restoring.wire(environment, hosts),
         }
         return Runnables([*made, *(wired() for name, wired in others.items() if name in chosen)])

@@ -10,9 +10,9 @@ import pytest
 from tests.api.interruptions import cut_short
 
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.hosting.pods import member
+from kubewright.controlplanes.hosting.member_data import NotReplaced
+from kubewright.controlplanes.hosting.pods import restore_member
 from kubewright.controlplanes.hosting.pods.sending import Target, listening, send
-from kubewright.controlplanes.hosting.replacing import NotReplaced
 from kubewright.controlplanes.members.client import tls_of
 from kubewright.pki.certificates import new_authority, new_client, new_leaf
 from kubewright.wire.http import User
@@ -38,7 +38,7 @@ class Stage:
             (folder / name).write_bytes(content)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        self.site = member.Site("127.0.0.1", port, folder / "crt", folder / "key", folder / "ca")
+        self.site = restore_member.Site("127.0.0.1", port, folder / "crt", folder / "key", folder / "ca")
         self.target = Target(f"127.0.0.1:{port}", NAME)
         self.folder, self.file = folder / "volume" / "restoring", folder / "file"
         self.folder.mkdir(parents=True)
@@ -61,7 +61,7 @@ def on(tmp_path):
 
 async def test_a_member_that_waits_is_sent_a_snapshot_and_ends(on):
     (on.folder / "left").write_text("by an earlier pod")
-    receiving = asyncio.create_task(member.receive(on.site, on.folder))
+    receiving = asyncio.create_task(restore_member.receive(on.site, on.folder))
     await on.waits()
     await send(on.target, on.ours, on.file)
     async with asyncio.timeout(20):
@@ -73,7 +73,7 @@ async def test_a_member_that_waits_is_sent_a_snapshot_and_ends(on):
 
 @pytest.mark.parametrize("who", ["another authority's client", "another member's name"])
 async def test_nothing_is_sent_to_or_taken_from_another(on, who):
-    receiving = asyncio.create_task(member.receive(on.site, on.folder))
+    receiving = asyncio.create_task(restore_member.receive(on.site, on.folder))
     await on.waits()
     named = on.target.name if who.startswith("another authority") else "demo-etcd-1.demo-etcd.here.svc"
     tls = on.theirs if who.startswith("another authority") else on.ours
@@ -106,7 +106,7 @@ def filled(volume: Path) -> tuple[Path, Path]:
 def test_new_data_takes_the_place_of_the_former_once(tmp_path):
     restoring, data = filled(tmp_path)
     for _ in range(2):
-        member.place(restoring, data, "mark")
+        restore_member.place(restoring, data, "mark")
         assert content(tmp_path) == PLACED
 
 
@@ -118,8 +118,8 @@ def test_whatever_call_is_the_last_before_the_pod_ends_the_next_one_completes_it
 ):
     restoring, data = filled(tmp_path)
     with cut_short(monkeypatch, where, name, number, when):
-        member.place(restoring, data, "mark")
-    member.place(restoring, data, "mark")
+        restore_member.place(restoring, data, "mark")
+    restore_member.place(restoring, data, "mark")
     assert content(tmp_path) == PLACED
 
 
@@ -127,5 +127,5 @@ def test_other_data_is_not_lost_if_the_former_of_this_restore_is_there(tmp_path)
     restoring, data = filled(tmp_path)
     (tmp_path / "before-mark").mkdir()
     with pytest.raises(NotReplaced, match="move one of them away"):
-        member.place(restoring, data, "mark")
+        restore_member.place(restoring, data, "mark")
     assert (data / "db").read_text() == "former"

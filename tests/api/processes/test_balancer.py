@@ -184,7 +184,7 @@ async def test_a_client_is_let_go_where_no_instance_answers():
 
 
 async def test_a_client_that_sends_nothing_reaches_no_instance_and_has_a_deadline(monkeypatch):
-    monkeypatch.setattr(relays, "GREETING_SECONDS", 0.05)
+    monkeypatch.setattr(relays, "FIRST_MESSAGE_SECONDS", 0.05)
     server = Server("a")
     async with (
         port_of((server, server.talk)) as port,

@@ -7,7 +7,7 @@ import pytest
 from kubewright.api.controlplane.names import COMPONENT_LABEL, RESTORING_ANNOTATION, ROLE_LABEL, Component
 from kubewright.api.meta import OwnerReference
 from kubewright.controlplanes.hosting.contract import Place
-from kubewright.controlplanes.hosting.pods import restoring
+from kubewright.controlplanes.hosting.pods import restore_pods
 from kubewright.controlplanes.hosting.pods.kinds import INSTANCE
 from kubewright.controlplanes.hosting.pods.objects import selector
 
@@ -35,7 +35,7 @@ def stateful_set(flags=FLAGS, mounts=(MOUNT,), claims=("data",), user=None, **po
 
 
 def pod_of(found, ordinal=1):
-    return restoring.pod_of(found, restoring.Task(PLACE, ordinal, 3, "mark", "kubewright:1"))
+    return restore_pods.pod_of(found, restore_pods.Task(PLACE, ordinal, 3, "mark", "kubewright:1"))
 
 
 def test_a_pod_receives_the_snapshot_restores_it_as_its_member_and_puts_it_in_place():
@@ -118,8 +118,8 @@ def test_our_containers_run_as_the_user_who_owns_the_volume(found, user):
     ids=["as our templates are", "no claims", "data that is elsewhere", "no certificate"],
 )
 def test_what_does_not_fit_is_told(found, told):
-    assert told in restoring.unfit(found)
-    assert bool(restoring.unfit(found)) == bool(told)
+    assert told in restore_pods.unfit(found)
+    assert bool(restore_pods.unfit(found)) == bool(told)
 
 
 def pod(mark="mark", phase="Running", made="2025-12-31T23:59:59Z", **status):
@@ -140,7 +140,7 @@ def pod(mark="mark", phase="Running", made="2025-12-31T23:59:59Z", **status):
     ids=["at work", "of another restore", "done", "failed just now", "failed a while ago"],
 )
 def test_a_pod_is_deleted_that_is_of_another_restore_or_has_failed_a_while_ago(seen, over):
-    assert restoring.is_over(seen, "mark", NOW) == over
+    assert restore_pods.is_over(seen, "mark", NOW) == over
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_pod_is_deleted_that_is_of_another_restore_or_has_failed_a_while_ago(s
     ids=["nothing known", "no node", "failed", "one container is done"],
 )
 def test_what_a_pod_waits_for_is_told(status, told):
-    assert restoring.waits_for(pod(**status)) == f"demo-etcd-0-restore: {told}"
+    assert restore_pods.waits_for(pod(**status)) == f"demo-etcd-0-restore: {told}"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_what_a_pod_waits_for_is_told(status, told):
     ids=["none", "those of the first and the third", "none of ours"],
 )
 def test_claims_that_are_left_tell_how_many_members_there_were(claims, kept):
-    assert restoring.kept(PLACE, claims) == kept
+    assert restore_pods.kept(PLACE, claims) == kept
 
 
 def templates(*names):
@@ -198,11 +198,11 @@ def templates(*names):
     ],
 )
 def test_which_members_have_all_their_claims(names, claims, there):
-    assert restoring.with_data(templates(*names), PLACE, claims) == there
+    assert restore_pods.with_data(templates(*names), PLACE, claims) == there
 
 
 def test_a_claim_is_made_as_a_stateful_set_makes_it():
-    (claim,) = restoring.claim_manifests(templates("data"), PLACE, 1)
+    (claim,) = restore_pods.claim_manifests(templates("data"), PLACE, 1)
     assert claim == {
         "metadata": {
             "name": "data-demo-etcd-1",

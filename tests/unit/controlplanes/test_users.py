@@ -21,7 +21,7 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.users import account, kubeconfigs
-from kubewright.controlplanes.users.account import Inside
+from kubewright.controlplanes.users.account import AccountObjects
 from kubewright.controlplanes.users.decide import decide, status_of
 from kubewright.controlplanes.users.seen import (
     AddFinalizer,
@@ -78,10 +78,10 @@ def secret(
     return Found(meta, {"value": value}, KeyPair(b"", b""))
 
 
-def inside(uid: str = "7", who: ControlPlaneUser | None = None) -> Inside:
+def objects(uid: str = "7", who: ControlPlaneUser | None = None) -> AccountObjects:
     mine = who or user()
     there = {**account.account(mine), "metadata": {**account.account(mine)["metadata"], "uid": uid}}
-    return Inside(there, account.role(mine), account.binding(mine))
+    return AccountObjects(there, account.role(mine), account.binding(mine))
 
 
 def seen(mine: ControlPlaneUser | None = None, kubeconfig: Found | None = None, **fields: Any) -> Seen:
@@ -92,7 +92,7 @@ def seen(mine: ControlPlaneUser | None = None, kubeconfig: Found | None = None, 
     )
     authority = Found(ObjectMeta(name="demo-ca"), {}, KeyPair(b"CA", b""))
     found = {"demo-ca": authority, "demo-user-alice": kubeconfig or secret()}
-    given = {"family": Family(plane), "found": found, "inside": inside(), **fields}
+    given = {"family": Family(plane), "found": found, "objects": objects(), **fields}
     kept = given["found"].get("demo-user-alice")
     held = kubeconfigs.read(kept.contents["value"]) if kept is not None else None
     return Seen(mine or user(), NOW, held=held, **given)
@@ -101,9 +101,9 @@ def seen(mine: ControlPlaneUser | None = None, kubeconfig: Found | None = None, 
 NONE = {"demo-ca": Found(ObjectMeta(name="demo-ca"), {}, KeyPair(b"CA", b""))}
 STEPS = [
     ("all as it should be", seen(), ()),
-    ("the finalizer comes first", seen(user(finalizer=False), inside=None), (AddFinalizer,)),
-    ("nothing inside and no Secret", seen(found=NONE, inside=Inside()), (Grant, Issue)),
-    ("no role inside", seen(inside=Inside(inside().account, None, inside().binding)), (Grant,)),
+    ("the finalizer comes first", seen(user(finalizer=False), objects=None), (AddFinalizer,)),
+    ("nothing there and no Secret", seen(found=NONE, objects=AccountObjects()), (Grant, Issue)),
+    ("no role there", seen(objects=AccountObjects(objects().account, None, objects().binding)), (Grant,)),
     ("another group", seen(user(groups=("a",)), secret(who=User("alice", ("a",)))), (Grant,)),
     ("a Secret for other groups", seen(kubeconfig=secret(who=User("alice", ("a",)))), (Issue,)),
     ("half of its life is over", seen(kubeconfig=secret(token(issued=-12, expires=12))), (Issue,)),
@@ -112,23 +112,23 @@ STEPS = [
     ("another authority", seen(kubeconfig=secret(ca=b"former")), (Issue,)),
     ("a token of another account", seen(kubeconfig=secret(token("6"))), (Revoke, Grant, Issue)),
     ("an account of which no token is kept", seen(found=NONE), (Revoke, Grant, Issue)),
-    ("a token that the API server does not accept", seen(inside=replace(inside(), refuses=True)), (Issue,)),
-    ("no account any more", seen(inside=Inside()), (Grant, Issue)),
+    ("a token that the API server does not accept", seen(objects=replace(objects(), refuses=True)), (Issue,)),
+    ("no account any more", seen(objects=AccountObjects()), (Grant, Issue)),
     ("a shorter lifetime", seen(user(lifetime="1h")), (Revoke, Grant, Issue)),
     ("a longer lifetime", seen(user(lifetime="48h")), ()),
     ("a Secret with another content", seen(kubeconfig=secret("no token")), (Revoke, Grant, Issue)),
-    ("it sleeps, and the token is good", seen(inside=None, closed=SLEEPS), ()),
-    ("it sleeps, and there is none", seen(found=NONE, inside=None, closed=SLEEPS), ()),
+    ("it sleeps, and the token is good", seen(objects=None, unreachable=SLEEPS), ()),
+    ("it sleeps, and there is none", seen(found=NONE, objects=None, unreachable=SLEEPS), ()),
     ("it is deleted", seen(user(deleting=True)), (Revoke, RemoveFinalizer)),
-    ("it is deleted, and had nothing inside", seen(user(deleting=True, finalizer=False), inside=None), ()),
-    ("it is deleted while it sleeps", seen(user(deleting=True), inside=None, closed=SLEEPS), ()),
-    ("it is deleted while it sleeps, and no token is good", seen(user(deleting=True, expires=-1), secret(token(issued=-25, expires=-1)), inside=None, closed=SLEEPS), (RemoveFinalizer,)),
-    ("it is deleted, and none was ever kept", seen(user(deleting=True), found=NONE, inside=None, closed=SLEEPS), (RemoveFinalizer,)),
-    ("it is deleted with its control plane", seen(user(deleting=True), plane_goes=True, inside=None, closed=SLEEPS), (RemoveFinalizer,)),
-    ("it is deleted after its control plane", seen(user(deleting=True), family=None, found={}, inside=None, closed="there is none"), (RemoveFinalizer,)),
+    ("it is deleted, and had nothing there", seen(user(deleting=True, finalizer=False), objects=None), ()),
+    ("it is deleted while it sleeps", seen(user(deleting=True), objects=None, unreachable=SLEEPS), ()),
+    ("it is deleted while it sleeps, and no token is good", seen(user(deleting=True, expires=-1), secret(token(issued=-25, expires=-1)), objects=None, unreachable=SLEEPS), (RemoveFinalizer,)),
+    ("it is deleted, and none was ever kept", seen(user(deleting=True), found=NONE, objects=None, unreachable=SLEEPS), (RemoveFinalizer,)),
+    ("it is deleted with its control plane", seen(user(deleting=True), plane_goes=True, objects=None, unreachable=SLEEPS), (RemoveFinalizer,)),
+    ("it is deleted after its control plane", seen(user(deleting=True), family=None, found={}, objects=None, unreachable="there is none"), (RemoveFinalizer,)),
     ("a certificate is asked for instead", seen(user(credential="Certificate")), (Revoke, RemoveFinalizer)),
     ("a Secret of another object", seen(kubeconfig=secret(owner=None)), ()),
-    ("an account of another program", seen(inside=Inside({"metadata": {"uid": "7"}}, None, None)), ()),
+    ("an account of another program", seen(objects=AccountObjects({"metadata": {"uid": "7"}}, None, None)), ()),
 ]  # fmt: skip
 
 
@@ -142,15 +142,15 @@ def test_the_steps_of_a_plan(given: Seen, steps: tuple[type, ...]) -> None:
 
 SAID = [
     ("all as it should be", seen(), (True, "True", "")),
-    ("no control plane", seen(family=None, found={}, inside=None, closed="x"), (False, "False", "there is no NestedControlPlane demo")),
-    ("it sleeps, and there is none", seen(found=NONE, inside=None, closed=SLEEPS), (False, "False", f"there is no Secret demo-user-alice; {SLEEPS}")),
-    ("it sleeps, and the token is good", seen(inside=None, closed=SLEEPS), (True, "True", "")),
-    ("it sleeps, and the token has expired", seen(kubeconfig=secret(token(issued=-25, expires=-1)), inside=None, closed=SLEEPS), (False, "False", f"half of the token's life is over; {SLEEPS}")),
-    ("it cannot be reached, and half is over", seen(kubeconfig=secret(token(issued=-13, expires=11)), inside=None, closed="no answer", unheard=True), (True, "True", "")),
-    ("it refuses us", seen(inside=None, closed="it refuses", refused="it refuses"), (False, "False", "it refuses")),
-    ("deleted while it sleeps", seen(user(deleting=True), inside=None, closed=SLEEPS), (False, "False", f"its account cannot be deleted yet: {SLEEPS}")),
+    ("no control plane", seen(family=None, found={}, objects=None, unreachable="x"), (False, "False", "there is no NestedControlPlane demo")),
+    ("it sleeps, and there is none", seen(found=NONE, objects=None, unreachable=SLEEPS), (False, "False", f"there is no Secret demo-user-alice; {SLEEPS}")),
+    ("it sleeps, and the token is good", seen(objects=None, unreachable=SLEEPS), (True, "True", "")),
+    ("it sleeps, and the token has expired", seen(kubeconfig=secret(token(issued=-25, expires=-1)), objects=None, unreachable=SLEEPS), (False, "False", f"half of the token's life is over; {SLEEPS}")),
+    ("it cannot be reached, and half is over", seen(kubeconfig=secret(token(issued=-13, expires=11)), objects=None, unreachable="no answer", unheard=True), (True, "True", "")),
+    ("it refuses us", seen(objects=None, unreachable="it refuses", refused="it refuses"), (False, "False", "it refuses")),
+    ("deleted while it sleeps", seen(user(deleting=True), objects=None, unreachable=SLEEPS), (False, "False", f"its account cannot be deleted yet: {SLEEPS}")),
     ("a Secret of another object", seen(kubeconfig=secret(owner=None)), (False, "False", "Secret demo-user-alice is not ours to write")),
-    ("an account of another program", seen(inside=Inside({"metadata": {"uid": "7"}}, None, None)), (False, "False", "ServiceAccount kube-system/kubewright-user-alice of the control plane is not ours")),
+    ("an account of another program", seen(objects=AccountObjects({"metadata": {"uid": "7"}}, None, None)), (False, "False", "ServiceAccount kube-system/kubewright-user-alice of the control plane is not ours")),
 ]  # fmt: skip
 
 
@@ -163,10 +163,10 @@ def test_what_the_status_says(given: Seen, said: tuple[bool, str, str]) -> None:
 WAKES = [
     ("half of a short life", seen(user(lifetime="1h"), secret(token(expires=1))), timedelta(minutes=30)),
     ("an hour, at most, since a restore is not told", seen(), timedelta(hours=1)),
-    ("the end of the token, while it sleeps", seen(inside=None, closed=SLEEPS), timedelta(hours=24)),
-    ("soon, while it cannot be reached and half is over", seen(kubeconfig=secret(token(issued=-13, expires=11)), inside=None, closed="no answer", unheard=True), timedelta(seconds=30)),
+    ("the end of the token, while it sleeps", seen(objects=None, unreachable=SLEEPS), timedelta(hours=24)),
+    ("soon, while it cannot be reached and half is over", seen(kubeconfig=secret(token(issued=-13, expires=11)), objects=None, unreachable="no answer", unheard=True), timedelta(seconds=30)),
     ("soon, while the authority is missing, which a user may restore unlabelled", replace(seen(), found={}), timedelta(seconds=30)),
-    ("the end of the last token, while a deletion waits", seen(user(deleting=True, expires=2), secret(token(expires=1)), inside=None, closed=SLEEPS), timedelta(hours=2)),
+    ("the end of the last token, while a deletion waits", seen(user(deleting=True, expires=2), secret(token(expires=1)), objects=None, unreachable=SLEEPS), timedelta(hours=2)),
 ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubewright.processes.balancer.choice import NEVER, Instance, in_set, order
+from kubewright.processes.balancer.choice import NEVER, Instance, in_rotation, order
 
 NOW = 100.0
 
@@ -37,5 +37,5 @@ def test_the_order_in_which_instances_are_tried(instances, expected):
         pytest.param(one("a", failed=NOW), False, id="ready, and failed just now"),
     ],
 )
-def test_who_is_in_the_set(instance, expected):
-    assert in_set(instance, NOW) is expected
+def test_which_instances_are_in_rotation(instance, expected):
+    assert in_rotation(instance, NOW) is expected

@@ -6,7 +6,7 @@ Invariants.  New revisions begin far above those of the snapshot, and all older 
              that no client takes old data for new. The token is that of one restore, so that members of the
              former cluster and of the new one never take each other for theirs.
 Source       etcd's documentation of disaster recovery; etcdutl's ``snapshot restore``.
-Called by    ``processes.restoring``, ``pods.restoring``.
+Called by    ``processes.restoring``, ``pods.restore_pods``.
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,7 @@ Theory.      A token is one of a ServiceAccount that may do one thing: impersona
 Invariants.  No repr shows a token. Names follow from that of the ControlPlaneUser, which is
              unique for a control plane: all its users are in its namespace.
 Source       decision 0038; kube-apiserver's impersonation and bound tokens.
-Called by    ``tokens``, which decides; ``entrance``, which reads and writes them; ``kubeconfigs``.
+Called by    ``tokens``, which decides; ``connection``, which reads and writes them; ``kubeconfigs``.
 """
 
 from collections.abc import Mapping
@@ -85,8 +85,8 @@ def _rule(resource: str, names: list[str]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
-    """The objects of a user that are in the control plane; None: that one is not there.
+class AccountObjects:
+    """The objects that a user has in the control plane; None: that one does not exist.
 
     ``refuses``  whether the API server does not accept the token that is in the Secret
     """
@@ -103,7 +103,7 @@ class Inside:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class TokenKubeconfig:
     """A kubeconfig with a token.
 
     ``server``, ``authority``  the URL of the API server, and the authority that it trusts (PEM)

@@ -88,14 +88,14 @@ def _deleted(seen: Seen) -> Plan:
 
 def _withdrawn(seen: Seen) -> Plan:
     """Delete what the user has in the control plane, then the finalizer; or wait for the control plane."""
-    if not seen.closed:
+    if not seen.unreachable:
         return Plan((Revoke(), RemoveFinalizer()), because="no token of it is to be good any more")
     if seen.family is None or seen.family.plane.metadata.deleting:
-        return Plan((RemoveFinalizer(),), because=f"its control plane is deleted: {seen.closed}")
+        return Plan((RemoveFinalizer(),), because=f"its control plane is deleted: {seen.unreachable}")
     ends = last_end(seen)
     if ends is None or ends <= seen.now:
         return Plan((RemoveFinalizer(),), because="no token of it is good any more")
-    told = f"its account cannot be deleted yet: {seen.closed}"
+    told = f"its account cannot be deleted yet: {seen.unreachable}"
     wake = soonest(UNHEARD if seen.unheard else None, in_seconds((ends - seen.now).total_seconds()))
     return Plan(wake=wake, because=told, waiting=(told,))
 

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 import msgspec
 
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.users.account import Held
+from kubewright.controlplanes.users.account import TokenKubeconfig
 from kubewright.kube.access import Token
 from kubewright.kube.config import inline_access
 from kubewright.runtime.credentials.contents import with_login
 from kubewright.wire.http import User
 
 
-def read(value: bytes) -> Held | None:
+def read(value: bytes) -> TokenKubeconfig | None:
     """What a kubeconfig says; None: it is no kubeconfig with a token and a user whom it impersonates."""
     try:
         found = inline_access(value)
@@ -32,7 +32,7 @@ def read(value: bytes) -> Held | None:
         return None
     issued, expires = (datetime.fromtimestamp(moment, UTC) for moment in (claims.iat, claims.exp))
     uid = claims.kubernetes.serviceaccount.uid
-    return Held(found.login.token, found.server, found.ca, found.acts_as, uid, issued, expires)
+    return TokenKubeconfig(found.login.token, found.server, found.ca, found.acts_as, uid, issued, expires)
 
 
 def render(cluster: str, server: str, authority: bytes, user: User, token: str) -> bytes:

@@ -1,11 +1,11 @@
 """One ControlPlaneUser, one pass: look, decide, act. And which changes enqueue a user.
 
-Theory.      A pass reads what this cluster has of the user; enters the control plane if something of the user
-             is or may be there, reads that too and does what is to be done there; and then writes the Secret
-             and the status. The object is the owner of its Secret, so the garbage collector deletes the
-             Secret with it; our finalizer is there for what is in the control plane.
+Theory.      A pass reads what this cluster has of the user; if something of the user is or may be in the
+             control plane, it connects to that, reads that too and does what is to be done there; and then
+             it writes the Secret and the status. The object is the owner of its Secret, so the garbage
+             collector deletes the Secret with it; our finalizer is there for what is in the control plane.
 Invariants.  Our own write of a status enqueues nothing. No content of a Secret is in a log or an event. A
-             control plane that cannot be entered delays its own users and no others.
+             control plane that cannot be reached delays its own users and no others.
 Called by    ``runtime.controller``; wired by ``world``.
 """
 
@@ -34,8 +34,8 @@ from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.look import Reader
 from kubewright.controlplanes.pausing import pause_of_family
 from kubewright.controlplanes.users import account, kubeconfigs
+from kubewright.controlplanes.users.connection import Connect, Connections, Outcome
 from kubewright.controlplanes.users.decide import decide, status_of
-from kubewright.controlplanes.users.entrance import Connect, Entrance, Visit
 from kubewright.controlplanes.users.seen import AddFinalizer, Issue, Plan, RemoveFinalizer, Seen
 from kubewright.kube.informer import Change
 from kubewright.kube.patches import onto
@@ -64,7 +64,7 @@ class Users:
         self._caches = caches
         self._reader = Reader(informers)
         self._maker = Maker(self._client, Algorithm.EC)
-        self._entrance = Entrance(self._client.clock, connect, environment.entitled)
+        self._connections = Connections(self._client.clock, connect, environment.entitled)
         self._recorder = ComponentRecorder(environment.recorder, USER_REPORTER)
         self.writing: set[Key] = set()
         self.found = informers.get(CONTROL_PLANE_USER)
@@ -90,15 +90,15 @@ class Users:
         problem = summary(validate_user(found))
         seen = Seen(found, self._client.clock.now(), family, pause, problem)
         seen = await self._read(seen)
-        seen = replace(seen, closed=closed(seen), unheard=seen.administrator not in seen.found)
-        visit = Visit(seen)
-        if enters(seen):
-            visit = await self._entrance.visit(seen, decide)
-        plan = decide(visit.seen) if visit.plan is None else visit.plan
+        seen = replace(seen, unreachable=unreachable(seen), unheard=seen.administrator not in seen.found)
+        outcome = Outcome(seen)
+        if connects(seen):
+            outcome = await self._connections.perform(seen, decide)
+        plan = decide(outcome.seen) if outcome.plan is None else outcome.plan
         planned(plan)
-        if plan.steps and await self._perform(visit, plan):
+        if plan.steps and await self._perform(outcome, plan):
             return Result.done()
-        seen = await self._read(visit.seen)
+        seen = await self._read(outcome.seen)
         plan = decide(seen)
         if not plan.silent:
             await self._report(seen, status_of(seen, plan))
@@ -113,9 +113,9 @@ class Users:
         value = there.contents.get(SECRET_VALUE_KEY, b"") if there is not None else b""
         return replace(seen, found=found, held=kubeconfigs.read(value))
 
-    async def _perform(self, visit: Visit, plan: Plan) -> bool:
+    async def _perform(self, outcome: Outcome, plan: Plan) -> bool:
         """Do what is to be done outside of the control plane; whether that ends the pass."""
-        seen = visit.seen
+        seen = outcome.seen
         destination = Destination(seen.user.namespace, seen.cluster, seen.owner)
         for step in plan.steps:
             match step:
@@ -125,13 +125,13 @@ class Users:
                 case RemoveFinalizer():
                     await self._finalizers(seen, without_finalizer(seen.user.metadata.finalizers, FINALIZER))
                     return True
-                case Issue(because) if visit.token:
+                case Issue(because) if outcome.token:
                     text = kubeconfigs.render(
                         seen.cluster,
                         seen.endpoint,
                         seen.found[seen.authority].pair.certificate,
                         account.identity(seen.user),
-                        visit.token,
+                        outcome.token,
                     )
                     there = seen.found.get(seen.secret)
                     replaces = there.metadata if there is not None else None
@@ -161,15 +161,15 @@ class Users:
             self._recorder.event(found, "Ready", f"the kubeconfig is in Secret {status.secret_name}")
 
 
-def enters(seen: Seen) -> bool:
+def connects(seen: Seen) -> bool:
     """Whether what the user has in the control plane is looked at now: only while our finalizer is there."""
     if seen.pause is not None or FINALIZER not in seen.user.metadata.finalizers:
         return False
-    return not seen.closed and (seen.user.metadata.deleting or not seen.problem)
+    return not seen.unreachable and (seen.user.metadata.deleting or not seen.problem)
 
 
-def closed(seen: Seen) -> str:
-    """Why the control plane is not entered now, a clause; empty: it is."""
+def unreachable(seen: Seen) -> str:
+    """Why nothing is asked of the control plane now, a clause; empty: it can be asked."""
     if seen.family is None:
         return f"there is no NestedControlPlane {seen.user.spec.control_plane_name}"
     plane, server = seen.family.plane, seen.family.components.get(Component.API_SERVER)

@@ -16,7 +16,7 @@ from kubewright.controlplanes.certificates.decide import Make
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.pausing import Pause
-from kubewright.controlplanes.users.account import Held, Inside
+from kubewright.controlplanes.users.account import AccountObjects, TokenKubeconfig
 from kubewright.runtime.credentials.values import Purpose, secret_name, url
 
 
@@ -72,8 +72,8 @@ class Seen:
     ``problem``  how its spec breaks the rules of its kind, a sentence
     ``found``    the Secrets of the kubeconfig and of its authority that exist, by name
     ``held``     the kubeconfig with a token that is in the Secret; None: there is none
-    ``inside``   what the user has in the control plane; None: it was not entered
-    ``closed``   why the control plane cannot be entered now, a clause; empty: it can
+    ``objects``  what the user has in the control plane; None: it was not asked
+    ``unreachable``  why the control plane cannot be asked now, a clause; empty: it can
     ``unheard``  whether no event tells when it can
     ``refused``  why the API server of the control plane refused us, a clause
     """
@@ -84,9 +84,9 @@ class Seen:
     pause: Pause | None = None
     problem: str = ""
     found: Mapping[str, Found] = field(default_factory=dict, repr=False)
-    held: Held | None = None
-    inside: Inside | None = None
-    closed: str = ""
+    held: TokenKubeconfig | None = None
+    objects: AccountObjects | None = None
+    unreachable: str = ""
     unheard: bool = False
     refused: str = ""
 
@@ -117,7 +117,7 @@ class Seen:
 
     @property
     def administrator(self) -> str:
-        """The name of the Secret with the kubeconfig by which we enter."""
+        """The name of the Secret with the kubeconfig of the administrator, which we use."""
         return f"{self.cluster}{KUBECONFIG_SUFFIX}"
 
     @property

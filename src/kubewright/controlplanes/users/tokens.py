@@ -6,7 +6,7 @@ Theory.      First our finalizer, since from then on there may be something of t
              for all copies. Another account ends all copies, and is made where the token in the Secret is not
              of the account that is there (a restore has brought back an earlier one, or a user has deleted
              the Secret), and where the lifetime is shorter than that of the token.
-Invariants.  While the control plane cannot be entered, a kubeconfig that is good stays as it is. A Secret
+Invariants.  While the control plane cannot be reached, a kubeconfig that is good stays as it is. A Secret
              that the ControlPlaneUser does not control is never written.
 Source       decision 0038; S3-46 to S3-48.
 Called by    ``decide``.
@@ -20,7 +20,7 @@ from kubewright.base.clock import rfc3339
 from kubewright.base.delays import DATED, UNHEARD
 from kubewright.base.plan import AT_ONCE, in_seconds, soonest
 from kubewright.controlplanes.users import account
-from kubewright.controlplanes.users.account import Held, Inside, Json
+from kubewright.controlplanes.users.account import AccountObjects, Json, TokenKubeconfig
 from kubewright.controlplanes.users.seen import AddFinalizer, Grant, Issue, Plan, Revoke, Seen, Step
 
 TOLERANCE = timedelta(minutes=1)
@@ -37,11 +37,11 @@ def decide(seen: Seen) -> Plan:
         told = f"waits for Secret {seen.authority}"
         return Plan(wake=UNHEARD, because=told, waiting=(told,))  # a user's Secret may be in no watch
     outdated = _outdated(seen)
-    if seen.closed:
+    if seen.unreachable:
         return _outside(seen, outdated)
-    assert seen.inside is not None, "what is open was entered"
-    steps: list[Step] = [Revoke()] if _is_of_another_account(seen, seen.inside) or _outlives(seen) else []
-    if steps or not _is_granted(seen, seen.inside):
+    assert seen.objects is not None, "the objects of what can be reached were read"
+    steps: list[Step] = [Revoke()] if _is_of_another_account(seen, seen.objects) or _outlives(seen) else []
+    if steps or not _is_granted(seen, seen.objects):
         steps.append(Grant())
     if outdated:
         steps.append(Issue(outdated))
@@ -59,22 +59,22 @@ def _problem(seen: Seen) -> str:
     found = seen.found.get(seen.secret)
     if found is not None and not found.owned_by(seen.owner):
         return f"Secret {seen.secret} is not ours to write"
-    there = seen.inside.account if seen.inside is not None else None
+    there = seen.objects.account if seen.objects is not None else None
     if there is not None and not account.is_ours(there):
         return f"ServiceAccount {account.account_key(seen.user.name)} of the control plane is not ours"
     return ""
 
 
 def _outside(seen: Seen, outdated: str) -> Plan:
-    """What can be said while the control plane cannot be entered."""
+    """The plan while the control plane cannot be reached: to wait, if a token has to be issued."""
     held = seen.held
     wake = UNHEARD if seen.unheard else None
     if outdated and not (held is not None and seen.now < held.expires and _leads(seen, held)):
-        told = f"{outdated}; {seen.closed}"
+        told = f"{outdated}; {seen.unreachable}"
         return Plan(wake=wake, because=told, waiting=(told,))
     assert held is not None, "what is not there is outdated"
     ends = in_seconds((held.expires - seen.now).total_seconds())
-    return Plan(wake=soonest(wake if outdated else None, ends), because=seen.closed)
+    return Plan(wake=soonest(wake if outdated else None, ends), because=seen.unreachable)
 
 
 def _outdated(seen: Seen) -> str:
@@ -90,16 +90,16 @@ def _outdated(seen: Seen) -> str:
         return "the cluster has another certificate authority now"
     if held.user != account.identity(seen.user):
         return f"the kubeconfig is for {held.user.name} in other groups, or for another user"
-    if seen.inside is not None and seen.inside.uid != held.account:
+    if seen.objects is not None and seen.objects.uid != held.account:
         return "the account of the token is not there any more"
-    if seen.inside is not None and seen.inside.refuses:
+    if seen.objects is not None and seen.objects.refuses:
         return "the API server does not accept the token any more"
     if _outlives(seen):
         return f"the token is good until {rfc3339(held.expires)}, longer than it should be"
     return "half of the token's life is over" if _half(held) <= seen.now else ""
 
 
-def _leads(seen: Seen, held: Held) -> bool:
+def _leads(seen: Seen, held: TokenKubeconfig) -> bool:
     """Whether the kubeconfig is for this user, and for the present endpoint and authority."""
     same = held.server == seen.endpoint and held.user == account.identity(seen.user)
     return same and held.authority.strip() == _trusted(seen)
@@ -109,7 +109,7 @@ def _trusted(seen: Seen) -> bytes:
     return seen.found[seen.authority].pair.certificate.strip()
 
 
-def _half(held: Held) -> datetime:
+def _half(held: TokenKubeconfig) -> datetime:
     return held.issued + (held.expires - held.issued) / 2
 
 
@@ -119,16 +119,16 @@ def _outlives(seen: Seen) -> bool:
     return held is not None and held.expires - held.issued > lifetime_of(seen.user.spec) + TOLERANCE
 
 
-def _is_of_another_account(seen: Seen, inside: Inside) -> bool:
+def _is_of_another_account(seen: Seen, objects: AccountObjects) -> bool:
     """Whether the account that is there is not the one whose token is in the Secret."""
     held = seen.held
-    return bool(inside.uid) and (held is None or held.account != inside.uid)
+    return bool(objects.uid) and (held is None or held.account != objects.uid)
 
 
-def _is_granted(seen: Seen, inside: Inside) -> bool:
+def _is_granted(seen: Seen, objects: AccountObjects) -> bool:
     role, binding = account.role(seen.user), account.binding(seen.user)
-    return bool(inside.uid) and (
-        _same(inside.role, role, "rules") and _same(inside.binding, binding, "roleRef", "subjects")
+    return bool(objects.uid) and (
+        _same(objects.role, role, "rules") and _same(objects.binding, binding, "roleRef", "subjects")
     )
 
 

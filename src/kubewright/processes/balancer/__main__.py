@@ -57,7 +57,7 @@ async def _run(address: tuple[str, int], instances: Sequence[Instance], path: st
     relay = Relay(instances, address[1], clock, most=_connections())
     with await listening(address, clock, LISTEN_SECONDS) as listener:
         loop.add_signal_handler(signal.SIGTERM, ending.set)
-        _become(user)
+        _drop_privileges(user)
         tasks = [loop.create_task(ending.wait()), loop.create_task(relay.accept(listener))]
         tasks += [loop.create_task(watch(each, address[1], path, clock)) for each in instances if path]
         done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -102,7 +102,8 @@ def _connections() -> int:
     return max(1, (allowed - DESCRIPTORS_BESIDE) // 2)
 
 
-def _become(user: str) -> None:
+def _drop_privileges(user: str) -> None:
+    """Become another user. ``user``: ``UID:GID``; empty: stay as we are."""
     codecs.lookup("idna")  # is loaded for the first TLS connection, and may be out of reach by then
     if user:
         uid, gid = map(int, user.split(":"))

@@ -31,11 +31,11 @@ class Instance:
     failed: float = NEVER
 
 
-def in_set(instance: Instance, now: float) -> bool:
+def in_rotation(instance: Instance, now: float) -> bool:
     """Whether new connections go to this instance."""
     return instance.ready and now >= instance.failed + AVOIDED_SECONDS
 
 
 def order(instances: Sequence[Instance], now: float) -> list[Instance]:
     """All instances, the ones to try first in front."""
-    return sorted(instances, key=lambda each: (not in_set(each, now), each.connections))
+    return sorted(instances, key=lambda each: (not in_rotation(each, now), each.connections))

@@ -36,27 +36,27 @@ class Unusable(Exception):
 
 async def watch(instance: Instance, port: int, path: str, clock: Clock) -> None:
     """Keep ``instance.ready`` up to date, until cancelled. ``path``: of the probe, such as ``/readyz``."""
-    question = f"GET {path} HTTP/1.1\r\nHost: {instance.host}\r\nUser-Agent: kubewright-balancer\r\n\r\n"
+    request = f"GET {path} HTTP/1.1\r\nHost: {instance.host}\r\nUser-Agent: kubewright-balancer\r\n\r\n"
     while True:
         try:
-            await _ask_while_open(instance, port, question.encode(), _unchecked())
+            await _ask_while_open(instance, port, request.encode(), _unchecked())
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, Unusable):
             pass
         finally:
-            _found(instance, False)
+            _set_ready(instance, False)
         await clock.sleep(ABSENT_SECONDS)
 
 
-async def _ask_while_open(instance: Instance, port: int, question: bytes, tls: ssl.SSLContext) -> None:
+async def _ask_while_open(instance: Instance, port: int, request: bytes, tls: ssl.SSLContext) -> None:
     async with asyncio.timeout(ANSWER_SECONDS):
         reader, writer = await asyncio.open_connection(instance.host, port, ssl=tls, limit=LONGEST_ANSWER)
     try:
         ends = b" "
         while ends:
             async with asyncio.timeout(ANSWER_SECONDS):
-                writer.write(question)
+                writer.write(request)
                 await writer.drain()
-                _found(instance, await _answer(reader))
+                _set_ready(instance, await _answer(reader))
             ends = b" "
             with suppress(TimeoutError):
                 async with asyncio.timeout(PERIOD):
@@ -82,7 +82,7 @@ def _unchecked() -> ssl.SSLContext:
     return found
 
 
-def _found(instance: Instance, ready: bool) -> None:
+def _set_ready(instance: Instance, ready: bool) -> None:
     if ready is not instance.ready:
         instance.ready = ready
         log.info("%s %s", instance.host, "is ready" if ready else "is not ready")

@@ -22,7 +22,7 @@ from kubewright.processes.balancer.choice import Instance, order
 
 log = logging.getLogger("balancer")
 
-GREETING_SECONDS = 10.0
+FIRST_MESSAGE_SECONDS = 10.0
 """For the first message of a client."""
 CONNECT_SECONDS = 1.0
 ANSWER_SECONDS = 5.0
@@ -32,7 +32,7 @@ HALF_OPEN_SECONDS = 60.0
 PAUSE_SECONDS = 0.1
 """After the system could not accept a connection: it may have no file descriptor left."""
 CHUNK = 64 * 1024
-TLS_HANDSHAKE, TLS_HEADER, LONGEST_GREETING = 22, 5, 16 * 1024 + 5
+TLS_HANDSHAKE, TLS_HEADER, LONGEST_FIRST_MESSAGE = 22, 5, 16 * 1024 + 5
 
 
 class Relay:
@@ -80,9 +80,9 @@ class Relay:
         with client, suppress(OSError, TimeoutError):
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            async with asyncio.timeout(GREETING_SECONDS):
-                greeting = await _greeting(client)
-            if not greeting or (opened := await self._opened(greeting)) is None:
+            async with asyncio.timeout(FIRST_MESSAGE_SECONDS):
+                message = await _first_message(client)
+            if not message or (opened := await self._opened(message)) is None:
                 return
             instance, server, answer = opened
             instance.connections += 1
@@ -92,13 +92,13 @@ class Relay:
             finally:
                 instance.connections -= 1
 
-    async def _opened(self, greeting: bytes) -> tuple[Instance, socket.socket, bytes] | None:
+    async def _opened(self, message: bytes) -> tuple[Instance, socket.socket, bytes] | None:
         """The instance that answered, a connection with it, and its first answer; None: none answered."""
         for instance in order(self._instances, self._clock.monotonic()):
             server = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             answer = b""
             try:
-                answer = await self._tried(server, instance, greeting)
+                answer = await self._tried(server, instance, message)
             except (OSError, TimeoutError) as error:
                 if instance.ready:
                     log.info("%s failed: %s", instance.host, repr(error))
@@ -110,22 +110,22 @@ class Relay:
                 return instance, server, answer
         return None
 
-    async def _tried(self, server: socket.socket, instance: Instance, greeting: bytes) -> bytes:
+    async def _tried(self, server: socket.socket, instance: Instance, message: bytes) -> bytes:
         loop = asyncio.get_running_loop()
         server.setblocking(False)
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         async with asyncio.timeout(CONNECT_SECONDS):
             await loop.sock_connect(server, (instance.host, self._port))
         async with asyncio.timeout(ANSWER_SECONDS):
-            await loop.sock_sendall(server, greeting)
+            await loop.sock_sendall(server, message)
             return await loop.sock_recv(server, CHUNK)
 
 
-async def _greeting(client: socket.socket) -> bytes:
+async def _first_message(client: socket.socket) -> bytes:
     """The first message of a client: of TLS the whole first record, else what came first; empty: none."""
     loop, found = asyncio.get_running_loop(), b""
     while len(found) < _wanted(found):
-        more = await loop.sock_recv(client, LONGEST_GREETING - len(found))
+        more = await loop.sock_recv(client, LONGEST_FIRST_MESSAGE - len(found))
         if not more:
             return b""
         found += more
@@ -138,7 +138,7 @@ def _wanted(found: bytes) -> int:
         return 1
     if len(found) < TLS_HEADER:
         return TLS_HEADER
-    return min(TLS_HEADER + int.from_bytes(found[3:TLS_HEADER]), LONGEST_GREETING)
+    return min(TLS_HEADER + int.from_bytes(found[3:TLS_HEADER]), LONGEST_FIRST_MESSAGE)
 
 
 async def _joined(client: socket.socket, server: socket.socket, answer: bytes) -> None:

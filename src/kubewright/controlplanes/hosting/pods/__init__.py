@@ -12,9 +12,10 @@ Map.         ``kinds``       the kinds of objects, as far as we read them
              ``objects``     from a workload to the objects that there should be (pure)
              ``differences`` what to do with one object (pure)
              ``reading``     from the objects that there are to ``Running`` and ``Placement`` (pure)
-             ``restoring``   the pods that put a snapshot into the volumes of an etcd (pure)
-             ``replacing``   makes these pods, and sends the snapshot to them (``sending``)
-             ``member``      what runs in them: the command ``restore-member``
+             ``restoring``   replaces the data of an etcd: makes a pod for each member, and sends the snapshot
+             ``restore_pods`` these pods as manifests, and what their status says (pure)
+             ``sending``     sends a snapshot to a pod
+             ``restore_member`` what runs in such a pod: the command ``restore-member``
              ``host``        the methods of ``Hosting`` and ``ReplacesData``
 Source       nested.md A4, A8, A9, D5, D6.
 """

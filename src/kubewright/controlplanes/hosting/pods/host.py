@@ -27,7 +27,8 @@ from kubewright.controlplanes.hosting.contract import (
     Running,
     Workload,
 )
-from kubewright.controlplanes.hosting.pods import objects, reading, restoring
+from kubewright.controlplanes.hosting.member_data import NotReplaced
+from kubewright.controlplanes.hosting.pods import objects, reading, restore_pods
 from kubewright.controlplanes.hosting.pods.differences import (
     Change,
     Create,
@@ -47,8 +48,7 @@ from kubewright.controlplanes.hosting.pods.kinds import (
     WORKLOAD,
     ComponentPod,
 )
-from kubewright.controlplanes.hosting.pods.replacing import Replacer
-from kubewright.controlplanes.hosting.replacing import NotReplaced
+from kubewright.controlplanes.hosting.pods.restoring import Replacer
 from kubewright.controlplanes.templates.catalog import Manifest
 from kubewright.kube.informer import Change as Changed
 from kubewright.kube.informers import Informers
@@ -124,9 +124,9 @@ class PodHosting:
         own, services = self._own(place), self._services.by("owner", place.object.uid)
         found = reading.running(place, own, self._instances(place), services)
         if own is None:
-            return replace(found, kept=restoring.kept(place, self._claim_names(place)))
+            return replace(found, kept=restore_pods.kept(place, self._claim_names(place)))
         stopped = not found.replicas and not found.instances
-        data = restoring.with_data(own, place, self._claim_names(place)) if stopped else None
+        data = restore_pods.with_data(own, place, self._claim_names(place)) if stopped else None
         return replace(found, data=data)
 
     async def reserve(self, workload: Workload) -> None:
@@ -218,7 +218,7 @@ class PodHosting:
     def _restoring(self, place: Place) -> list[ComponentPod]:
         """The pods that replace its data, or have replaced it."""
         pods = self._pods.by("owner", place.object.uid)
-        return [each for each in pods if each.metadata.labels.get(ROLE_LABEL) == restoring.ROLE]
+        return [each for each in pods if each.metadata.labels.get(ROLE_LABEL) == restore_pods.ROLE]
 
     def _claim_names(self, place: Place) -> list[str]:
         """The claims of a component that are there."""

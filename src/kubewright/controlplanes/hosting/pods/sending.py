@@ -2,7 +2,7 @@
 
 Invariants.  The certificate of a pod is verified before a byte is sent, because a snapshot contains every
              Secret of its control plane. Each call has a deadline.
-Called by    ``replacing``; the other side is ``member``.
+Called by    ``restoring``; the other side is ``restore_member``.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import aiohttp
 
-from kubewright.controlplanes.hosting.replacing import NotReplaced
+from kubewright.controlplanes.hosting.member_data import NotReplaced
 
 BLOCK = 1024 * 1024
 ASK_SECONDS = 5.0

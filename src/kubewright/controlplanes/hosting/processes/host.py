@@ -31,6 +31,7 @@ from kubewright.controlplanes.hosting.contract import (
     Running,
     Workload,
 )
+from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.processes import balancing, restoring
 from kubewright.controlplanes.hosting.processes import kept as changes
 from kubewright.controlplanes.hosting.processes.addresses import Addresses, read_range
@@ -51,7 +52,6 @@ from kubewright.controlplanes.hosting.processes.options import Settings
 from kubewright.controlplanes.hosting.processes.reading import View, closed, instance_seen
 from kubewright.controlplanes.hosting.processes.store import PROGRAMS, NotWritten, Store, locked
 from kubewright.controlplanes.hosting.processes.volumes import files
-from kubewright.controlplanes.hosting.replacing import NotReplaced
 from kubewright.processes.linux import SUPPORTED
 from kubewright.processes.program import Program, Status
 from kubewright.processes.supervisor import Supervisor

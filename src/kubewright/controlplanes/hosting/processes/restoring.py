@@ -1,7 +1,7 @@
 """Replaces the data of an etcd whose members are processes, and do not run, by a snapshot.
 
 Theory.      ``etcdutl`` makes the new data of each member in the member's folder, which only this program can
-             write to, and ``replacing.put`` puts it in the place of the former data. So a call that was
+             write to, and ``member_data.put`` puts it in the place of the former data. So a call that was
              interrupted is completed by the next one with the same mark, member by member.
 Invariants.  Only what an unfinished call has made is deleted.
 Called by    ``host``.
@@ -17,10 +17,10 @@ from pathlib import Path
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Place
 from kubewright.controlplanes.hosting.etcdutl import PROGRAM, former_name, peer_url, words
+from kubewright.controlplanes.hosting.member_data import NotReplaced, mark_of, put
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing
 from kubewright.controlplanes.hosting.processes.instances import name_of, program_name
 from kubewright.controlplanes.hosting.processes.volumes import DATA, VOLUMES
-from kubewright.controlplanes.hosting.replacing import NotReplaced, mark_of, put
 
 MISSING = (
     f"there is no {PROGRAM} on this machine, which puts a snapshot in place: run `make kube`, or put it into "

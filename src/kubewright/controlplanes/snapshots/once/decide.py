@@ -58,7 +58,9 @@ class Plan(plan.Plan[S], Generic[S]):
     silent: bool = False
 
 
-def left_alone(seen: Seen[Any], last: Sequence[Any] = (), *, unfinished: bool = False) -> Plan[Any] | None:
+def paused_or_deleted(
+    seen: Seen[Any], last: Sequence[Any] = (), *, unfinished: bool = False
+) -> Plan[Any] | None:
     """The plan for an object that is paused or being deleted; None: there is work to do.
 
     Args:

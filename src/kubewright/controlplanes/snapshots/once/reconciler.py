@@ -1,10 +1,10 @@
 """The reconciler of objects that are carried out once: one pass is look, decide, act, report.
 
-Theory.      A duty is what differs between the kinds. A step that fails is reported in the status and by an
+Theory.      A policy is what differs between the kinds. A step that fails is reported in the status and by an
              event, and tried again as its error says.
 Invariants.  Every write names the uid and the version of the object that was read. The deletion of an object
              is tried again in time, whatever the error says.
-Called by    ``taking.reconciler`` and ``restoring.reconciler``, which make its duties.
+Called by    ``taking.reconciler`` and ``restoring.reconciler``, which make its policies.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ from kubewright.wire.gvk import Key
 S = TypeVar("S", bound=Seen[Any])
 
 
-class Duty(Protocol[S]):
+class Policy(Protocol[S]):
     """What is particular to one kind. ``found``: its objects, from the cache."""
 
     kind: Kind[Any]
@@ -67,10 +67,10 @@ class Duty(Protocol[S]):
 class Once(Generic[S]):
     """Carries out the objects of one kind."""
 
-    def __init__(self, client: Client, recorder: ComponentRecorder, duty: Duty[S]) -> None:
+    def __init__(self, client: Client, recorder: ComponentRecorder, policy: Policy[S]) -> None:
         self._client = client
         self._recorder = recorder
-        self._duty = duty
+        self._policy = policy
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -79,14 +79,14 @@ class Once(Generic[S]):
             ApiError, TransportError: the API server said no for now, or could not be asked.
             KubewrightError: a step did not work this time.
         """
-        found = self._duty.found.get(key)
+        found = self._policy.found.get(key)
         if found is None:
             return Result.done()
         return await unless_refused(self._pass(found), found, self._recorder)
 
     async def _pass(self, found: Any) -> Result:
-        seen = self._duty.look(found)
-        plan = self._duty.decide(seen)
+        seen = self._policy.look(found)
+        plan = self._policy.decide(seen)
         planned(plan)
         for step in plan.steps:
             try:
@@ -115,22 +115,22 @@ class Once(Generic[S]):
                 except NotFound:
                     return seen
             case _:
-                return await self._duty.perform(seen, step)
+                return await self._policy.perform(seen, step)
         return seen
 
     async def _patch(self, seen: S, body: Any, subresource: str = "") -> None:
         meta = seen.found.metadata
         key = Key(meta.namespace, meta.name)
-        await self._client.patch(self._duty.kind, key, onto(body, meta), subresource=subresource)
+        await self._client.patch(self._policy.kind, key, onto(body, meta), subresource=subresource)
 
     async def _report(self, seen: S, plan: Plan[Any]) -> None:
         """Write the status, if it has changed, and send events about it."""
         if plan.silent and not seen.failed:
             return
-        found, status = seen.found, self._duty.status_of(seen)
+        found, status = seen.found, self._policy.status_of(seen)
         if patch := merge_patch(found.status, status):
             await self._patch(seen, {"status": patch}, "status")
-        for each in self._duty.events(seen, status, plan):
+        for each in self._policy.events(seen, status, plan):
             self._recorder.event(found, each.reason, each.message, warning=each.warning)
         if seen.failed:
             self._recorder.event(found, "Failed", seen.failed, warning=True)

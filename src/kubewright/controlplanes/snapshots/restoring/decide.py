@@ -164,8 +164,8 @@ Step = AddFinalizer | Verify | Stop | Begin | ReplaceData | Release | RemoveFina
 def decide(seen: Seen) -> Plan[Step]:
     """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
     last = (Release(),) if seen.holds else ()
-    if (alone := once.left_alone(seen, last, unfinished=seen.half_done)) is not None:
-        return alone
+    if (plan := once.paused_or_deleted(seen, last, unfinished=seen.half_done)) is not None:
+        return plan
     if seen.found.status.replaced_at is not None:
         if seen.holds:
             return Plan((Release(),), because="the data is replaced")

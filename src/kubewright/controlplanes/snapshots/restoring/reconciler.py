@@ -50,7 +50,7 @@ CONTROLLER = "controlplanerestore"
 
 
 class Restores:
-    """Carries out ControlPlaneRestores: a ``Duty``."""
+    """Carries out ControlPlaneRestores: a ``Policy``."""
 
     kind = CONTROL_PLANE_RESTORE
 
@@ -63,7 +63,7 @@ class Restores:
         self.snapshots = environment.control.caches.get(CONTROL_PLANE_SNAPSHOT)
 
     def look(self, found: ControlPlaneRestore) -> Seen:
-        """As ``Duty.look``. Once the replacement has begun, the spec counts no more."""
+        """As ``Policy.look``. Once the replacement has begun, the spec counts no more."""
         snapshot = self.snapshots.get(Key(found.namespace, found.spec.snapshot_name))
         plane = self._held(found) or self._caches.planes.get(
             Key(found.namespace, plane_name(found, snapshot))
@@ -92,11 +92,11 @@ class Restores:
         return next(named, None)
 
     def decide(self, seen: Seen) -> Plan[Step]:
-        """As ``Duty.decide``."""
+        """As ``Policy.decide``."""
         return decide(seen)
 
     async def perform(self, seen: Seen, step: Verify | Stop | Begin | ReplaceData | Release) -> Seen:
-        """As ``Duty.perform``."""
+        """As ``Policy.perform``."""
         if isinstance(step, Stop | Release):
             assert seen.family is not None, "without a control plane it waits"
             await self._restorer.hold(seen.family.plane, seen.found.name if step == Stop() else "")
@@ -117,11 +117,11 @@ class Restores:
                 assert_never(step)
 
     def status_of(self, seen: Seen) -> ControlPlaneRestoreStatus:
-        """As ``Duty.status_of``."""
+        """As ``Policy.status_of``."""
         return status_of(seen)
 
     def events(self, seen: Seen, status: ControlPlaneRestoreStatus, plan: Plan[Step]) -> Iterable[Event]:
-        """As ``Duty.events``."""
+        """As ``Policy.events``."""
         if status.phase != seen.found.status.phase:
             yield Event(status.phase, plan.because or "its control plane is ready")
 

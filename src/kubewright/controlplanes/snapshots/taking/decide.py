@@ -53,11 +53,11 @@ Step = AddFinalizer | Take | DeleteFile | RemoveFinalizer
 
 def decide(seen: Seen) -> Plan[Step]:
     """The plan for what is seen now. An equal ``Seen`` gives an equal plan."""
-    if (alone := once.left_alone(seen, _last(seen))) is not None:
-        if seen.needed_by and DeleteFile() in alone.steps:
+    if (plan := once.paused_or_deleted(seen, _last(seen))) is not None:
+        if seen.needed_by and DeleteFile() in plan.steps:
             because = f"ControlPlaneRestore {seen.needed_by} replaces data by its file"
             return Plan(wake=delays.UNHEARD, because=because, silent=True)
-        return alone
+        return plan
     if seen.found.status.ready:
         return Plan(because="it is complete")
     if told := seen.problem or seen.waiting:

@@ -49,7 +49,7 @@ BY_PLANE = "snapshots-by-control-plane"
 
 
 class Snapshots:
-    """Takes ControlPlaneSnapshots: a ``Duty``."""
+    """Takes ControlPlaneSnapshots: a ``Policy``."""
 
     kind = CONTROL_PLANE_SNAPSHOT
 
@@ -62,7 +62,7 @@ class Snapshots:
         self.found.index(BY_PLANE, lambda each: (str(Key(each.namespace, each.spec.control_plane_name)),))
 
     def look(self, found: ControlPlaneSnapshot) -> Seen:
-        """As ``Duty.look``."""
+        """As ``Policy.look``."""
         family = self._family(found)
         return Seen(
             found,
@@ -80,11 +80,11 @@ class Snapshots:
         return next((restore for restore, file in begun if file is not None and file.name == name), "")
 
     def decide(self, seen: Seen) -> Plan[Step]:
-        """As ``Duty.decide``."""
+        """As ``Policy.decide``."""
         return decide(seen)
 
     async def perform(self, seen: Seen, step: Take | DeleteFile) -> Seen:
-        """As ``Duty.perform``."""
+        """As ``Policy.perform``."""
         match step:
             case Take():
                 family = self._family(seen.found)
@@ -97,11 +97,11 @@ class Snapshots:
         return seen
 
     def status_of(self, seen: Seen) -> ControlPlaneSnapshotStatus:
-        """As ``Duty.status_of``."""
+        """As ``Policy.status_of``."""
         return status_of(seen, file_of(seen.found))
 
     def events(self, seen: Seen, status: ControlPlaneSnapshotStatus, _plan: Plan[Step]) -> Iterable[Event]:
-        """As ``Duty.events``."""
+        """As ``Policy.events``."""
         if status.ready and not seen.found.status.ready:
             yield Event("Taken", f"{status.size} bytes are kept as {status.file}")
 

@@ -29,7 +29,7 @@ from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.certificates.look import Reader
 from kubewright.controlplanes.pausing import pause_of
 from kubewright.controlplanes.users.account import ACCOUNT, ACCOUNT_PREFIX, NAMESPACE
-from kubewright.controlplanes.users.entrance import Connect, Entrance, revoke
+from kubewright.controlplanes.users.connection import Connect, Connections, revoke
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
@@ -42,7 +42,7 @@ CONTROLLER = "restoredusers"
 log = structlog.get_logger(__name__)
 
 
-class Leftovers:
+class RestoredUsers:
     """The reconciler: its keys are NestedControlPlanes."""
 
     def __init__(self, environment: Environment, caches: Caches, connect: Connect) -> None:
@@ -50,7 +50,7 @@ class Leftovers:
         self._clock = environment.control.client.clock
         self._caches = caches
         self._reader = Reader(informers)
-        self._entrance = Entrance(self._clock, connect, environment.entitled)
+        self._connections = Connections(self._clock, connect, environment.entitled)
         self._users = informers.get(CONTROL_PLANE_USER)
         self.restores = informers.get(CONTROL_PLANE_RESTORE)
 
@@ -71,7 +71,9 @@ class Leftovers:
         found = await self._reader.read(key.namespace, (secret,))
         if not plane.status.ready or secret not in found:
             return Result.later(None if plane.status.asleep else UNHEARD)
-        async with self._entrance.open(found[secret].contents.get(SECRET_VALUE_KEY, b""), secret) as client:
+        async with self._connections.open(
+            found[secret].contents.get(SECRET_VALUE_KEY, b""), secret
+        ) as client:
             await self._clean(client, plane)
         return Result.later(DATED)
 
@@ -101,8 +103,8 @@ class Leftovers:
 def wire(environment: Environment, connect: Connect) -> Controller:
     """The controller, with watches on everything that a pass reads of this cluster."""
     caches = Caches(environment.control.caches)
-    leftovers = Leftovers(environment, caches, connect)
-    controller = Controller(CONTROLLER, leftovers, environment.clock, metrics=environment.metrics)
+    restored = RestoredUsers(environment, caches, connect)
+    controller = Controller(CONTROLLER, restored, environment.clock, metrics=environment.metrics)
 
     def of_restore(change: Change[Any]) -> Iterable[Key]:
         return [Key(each.namespace, each.name) for each in caches.planes.list(change.key.namespace)]
@@ -113,4 +115,4 @@ def wire(environment: Environment, connect: Connect) -> Controller:
         return () if same else (change.key,)
 
     controller.watches(caches.planes, of_plane)
-    return controller.watches(leftovers.restores, of_restore)
+    return controller.watches(restored.restores, of_restore)

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.etcdutl import former_name
-from kubewright.controlplanes.hosting.replacing import NotReplaced, mark_of, put
+from kubewright.controlplanes.hosting.member_data import NotReplaced, mark_of, put
 
 BLOCK = 1024 * 1024
 DEADLINE_SECONDS = 1800.0

@@ -5,7 +5,7 @@ Theory.      ``etcdutl`` makes new data for each member from the one file: toget
              renames put it in the place of the former data, so a call that was interrupted is completed by
              the next one with the same mark.
 Invariants.  Nothing is deleted.
-Called by    ``processes.restoring``; ``pods.member``, in a pod.
+Called by    ``processes.restoring``; ``pods.restore_member``, in a pod.
 """
 
 import os

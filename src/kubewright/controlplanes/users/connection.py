@@ -1,4 +1,4 @@
-"""Enter a control plane with its administrator's kubeconfig, and read or write there what a user has.
+"""Connects to a control plane with its administrator's kubeconfig, and reads or writes what a user has there.
 
 Theory.      One connection for each pass, closed at its end: a user is looked at rarely. Rights go first and
              the account last when all is deleted: kube-apiserver hears at once that a binding is gone, and
@@ -6,7 +6,7 @@ Theory.      One connection for each pass, closed at its end: a user is looked a
 Invariants.  What is done can be done again. A deadline for each pass: a control plane that does not answer
              holds a worker no longer. Writes are sent only while this process leads. No token is logged.
 Source       decision 0038.
-Called by    ``reconciler`` and ``leftovers``.
+Called by    ``reconciler`` and ``restored``.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.users import account
-from kubewright.controlplanes.users.account import ACCOUNT, BINDING, ROLE, Inside
+from kubewright.controlplanes.users.account import ACCOUNT, BINDING, ROLE, AccountObjects
 from kubewright.controlplanes.users.seen import Grant, Issue, Plan, Revoke, Seen
 from kubewright.kube import config
 from kubewright.kube.access import Access
@@ -42,7 +42,7 @@ Connect = Callable[[Access, Clock], Transport]
 """Makes a transport; contacts nothing."""
 
 AGENT = "kubewright/control-plane-users"
-VISIT_SECONDS = 10.0
+CONNECTION_SECONDS = 10.0
 """For all requests of one pass. An API server that works answers each within a tenth of a second."""
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -57,7 +57,7 @@ def by_sockets(access: Access, clock: Clock) -> Transport:
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class Outcome:
     """What came of a pass in a control plane.
 
     ``plan``   whose steps were done there; None: none, and ``seen`` says why
@@ -69,14 +69,14 @@ class Visit:
     token: str = field(default="", repr=False)
 
 
-class Entrance:
-    """The way into control planes."""
+class Connections:
+    """Opens connections to control planes."""
 
     def __init__(self, clock: Clock, connect: Connect, entitled: Entitled) -> None:
         self._clock, self._connect, self._entitled = clock, connect, entitled
 
-    async def visit(self, seen: Seen, decide: Callable[[Seen], Plan]) -> Visit:
-        """Enter, look, and do those steps of the plan that are done inside.
+    async def perform(self, seen: Seen, decide: Callable[[Seen], Plan]) -> Outcome:
+        """Connect, look, decide, and do those steps of the plan that are done in the control plane.
 
         Raises:
             Conflict: another program was faster.
@@ -84,18 +84,18 @@ class Entrance:
         secret = seen.found[seen.administrator]
         try:
             async with self.open(secret.contents.get(SECRET_VALUE_KEY, b""), secret.metadata.name) as client:
-                return await _visit(client, seen, decide)
+                return await _perform(client, seen, decide)
         except Conflict:
             raise
         except (ApiError, TransportError, InvalidInput, Undecodable) as error:
             told = f"the API server of NestedControlPlane {seen.user.spec.control_plane_name}"
             lasting = isinstance(error, ApiError) and is_refusal(error)
             told = f"{told} {'refuses' if lasting else 'cannot be used'}: {error}"
-            return Visit(replace(seen, closed=told, unheard=True, refused=told if lasting else ""))
+            return Outcome(replace(seen, unreachable=told, unheard=True, refused=told if lasting else ""))
 
     @asynccontextmanager
     async def open(self, kubeconfig: bytes, source: str) -> AsyncIterator[Client]:
-        """A client with this kubeconfig, for ``VISIT_SECONDS``; ``source`` names its Secret in errors.
+        """A client with this kubeconfig, for ``CONNECTION_SECONDS``; ``source`` names its Secret in errors.
 
         Raises:
             InvalidInput: it is no kubeconfig.
@@ -104,18 +104,18 @@ class Entrance:
         access = config.inline_access(kubeconfig, source=f"the kubeconfig in Secret {source}")
         transport = FencedTransport(self._connect(access, self._clock), self._entitled)
         try:
-            async with asyncio.timeout(VISIT_SECONDS):
+            async with asyncio.timeout(CONNECTION_SECONDS):
                 yield Client(transport, self._clock, name=access.server, user_agent=AGENT)
         except TimeoutError:
-            raise TimedOut(f"{access.server} did not answer within {VISIT_SECONDS:g} s") from None
+            raise TimedOut(f"{access.server} did not answer within {CONNECTION_SECONDS:g} s") from None
         finally:
             await transport.close()
 
 
-async def _visit(client: Client, seen: Seen, decide: Callable[[Seen], Plan]) -> Visit:
+async def _perform(client: Client, seen: Seen, decide: Callable[[Seen], Plan]) -> Outcome:
     name, token = seen.user.name, ""
     held = seen.held.token if seen.held is not None else ""
-    seen = replace(seen, inside=await look(client, name, held))
+    seen = replace(seen, objects=await look(client, name, held))
     plan = decide(seen)
     for step in plan.steps:
         match step:
@@ -126,14 +126,14 @@ async def _visit(client: Client, seen: Seen, decide: Callable[[Seen], Plan]) -> 
             case Issue():
                 token = await issue(client, seen.user)
     if any(isinstance(step, Revoke | Grant | Issue) for step in plan.steps):
-        seen = replace(seen, inside=await look(client, name))
-    return Visit(seen, plan, token)
+        seen = replace(seen, objects=await look(client, name))
+    return Outcome(seen, plan, token)
 
 
-async def look(client: Client, user: str, token: str = "") -> Inside:
-    """What a ControlPlaneUser of this name has inside. ``token``: that in its Secret; empty: none."""
+async def look(client: Client, user: str, token: str = "") -> AccountObjects:
+    """What a ControlPlaneUser has in the control plane. ``token``: that in its Secret; empty: none."""
     role = account.role_key(user)
-    return Inside(
+    return AccountObjects(
         await _get(client, ACCOUNT, account.account_key(user)),
         await _get(client, ROLE, role),
         await _get(client, BINDING, role),
@@ -141,12 +141,12 @@ async def look(client: Client, user: str, token: str = "") -> Inside:
     )
 
 
-async def grant(client: Client, user: ControlPlaneUser, inside: Inside) -> None:
-    """Make the account and its rights what they should be. ``inside``: what is there."""
-    if inside.account is None:
+async def grant(client: Client, user: ControlPlaneUser, objects: AccountObjects) -> None:
+    """Make the account and its rights what they should be. ``objects``: what is there."""
+    if objects.account is None:
         await _create(client, ACCOUNT, account.account(user))
-    await _settle(client, ROLE, inside.role, account.role(user), "rules")
-    binding, there = account.binding(user), inside.binding
+    await _settle(client, ROLE, objects.role, account.role(user), "rules")
+    binding, there = account.binding(user), objects.binding
     if there is not None and there.get("roleRef") != binding["roleRef"]:  # it cannot be changed
         await _delete(client, BINDING, account.role_key(user.name))
         there = None
