@@ -48,6 +48,7 @@ async def watch(instance: Instance, port: int, path: str, clock: Clock) -> None:
 
 
 async def _ask_while_open(instance: Instance, port: int, request: bytes, tls: ssl.SSLContext) -> None:
+    """Send the request each ``PERIOD`` over one connection, until the instance ends that or fails."""
     async with asyncio.timeout(ANSWER_SECONDS):
         reader, writer = await asyncio.open_connection(instance.host, port, ssl=tls, limit=LONGEST_ANSWER)
     try:
@@ -66,6 +67,7 @@ async def _ask_while_open(instance: Instance, port: int, request: bytes, tls: ss
 
 
 async def _answer(reader: asyncio.StreamReader) -> bool:
+    """Read one answer to its end. Returns whether its status is from 200 to 399."""
     head = await reader.readuntil(b"\r\n\r\n")
     length = _LENGTH.search(head)
     if length is None or int(length[1]) > LONGEST_ANSWER:

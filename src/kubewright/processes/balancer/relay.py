@@ -77,6 +77,7 @@ class Relay:
         self._slots.release()
 
     async def _serve(self, client: socket.socket) -> None:
+        """Serve one client, from its first message until both directions have ended."""
         with client, suppress(OSError, TimeoutError):
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -111,6 +112,7 @@ class Relay:
         return None
 
     async def _tried(self, server: socket.socket, instance: Instance, message: bytes) -> bytes:
+        """Connect to one instance, and send it the message. Returns its first answer; empty: it ended."""
         loop = asyncio.get_running_loop()
         server.setblocking(False)
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
