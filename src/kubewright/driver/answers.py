@@ -1,11 +1,11 @@
-"""What a driver answers with and raises, made into what the contract promises. Pure.
+"""Convert a driver's answers and errors to the types of the contract, or to an error that says why not. Pure.
 
 Theory.      Python checks no types: a driver may answer None, a dict, a VM whose id is a number, and raise an
              error without a message. Each would fail later, in a controller, far from the driver. So every
-             answer is converted to the type that the contract names; where that cannot be done the call has
+             answer is converted to the type that the contract names. If that is impossible the call has
              failed, and the error says what was wrong with the answer. It names types and places and no
-             values, because an answer may hold what its class's secret holds.
-Invariants.  What leaves this file has the types that it says.
+             values, because an answer may contain what the Secret of the class contains.
+Invariants.  What these functions return has the declared types, at run time too.
 Called by    ``guard``, around every call.
 """
 
@@ -40,18 +40,18 @@ def checked(answer: object, kind: type[T], of: str) -> T:
         raise DriverError.of(Code.Internal, text[:MESSAGE_CHARS], broken=True) from None
 
 
-def raised(error: DriverError, of: str) -> DriverError:
-    """The error as it may be used: with a code that is an error's, and with texts that are texts."""
+def checked_error(error: DriverError, of: str) -> DriverError:
+    """The driver's error, if its code is that of an error and its texts are texts; else one that says so."""
     texts = [getattr(error, name, "") for name in _TEXTS]
     whole = hasattr(error, "message") and all(isinstance(text, str) for text in texts)
     code: object = error.code
     if not whole or not isinstance(code, Code) or code is Code.OK:
-        text = f"the driver raised a {type(error).__name__} for {of} whose code or texts are none"
+        text = f"the driver raised a {type(error).__name__} for {of} whose code or text is not valid"
         return DriverError.of(Code.Unknown, text, broken=True)
     error.message = error.message[:DRIVER_MESSAGE_CHARS]
     return error
 
 
-def foreign(error: BaseException) -> DriverError:
-    """The error for one that is none of the vocabulary."""
+def unknown_error(error: BaseException) -> DriverError:
+    """The ``Unknown`` error for an exception that is no ``DriverError``."""
     return DriverError.of(Code.Unknown, f"{type(error).__name__}: {error}"[:MESSAGE_CHARS], broken=True)

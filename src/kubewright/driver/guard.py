@@ -1,15 +1,15 @@
-"""A guard around any driver, so that no driver can hurt the controllers.
+"""A guard around any driver: deadlines, limits, checked answers, counts.
 
-Theory.      Drivers are code of other authors in front of other networks. Whatever one does,
-             a call through ``GuardedDriver`` ends within its deadline, ends with an answer of the contract's
-             types (``answers``) or with an error of the vocabulary, and is counted. Each verb has slots of
-             its own: a hundred creations that hang must not delay one deletion.
+Theory.      Drivers are code of other authors, and call clouds that may hang or answer anything. Whatever one
+             does, a call through ``GuardedDriver`` ends within its deadline, with an answer of the contract's
+             types (``answers``) or with a ``DriverError``, and is counted. Each verb has slots of its own: a
+             hundred creations that hang must not delay one deletion.
 Invariants.  Cancellation by the caller passes through untouched; a driver that cancels itself has failed.
-             Waiting for a slot is bounded by the same
-             deadline as the call and ends in ``Unavailable``; the call then never began. A deadline
-             that ends during the call says nothing about what the cloud did: DeadlineExceeded.
-             A process that is not ``entitled`` any more (``runtime.leader``) begins no call.
-Called by    ``compose``, which limits every driver it loads.
+             The wait for a slot has a deadline of the same length as the call's; when it passes the call was
+             never begun, and the error is ``Unavailable``. When the deadline of the call passes, the cloud
+             may have done it or not: DeadlineExceeded. A process that is not ``entitled`` to act any more,
+             since it lost its Lease (``runtime.leader``), begins no call.
+Called by    ``compose``, which puts every driver that it loads behind a guard.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 NOTE = cast("type[str | None]", str | None)
-"""What a deletion answers: a last known state, or nothing."""
+"""The type of a deletion's answer: a last known state, or None."""
 
 
 class Operation(StrEnum):
@@ -202,11 +202,11 @@ class GuardedDriver:
 
 
 async def _translated(operation: Operation, what: str, call: Callable[[], Awaitable[object]]) -> object:
-    """Only errors of the vocabulary leave this function, and the caller's cancellation."""
+    """Call the driver; the only exceptions that leave are ``DriverError`` and the caller's cancellation."""
     try:
         return await call()
     except DriverError as error:
-        raise answers.raised(error, f"{operation.value} of {what}") from error.__cause__
+        raise answers.checked_error(error, f"{operation.value} of {what}") from error.__cause__
     except TimeoutError as error:
         late = f"{operation.value} of {what} timed out in the driver: {error}"
         raise DriverError.of(Code.DeadlineExceeded, late[:MESSAGE_CHARS]) from error
@@ -214,7 +214,7 @@ async def _translated(operation: Operation, what: str, call: Callable[[], Awaita
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise
-        told = answers.foreign(error)
+        told = answers.unknown_error(error)
         log.warning(
             "a driver raised a foreign error", operation=operation.value, what=what, error=told.message
         )

@@ -1,8 +1,8 @@
 """Numbers about machines, sets and deployments, under the names that MCM's dashboards and alerts know.
 
-Theory.      MCM's families are rows of tables here: name, labels, and how a row follows from an object. They
-             are read from the caches at a scrape, so the series of an object end with it, as in MCM only
-             those of the phase do.
+Theory.      Each of MCM's families is a value here: its name, its labels, and a function from an object to
+             values (``runtime.object_metrics``). The caches are read at each scrape, so all series of an
+             object end when it is deleted; in MCM only those of the phase do.
 Invariants.  Names and labels are those of MCM; a test compares them with the list of mcm.md §10.5. The values
              mean the same, but for two that MCM gets wrong: the replicas of a set's status are its replicas,
              and a surge that is a percentage is the number of machines that it comes to, where MCM exports 0.
@@ -151,7 +151,7 @@ class Status(Struct, rename="camel", gc=False):
     failed_machines: list[Summary] | None = None
 
 
-class Fleet(Struct, gc=False):
+class ReplicasFields(Struct, gc=False):
     """The fields of a set or a deployment that are decoded."""
 
     metadata: Metadata = field(default_factory=Metadata)
@@ -161,7 +161,7 @@ class Fleet(Struct, gc=False):
 
 F = TypeVar("F")
 _machine = msgspec.json.Decoder(MachineFields)
-_fleet = msgspec.json.Decoder(Fleet)
+_replicas = msgspec.json.Decoder(ReplicasFields)
 
 NAMED = ("name", "namespace")
 CLASS = ("spec_machine_class_api_group", "spec_machine_class_kind", "spec_machine_class_name")
@@ -202,9 +202,9 @@ def _of_sets() -> Iterator[Family]:
     yield Family(MACHINE_SET, "mcm_machine_set_items_total", "Sets of machines", (), _count)
     yield Family(
         MACHINE_SET, "mcm_machine_set_info", "1 for each set", (*NAMED, "createdAt", *CLASS),
-        _rows(_fleet, lambda each: [(_made(each), 1)]),
+        _rows(_replicas, lambda each: [(_created_and_class(each), 1)]),
     )  # fmt: skip
-    numbers: Sequence[tuple[str, Callable[[Fleet], int]]] = (
+    numbers: Sequence[tuple[str, Callable[[ReplicasFields], int]]] = (
         ("info_spec_replicas", lambda each: each.spec.replicas),
         ("info_spec_min_ready_seconds", lambda each: each.spec.min_ready_seconds),
         ("status_available_replicas", lambda each: each.status.available_replicas),
@@ -222,9 +222,9 @@ def _of_deployments() -> Iterator[Family]:
     yield Family(
         kind, f"{prefix}_info", "1 for each deployment",
         (*NAMED, "createdAt", *CLASS, "spec_strategy_type"),
-        _rows(_fleet, lambda each: [((*_made(each), each.spec.strategy.type), 1)]),
+        _rows(_replicas, lambda each: [((*_created_and_class(each), each.spec.strategy.type), 1)]),
     )  # fmt: skip
-    numbers: Sequence[tuple[str, Callable[[Fleet], int | None]]] = (
+    numbers: Sequence[tuple[str, Callable[[ReplicasFields], int | None]]] = (
         ("info_spec_paused", lambda each: int(each.spec.paused)),
         ("info_spec_replicas", lambda each: each.spec.replicas),
         ("info_spec_min_ready_seconds", lambda each: each.spec.min_ready_seconds),
@@ -245,28 +245,28 @@ def _of_deployments() -> Iterator[Family]:
 
 
 def _troubles(
-    kind: Kind[Any], prefix: str, conditions: Callable[[Fleet], list[Condition] | None]
+    kind: Kind[Any], prefix: str, conditions: Callable[[ReplicasFields], list[Condition] | None]
 ) -> Iterator[Family]:
     """Conditions and failed machines, of sets and of deployments."""
     yield Family(
         kind, f"{prefix}_status_condition", "The conditions", (*NAMED, "condition"),
-        _rows(_fleet, lambda each: _conditions(conditions(each))),
+        _rows(_replicas, lambda each: _conditions(conditions(each))),
     )  # fmt: skip
     yield Family(
         kind, f"{prefix}_failed_machines", "1 for each machine whose last operation failed",
-        (*NAMED, *FAILED), _rows(_fleet, _failed),
+        (*NAMED, *FAILED), _rows(_replicas, _failed),
     )  # fmt: skip
 
 
-def _number(kind: Kind[Any], name: str, of: Callable[[Fleet], int | None]) -> Family:
-    """A family with one number for each object that has it."""
+def _number(kind: Kind[Any], name: str, of: Callable[[ReplicasFields], int | None]) -> Family:
+    """A family with one value for each object, and none where ``of`` answers None."""
 
-    def row(each: Fleet) -> Iterable[Row]:
+    def row(each: ReplicasFields) -> Iterable[Row]:
         value = of(each)
         return () if value is None else [((), value)]
 
-    told = name.removeprefix("mcm_").replace("_", " ")
-    return Family(kind, name, f"{told[0].upper()}{told[1:]}", NAMED, _rows(_fleet, row))
+    words = name.removeprefix("mcm_").replace("_", " ")
+    return Family(kind, name, f"{words[0].upper()}{words[1:]}", NAMED, _rows(_replicas, row))
 
 
 def _rows(decoder: "msgspec.json.Decoder[F]", of: Callable[[F], Iterable[Row]]) -> Rows:
@@ -290,8 +290,8 @@ def _machine_info(each: MachineFields) -> Iterable[Row]:
     yield (_created(each.metadata), each.spec.provider_id, of.api_group, of.kind, of.name, node), 1
 
 
-def _made(each: Fleet) -> tuple[str, ...]:
-    """When a set or deployment was made, and the class of its machines."""
+def _created_and_class(each: ReplicasFields) -> tuple[str, ...]:
+    """When a set or a deployment was created, and the class of its machines, as labels."""
     of = each.spec.template.spec.machine_class
     return _created(each.metadata), of.api_group, of.kind, of.name
 
@@ -307,13 +307,13 @@ def _conditions(conditions: list[Condition] | None) -> Iterator[Row]:
             yield (each.type,), STATUSES[each.status]
 
 
-def _failed(each: Fleet) -> Iterator[Row]:
+def _failed(each: ReplicasFields) -> Iterator[Row]:
     for failed in each.status.failed_machines or ():
         last = failed.last_operation
         yield (failed.name, failed.provider_id, failed.owner_ref, last.state, last.type), 1
 
 
-def _bound(each: Fleet, *, surge: bool) -> int | None:
+def _bound(each: ReplicasFields, *, surge: bool) -> int | None:
     """maxSurge or maxUnavailable as a number of machines; None where none is given that can be read."""
     rolling = each.spec.strategy.rolling_update or Rolling()
     value = rolling.max_surge if surge else rolling.max_unavailable
@@ -323,5 +323,5 @@ def _bound(each: Fleet, *, surge: bool) -> int | None:
         return None
 
 
-def _rollback(each: Fleet) -> int | None:
+def _rollback(each: ReplicasFields) -> int | None:
     return each.spec.rollback_to.revision if each.spec.rollback_to is not None else None

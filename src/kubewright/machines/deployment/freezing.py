@@ -1,10 +1,11 @@
-"""What the freeze of its sets means for a deployment: a decider of a pass. Pure.
+"""A decider of deployments: copy the label ``freeze`` from the sets, and a request to unfreeze to them. Pure.
 
-Theory.      A deployment has the label ``freeze`` while one of its sets has it: dashboards and users look
-             there first. The label stops nothing; the sets do. A user who wants all sets unfrozen annotates
-             the deployment: the controller passes the request on to the frozen sets, and removes it here.
-Invariants.  A set that is not frozen gets no request, and a request is taken off the deployment only in the
-             pass that writes it onto the sets: one that is lost between the two is seen again.
+Theory.      A deployment has the label ``freeze`` while one of its sets has it, because dashboards and users
+             look there first. The label of the deployment itself stops nothing; frozen sets create no
+             machines. A user who wants all sets unfrozen annotates the deployment: the controller writes the
+             annotation onto the frozen sets, and then removes it from the deployment.
+Invariants.  A set that is not frozen is not annotated. The deployment loses the annotation after the sets
+             have it, so a process that ends between the two writes repeats the first, and no request is lost.
 Source       mcm.md §9.3. The condition Frozen is copied from a set (``status``).
 Called by    ``replicas.deployment.decide``, by way of ``policy``.
 """
@@ -24,9 +25,11 @@ def follow_freeze(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> P
     """Pass a request to unfreeze on to the sets, and keep the label in line with theirs."""
     key, written = names.UNFREEZE_ANNOTATION, seen.written
     if key in written.metadata.annotations:
-        held = [s for s in seen.sets if names.FREEZE_LABEL in s.metadata.labels]
+        frozen_sets = [s for s in seen.sets if names.FREEZE_LABEL in s.metadata.labels]
         asked = tuple(
-            ChangeSet(s, annotated(s, key, names.TRUE)) for s in held if key not in s.metadata.annotations
+            ChangeSet(s, annotated(s, key, names.TRUE))
+            for s in frozen_sets
+            if key not in s.metadata.annotations
         )
         after = annotated(written, key, "")
         return Plan((*asked, ChangeDeployment(after)), AT_ONCE, "a user asks to unfreeze its sets")

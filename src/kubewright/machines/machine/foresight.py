@@ -1,9 +1,9 @@
-"""What is decided about a machine now, and what will be if nothing changes until then. Pure.
+"""What is decided about a machine now, and what will be decided later if nothing but time changes. Pure.
 
 Theory.      The decision is a function of what is seen, and time is a part of that. So the same function,
              asked with a later time, says what comes next: past its health timeout an Unknown machine is
              Failed.
-             Nothing is told here that ``decide`` does not say itself.
+             This file has no rule of its own about machines: it calls ``decide`` again with a later time.
 Called by    ``cli.explain``.
 """
 
@@ -14,14 +14,14 @@ from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Plan
 
-AGAIN = 4
-"""How many times the same decision may follow itself, each time later, before we stop asking."""
+MAX_LOOKS_AHEAD = 4
+"""How many later times are tried at most: each is when the plan before it wants to look again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foresight:
-    """``now``: the plan of this moment. ``then``: the next other one, which comes at ``at``; None where only
-    a change of something else brings one."""
+    """``now``: the plan of this moment. ``then``: the next different one, which comes at ``at``; None where
+    time alone brings none."""
 
     now: Plan
     then: Plan | None = None
@@ -31,10 +31,11 @@ class Foresight:
 def foresee(seen: Seen, after: timedelta | None = None) -> Foresight:
     """The plan for what is seen, and the one that follows it when time alone goes on.
 
-    ``after``: ask for that time only, since it is known when the next pass comes; None: as the plans say.
+    ``after``: how long it is until the next pass, where a manager says that; only that time is tried then.
+    None: the times at which the plans want to look again.
     """
     now = plan = decide(seen)
-    for _ in range(AGAIN if after is None else 1):
+    for _ in range(MAX_LOOKS_AHEAD if after is None else 1):
         wait = plan.wake if after is None else after
         if wait is None or wait <= timedelta():
             break
@@ -46,7 +47,7 @@ def foresee(seen: Seen, after: timedelta | None = None) -> Foresight:
 
 
 def outcome(plan: Plan) -> str:
-    """What a plan comes to, as a clause: the phase that it reports, its reason, its steps."""
+    """A plan as a clause for users: the phase that it reports, its message or reason, its steps."""
     report, steps = plan.report, ", ".join(type(each).__name__ for each in plan.steps)
     phase = report.phase.value if report is not None and report.phase is not None else ""
     told = report.description.strip() if report is not None and report.description else plan.because

@@ -1,18 +1,18 @@
-"""Whether an unhealthy machine may be replaced now: limits for the time of an outage. Pure.
+"""Whether an unhealthy machine may be replaced now: limits against mass replacement in an outage. Pure.
 
 Theory.      A network fault makes many nodes silent at once, and their pods run on. If each of their machines
              were replaced as soon as its health timeout is over, a fault of minutes would cost every VM. Two
-             limits stand in the way. The first counts the machines of one deployment that are being replaced.
-             The second is a brake for all machines: while more of them are unhealthy than it allows, the
-             cause is likely not theirs, and none is given up.
-             A limit holds an Unknown machine; it never stops a replacement that has begun, and never one that
-             a user asks for by deleting a machine. A machine that is deleted while its node is well gives way
-             to a rollout or to a user, and does not count: its drain may wait for the very pods that only the
+             limits prevent that. ``replacements`` limits how many machines of one deployment are replaced at
+             once. ``unhealthy`` is for all machines together: while more than that are unhealthy, the cause
+             is likely outside of them, and no Unknown machine becomes Failed.
+             A machine that a limit holds stays Unknown. No limit stops a replacement that has begun, or one
+             that a user asks for by deleting a machine. A machine that is deleted while its node is healthy,
+             by a rollout or by a user, does not count: its drain may wait for the very pods that only the
              replacement of another machine brings back.
 Invariants.  A percentage is rounded up, so that one above 0 % always permits one replacement. 0 permits
              none: the machines of that deployment wait for a user. An annotation that cannot be read counts
              as absent, and is named.
-Source       mcm.md §4.8 (where the limit is the constant 1), §16 row 2; issue 688 of the original.
+Source       mcm.md §4.8 (where the limit is the constant 1), §16 row 2; MCM's issue 688.
 Called by    ``health``; ``caches`` counts.
 """
 
@@ -28,13 +28,13 @@ from kubewright.rollout.bounds import IntOrPercent, resolve
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The machines beside an unhealthy one, as numbers.
+    """The numbers of machines on which the replacement of an unhealthy one depends.
 
     ``replacing``  others of its deployment that ``counts_as_replaced`` counts
     ``members``    all machines of its deployment
     ``limit``      what the annotation of the deployment asks for; empty: nothing
     ``unhealthy``  machines of all deployments that are Unknown, or Failed for their health
-    ``joined``     those, and the machines that are Running
+    ``joined``     the unhealthy ones and those that are Running; ``unhealthy`` may be a percentage of these
     """
 
     replacing: int = 0
@@ -49,7 +49,7 @@ class ReplacementLimits:
     """What the operator allows.
 
     ``replacements``  machines of one deployment that may be replaced for bad health at the same time
-    ``unhealthy``     machines of all that may be unhealthy while any is replaced
+    ``unhealthy``     machines of all deployments that may be unhealthy while any is replaced
     """
 
     replacements: IntOrPercent = 1

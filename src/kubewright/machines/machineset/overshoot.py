@@ -1,14 +1,15 @@
 """Freeze a set that would create machines without end, and unfreeze it. Pure.
 
-Theory.      A set is frozen when it lacks machines and all of its machines together, those that are being
-             deleted too, are as many as the deployment's replicas with surge and ``--safety-up``: its
-             machines fail and hang, or another program makes them, and more of them would only cost
-             money. It is unfrozen once there are ``--safety-down`` fewer. Frozen, it creates none; it deletes
-             as ever. The status says first that it is frozen, then the label follows, and at the end the
-             label goes first: so the condition tells a label of ours from a user's, which stays until the
-             user takes it off. The annotation ``unfreeze`` lets the set create once, however many there are.
-Invariants.  A set that lacks none is not frozen, unlike in MCM, where scaling down by more than the limit
-             freezes it while its machines drain. Freezing writes nothing but label and status.
+Theory.      A set is frozen when it lacks machines although it already has, with those that are being
+             deleted, as many as the deployment's replicas, surge and ``--safety-up`` together: its machines
+             fail or cannot be deleted, or another program creates them, and more would only cost money. It is
+             unfrozen once there are ``--safety-down`` fewer. A frozen set creates no machine, and deletes
+             machines as before. A freeze is written as condition Frozen and as label ``freeze``. The
+             condition is written first, and removed last, so a label without the condition is a user's, and
+             stays until the user removes it. The annotation ``unfreeze`` lets the set create what it lacks
+             once, at any number.
+Invariants.  A set that lacks no machine is not frozen, unlike in MCM, where scaling down by more than the
+             limit freezes it while its machines drain. Freezing writes nothing but label and status.
 Source       mcm.md §9.3, §2.2; defects 11 and 31 of §19 are not copied.
 Called by    ``policy`` (``look``, ``blocked``, ``deciders``), ``status``.
 """
@@ -34,9 +35,12 @@ from kubewright.rollout.bounds import Bounds
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """At how many machines a set is frozen, and at how many it is unfrozen; ``count`` is how many there are.
+    """The numbers by which a set is frozen.
 
-    ``missing``  how many the set lacks
+    ``count``    the machines that it has, deleting ones too
+    ``missing``  how many living machines it lacks
+    ``upper``    from this count on a set that lacks machines is frozen
+    ``lower``    at this count it is unfrozen
     ``period``   when to look again at a frozen set at the latest
     """
 
@@ -50,7 +54,15 @@ class Limits:
 def limits_of(
     found: MachineSet, of_owner: Bounds | None, count: int, alive: int, settings: SetSettings
 ) -> Limits:
-    """The limits of a set; ``of_owner``: replicas and surge of its deployment, if it has one."""
+    """The limits of a set.
+
+    Args:
+        found: the set.
+        of_owner: replicas and surge of its deployment; None: it has none.
+        count: its machines, deleting ones too.
+        alive: its machines that are not being deleted.
+        settings: the operator's switches.
+    """
     most = 2 * found.spec.replicas if of_owner is None else of_owner.replicas + of_owner.surge
     upper = most + settings.safety_up
     lower = upper - settings.safety_down
@@ -67,19 +79,19 @@ def overshoots(found: MachineSet, limits: Limits | None) -> bool:
 
 
 def frozen_by_count(status: MachineSetStatus) -> bool:
-    """Whether the status says that the number of machines is the reason."""
+    """Whether the status says that the set is frozen for the number of its machines."""
     condition = condition_of(status.machine_set_condition, ConditionType.FROZEN)
     says = (condition.status, condition.reason) if condition is not None else ("", "")
     return says == ("True", ConditionReason.OVERSHOOTING)
 
 
 def unfreezing(found: MachineSet) -> bool:
-    """A user asks to unfreeze it, or its deployment."""
+    """Whether a user asks to unfreeze the set (a request on its deployment is copied to it)."""
     return names.UNFREEZE_ANNOTATION in found.metadata.annotations
 
 
 def freeze(seen: MachineSetSeen) -> Plan[Step]:
-    """Keep the label in line with the condition, which the status of a pass writes."""
+    """Write or remove the label to match the condition, which the status of each pass writes."""
     found, limits = seen.set, seen.around
     label, says = names.FREEZE_LABEL in found.metadata.labels, frozen_by_count(found.status)
     if unfreezing(found):
@@ -104,7 +116,7 @@ def freeze(seen: MachineSetSeen) -> Plan[Step]:
 
 
 def told(found: MachineSet, limits: Limits) -> str:
-    """The message of the condition; it stays as long as the set is frozen."""
+    """The message of condition Frozen, in MCM's words."""
     return (
         f"The number of machines backing MachineSet: {found.name} is {limits.count} >= {limits.upper} "
         "which is the Max-ScaleUp-Limit"

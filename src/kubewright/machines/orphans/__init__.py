@@ -1,25 +1,26 @@
-"""What no machine wants any more: VMs without a machine, and the nodes that they leave behind.
+"""Orphans: VMs without a machine, which are deleted with their nodes; and nodes without a machine.
 
-Theory.      A machine is never released before the cloud was asked long enough whether it made a VM
-             (``machine.deletion``). Some clouds are slower than that, some drivers make two, some
-             users take finalizers off: then a VM lives on that no machine will ever delete. So now
-             and then each class is asked which VMs it has, and those that belong to no machine are
-             deleted: *after confirmation*. A VM is only a suspect when it is first seen so; it goes
-             when it is seen so again, ``confirmation`` later, and the server itself (not our cache)
-             says that there is no such machine. A list that lags, a cache that is late, a machine
-             that is just being made: none of them costs a living VM.
-             Its node is emptied first, and goes last, as with a machine; it is marked before the VM goes,
-             so that the process after a crash knows that it may remove it. Other nodes without a
-             machine are only annotated, for cluster-autoscaler to leave them alone: whether their VM is
-             gone, the cloud's own controller manager knows, we do not.
+Theory.      The finalizer of a machine stays until the cloud has had time to show a VM that it may have made
+             (``machine.deletion``). Some clouds are slower than that, some drivers make two VMs, some users
+             remove finalizers: then a VM exists that no machine will ever delete. So from time to time the
+             driver lists the VMs of each class, and those without a machine are deleted, *after
+             confirmation*: a VM without a machine is at first only a suspect. It is deleted when it is still
+             one in a list that is ``confirmation`` later, and the API server itself (not our cache) says that
+             its machine does not exist. So neither an old list, nor a late cache, nor a machine that is just
+             being created costs a VM that is in use.
+             The order is that of a machine's deletion: the node is drained, the VM deleted, the node deleted.
+             The node is annotated before the VM is deleted, so that another process, after a crash, knows
+             that it may delete the node. Other nodes without a machine are only annotated, so that
+             cluster-autoscaler leaves them alone: whether their VM still exists only the cloud's own
+             controller manager knows.
 Invariants.  No VM is deleted that does not say which machine it was made for.
-             At rest a look costs one call of the driver for each class, and no request to a server.
-             One class that cannot be listed delays no other. What is remembered between looks
-             (since when a VM is suspect) makes nothing wrong when it is lost, only later.
+             Without suspects a look costs one call of the driver for each class, and no request to an API
+             server. A class that cannot be listed delays no other. A process remembers since when a VM is a
+             suspect; one that starts anew confirms it later, and nothing else changes.
 Source       seed 004 "What is Safety Controller"; mcm.md §9.1, §19 number 30; decision 0009.
-Files        ``decide``      pure: why a VM is kept, what a node is told (who is confirmed: ``driver.life``)
-             ``vms``         one look at one class
-             ``collect``     the end of one VM; ``cleanup`` that of its node
-             ``nodes``       one look at all nodes
-             ``wiring``      when to look
+Files        ``decide``      why a VM is kept, which nodes are annotated (pure)
+             ``vms``         the reconciler of classes: lists the VMs of one, and finds suspects
+             ``collect``     deletes one VM and its node; ``cleanup`` drains and deletes the node
+             ``nodes``       the reconciler that annotates nodes
+             ``wiring``      the two controllers, and which changes make them look
 """

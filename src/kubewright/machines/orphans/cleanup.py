@@ -1,10 +1,11 @@
-"""The node of a VM that is being collected: no new pods, the old ones leave, and at last it goes too.
+"""Drain and delete the node of a VM without a machine.
 
-Theory.      The same order as in a machine's deletion. The first step also writes down, on the node,
-             which class is collecting its VM: once the VM is gone no list names it any more, and a
-             process that starts then would not know whose the node was. A pass asks the pods to leave
-             and comes back; how long they have and who refused is remembered here, and forgotten
-             with the process: then their time begins anew.
+Theory.      The order is that of a machine's deletion: cordon, drain, and, once the VM is gone, delete. The
+             cordon also writes an annotation with the class of the VM: once the VM is gone no list has it any
+             more, and a process that starts then finds by the annotation which nodes it may delete. A pass
+             does not wait for pods: it evicts and ends, and a later one goes on. Since when the node is
+             drained, and which evictions were refused, is kept in memory only: after a restart the drain
+             time-out begins anew.
 Invariants.  Nothing is done to a node that has a machine, or whose provider id is not the VM's. The time that
              pods have is counted on a steady clock (decision 0011).
 Called by    ``collect``; ``vms`` for nodes whose VM is gone already.
@@ -31,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 
 class NodeCleanup:
-    """Looks after the nodes of VMs that go. All that ask a server may raise ApiError, TransportError."""
+    """Drains and deletes nodes of VMs without a machine. Its requests may raise ApiError, TransportError."""
 
     def __init__(self, shared: Shared) -> None:
         self._target = shared.target
@@ -39,7 +40,7 @@ class NodeCleanup:
         self._settings = shared.settings
         self._caches = shared.caches
         self._drains: dict[str, tuple[datetime, DrainSession]] = {}
-        """Since when the pods of a VM's node are asked to leave, and what came of it; by provider id."""
+        """Since when the node of a VM is drained, and the session of that drain; by provider id."""
         self._states = NodeStates(self._now)
 
     def owners(self, node: Node) -> int:
@@ -55,12 +56,15 @@ class NodeCleanup:
         return [node for node in found if not self.owners(node)]
 
     def forget(self, provider_id: str) -> None:
-        """This VM is no longer suspect: it is gone, or has a machine."""
+        """Drop what is remembered of a VM that is no suspect any more: it is gone, or has a machine."""
         self._drains.pop(provider_id, None)
         self._states.forget(provider_id)
 
     async def empty(self, node: Node, collecting: str) -> bool:
-        """Mark the node and ask its pods to leave; whether no pod is left that the drain waits for."""
+        """Cordon and annotate the node, and go on with its drain; whether the drain is done.
+
+        ``collecting``: the class of its VM, as ``namespace/name``.
+        """
         await self._mark(node, collecting)
         now, vm = self._now(), node.spec.provider_id
         started, session = self._drains.setdefault(vm, (now, DrainSession()))

@@ -1,8 +1,7 @@
-"""The end of one VM that no machine wants, and of its node.
+"""Delete one VM without a machine, and its node.
 
-Theory.      In the order of a machine's deletion: the node takes no new pods and the old ones leave, the
-             VM goes, the node goes. A step that is not over (pods that take their time) ends the pass;
-             the next look at the class goes on from there.
+Theory.      The order is that of a machine's deletion: cordon and drain the node, delete the VM, delete the
+             node. A drain that is not done ends the pass; the next look at the class goes on with it.
 Invariants.  Before anything is touched, and again directly before the VM is deleted, the *server* has
              said that there is no such machine, or that it is Running on another VM. Nothing here raises for
              one VM: the next look tries again.
@@ -42,7 +41,7 @@ class Collector:
         )
 
     async def collect(self, of: ClassRequest, vm: Instance, listed: AbstractSet[str]) -> bool:
-        """Take a confirmed orphan a step nearer to its end; whether it is gone, and its node too.
+        """Go on with the deletion of a confirmed orphan; whether the VM and its node are gone.
 
         ``listed`` are the provider ids of all VMs that were listed with it. One that several classes list
         is left to the one that began.
@@ -87,7 +86,7 @@ class Collector:
         return await self.delete_node(vm.node_name, vm.provider_id)
 
     async def _machine(self, namespace: str, vm: Instance) -> Machine | None:
-        """The machine of the VM's machine's name, as the server knows it."""
+        """The machine with the name that the VM was made for, from the server and not from the cache."""
         with suppress(NotFound):
             return await self._shared.control.get(MACHINE, Key(namespace, vm.machine_name))
         return None
@@ -113,7 +112,7 @@ class Collector:
 
 
 def _spared(vm: Instance, machine: Machine | None, listed: AbstractSet[str]) -> bool:
-    """Whether the machine of the VM's machine's name keeps it alive."""
+    """Whether the machine with the name that the VM was made for needs the VM; logs why."""
     if why := why_spared(vm, machine, listed):
         log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
     return bool(why)

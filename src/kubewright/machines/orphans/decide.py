@@ -1,13 +1,13 @@
-"""Decide which VMs no machine wants, and what is said of nodes without a machine. Pure.
+"""Decide which VMs have no machine, and which nodes are annotated as having none. Pure.
 
-Theory.      A VM is kept for the machine it was made for, a machine that has it on record, a machine
-             of the same name that is still being made, and a call of ours that is in flight.
-             A machine may have two: a cloud carried out both of two creations. Once it is Running it needs
-             only the one on record, and the other one is an orphan, too, if both are on the same list: then
-             their ids are of one form, and the one on record exists.
-             The cache is asked first, for all VMs of a list; the server is asked last, for the one
-             that is about to be deleted (``why_spared``). How a suspect is confirmed is the same for every
-             API (``driver.life.orphans``).
+Theory.      A VM is kept while one of these exists: the machine that it was made for, a machine with its
+             provider id in the spec, a machine of the same name that is still being created, a call of this
+             process for its machine. A machine may have two VMs: the cloud carried out both of two creations.
+             Once the machine is Running it needs only the one in its spec. The other one is an orphan too,
+             but only if both are on one list: that proves that the one in the spec exists, and that their ids
+             are of one form. ``why_kept`` judges all VMs of a list by the cache; ``why_spared`` judges, by
+             the server's answer, the one that is about to be deleted. How a suspect is confirmed is the same
+             for every API (``driver.life.orphans``).
 Invariants.  A VM without a machine's name is never an orphan: the server cannot be asked for
              its machine.
 Source       mcm.md §9.1.
@@ -27,12 +27,12 @@ from kubewright.machines.machine.creation import unsettled
 
 @dataclass(frozen=True, slots=True)
 class ListedVm:
-    """A VM on the list of a class, and what may want it.
+    """A VM on the list of a class, and what may need it.
 
     ``owner_exists``  a machine has the uid that the VM was made for
-    ``recorded``     a machine of any class has the VM on record
-    ``busy``         a cloud call of ours for that uid has not come to its end
-    ``same_name``     the machine of the VM's machine's name, beside the class
+    ``recorded``      a machine of any class has the VM's provider id in its spec
+    ``busy``          a cloud call of this process for that uid has not ended
+    ``same_name``     the machine with the name that the VM was made for, in the class's namespace
     ``listed``        the provider ids of all VMs on the list
     """
 
@@ -45,7 +45,7 @@ class ListedVm:
 
 
 def why_kept(seen: ListedVm) -> str:
-    """Why the VM is kept, as a clause; empty when nothing wants it."""
+    """Why the VM is kept, as a clause; empty: it is an orphan."""
     if not seen.vm.machine_name or not seen.vm.provider_id:
         return "nothing says which machine it was made for"
     if is_tagged(seen.vm.owner_uid):
@@ -69,9 +69,9 @@ def is_second(vm: Instance, machine: Machine | None, listed: AbstractSet[str]) -
 
 
 def why_spared(vm: Instance, same_name: Machine | None, listed: AbstractSet[str]) -> str:
-    """Why the machine of the VM's machine's name keeps the VM alive; empty when it does not.
+    """Why the machine with the name that the VM was made for needs it; empty when it does not.
 
-    A machine that is still being made may be about to find this very VM by its name. ``listed`` are the
+    A machine that is still being created may be about to find this very VM by its name. ``listed`` are the
     provider ids of all VMs on the list.
     """
     if same_name is None or is_second(vm, same_name, listed):
@@ -86,14 +86,14 @@ def why_spared(vm: Instance, same_name: Machine | None, listed: AbstractSet[str]
 
 
 def scheme(provider_id: str) -> str:
-    """Whose VM a provider id names: what stands before ``://``; empty when nothing does."""
+    """The scheme of a provider id, which names the cloud: what is before ``://``; empty without one."""
     return provider_id.partition("://")[0] if "://" in provider_id else ""
 
 
 def not_managed(node: Node, owners: int, now: datetime, grace: timedelta) -> bool | None:
-    """Whether a node must begin (True) or cease (False) to say that no machine manages it; None: neither.
+    """Whether to add (True) or remove (False) the annotation that no machine manages a node; None: neither.
 
-    ``owners`` is how many machines it has; one that is younger than ``grace`` may get its own yet.
+    ``owners`` is how many machines the node has; a node younger than ``grace`` may still get one.
     """
     says = names.NOT_MANAGED_ANNOTATION in node.metadata.annotations
     if says:

@@ -1,11 +1,11 @@
-"""One look at all nodes: those without a machine say so, for cluster-autoscaler to leave them alone.
+"""Annotate nodes that have no machine, so that cluster-autoscaler leaves them alone.
 
-Theory.      Only nodes that can be ours are told about: those with our label, and those on a VM of the
-             kind that our classes have (the scheme of their provider id). They stay: a VM that no list
-             names may have been taken from us on purpose, and live. A mark that is taken off is not
-             put back, so two processes for different namespaces on one target cluster do not undo
-             each other's writes.
-Invariants.  Almost all nodes have a machine, and are passed by without being decoded.
+Theory.      Only nodes that may come from a machine are annotated: those with our label, and those whose
+             provider id has the scheme of the VMs of our classes. No node is deleted: a VM that no list has
+             may still run, because a user took it away from Kubewright on purpose. Each process annotates a
+             node at most once: two processes for different namespaces of one target cluster would else undo
+             each other's writes forever.
+Invariants.  A node that has a machine and no annotation, as almost all have, is not decoded.
 Source       mcm.md §9.1, second half.
 Called by    ``runtime.controller``, with ``ALL``. Continues in ``decide.not_managed``.
 """
@@ -31,11 +31,11 @@ from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 ALL = Key("", "nodes")
-"""The one key: a look is at all of them."""
+"""The only key of this controller: each pass looks at all nodes."""
 NOT_MANAGED = "not-managed"
 """The index of nodes that say that no machine manages them; its one value is the same."""
 YIELD_EVERY = 200
-"""Nodes in a row before all others have their turn."""
+"""After so many nodes the event loop runs other tasks."""
 WRITES = 50
 """Nodes that are written in one look; the others wait for the next, ``soon`` after."""
 
@@ -62,7 +62,7 @@ class OrphanNodes:
         """Uids of nodes that we have written to: once in the life of a process is enough."""
 
     async def reconcile(self, _key: Key) -> Result:
-        """One look. What a server refuses is tried again soon."""
+        """One pass over all nodes; writes that failed are tried again ``soon``."""
         there = list(self._caches.nodes.headers())
         self._told = {uid: None for header in there if (uid := header.uid) in self._told}
         annotated = frozenset(self._caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED))
@@ -79,7 +79,7 @@ class OrphanNodes:
         return Result.later(again)
 
     def _mark(self, header: Header, annotated: bool) -> Patch | None:
-        """What must be written on a node, if anything."""
+        """The patch that a node needs, if any."""
         if not annotated and self._caches.machines.keys_by("node", header.key.name):
             return None
         if (node := self._caches.nodes.get(header.key)) is None:
@@ -108,7 +108,7 @@ class OrphanNodes:
 
 
 def _annotations(node: Node, says: bool) -> marks.Edits:
-    """A node that has a machine after all is no orphan either."""
+    """Where the node has a machine after all, the mark of an orphan's node goes as well."""
     edits: dict[str, str | None] = {names.NOT_MANAGED_ANNOTATION: "1" if says else None}
     if not says and names.ORPHAN_OF_ANNOTATION in node.metadata.annotations:
         edits[names.ORPHAN_OF_ANNOTATION] = None

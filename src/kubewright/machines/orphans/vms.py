@@ -1,4 +1,4 @@
-"""One look at one class: which of its VMs no machine wants; those that stay so for long enough are deleted.
+"""The reconciler of classes that lists their VMs and deletes, after confirmation, those without a machine.
 
 Called by    ``runtime.controller``, with the key of a MachineClass. Continues in ``decide`` and ``collect``.
 """
@@ -38,11 +38,11 @@ class NotListed(KubewrightError):
 
 
 class OrphanVms:
-    """The reconciler of classes, as far as VMs without machines are concerned."""
+    """A key is that of a MachineClass; other controllers do what else classes need."""
 
     def __init__(self, shared: Shared, settings: OrphanSettings, busy: Busy, cleanup: NodeCleanup) -> None:
         self.schemes: set[str] = set()
-        """Whose VMs our classes have: the schemes of all provider ids that were ever listed."""
+        """The schemes of all provider ids that were ever listed: the clouds that our classes use."""
         self._shared = shared
         self._caches = shared.caches
         self._settings = settings
@@ -129,7 +129,7 @@ class OrphanVms:
         ]
 
     def _looked_at(self, key: Key, vm: Instance, owner_exists: bool, ids: AbstractSet[str]) -> ListedVm:
-        """A VM without a machine, or one of several of a machine: few."""
+        """All that is known of a VM without a machine, or with others of its machine: these are few."""
         machines = self._caches.machines
         return ListedVm(
             vm,
@@ -141,7 +141,7 @@ class OrphanVms:
         )
 
     async def _delete_leftover_nodes(self, key: Key, listed: AbstractSet[str]) -> bool:
-        """Remove the nodes whose VMs an earlier process was collecting. Whether none is left."""
+        """Delete the nodes whose VMs an earlier process was deleting and are gone. Whether none is left."""
         marked = self._caches.nodes.by(COLLECTED_BY, str(key))
         gone = [node for node in marked if node.spec.provider_id not in listed]
         left = [node for node in gone if not self._cleanup.owners(node)]
@@ -151,7 +151,7 @@ class OrphanVms:
     async def _collect(
         self, request: ClassRequest, vms: Sequence[Instance], listed: AbstractSet[str]
     ) -> bool:
-        """Delete some VMs beside each other. Whether all of them are gone."""
+        """Delete up to ``at_once`` VMs concurrently. Whether all of them are gone."""
         some = vms[: self._settings.at_once]
         async with asyncio.TaskGroup() as group:
             ends = [group.create_task(self._collector.collect(request, vm, listed)) for vm in some]

@@ -1,8 +1,9 @@
 """When to look for orphans: at the start, every period, and soon after something doubtful.
 
-Theory.      A machine that had its VM on record, and long enough, leaves none behind: its end is no
-             reason to look. One that was young, or had none, may. So is one whose cloud said that
-             it has several VMs. Reasons are gathered: the first one sets the time of the look.
+Theory.      The end of a machine that has had its provider id recorded for long enough is no reason to look:
+             no VM of it is left. The end of a young machine, or of one without a provider id, is a reason,
+             and so is a machine whose cloud said that it has several VMs. A reason enqueues the class some
+             time later; further reasons until then change nothing.
 Called by    ``machines.world``.
 """
 
@@ -28,7 +29,7 @@ from kubewright.wire.gvk import Key
 
 SEVERAL = Code.OutOfRange.name.encode()
 LIST_BACKOFF = Curve(base=delays.SHORT.seconds, cap=delays.LONG.seconds)
-"""For lists that fail: they cost a cloud more than other calls, and nothing waits for them."""
+"""Between lists that fail: they cost a cloud more than other calls, and no machine waits for them."""
 LONGEST_LOOK = 900.0
 """Deadline of a look in seconds: a list and deletions that each wait for their slot (``driver.guard``)."""
 
@@ -77,7 +78,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
 
 
 def suspicious(change: Change[Machine], now: datetime) -> Key | None:
-    """The class that a change of a machine is a reason to look at, if it is. ``now`` is of a steady clock."""
+    """The class whose VMs a change of a machine is a reason to list. ``now`` is of a steady clock."""
     if change.new is None:
         gone = change.before()
         return class_key(gone) if gone is not None and _doubtful(gone, now) else None

@@ -1,17 +1,17 @@
 """Decide which nodes of a deployment are marked while it rolls out. Pure.
 
-Theory.      Three facts decide. A rollout *goes on* while an old set has machines, those too that are being
-             deleted, or is to have some; it is *over* when none has and enough new machines are
-             available. While it goes on, nodes of old sets have a taint that makes the scheduler prefer
-             others (not with Recreate, which has no others), and nodes of all sets have an annotation that
-             keeps cluster-autoscaler away. When it is over, the annotations go. A node of the current set
-             loses the taint at once, since a rollback has made that set current again.
-             Unlike MCM, which marks once when a rollout begins, a node that joins in the middle is marked
-             too: what is wanted follows from what is seen.
-Invariants.  Only what we wrote is taken off: an annotation next to the one that says that it is ours. A value
-             that a user gave is neither replaced nor removed. The annotations of a machine that is preserved
-             are its preservation's, which removes them. While a deployment is paused, invalid or has no
-             current set yet, nothing is changed.
+Theory.      A rollout *goes on* while an old set has machines (also deleting ones) or wants some. It is
+             *over* when no old set does and enough new machines are available. Between the two it only waits
+             for new machines to become available. While it goes on, the nodes of all sets have the annotation
+             that stops cluster-autoscaler from removing them; it is removed when the rollout is over. With
+             RollingUpdate the nodes of old sets have a taint that makes the scheduler prefer other nodes;
+             with Recreate there are no others. A tainted node whose set is the current one, after a rollback,
+             loses the taint at once. MCM marks nodes once, when a rollout begins; here each pass compares the
+             marks with what they should be, so a node that joins in the middle is marked too.
+Invariants.  Cluster-autoscaler's annotation is removed only where a second one says that Kubewright or MCM
+             wrote it (``by-mcm``), so a value that a user set is neither replaced nor removed. On the node of
+             a preserved machine the preservation owns both, and removes them. While a deployment is paused,
+             invalid or has no current set yet, nothing is changed.
 Source       mcm.md §7.4, §7.6, §7.8; the bug of "scaled to zero" is not copied.
 Called by    ``reconciler``.
 """
@@ -63,7 +63,7 @@ class MarkNode:
 
 @dataclass(frozen=True, slots=True)
 class MarkSet:
-    """Say on a set that its nodes have the taint, or no longer: MCM takes it off only then."""
+    """Annotate a set whose nodes get the taint, or end that; MCM removes no taint without the annotation."""
 
     set: MachineSet
     tainted: bool
@@ -93,7 +93,7 @@ def decide(seen: RollingSeen, nodes: Nodes, *, annotate: bool) -> Plan[Step]:
 
 
 def _until_over(seen: RollingSeen) -> Plan[Step]:
-    """Look again when a new machine has been ready for long enough: nothing else would tell."""
+    """Look again when a new machine has been ready for minReadySeconds: no change of an object tells that."""
     waits = (until_available(seen.members_of(s), s.spec.min_ready_seconds, seen.now) for s in seen.sets)
     wait = soonest(*waits)
     return Plan() if wait is None else Plan((), in_seconds(wait), "new machines are not available yet")
@@ -141,7 +141,7 @@ def _any_node(members: Iterable[MachineMember]) -> bool:
 
 
 def _prefers_new(seen: RollingSeen) -> bool:
-    """Whether pods of old nodes are to go to new ones; a Recreate has none while it goes on."""
+    """Whether the scheduler is to prefer new nodes to old ones; with Recreate there are none meanwhile."""
     return seen.deployment.spec.strategy.type == StrategyType.ROLLING_UPDATE
 
 

@@ -1,8 +1,8 @@
 """Reconcile the marks of one deployment's nodes: look, decide, act. And what enqueues a deployment.
 
-Theory.      Which nodes carry marks stands in indexes of the cache, so a pass over a thousand nodes decodes
-             those that it changes and no others. All that is known of deployments, sets and machines is
-             looked up by the reconciler of deployments. One node whose patch fails holds up no other.
+Theory.      The cache of nodes has an index of those with marks, so a pass over a thousand nodes decodes only
+             those that it changes. Deployment, sets and machines are read by the look of the reconciler of
+             deployments (``replicas.deployment``). If the patch of one node fails, the others are written.
 Invariants.  A patch of a node carries its uid; where it changes taints, its version too. A node of the
              machine's name that stands on another VM is not the machine's, and is left alone.
 Called by    ``runtime.controller``; put together by ``machines.world``.
@@ -39,7 +39,7 @@ from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 TAINTED, ANNOTATED, OURS = "tainted", "annotated", "ours"
-"""In the index ``MARKS`` of nodes."""
+"""The values of the index ``MARKS`` of nodes."""
 PREFERS_OTHERS = (names.PREFER_NO_SCHEDULE, "PreferNoSchedule")
 MARKS = "rolling-marks"
 BY_NODE = "rolling-node"
@@ -125,7 +125,7 @@ class RollingNodes:
         return controller
 
     def _of_node(self, change: Change[Node]) -> set[Key]:
-        """The deployment of a node that came, or whose marks are others."""
+        """The deployment of a node that is new or whose marks have changed."""
         if change.new is None or (
             change.old is not None and _marked(change.before()) == _marked(change.after())
         ):
