@@ -34,7 +34,7 @@ from kubewright.controlplanes.hosting.hosts import EMBEDDED, Hosts
 from kubewright.controlplanes.members.client import Members
 from kubewright.controlplanes.nestedcluster import reconciler as nestedcluster
 from kubewright.controlplanes.plane import reconciler as plane
-from kubewright.controlplanes.snapshots import sources
+from kubewright.controlplanes.snapshots import streams
 from kubewright.controlplanes.snapshots.restoring import reconciler as restoring
 from kubewright.controlplanes.snapshots.schedules import reconciler as schedules
 from kubewright.controlplanes.snapshots.taking import reconciler as taking
@@ -140,7 +140,7 @@ def world(
     keeper: Callable[[Environment], Keeper],
     connect: Connect = by_sockets,
     to_etcd: ConnectToEtcd = Members,
-    stream: Stream = sources.stream,
+    stream: Stream = streams.stream,
 ) -> World:
     """This world. ``find_hosts`` says where components run; ``keeper`` makes and renews their certificates.
     ``connect`` makes the transports to control planes, ``to_etcd`` the clients of members of an etcd, and

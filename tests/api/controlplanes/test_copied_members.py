@@ -29,7 +29,7 @@ from kubewright.compose.cluster import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.controlplanes.hosting.contract import Credentials
 from kubewright.controlplanes.members.decide import Endpoint
-from kubewright.controlplanes.snapshots.sources import NoData, stream
+from kubewright.controlplanes.snapshots.streams import NoData, stream
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.pki.certificates import new_authority, new_client, new_leaf

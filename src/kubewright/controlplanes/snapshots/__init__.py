@@ -8,7 +8,7 @@ Map.         ``files``     the hash of a file, and what is verified of it
              ``stores``    the interface of all stores; which one a spec names; the store that is a folder
              ``buckets``   the store that is a bucket
              ``credentials`` the certificates with which this program is a client of an etcd
-             ``sources``   streams the data of a member of an etcd into a file
+             ``streams``   streams the data of a member of an etcd into a file
              ``once``      what taking and restoring have in common: an object that is carried out once
              ``taking``    the controller of ControlPlaneSnapshots
              ``schedules`` the controller of ControlPlaneSnapshotSchedules

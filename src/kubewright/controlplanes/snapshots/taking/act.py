@@ -26,15 +26,15 @@ from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.members.decide import Endpoint
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.credentials import credentials_of
-from kubewright.controlplanes.snapshots.sources import Streamed
 from kubewright.controlplanes.snapshots.stores import Stores
+from kubewright.controlplanes.snapshots.streams import Streamed
 from kubewright.kube.client import Client
 
 DEADLINE_SECONDS = 1800.0
 """How long one snapshot may take."""
 
 Stream = Callable[[Sequence[Endpoint], Credentials, Path], Awaitable[Streamed]]
-"""Copies the data of an etcd into a file: ``sources.stream``."""
+"""Copies the data of an etcd into a file: ``streams.stream``."""
 
 log = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from kubewright.controlplanes.hosting.contract import Credentials, Place, Replaced, Replacement
 from kubewright.controlplanes.members.decide import Endpoint
-from kubewright.controlplanes.snapshots.sources import NoData, Streamed
+from kubewright.controlplanes.snapshots.streams import NoData, Streamed
 from kubewright.testing.simulation.controlplanes.etcd import Content, Disk
 from kubewright.testing.simulation.controlplanes.health import content, signed
 from kubewright.testing.simulation.controlplanes.host import HostBusy, SimHost
@@ -73,7 +73,7 @@ class CopyingHost(SimHost):
 async def stream(
     machine: HostMachine, host: SimHost, members: Sequence[Endpoint], own: Credentials, target: Path
 ) -> Streamed:
-    """As ``snapshots.sources.stream``; in two parts, between which things happen."""
+    """As ``snapshots.streams.stream``; in two parts, between which things happen."""
     for member in members:
         one = machine.at(urlsplit(member.url).hostname or "")
         if one is None or not machine.serves(one) or not _is_trusted(own, one):
