@@ -18,7 +18,7 @@ from kubewright.kube.cache import Change
 from kubewright.kube.header import read
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import ListedVm, not_managed, scheme, why_kept, why_spared
-from kubewright.machines.orphans.wiring import suspicious
+from kubewright.machines.orphans.wiring import class_to_list
 from kubewright.testing.scenes import NOW, being_made, machine, minutes
 from kubewright.wire.gvk import Key
 
@@ -260,7 +260,7 @@ SEVERAL = LastOperation(error_code="OutOfRange", description="code = [OutOfRange
     ],
 )
 def test_what_is_a_reason_to_look(before: Machine | None, after: Machine | None, looks: bool) -> None:
-    assert suspicious(change(before, after), NOW) == (Key("default", "small") if looks else None)
+    assert class_to_list(change(before, after), NOW) == (Key("default", "small") if looks else None)
 
 
 def test_a_confirmation_shorter_than_a_creation_is_refused() -> None:

@@ -59,7 +59,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
 
     def machine_changed(change: Change[Machine]) -> None:
         with suppress(KubewrightError):  # an object that does not have the form of its kind
-            if (key := suspicious(change, steady.now())) is not None:
+            if (key := class_to_list(change, steady.now())) is not None:
                 classes.enqueue(key, f"Machine {change.key} may have left a VM", after=soon)
         if change.new is not None and caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED):
             nodes.enqueue(ALL, f"Machine {change.key} changed", after=soon)
@@ -77,7 +77,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
     return classes, nodes
 
 
-def suspicious(change: Change[Machine], now: datetime) -> Key | None:
+def class_to_list(change: Change[Machine], now: datetime) -> Key | None:
     """The class whose VMs a change of a machine is a reason to list. ``now`` is of a steady clock."""
     if change.new is None:
         gone = change.before()
