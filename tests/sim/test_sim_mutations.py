@@ -32,6 +32,7 @@ from kubewright.machines.machine.requests import Requests
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Plan, Report
+from kubewright.machines.machineset import policy as set_policy
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.nodes.drain.volumes import Attached
 from kubewright.replicas.deployment import decide as deployment_decide
@@ -138,13 +139,13 @@ def _not_ready_is_dead(patch: Patch) -> None:
 
 def _counts_one_more(patch: Patch) -> None:
     """A set's status counts one machine more than there is."""
-    true = machines_world.MACHINE_SETS
+    true = set_policy.MACHINE_SETS
 
     def one_more(seen: Any, failure: Any) -> Any:
         status = true.status(seen, failure)
         return with_fields(status, replicas=status.replicas + 1) if status.replicas else status
 
-    patch.setattr(machines_world, "MACHINE_SETS", replace(true, status=one_more))
+    patch.setattr(set_policy, "MACHINE_SETS", replace(true, status=one_more))
 
 
 def _scales_down_the_living(patch: Patch) -> None:
@@ -442,7 +443,7 @@ MUTATIONS = (
     Mutation("stale read trusted", ("a_set_keeps_its_size",), _stale_read_trusted, stories=("create",),
              near=12),
     Mutation("names are used again", ("a_name_is_for_one_machine",), _names_used_again,
-             stories=("class-comes-too-late",), near=134),
+             stories=("zero-and-back",)),
     Mutation("too much surge", ("not_too_many", "sizes_fit_the_spec"), _too_much_surge, stories=("roll",)),
     Mutation("never paused", ("no_roll_while_paused",), _never_paused, stories=("pause-and-resume",)),
     Mutation("revisions fall", ("revisions_grow",), _revisions_fall, stories=("roll",)),

@@ -17,7 +17,7 @@ from kubewright.wire.http import Request, Response
 WRITES = {
     "create": 29, "scale-up": 19, "scale-down": 20, "zero-and-back": 31, "roll": 61, "roll-twice": 114,
     "roll-and-scale": 55, "roll-back": 45, "recreate": 47, "pause-and-resume": 93, "relabel": 43,
-    "roll-carefully": 76, "roll-there-and-back": 122, "relabel-nodes": 7, "two-pools": 53, "autoscaler": 13, "heal": 22, "vanish": 21, "delete": 15,
+    "roll-carefully": 76, "roll-there-and-back": 122, "relabel-nodes": 7, "two-pools": 54, "autoscaler": 13, "heal": 22, "vanish": 21, "delete": 15,
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
     "secret-goes-first": 38,

@@ -10,8 +10,6 @@ Called by    ``runtime.controller``; put together by ``machines.world``.
 
 from collections.abc import Iterable
 
-import structlog
-
 from kubewright.api.core import NODE, Node
 from kubewright.api.kinds import Undecodable
 from kubewright.api.machine import names
@@ -33,6 +31,7 @@ from kubewright.replicas.ownership import key_of
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.session import Session
 from kubewright.wire.errors import NotFound
@@ -43,8 +42,6 @@ TAINTED, ANNOTATED, OURS = "tainted", "annotated", "ours"
 PREFERS_OTHERS = (names.PREFER_NO_SCHEDULE, "PreferNoSchedule")
 MARKS = "rolling-marks"
 BY_NODE = "rolling-node"
-
-log = structlog.get_logger(__name__)
 
 MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
 
@@ -58,10 +55,10 @@ class RollingNodes:
         self._deployments = deployments
         self._machines: Informer[Machine] = deployments.index.objects
         self._control = control
-        self._target = target.client
-        self.nodes: Informer[Node] = target.caches.get(NODE, namespace="")
+        self._target = target
+        self._watched: Informer[Node] | None = None
+        self._controller: Controller | None = None
         self._annotate = annotate
-        self.nodes.index(MARKS, marks_of)
         self._machines.index(BY_NODE, lambda m: filter(None, (names.node_name(m.metadata.labels),)))
 
     async def reconcile(self, key: Key) -> Result:
@@ -73,8 +70,11 @@ class RollingNodes:
         seen = self._deployments.look(key)
         if seen is None:
             return Result.done()
+        if not self._nodes.synced:
+            idle("the cluster of the nodes has not answered yet")
+            return Result.later(delays.UNHEARD)
         plan = decide(seen, self._seen_nodes(seen.all_members), annotate=self._annotate)
-        log.debug("plan", because=plan.because, steps=len(plan.steps))
+        planned(plan)
         nodes = [step for step in plan.steps if isinstance(step, MarkNode)]
         errors = await run_parallel(nodes, self._mark_node)
         if not errors:
@@ -84,11 +84,24 @@ class RollingNodes:
             raise errors[0]
         return Result.later(plan.wake)
 
+    @property
+    def _nodes(self) -> Informer[Node]:
+        """The nodes; their watch begins with the first pass.
+
+        A watch that the group waits for before it works would hold up the sets beside us, which need no node.
+        """
+        if self._watched is None:
+            self._watched = self._target.caches.get(NODE, namespace="")
+            self._watched.index(MARKS, marks_of)
+            assert self._controller is not None, "passes are those of the controller"
+            self._controller.watches(self._watched, self._of_node)
+        return self._watched
+
     def _seen_nodes(self, members: Iterable[MachineMember]) -> Nodes:
         nodes = [names.node_name(member.labels) for member in members]
-        there = frozenset(name for name in nodes if name and self.nodes.header(Key("", name)))
+        there = frozenset(name for name in nodes if name and self._nodes.header(Key("", name)))
         tainted, annotated, ours = (
-            frozenset(key.name for key in self.nodes.keys_by(MARKS, mark))
+            frozenset(key.name for key in self._nodes.keys_by(MARKS, mark))
             for mark in (TAINTED, ANNOTATED, OURS)
         )
         return Nodes(there, tainted, annotated, ours)
@@ -96,13 +109,13 @@ class RollingNodes:
     async def _mark_node(self, step: MarkNode) -> KubewrightError | None:
         key = Key("", step.node)
         try:
-            node, machine = self.nodes.get(key), self._machines.get(step.member.key)
+            node, machine = self._nodes.get(key), self._machines.get(step.member.key)
         except Undecodable as unreadable:
             return unreadable
         if node is None or machine is None or not belongs(node, machine):
             return None
         body = with_uid(rolling(node, taint=step.taint, annotated=step.annotate), node.metadata.uid)
-        error = await error_of(self._target.patch(NODE, key, body)) if body else None
+        error = await error_of(self._target.client.patch(NODE, key, body)) if body else None
         return None if isinstance(error, NotFound) else error
 
     async def _mark_set(self, step: MarkSet) -> KubewrightError | None:
@@ -114,12 +127,11 @@ class RollingNodes:
         return None if isinstance(error, NotFound) else error
 
     def controller(self, clock: Clock, metrics: Metrics | None = None) -> Controller:
-        """Workers for this reconciler, listening to deployments, sets, facts about machines, and nodes."""
+        """Workers for this reconciler, which listen to deployments, sets and facts about machines."""
         deployments = self._deployments
-        controller = Controller("rolloutnodes", self, clock, metrics=metrics)
+        controller = self._controller = Controller("rolloutnodes", self, clock, metrics=metrics)
         controller.watches(deployments.deployments, only(spec_or_life))
         controller.watches(deployments.sets, deployments.of_set)
-        controller.watches(self.nodes, self._of_node)
         wait = delays.GATHER_FOR_DEPLOYMENT
         deployments.index.wake(controller, deployments.of_member, wait, "a machine has changed")
         return controller

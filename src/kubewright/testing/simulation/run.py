@@ -115,6 +115,7 @@ class _Run:
             settings=plot.options.machine,
             deleted_by_users=self.person.deleted,
             late_creation=self.world.is_late_creation,
+            executes_late=self.world.executes_late,
             undisturbed_since=self._undisturbed_since,
             late_vms=plot.schedule.has(LATE_CALLS) or bool(plot.stale),
             unseen=lambda: self.world.managers.unseen,

@@ -132,6 +132,13 @@ class World:
         living = [] if self.plot.elect else [process.name for process in self.managers.living]
         return sender is not None and sender not in living
 
+    def executes_late(self, name: str) -> bool:
+        """Whether the server executes a creation of that name long after it was sent.
+
+        Its sender may have sent it again meanwhile, and the object may be gone: they look the same to a server.
+        """
+        return name in self.injector.late_creations
+
     def clock(self, name: str) -> SimClock:
         """A clock for one part, with random draws of its own.
 

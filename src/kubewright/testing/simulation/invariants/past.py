@@ -58,6 +58,7 @@ class Past:
     ``deleted_by_users``  names of machines, and of nodes after ``nodes/``
     ``late_creation``  whether an object of this name is created by a late request of a killed manager: no
                   living manager can know of it
+    ``executes_late``  whether the server executes a creation of this name long after it was sent
     ``undisturbed_since``  since when nothing has disturbed the managers that work
     ``late_vms``  the cloud makes VMs whose creation was given up
     """
@@ -68,6 +69,7 @@ class Past:
     settings: MachineSettings = field(default_factory=MachineSettings)
     deleted_by_users: set[str] = field(default_factory=set)
     late_creation: Callable[[str], bool] = lambda _name: False
+    executes_late: Callable[[str], bool] = lambda _name: False
     late_vms: bool = False
     undisturbed_since: Callable[[], float] = lambda: 0.0
     unseen: Callable[[], tuple[int, int]] = lambda: (0, 0)
