@@ -135,7 +135,7 @@ class World:
     def executes_late(self, name: str) -> bool:
         """Whether the server executes a creation of that name long after it was sent.
 
-        Its sender may have sent it again meanwhile, and the object may be gone: they look the same to a server.
+        Its sender may have sent it again meanwhile, and the object may be gone: no server can know.
         """
         return name in self.injector.late_creations
 
