@@ -22,6 +22,7 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.informers import Informers
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.requests import Incomplete, Requests
+from kubewright.machines.machine.settings import MachineSettings
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.spec import SimSpec
@@ -238,7 +239,8 @@ async def test_a_vm_whose_secret_was_forced_away_waits_for_it(force: bool) -> No
 async def test_no_request_is_made_when_a_secret_has_gone_since_the_call_was_planned() -> None:
     async with embedded_world(short_timeouts()) as world:
         informers = Informers(world.client)
-        requests = Requests(Caches(informers, informers), world.target, world.clock, "")
+        caches = Caches(informers, informers, MachineSettings())
+        requests = Requests(caches, world.target, world.clock, "")
         running = asyncio.create_task(informers.run())
         await informers.wait_synced(5)
         machine = Machine(
