@@ -109,6 +109,7 @@ def machine(phase: str, conditions: dict[str, str], *, deleted: bool = False, ow
     [
         pytest.param(machine("Running", WELL), False, id="one that runs does not count"),
         pytest.param(machine("Unknown", SILENT), False, id="nor one that is Unknown"),
+        pytest.param(machine("", {}), True, id="one that has just been made counts"),
         pytest.param(machine("Pending", {}), True, id="one that has not joined counts"),
         pytest.param(machine("CrashLoopBackOff", {}), True, id="and one that has no VM"),
         pytest.param(machine("Failed", SILENT), True, id="and one that is given up"),
