@@ -77,7 +77,8 @@ async def test_a_node_gets_the_virtual_capacity_of_its_class_and_loses_the_taint
         await world.client.create(MACHINE_CLASS, body)
         await world.deploy("workers", 1, "tainted")
         sight = await world.settled(1, "tainted")
-        assert [each.spec.taints for each in sight.nodes] == [()]
+        taints = [taint.key for node in sight.nodes for taint in node.spec.taints]
+        assert names.INSTANCE_NOT_READY_TAINT not in taints  # Kubernetes may still have its own, not-ready
 
         def offered(sight: Snapshot) -> list[str]:
             found = (each.status.capacity.get("example.com/dongle") for each in sight.nodes)
