@@ -59,6 +59,11 @@ class Host:
         """Whether there is a server; it may still not be reachable."""
         return self._handle is not None
 
+    @property
+    def answers(self) -> bool:
+        """Whether there is a server, and clients can reach it."""
+        return self.is_up and not self._refusals
+
     def up(self, process: Process, handle: Handler) -> None:
         """A server answers from now on."""
         self.process, self._handle = process, handle

@@ -59,6 +59,7 @@ class Past:
     ``late_creation``  whether an object of this name is created by a late request of a killed manager: no
                   living manager can know of it
     ``executes_late``  whether the server executes a creation of this name long after it was sent
+    ``answering_since``  since when the servers of all clusters answer
     ``undisturbed_since``  since when nothing has disturbed the managers that work
     ``late_vms``  the cloud makes VMs whose creation was given up
     """
@@ -72,6 +73,7 @@ class Past:
     executes_late: Callable[[str], bool] = lambda _name: False
     late_vms: bool = False
     undisturbed_since: Callable[[], float] = lambda: 0.0
+    answering_since: Callable[[], float] = lambda: 0.0
     unseen: Callable[[], tuple[int, int]] = lambda: (0, 0)
     """The versions that the lists of the last manager did not show: above the first, up to the second."""
     machines: int = 0

@@ -39,8 +39,8 @@ def complete_is_true(step: Step, past: Past) -> str:
 def a_rollout_is_reported(_step: Step, past: Past) -> str:
     """A rollout is not reported as complete for long after it began, and is reported as late in time.
 
-    Both count from the last disturbance: in the simulator the half with the sets also runs loops of
-    kube-controller-manager for the nodes' cluster, and works only when that answers.
+    Both count from when all servers answer: in the simulator the half with the sets also runs loops of
+    kube-controller-manager for the nodes' cluster, and begins to work only when that answers.
     """
     for deployment in past.deployments.values():
         if (
@@ -60,11 +60,11 @@ def _wrong_report(deployment: DeploymentRecord, past: Past) -> str:
     if found is None:
         return ""
     status, reason = progress_of(found)
-    calm, deadline = past.undisturbed_since(), deployment.desired[-1].deadline
-    on_its_way = past.now() - max(deployment.rollout.began, calm)
+    answering, deadline = past.answering_since(), deployment.desired[-1].deadline
+    on_its_way = past.now() - max(deployment.rollout.began, answering)
     if reason == ConditionReason.NEW_MACHINE_SET_AVAILABLE and on_its_way > GRACE_SECONDS:
         return f"rolls for {on_its_way:.0f} s, and says that it is complete"
-    still = past.now() - max(deployment.rollout.moved, calm)
+    still = past.now() - max(deployment.rollout.moved, answering)
     if deadline is not None and still > deadline + GRACE_SECONDS and status != "False":
         return f"stands still for {still:.0f} s, and says {status} {reason}"
     return ""
