@@ -51,6 +51,7 @@ class Host:
         self.on_answered: list[Answered] = []
         self._handle: Handler | None = None
         self._refusals = 0
+        self._back = 0.0
         self._waiting: dict[asyncio.Future[Answer], None] = {}
         self._watches: dict[_Watch, None] = {}
 
@@ -60,13 +61,14 @@ class Host:
         return self._handle is not None
 
     @property
-    def answers(self) -> bool:
-        """Whether there is a server, and clients can reach it."""
-        return self.is_up and not self._refusals
+    def answering_since(self) -> float:
+        """Since when there is a server that clients can reach; now, while there is none."""
+        return self._back if self.is_up and not self._refusals else self.clock.monotonic()
 
     def up(self, process: Process, handle: Handler) -> None:
         """A server answers from now on."""
         self.process, self._handle = process, handle
+        self._back = self.clock.monotonic()
 
     def down(self) -> None:
         """Kill the server: what is in flight is lost, watches break, new requests are refused."""
@@ -83,6 +85,7 @@ class Host:
     def admit(self) -> None:
         """End one ``refuse``."""
         self._refusals -= 1
+        self._back = self.clock.monotonic()
 
     def cut(self) -> None:
         """Break all connections; requests in flight are still carried out."""

@@ -106,7 +106,6 @@ class _Run:
         self.violations: list[str] = []
         self._steps = 0
         self._troubled = 0.0
-        self._silent = 0.0
         self._faults = 0
         self._kinds = Kinds(self.world)
         self._past = Past(
@@ -118,7 +117,7 @@ class _Run:
             late_creation=self.world.is_late_creation,
             executes_late=self.world.executes_late,
             undisturbed_since=self._undisturbed_since,
-            answering_since=lambda: self._silent,
+            answering_since=self.world.answering_since,
             late_vms=plot.schedule.has(LATE_CALLS) or bool(plot.stale),
             unseen=lambda: self.world.managers.unseen,
         )
@@ -221,9 +220,7 @@ class _Run:
         return self._loop.time() if led is None else max(self._troubled, led if self._plot.elect else 0.0)
 
     def _watch_faults(self) -> None:
-        """Remember when a fault last happened, or was still under way, and when a server did not answer."""
-        if not all(cluster.host.answers for cluster in self.world.clusters):
-            self._silent = self._loop.time()
+        """Remember when a fault last happened, or was still under way."""
         faults = sum(self.world.counts.faults.values()) + self.world.counts.kills
         if faults != self._faults or self.world.faults.busy:
             self._faults, self._troubled = faults, self._loop.time()

@@ -132,6 +132,10 @@ class World:
         living = [] if self.plot.elect else [process.name for process in self.managers.living]
         return sender is not None and sender not in living
 
+    def answering_since(self) -> float:
+        """Since when the servers of all clusters answer; now, while one does not."""
+        return max(cluster.host.answering_since for cluster in self.clusters)
+
     def executes_late(self, name: str) -> bool:
         """Whether the server executes a creation of that name long after it was sent.
 
