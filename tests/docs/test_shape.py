@@ -19,7 +19,6 @@ LEAST_LINES = 40
 SMALL = {
     "base/names.py": "the lowest floor: rollouts and servers use the same alphabet",
     "testing/left_programs.py": "tests and the bench share it",
-    "cli/counts.py": "status and the demo share it; the demo's view is pure, status is not",
     "cli/completion.py": "around private functions of typer, and nothing else is",
     "cli/signals.py": "three commands share it; switches.py must stay quick to import",
     "compose/program.py": "compose and cli both print commands",

@@ -1,7 +1,8 @@
-"""Machines and nodes in one word each, and the words counted, as ``status`` and the demo show them. Pure."""
+"""Machines, nodes and other objects in a few words, and words counted, for what commands print. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import NODE_READY, Node
@@ -19,6 +20,21 @@ def state(machine: Machine) -> str:
 def ready(node: Node) -> bool:
     """Whether the node's condition Ready is True."""
     return is_condition_true(node.status.conditions, NODE_READY)
+
+
+def part(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part of an object as JSON, such as its spec; empty where it has none, or another thing there."""
+    inner = found.get(name)
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def ready_of_wanted(found: Mapping[str, Any]) -> str:
+    """How many of the wanted replicas of an object are ready; empty for one that has none to count."""
+    wanted, status = part(found, "spec").get("replicas"), part(found, "status")
+    if not isinstance(wanted, int):
+        return ""
+    up, there = status.get("readyReplicas") or 0, status.get("replicas") or 0
+    return f"{up} of {wanted} ready" + (f", {there} there" if there != wanted else "")
 
 
 def counted(words: Iterable[str]) -> str:

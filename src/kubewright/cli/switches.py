@@ -6,7 +6,7 @@ Called by    ``app``, which must stay quick to import.
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -124,25 +124,17 @@ DeploymentName = Annotated[
 DeploymentNamespace = Annotated[
     str, typer.Option("-n", "--namespace", help="Where the deployment is.", metavar="NS")
 ]
-OfDeployments = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        help="The server that has it; default: $KUBECONFIG, else the pod we run in, else ~/.kube/config.",
-        metavar="PATH",
-        parser=path_of("--kubeconfig"),
-    ),
-]
-OfClusters = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        help="The server that has the Cluster; default: $KUBECONFIG, else the pod we run in, else "
-        "~/.kube/config.",
-        metavar="PATH",
-        parser=path_of("--kubeconfig"),
-    ),
-]
+
+
+def _server(that_has: str) -> Any:
+    """The option that names the server which has something."""
+    default = "$KUBECONFIG, else the pod we run in, else ~/.kube/config"
+    told = f"The server that has {that_has}; default: {default}."
+    return typer.Option("--kubeconfig", help=told, metavar="PATH", parser=path_of("--kubeconfig"))
+
+
+OfDeployments = Annotated[Path | None, _server("it")]
+OfClusters = Annotated[Path | None, _server("the Cluster")]
 
 ExplainedKind = Annotated[
     str,
@@ -157,16 +149,7 @@ ExplainedName = Annotated[str, typer.Argument(help="Of the object.", metavar="NA
 ExplainedNamespace = Annotated[
     str, typer.Option("-n", "--namespace", help="Where the object is.", metavar="NS")
 ]
-OfMachines = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        help="The server that has the machines; default: $KUBECONFIG, else the pod we run in, else "
-        "~/.kube/config.",
-        metavar="PATH",
-        parser=path_of("--kubeconfig"),
-    ),
-]
+OfMachines = Annotated[Path | None, _server("the machines")]
 OfNodes = Annotated[
     Path | None,
     typer.Option(

@@ -59,7 +59,7 @@ async def test_the_manager_of_up_says_what_it_decided_and_what_comes_next() -> N
         members = await only(world.client, "machineset", machine.belongs_to[0].split()[1])
         assert members.waits_for[0].startswith(f"machine {name} is Unknown: Machine {name} is unhealthy")
         deployment = await only(world.client, "mcd", "workers")
-        assert "machinedeployment" in [each.by for each in deployment.decisions]
+        assert sorted(each.by for each in deployment.decisions) == ["machinedeployment", "rolloutnodes"]
 
 
 async def test_without_a_manager_the_deciders_are_asked_here() -> None:

@@ -12,7 +12,13 @@ from tests.api.controlplanes.kit import KINDS, NAMES, Stage, stage
 
 from kubewright.api.cluster.names import PAUSED_ANNOTATION
 from kubewright.api.controlplane import rbac
-from kubewright.api.controlplane.names import FINALIZER, RESTORING_ANNOTATION, SCHEDULE_LABEL, Component
+from kubewright.api.controlplane.names import (
+    FINALIZER,
+    PUBLISHED_ANNOTATION,
+    RESTORING_ANNOTATION,
+    SCHEDULE_LABEL,
+    Component,
+)
 from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
@@ -122,7 +128,8 @@ async def test_what_is_written_after_a_snapshot_is_gone_after_its_restore_and_ke
         assert (status.phase, status.former_data) == ("Complete", former(tmp_path))
         await write(on, "later")
         assert await read(on) == "later"
-        assert not await is_stopped(on)
+        kept = (await on.get(NESTED_CONTROL_PLANE, "demo")).metadata.annotations
+        assert set(kept) == {PUBLISHED_ANNOTATION}
 
 
 async def test_a_snapshot_brings_back_what_a_deleted_data_folder_had(tmp_path):

@@ -14,6 +14,7 @@ from kubewright.controlplanes.component.membership import (
     problem_of,
 )
 from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running
+from kubewright.controlplanes.hosting.etcdutl import peer_url
 from kubewright.controlplanes.members.decide import AddLearner, Endpoint, Plan, Promote, Remove, Seen
 
 PLACE = Place("team", "demo", Component.ETCD, OwnerReference(name="store", uid="e"))
@@ -215,3 +216,15 @@ def test_members_are_called_at_their_addresses_and_not_while_they_end():
         Endpoint("https://[fd00::1]:2379", "demo-etcd-0.demo-etcd.team.svc"),
         Endpoint("https://127.64.0.1:2379"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        pytest.param("demo-etcd-0.demo-etcd", "https://demo-etcd-0.demo-etcd:2380", id="a name"),
+        pytest.param("127.64.0.1", "https://127.64.0.1:2380", id="an address of IPv4"),
+        pytest.param("fd00::1", "https://[fd00::1]:2380", id="one of IPv6 in brackets"),
+    ],
+)
+def test_a_restored_member_is_reached_by_the_url_of_its_host(host: str, url: str) -> None:
+    assert peer_url(host) == url

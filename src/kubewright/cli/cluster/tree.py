@@ -21,6 +21,7 @@ from kubewright.api.cluster.reasons import ConditionType
 from kubewright.api.cluster.v1beta1 import Condition
 from kubewright.api.controlplane.reasons import PlaneCondition
 from kubewright.api.meta import Json, Value
+from kubewright.cli.counts import part, ready_of_wanted
 
 JsonObject = Mapping[str, Json]
 BAD_WHILE_TRUE = frozenset(
@@ -71,16 +72,16 @@ class ClusterObjects:
 
 def tree(read: ClusterObjects) -> TreeNode:
     """The tree of a cluster."""
-    spec = _mapping(read.cluster, "spec")
+    spec = part(read.cluster, "spec")
     others = _ByOwner(read.others)
-    parts = [_referred(read.infrastructure, _mapping(spec, "infrastructureRef"))]
+    parts = [_referred(read.infrastructure, part(spec, "infrastructureRef"))]
     control_plane_machines = others.take(
         lambda each: _kind(each) == "Machine" and CONTROL_PLANE_LABEL in _labels(each)
     )
-    if _mapping(spec, "controlPlaneRef"):
+    if part(spec, "controlPlaneRef"):
         components = [_referred(found, ref) for ref, found in read.components]
         below = [*(each for each in components if each is not None), *control_plane_machines]
-        parts.append(_referred(read.control_plane, _mapping(spec, "controlPlaneRef"), below))
+        parts.append(_referred(read.control_plane, part(spec, "controlPlaneRef"), below))
     elif control_plane_machines:
         parts.append(TreeNode(name="Control plane", children=tuple(grouped(control_plane_machines))))
     checks = others.take(lambda each: _kind(each) == "MachineHealthCheck")
@@ -105,7 +106,7 @@ def node(found: JsonObject, children: Iterable[TreeNode] = ()) -> TreeNode:
         names=(name,),
         phase=_phase(found),
         ready=next((each.status for each in conditions if each.type == READY), ""),
-        detail=_detail(found),
+        detail=ready_of_wanted(found),
         waits_for=tuple(waits_for(conditions)),
         conditions=conditions,
         children=tuple(children),
@@ -184,23 +185,14 @@ def _referred(found: JsonObject | str, ref: JsonObject, children: Iterable[TreeN
     )
 
 
-def _detail(found: JsonObject) -> str:
-    """How many of the wanted replicas are ready."""
-    wanted, status = _mapping(found, "spec").get("replicas"), _mapping(found, "status")
-    if not isinstance(wanted, int):
-        return ""
-    ready, there = status.get("readyReplicas") or 0, status.get("replicas") or 0
-    return f"{ready} of {wanted} ready" + (f", {there} there" if there != wanted else "")
-
-
 def _phase(found: JsonObject) -> str:
-    if _mapping(found, "metadata").get("deletionTimestamp"):
+    if part(found, "metadata").get("deletionTimestamp"):
         return "Deleting"
-    return _text(_mapping(found, "status"), "phase")
+    return _text(part(found, "status"), "phase")
 
 
 def _conditions(found: JsonObject) -> tuple[Condition, ...]:
-    listed = _mapping(found, "status").get("conditions")
+    listed = part(found, "status").get("conditions")
     conditions: list[Condition] = []
     for each in listed if isinstance(listed, list) else ():
         try:
@@ -211,7 +203,7 @@ def _conditions(found: JsonObject) -> tuple[Condition, ...]:
 
 
 def _controller(found: JsonObject) -> tuple[str, str]:
-    owners = _mapping(found, "metadata").get("ownerReferences")
+    owners = part(found, "metadata").get("ownerReferences")
     for each in owners if isinstance(owners, list) else ():
         if isinstance(each, Mapping) and each.get("controller"):
             return _text(each, "kind"), _text(each, "name")
@@ -219,7 +211,7 @@ def _controller(found: JsonObject) -> tuple[str, str]:
 
 
 def _labels(found: JsonObject) -> JsonObject:
-    return _mapping(_mapping(found, "metadata"), "labels")
+    return part(part(found, "metadata"), "labels")
 
 
 def _kind(found: JsonObject) -> str:
@@ -227,12 +219,7 @@ def _kind(found: JsonObject) -> str:
 
 
 def _name(found: JsonObject) -> str:
-    return _text(_mapping(found, "metadata"), "name")
-
-
-def _mapping(found: JsonObject, key: str) -> JsonObject:
-    inner = found.get(key)
-    return inner if isinstance(inner, Mapping) else {}
+    return _text(part(found, "metadata"), "name")
 
 
 def _text(found: JsonObject, key: str) -> str:

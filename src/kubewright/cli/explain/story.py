@@ -20,6 +20,7 @@ from kubewright.api.machine.v1alpha1 import GROUP as MACHINE_GROUP
 from kubewright.api.meta import Value
 from kubewright.base.clock import parse_rfc3339
 from kubewright.cli.cluster import tree
+from kubewright.cli.counts import part, ready_of_wanted
 from kubewright.cli.explain.subjects import Subject
 from kubewright.nodes.health import judge
 from kubewright.runtime.records import Acted, Pass
@@ -123,7 +124,7 @@ class Facts:
 
 def tell(facts: Facts) -> Story:
     """The story of one object."""
-    meta = _part(facts.found, "metadata")
+    meta = part(facts.found, "metadata")
     state, since, says = state_of(facts.subject, facts.found)
     decisions = (*map(of_pass, facts.passes), *facts.decided)
     return Story(
@@ -177,9 +178,9 @@ def happened(events: Iterable[Event]) -> list[Happened]:
 
 def state_of(subject: Subject, found: JsonObject) -> tuple[str, datetime | None, str]:
     """In which state an object is, since when, and what its status says of it."""
-    meta, status = _part(found, "metadata"), _part(found, "status")
+    meta, status = part(found, "metadata"), part(found, "status")
     if is_machine(subject):
-        current, last = _part(status, "currentStatus"), _part(status, "lastOperation")
+        current, last = part(status, "currentStatus"), part(status, "lastOperation")
         state = current.get("phase") or Phase.PENDING.value
         since = _time(current.get("lastUpdateTime")) or _time(meta.get("creationTimestamp"))
         if meta.get("deletionTimestamp") and state != Phase.TERMINATING:
@@ -188,7 +189,7 @@ def state_of(subject: Subject, found: JsonObject) -> tuple[str, datetime | None,
     if deleted := meta.get("deletionTimestamp"):
         return "Deleting", _time(deleted), ""
     ready = next((each for each in _conditions(found) if each.get("type") == "Ready"), {})
-    counts, since = _counts(found), _time(ready.get("lastTransitionTime"))
+    counts, since = ready_of_wanted(found), _time(ready.get("lastTransitionTime"))
     word = "Ready" if ready.get("status") == "True" else "NotReady" if ready else ""
     return "; ".join(filter(None, (status.get("phase") or word, counts))), since, ready.get("message") or ""
 
@@ -201,18 +202,9 @@ def is_machine(subject: Subject) -> bool:
 
 def _has_wrong_size(found: JsonObject) -> bool:
     """Whether the numbers of replicas that exist and that are ready are not both the wanted one."""
-    wanted, status = _part(found, "spec").get("replicas"), _part(found, "status")
+    wanted, status = part(found, "spec").get("replicas"), part(found, "status")
     there = status.get("readyReplicas") or 0, status.get("replicas") or 0
     return isinstance(wanted, int) and there != (wanted, wanted)
-
-
-def _counts(found: JsonObject) -> str:
-    """How many of the wanted replicas are ready."""
-    wanted, status = _part(found, "spec").get("replicas"), _part(found, "status")
-    if not isinstance(wanted, int):
-        return ""
-    ready, there = status.get("readyReplicas") or 0, status.get("replicas") or 0
-    return f"{ready} of {wanted} ready" + (f", {there} there" if there != wanted else "")
 
 
 def _waits_for(facts: Facts, state: str, decisions: Sequence[Decision]) -> Iterator[str]:
@@ -225,8 +217,8 @@ def _waits_for(facts: Facts, state: str, decisions: Sequence[Decision]) -> Itera
     yield from (each.error for each in decisions if each.error)
     waiting = [each for each in facts.members if _phase(each) not in WELL]
     for each in waiting[:SHOWN_MEMBERS]:
-        last = (_part(_part(each, "status"), "lastOperation").get("description") or "").strip()
-        name = _part(each, "metadata").get("name", "")
+        last = (part(part(each, "status"), "lastOperation").get("description") or "").strip()
+        name = part(each, "metadata").get("name", "")
         yield f"machine {name} is {_phase(each)}" + (f": {last}" if last else "")
     if len(waiting) > SHOWN_MEMBERS:
         yield f"{len(waiting) - SHOWN_MEMBERS} more machines are not Running"
@@ -236,19 +228,19 @@ def _awaited_size(facts: Facts, decisions: Sequence[Decision]) -> tuple[str, ...
     """What a set or deployment of the wrong size waits for: the reason of a decision, else its counts."""
     if not _has_wrong_size(facts.found):
         return ()
-    return (next((each.because for each in decisions if each.because), "") or _counts(facts.found),)
+    return (next((each.because for each in decisions if each.because), "") or ready_of_wanted(facts.found),)
 
 
 def _wrong(facts: Facts) -> Iterator[str]:
     """A clause for each thing in spec or conditions that is wrong, by the rules of the object's kind."""
     listed = _conditions(facts.found)
-    if _part(facts.found, "spec").get("paused"):
+    if part(facts.found, "spec").get("paused"):
         yield "it is paused (spec.paused)"
     if facts.subject.kind == NODE:
         health = judge([msgspec.convert(each, NodeCondition) for each in listed], _pressures(listed))
         if not health.healthy:
             yield health.because
-        if _part(facts.found, "spec").get("unschedulable"):
+        if part(facts.found, "spec").get("unschedulable"):
             yield "it is cordoned: no new Pods are placed on it"
     elif facts.subject.kind.resource.group == MACHINE_GROUP:
         for each in listed:
@@ -279,20 +271,15 @@ def _owners(meta: JsonObject) -> Iterator[str]:
 
 
 def _phase(machine: JsonObject) -> str:
-    status = _part(machine, "status")
-    if _part(machine, "metadata").get("deletionTimestamp"):
+    status = part(machine, "status")
+    if part(machine, "metadata").get("deletionTimestamp"):
         return Phase.TERMINATING.value
-    return status.get("phase") or _part(status, "currentStatus").get("phase") or Phase.PENDING.value
+    return status.get("phase") or part(status, "currentStatus").get("phase") or Phase.PENDING.value
 
 
 def _conditions(found: JsonObject) -> list[JsonObject]:
-    listed = _part(found, "status").get("conditions")
+    listed = part(found, "status").get("conditions")
     return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
-
-
-def _part(found: JsonObject, name: str) -> JsonObject:
-    inner = found.get(name)
-    return inner if isinstance(inner, Mapping) else {}
 
 
 def _time(text: Any) -> datetime | None:

@@ -15,8 +15,9 @@ Called by    ``look``; ``policies`` for the addresses; ``status`` and ``decide``
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kubewright.api.controlplane.names import CLIENT_PORTS, PEER_PORT, Component
+from kubewright.api.controlplane.names import CLIENT_PORTS, Component
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running
+from kubewright.controlplanes.hosting.etcdutl import bracketed, peer_url
 from kubewright.controlplanes.members import decide as members
 
 MAX_MEMBERS = 7
@@ -66,7 +67,7 @@ def must_be_asked(asked: int, running: Running) -> bool:
 def peers(place: Place, placement: Placement, count: int) -> dict[str, str]:
     """The peer URLs of the first ``count`` instances, by their names."""
     hosts = enumerate(placement.hosts[:count])
-    return {place.instance(number): f"https://{bracketed(host)}:{PEER_PORT}" for number, host in hosts}
+    return {place.instance(number): peer_url(host) for number, host in hosts}
 
 
 def endpoints(running: Running) -> list[members.Endpoint]:
@@ -118,11 +119,6 @@ def membership(
     needs_all = not settled and len(found.voters) == FRAGILE
     variables = members.initial_variables(found)
     return Membership(size or running.replicas, variables, plan, settled, needs_all)
-
-
-def bracketed(host: str) -> str:
-    """A host as it is written in a URL: an IPv6 address in brackets."""
-    return f"[{host}]" if ":" in host else host
 
 
 def _unchanged(running: Running) -> dict[str, str]:

@@ -19,9 +19,9 @@ from kubewright.api.cluster.v1beta1 import ApiEndpoint, ObjectReference
 from kubewright.api.controlplane.names import CLIENT_PORTS, Component
 from kubewright.api.controlplane.v1alpha4 import Address, NestedEtcd
 from kubewright.api.kinds import Kind
-from kubewright.controlplanes.component.membership import bracketed
 from kubewright.controlplanes.family import KINDS, Family, references
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running
+from kubewright.controlplanes.hosting.etcdutl import bracketed
 
 REPOSITORY = "registry.k8s.io"
 """Where Kubernetes publishes its images."""

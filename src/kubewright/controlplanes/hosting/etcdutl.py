@@ -31,9 +31,14 @@ def words(source: str, target: str, name: str, peers: Mapping[str, str], mark: s
     return ["snapshot", "restore", source, "--mark-compacted", *(f"--{k}={v}" for k, v in flags.items())]
 
 
+def bracketed(host: str) -> str:
+    """A host as it is written in a URL: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def peer_url(host: str) -> str:
-    """The URL by which the other members reach one; ``host``: a name, or an address of IPv4."""
-    return f"https://{host}:{PEER_PORT}"
+    """The URL by which the other members reach one; ``host``: a name or an address."""
+    return f"https://{bracketed(host)}:{PEER_PORT}"
 
 
 def former_name(mark: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from kubewright.api.controlplane.names import CLIENT_PORTS
 from kubewright.controlplanes.hosting.contract import Place, Replaced, Replacement
+from kubewright.controlplanes.hosting.etcdutl import bracketed
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.pods import restore_pods
 from kubewright.controlplanes.hosting.pods.kinds import MADE, MADE_CLAIM, ComponentPod
@@ -55,7 +56,7 @@ class Replacer:
             elif pod.status.phase != restore_pods.DONE:
                 waits.append(restore_pods.waits_for(pod))
                 if pod.status.pod_ip and pod.status.phase != restore_pods.FAILED:
-                    address = f"{_bracketed(pod.status.pod_ip)}:{CLIENT_PORTS[place.component]}"
+                    address = f"{bracketed(pod.status.pod_ip)}:{CLIENT_PORTS[place.component]}"
                     unsent.append(Target(address, restore_pods.host_of(place, ordinal)))
         await self._send(unsent, by)
         if waits:
@@ -95,7 +96,3 @@ class Replacer:
             async with by.fetch() as file:
                 for each in ready:
                     await send(each, tls, file)
-
-
-def _bracketed(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
