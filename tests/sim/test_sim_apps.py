@@ -25,7 +25,7 @@ from kubewright.testing.simulation.stories import Story
 from kubewright.testing.simulation.world import Plot
 
 SEEDS = range(8)
-EVERY = 1 if os.environ.get("SIM") else 4
+EVERY = 1 if os.environ.get("SIM") else 8
 """Which writes of each story the manager is killed after; ``make sim`` tries every one."""
 LABELS = {"app": "web"}
 pytestmark = pytest.mark.timeout(600)

@@ -504,7 +504,10 @@ def test_the_mutation_is_caught(mutation: Mutation, monkeypatch: Patch) -> None:
     found: set[str] = set()
     near = 0 if ALL else mutation.near
     for seed in [*range(near, SEEDS), *range(near)]:
-        outcome: Outcome = simulate(*plot_of(seed, stories), prepare=mutation.prepare, quiet=mutation.quiet)
+        missing = next(rule for rule in mutation.rules if rule not in found)
+        outcome: Outcome = simulate(
+            *plot_of(seed, stories), prepare=mutation.prepare, quiet=mutation.quiet, until=missing
+        )
         found |= {violation.partition(":")[0] for violation in outcome.violations}
         if found >= set(mutation.rules):
             return

@@ -26,7 +26,7 @@ from kubewright.testing.simulation.world import Plot
 from kubewright.wire.http import Request
 
 SEEDS = range(12)
-EVERY = 1 if os.environ.get("SIM") else 4
+EVERY = 1 if os.environ.get("SIM") else 8
 """Which writes of each story the manager is killed after; ``make sim`` tries every one, and four times as many of the others."""
 pytestmark = pytest.mark.timeout(600)
 

@@ -181,7 +181,7 @@ def test_a_planted_bug_violates_its_rule(rule: str, monkeypatch: Patch) -> None:
     bug = BUGS[rule]
     bug.plant(monkeypatch)
     schedule = parse(bug.faults) if bug.faults else CALM
-    found = run(BY_NAME[f"whole-cluster-{bug.story}"], Plot(seed=1, schedule=schedule)).violations
+    found = run(BY_NAME[f"whole-cluster-{bug.story}"], Plot(seed=1, schedule=schedule), until=rule).violations
     assert any(each.startswith(f"{rule}:") for each in found), found
 
 

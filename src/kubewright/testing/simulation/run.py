@@ -73,6 +73,7 @@ def simulate(
     collect: bool = False,
     plans: bool = False,
     even: bool = False,
+    until: str = "",
 ) -> Outcome:
     """Run a story under a plot.
 
@@ -85,9 +86,10 @@ def simulate(
         plans: write each decision of the controllers and its reason into the trace.
         even: fixed order and mean delays instead of drawn ones (``loop.SimLoop``).
         collect: let the garbage collector run when it likes; for large worlds that need the memory.
+        until: the name of a rule; the run is given up when it is violated.
     """
     loop = SimLoop(plot.seed, even=even)
-    run = _Run(loop, story, plot, invariants)
+    run = _Run(loop, story, plot, invariants, until)
     with _stillness(collect), captured_logs(run.world.journal, plans=plans) as errors:
         try:
             return loop.run_until_complete(run.whole(quiet, prepare, errors))
@@ -96,8 +98,11 @@ def simulate(
 
 
 class _Run:
-    def __init__(self, loop: SimLoop, story: Story, plot: Plot, invariants: tuple[Invariant, ...]) -> None:
+    def __init__(
+        self, loop: SimLoop, story: Story, plot: Plot, invariants: tuple[Invariant, ...], until: str
+    ) -> None:
         self._loop = loop
+        self._until = until
         self._story = story
         self._plot = plot
         self._invariants = [rule for rule in invariants if not plot.stale or rule not in NEED_FRESH_LISTS]
@@ -212,7 +217,8 @@ class _Run:
         )
 
     def _over(self) -> bool:
-        return len(self.violations) >= VIOLATIONS
+        awaited = self._until and any(each.startswith(f"{self._until}:") for each in self.violations)
+        return bool(awaited) or len(self.violations) >= VIOLATIONS
 
     def _undisturbed_since(self) -> float:
         """Since when nothing has disturbed the managers that work; now, while one half has none."""

@@ -328,7 +328,7 @@ ALL = (*STORIES, *DAY_TWO)
 BY_NAME = {story.name: story for story in ALL}
 
 
-def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False) -> Outcome:
+def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False, until: str = "") -> Outcome:
     """Run a story under its rules; after its end no manager may write for ``quiet`` seconds."""
     rules = Rules()
 
@@ -337,4 +337,4 @@ def run(story: Story, plot: Plot, *, quiet: float = 0.0, plans: bool = False) ->
         rules.machine = world.part(HostMachine)
         rules.files.folder = world.part(setup.SnapshotFolder)
 
-    return simulate(story, plot, quiet=quiet, plans=plans, prepare=prepare, invariants=rules.all)
+    return simulate(story, plot, quiet=quiet, plans=plans, prepare=prepare, invariants=rules.all, until=until)

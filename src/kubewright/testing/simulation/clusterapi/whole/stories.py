@@ -57,8 +57,10 @@ WITH_POOL = "whole-cluster-beside-a-pool"
 BY_NAME = {story.name: story for story in STORIES}
 
 
-def run(story: Story, plot: Plot, *, quiet: float = 0.0) -> Outcome:
+def run(story: Story, plot: Plot, *, quiet: float = 0.0, until: str = "") -> Outcome:
     """Run a story under its rules; after its end no manager may write for ``quiet`` seconds."""
     others = [rule for rule in INVARIANTS if rule is not no_vm_without_a_machine]
     invariants = (*others, *rules()) if story.name == WITH_POOL else rules()
-    return simulate(story, plot, quiet=quiet, prepare=setup.install, invariants=invariants, plans=True)
+    return simulate(
+        story, plot, quiet=quiet, prepare=setup.install, invariants=invariants, plans=True, until=until
+    )
