@@ -123,7 +123,7 @@ async def our_part(
 async def it_is_scaled(api: Api, cluster: Api) -> None:
     """From three workers to four."""
     (
-        await api.patch(core(api, "machinedeployments", "demo-workers") + "/scale", {"spec": {"replicas": 4}})
+        await api.patch(core(api, "machinedeployments", "blue-workers") + "/scale", {"spec": {"replicas": 4}})
     ).ok()
     machines = await workers(api, 4)
     await nodes(cluster, machines)
@@ -133,7 +133,7 @@ async def it_is_rolled(api: Api, cluster: Api) -> None:
     """All four workers are replaced."""
     old = {each["metadata"]["uid"] for each in await workers(api, 4)}
     template = {"spec": {"template": {"spec": {"version": "v1.35.0"}}}}
-    (await api.patch(core(api, "machinedeployments", "demo-workers"), template)).ok()
+    (await api.patch(core(api, "machinedeployments", "blue-workers"), template)).ok()
     machines = await workers(api, 4, lambda each: each["metadata"]["uid"] not in old)
     assert {each["spec"]["version"] for each in machines} == {"v1.35.0"}
     await nodes(cluster, machines)
@@ -141,8 +141,8 @@ async def it_is_rolled(api: Api, cluster: Api) -> None:
 
 async def it_is_deleted(api: Api) -> None:
     """Nothing of ours is left."""
-    (await api.delete(core(api, "clusters", "demo"))).ok()
-    await api.gone(core(api, "clusters", "demo"), seconds=90)
+    (await api.delete(core(api, "clusters", "blue"))).ok()
+    await api.gone(core(api, "clusters", "blue"), seconds=90)
     for each in INSTALLED:
         await listed(api, at(api, each.kind.resource), lambda items: not items)
 
@@ -151,19 +151,19 @@ async def workers(
     api: Api, count: int, right: Callable[[dict[str, Any]], bool] = lambda _each: True
 ) -> list[dict[str, Any]]:
     """The machines of the deployment, once there are so many, all of them right and running."""
-    deployment = core(api, "machinedeployments", "demo-workers")
+    deployment = core(api, "machinedeployments", "blue-workers")
     await until(api, deployment, lambda it: it.get("status", {}).get("readyReplicas") == count)
     return await listed(
         api,
         core(api, "machines"),
         lambda items: len(items) == count and all(phase(each) == "Running" and right(each) for each in items),
-        labels=f"{GROUP}/deployment-name=demo-workers",
+        labels=f"{GROUP}/deployment-name=blue-workers",
     )
 
 
 async def nodes(cluster: Api, machines: list[dict[str, Any]]) -> None:
     """Wait until the cluster has the nodes of these machines and of its control plane, and no others."""
-    wanted = {"demo-control-plane", *(each["metadata"]["name"] for each in machines)}
+    wanted = {"blue-control-plane", *(each["metadata"]["name"] for each in machines)}
     await listed(
         cluster, "/api/v1/nodes", lambda items: {each["metadata"]["name"] for each in items} == wanted
     )
@@ -172,7 +172,7 @@ async def nodes(cluster: Api, machines: list[dict[str, Any]]) -> None:
 @asynccontextmanager
 async def workload(api: Api) -> AsyncIterator[Api]:
     """The cluster itself, by the kubeconfig that its users get."""
-    secret = (await api.get(api.at("secrets", "demo-kubeconfig"))).ok()
+    secret = (await api.get(api.at("secrets", "blue-kubeconfig"))).ok()
     transport = from_secret(base64.b64decode(secret["data"]["value"]))
     try:
         yield Api(transport, SystemClock(), "embedded")

@@ -139,8 +139,8 @@ async def test_clusterctl_shows_a_cluster_of_up_and_saves_it(tmp_path: Path) -> 
             api, core(api, "machines"), lambda found: [running(each) for each in found].count(True) == 4
         )
         flag = f"--kubeconfig={up.kubeconfig}"
-        shown = await clusterctl(tmp_path, "describe", "cluster", "demo", flag)
-        assert "MachineDeployment/demo-workers" in shown
+        shown = await clusterctl(tmp_path, "describe", "cluster", "blue", flag)
+        assert "MachineDeployment/blue-workers" in shown
         await clusterctl(tmp_path, "move", "--to-directory", str(saved), flag)
         assert any(each.name.startswith("Cluster_") for each in saved.iterdir())
         stop.set()
@@ -162,7 +162,7 @@ async def test_clusterctl_shows_a_cluster_and_moves_it(tmp_path: Path) -> None:
         await no_pool_is_made(source.api)
         await cluster_api_reads_it(source.api)
         await it_is_moved(source, target, driver.cloud, tmp_path)
-        endpoint = (await target.api.get(core(target.api, "clusters", "demo"))).ok()["spec"][
+        endpoint = (await target.api.get(core(target.api, "clusters", "blue"))).ok()["spec"][
             "controlPlaneEndpoint"
         ]
         async with workload(target.api) as cluster:
@@ -182,7 +182,7 @@ async def it_comes_up(api: Api) -> None:
             body["spec"]["credentialsRef"] = {"name": "cloud"}
         (await api.post(path_of(api, body), body)).ok()
     await workers(api, 3)
-    await until(api, core(api, "machinedeployments", "demo-workers"), is_ready)
+    await until(api, core(api, "machinedeployments", "blue-workers"), is_ready)
 
 
 def is_ready(found: Mapping[str, Any]) -> bool:
@@ -193,15 +193,15 @@ def is_ready(found: Mapping[str, Any]) -> bool:
 
 async def it_is_described(where: Management, folder: Path) -> None:
     """Well, and with machines that cannot get a VM: each object is in the tree, equals are one line."""
-    described = ("describe", "cluster", "demo", where.flag)
+    described = ("describe", "cluster", "blue", where.flag)
     assert shown(await clusterctl(folder, *described)) == [
-        "Cluster/demo True",
-        "ClusterInfrastructure - KubewrightCluster/demo True",
+        "Cluster/blue True",
+        "ClusterInfrastructure - KubewrightCluster/blue True",
         "Workers",
-        "MachineDeployment/demo-workers True",
+        "MachineDeployment/blue-workers True",
         "3 Machines... True",
         "Other",
-        "Machine/demo-control-plane True",
+        "Machine/blue-control-plane True",
     ]
     await odd(where.api)
     tree = shown(await clusterctl(folder, *described))
@@ -228,12 +228,12 @@ async def odd(api: Api) -> None:
     for body in example():
         if body["kind"] not in ("MachineDeployment", "KubewrightMachineTemplate"):
             continue
-        text = json.dumps(body).replace("demo-workers", "odd")
+        text = json.dumps(body).replace("blue-workers", "odd")
         again = json.loads(text)
         if body["kind"] == "MachineDeployment":
             again["spec"]["replicas"] = 2
             configs = again["spec"]["template"]["spec"]["bootstrap"]["configRef"]
-            configs["name"] = "demo-workers"
+            configs["name"] = "blue-workers"
         else:
             again["spec"]["template"]["spec"] = {"driver": "nowhere"}
         (await api.post(path_of(api, again), again)).ok()
@@ -287,7 +287,7 @@ async def settled(api: Api) -> Mapping[str, Any]:
         nonlocal found
         found = await everything(api)
         ready = [conditions(each).get("Ready") for each in found.values() if conditions(each)]
-        told = found.get("kubewrightmachinetemplates/demo-workers", {}).get("status")
+        told = found.get("kubewrightmachinetemplates/blue-workers", {}).get("status")
         return len(ready) == READY and set(ready) == {"True"} and bool(told)
 
     await api.eventually(look, "all of it is ready", seconds=SECONDS)

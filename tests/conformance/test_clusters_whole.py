@@ -123,12 +123,12 @@ async def it_is_healed(api: Api, cluster: Api) -> None:
 HEALTH_CHECK = {
     "apiVersion": f"{GROUP}/v1beta1",
     "kind": "MachineHealthCheck",
-    "metadata": {"name": "demo-workers"},
+    "metadata": {"name": "blue-workers"},
     "spec": {
-        "clusterName": "demo",
+        "clusterName": "blue",
         "maxUnhealthy": "100%",
         "nodeStartupTimeout": "10m0s",
-        "selector": {"matchLabels": {f"{GROUP}/deployment-name": "demo-workers"}},
+        "selector": {"matchLabels": {f"{GROUP}/deployment-name": "blue-workers"}},
         "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "timeout": "300s"}],
     },
 }

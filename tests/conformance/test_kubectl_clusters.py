@@ -51,7 +51,7 @@ async def ready_nodes(kubectl: Kubectl) -> list[str]:
 
 @pytest.mark.parametrize(
     ("file", "cluster", "nodes"),
-    [("cluster.yaml", "demo", 4), ("cluster-nested.yaml", "nested", 3)],
+    [("cluster.yaml", "blue", 4), ("cluster-nested.yaml", "nested", 3)],
     ids=["its control plane is a machine", "its control plane is objects"],
 )
 async def test_a_cluster_is_applied_its_nodes_are_ready_and_it_is_deleted(tmp_path, file, cluster, nodes):

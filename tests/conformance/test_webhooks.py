@@ -326,9 +326,9 @@ async def test_a_cluster_lives_while_no_webhook_answers() -> None:
             for body in bare_example():
                 stored = (await api.post(path_of(body), body)).ok()
                 assert stored["spec"] == body["spec"]
-            deployment = path_of(BARE_DEPLOYMENT, "demo-workers")
+            deployment = path_of(BARE_DEPLOYMENT, "blue-workers")
             await until(api, deployment, lambda it: it.get("status", {}).get("readyReplicas") == 3)
-            cluster = path_of(made(*CLUSTER, {}), "demo")
+            cluster = path_of(made(*CLUSTER, {}), "blue")
             await until(api, cluster, lambda it: phase(it) == "Provisioned")
             (await api.delete(cluster)).ok()
             await api.gone(cluster, seconds=90)

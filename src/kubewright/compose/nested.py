@@ -13,17 +13,20 @@ Called by    the controllers of components (``controlplanes.hosting.contract``);
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import structlog
+from msgspec import structs
 
 from kubewright import builtin
 from kubewright.api.controlplane.names import Component
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.store import copies
+from kubewright.apiserver.store.log import DATA_FILE
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
@@ -49,10 +52,16 @@ log = structlog.get_logger("kubewright.compose")
 
 
 class Kept(msgspec.Struct, omit_defaults=True):
-    """What the file has of a control plane. ``data``: it has data, which is deleted with its NestedEtcd."""
+    """What the file has of a control plane.
+
+    ``data``     it has data, which is deleted with its NestedEtcd
+    ``written``  its API server has started with a data file since an etcd was applied: if that file is not
+                 there, it is lost
+    """
 
     address: str
     data: bool = False
+    written: bool = False
 
 
 class NestedPlanes:
@@ -61,6 +70,7 @@ class NestedPlanes:
     def __init__(self, planes: Planes, clock: Clock, folder: Path | None, settings: builtin.Settings) -> None:
         self._planes = planes
         self._clock = clock
+        self._folder = folder
         self._file = None if folder is None else folder / FILE
         self._settings = settings
         self._nested: dict[Key, Nested] = {}
@@ -90,10 +100,19 @@ class NestedPlanes:
         part = nested.parts.get(place.component) if nested is not None else None
         if nested is None or part is None:
             kept = self._kept.get(str(_key(place)))
-            data = place.component is Component.ETCD and kept is not None and kept.data
-            return Running(exists=data)
+            exists = place.component is Component.ETCD and kept is not None and kept.data
+            return Running(exists=exists, data=self._data(place))
         instances = (instance_of(place, part, nested),) if part.workload.replicas else ()
-        return Running(instances, part.workload.fingerprint, part.workload.replicas, exists=True)
+        applied, replicas = part.workload.fingerprint, part.workload.replicas
+        data = None if replicas else self._data(place)
+        return Running(instances, applied, replicas, exists=True, data=data)
+
+    def _data(self, place: Place) -> frozenset[int] | None:
+        """As ``Running.data``, of an etcd that does not run; None also where none was ever written."""
+        kept = self._kept.get(str(_key(place)))
+        if place.component is not Component.ETCD or kept is None or not kept.written:
+            return None
+        return frozenset({0} if self._has_database(place) else ())
 
     async def apply(self, workload: Workload) -> None:
         """As ``Hosting.apply``."""
@@ -106,6 +125,8 @@ class NestedPlanes:
             part.workload = workload
             if place.component is Component.ETCD:
                 self._keep(place, data=True)
+                if self._data(place) == frozenset():  # a user gives up the data, or it is a new etcd's
+                    self._keep(place, written=False)
             await self._settle(place, nested)
 
     async def replace(self, place: Place, ordinal: int) -> None:
@@ -135,7 +156,7 @@ class NestedPlanes:
 
     async def save_data(self, place: Place, target: Path) -> None:
         """As ``SavesData.save_data``."""
-        await asyncio.to_thread(copies.take, self._planes.data_folder(self._address(place)), target)
+        await asyncio.to_thread(copies.take, self._data_folder(place), target)
 
     def replacing_needs(self) -> str:
         """As ``ReplacesData.replacing_needs``: nothing."""
@@ -143,9 +164,13 @@ class NestedPlanes:
 
     async def replace_data(self, place: Place, by: contract.Replacement) -> contract.Replaced:
         """As ``ReplacesData.replace_data``."""
-        folder = self._planes.data_folder(self._address(place))
-        async with self._nested.setdefault(_key(place), Nested()).lock, by.fetch() as source:
-            return contract.Replaced(await asyncio.to_thread(copies.put_back, folder, source, by.mark))
+        folder = self._data_folder(place)
+        async with self._nested.setdefault(_key(place), Nested()).lock:
+            if not copies.is_put_back(folder, by.mark):
+                async with by.fetch() as source:
+                    await asyncio.to_thread(copies.put_back, folder, source, by.mark)
+            former = copies.former_of(folder, by.mark)
+        return contract.Replaced("" if former is None else str(former.relative_to(folder.parent.parent)))
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """As ``Hosting.listen``."""
@@ -178,8 +203,9 @@ class NestedPlanes:
         try:
             nested.plane = await self._planes.begin_hosted(self._address(place), keys_of(part.workload))
             part.message = ""
+            self._keep(place, written=self._has_database(place))
         except KubewrightError as error:
-            part.message = str(error)
+            part.message = str(error).replace(f"{self._folder}{os.sep}", "")
             log.warning("an API server cannot start", control_plane=str(_key(place)), problem=str(error))
             nested.retry = asyncio.create_task(self._settle_later(place, nested))
 
@@ -221,11 +247,27 @@ class NestedPlanes:
         self._write()
         return self._kept[str(_key(place))].address
 
-    def _keep(self, place: Place, *, data: bool) -> None:
+    def _data_folder(self, place: Place) -> Path:
+        """Where its data is.
+
+        Raises:
+            InvalidInput: it is in memory.
+        """
+        if (path := self._planes.data_folder(self._address(place))) is None:
+            raise InvalidInput("the data of this control plane is in memory: there is nothing to copy")
+        return path
+
+    def _has_database(self, place: Place) -> bool:
+        path = self._planes.data_folder(self._address(place))
+        return path is not None and (path / DATA_FILE).exists()
+
+    def _keep(self, place: Place, **changes: bool) -> None:
+        """Write what has changed of ``Kept``."""
         self._address(place)
-        kept = self._kept[str(_key(place))]
-        if kept.data is not data:
-            kept.data = data
+        key = str(_key(place))
+        after = structs.replace(self._kept[key], **changes)
+        if after != self._kept[key]:
+            self._kept[key] = after
             self._write()
 
     async def _let_data_go(self, place: Place, *, keep_data: bool) -> None:

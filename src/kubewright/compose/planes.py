@@ -156,15 +156,9 @@ class Planes:
         path = self._path(address)
         return path is not None and path.exists()
 
-    def data_folder(self, address: str) -> Path:
-        """Where the data of this address is.
-
-        Raises:
-            InvalidInput: it is in memory.
-        """
-        if (path := self._path(address)) is None:
-            raise InvalidInput("the data of this control plane is in memory: there is nothing to copy")
-        return path
+    def data_folder(self, address: str) -> Path | None:
+        """Where the data of this address is, or would be; None: it is in memory."""
+        return self._path(address)
 
     def find(self, address: str) -> Plane | None:
         """As ``ControlPlanes.find``."""

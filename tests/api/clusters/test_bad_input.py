@@ -30,7 +30,7 @@ EXAMPLE = list(yaml.safe_load_all((Path(__file__).parents[3] / "examples" / "clu
 KINDS: dict[str, Kind[Any]] = {
     each.kind.resource.kind: each.kind for listed in catalog.DEFINITIONS.values() for each in listed
 }
-CONTROL_PLANE, WORKERS = "demo-control-plane", "demo-workers"
+CONTROL_PLANE, WORKERS = "blue-control-plane", "blue-workers"
 Objects = dict[tuple[str, str], dict[str, Any]]
 """By kind and name."""
 
@@ -46,7 +46,7 @@ class Case(NamedTuple):
 
 def secret(name: str, **data: bytes) -> dict[str, Any]:
     coded = {key.replace("_", "."): b64encode(value).decode() for key, value in data.items()}
-    labels = {"cluster.x-k8s.io/cluster-name": "demo"}
+    labels = {"cluster.x-k8s.io/cluster-name": "blue"}
     return {"kind": "Secret", "metadata": {"name": name, "labels": labels}, "data": coded}
 
 
@@ -70,7 +70,7 @@ def with_ref(kind: str, field: str, /, **ref: str) -> Callable[[Objects], Any]:
     """Change a reference of the Cluster, or of the Machine of the control plane."""
 
     def change(objects: Objects) -> None:
-        spec = objects[kind, "demo" if kind == "Cluster" else CONTROL_PLANE]["spec"]
+        spec = objects[kind, "blue" if kind == "Cluster" else CONTROL_PLANE]["spec"]
         (spec["bootstrap"] if field == "configRef" else spec)[field].update(ref)
 
     return change
@@ -112,7 +112,7 @@ def filled(name: str, **data: bytes) -> Callable[[Client, str], Awaitable[Any]]:
 
 
 MACHINE_REF = patched("Machine", CONTROL_PLANE, "bootstrap", "infrastructureRef")
-CLUSTER_REF = patched("Cluster", "demo", "infrastructureRef")
+CLUSTER_REF = patched("Cluster", "blue", "infrastructureRef")
 BOOT, HOST, NODE = (
     ("Machine", CONTROL_PLANE, f"{each}") for each in ("BootstrapReady", "InfrastructureReady", "NodeHealthy")
 )
@@ -125,32 +125,32 @@ PROGRAM = yaml.safe_dump({
     "users": [{"name": "a", "user": {"exec": {"command": "/bin/true"}}}],
 }).encode()  # fmt: skip
 USERS_DATA = with_spec("Machine", CONTROL_PLANE, bootstrap={"dataSecretName": "mine"})
-CREDENTIALS = with_spec("KubewrightCluster", "demo", credentialsRef={"name": "cloud"})
+CREDENTIALS = with_spec("KubewrightCluster", "blue", credentialsRef={"name": "cloud"})
 
 CASES = [
-    Case("the kind of the infrastructure does not exist", with_ref("Cluster", "infrastructureRef", kind="FooCluster"), ("Cluster", "demo", "InfrastructureReady", "WaitingForInfrastructure", "the kind FooCluster.infrastructure.cluster.x-k8s.io is not installed"), CLUSTER_REF),
+    Case("the kind of the infrastructure does not exist", with_ref("Cluster", "infrastructureRef", kind="FooCluster"), ("Cluster", "blue", "InfrastructureReady", "WaitingForInfrastructure", "the kind FooCluster.infrastructure.cluster.x-k8s.io is not installed"), CLUSTER_REF),
     Case("the kind of the bootstrap does not exist", with_ref("Machine", "configRef", kind="FooConfig"), (*BOOT, "WaitingForDataSecret", "there is no CustomResourceDefinition fooconfigs.bootstrap.cluster.x-k8s.io"), MACHINE_REF),
     Case("the kind of the host does not exist", with_ref("Machine", "infrastructureRef", kind="FooMachine"), (*HOST, "WaitingForInfrastructure", "the kind FooMachine.infrastructure.cluster.x-k8s.io is not installed"), MACHINE_REF),
     Case("the kind is one of Kubernetes' own", with_ref("Machine", "configRef", apiVersion="v1", kind="ConfigMap"), (*BOOT, "WaitingForDataSecret", "the kind ConfigMap is one of Kubernetes' own, not a provider's"), MACHINE_REF),
     Case("a reference without a kind", with_ref("Machine", "configRef", apiVersion="///", kind=""), (*BOOT, "WaitingForDataSecret", "the reference has no kind"), MACHINE_REF),
     Case("a name that no object can have", with_ref("Machine", "configRef", name="No Name/.."), (*BOOT, "WaitingForDataSecret", "there is no KubeadmConfig"), MACHINE_REF),
-    Case("no KubewrightCluster", without("KubewrightCluster", "demo"), ("Cluster", "demo", "InfrastructureReady", "WaitingForInfrastructure", "there is no KubewrightCluster"), created("KubewrightCluster", "demo")),
-    Case("a Cluster without infrastructureRef", lambda objects: objects["Cluster", "demo"]["spec"].pop("infrastructureRef"), ("Cluster", "demo", "ControlPlaneInitialized", "MissingNodeRef", "the Cluster has no spec.infrastructureRef"), CLUSTER_REF),
-    Case("the same, told to the machine", lambda objects: objects["Cluster", "demo"]["spec"].pop("infrastructureRef"), (*CONFIG, "WaitingForClusterInfrastructure", "Cluster demo has no spec.infrastructureRef"), CLUSTER_REF),
+    Case("no KubewrightCluster", without("KubewrightCluster", "blue"), ("Cluster", "blue", "InfrastructureReady", "WaitingForInfrastructure", "there is no KubewrightCluster"), created("KubewrightCluster", "blue")),
+    Case("a Cluster without infrastructureRef", lambda objects: objects["Cluster", "blue"]["spec"].pop("infrastructureRef"), ("Cluster", "blue", "ControlPlaneInitialized", "MissingNodeRef", "the Cluster has no spec.infrastructureRef"), CLUSTER_REF),
+    Case("the same, told to the machine", lambda objects: objects["Cluster", "blue"]["spec"].pop("infrastructureRef"), (*CONFIG, "WaitingForClusterInfrastructure", "Cluster blue has no spec.infrastructureRef"), CLUSTER_REF),
     Case("no KubewrightMachine", without("KubewrightMachine", CONTROL_PLANE), (*HOST, "WaitingForInfrastructure", "there is no KubewrightMachine"), created("KubewrightMachine", CONTROL_PLANE)),
     Case("no KubeadmConfig", without("KubeadmConfig", CONTROL_PLANE), (*BOOT, "WaitingForDataSecret", "there is no KubeadmConfig"), created("KubeadmConfig", CONTROL_PLANE)),
-    Case("no Cluster", without("Cluster", "demo"), (*CONFIG, "WaitingForClusterInfrastructure", "there is no Cluster demo"), created("Cluster", "demo")),
+    Case("no Cluster", without("Cluster", "blue"), (*CONFIG, "WaitingForClusterInfrastructure", "there is no Cluster blue"), created("Cluster", "blue")),
     Case("no template of hosts", without("KubewrightMachineTemplate", WORKERS), ("MachineDeployment", WORKERS, "Ready", "InfrastructureTemplateCloningFailed", "there is no KubewrightMachineTemplate"), created("KubewrightMachineTemplate", WORKERS)),
     Case("no template of configurations", without("KubeadmConfigTemplate", WORKERS), ("MachineDeployment", WORKERS, "Ready", "BootstrapTemplateCloningFailed", "there is no KubeadmConfigTemplate"), created("KubeadmConfigTemplate", WORKERS)),
     Case("a configuration that can only join", with_spec("KubeadmConfig", CONTROL_PLANE, initConfiguration=None, joinConfiguration={}), (*CONFIG, "WaitingForControlPlaneAvailable", "spec has no initConfiguration and no clusterConfiguration"), patched("KubeadmConfig", CONTROL_PLANE, "initConfiguration")),
-    Case("an authority that is none", with_secret("demo-ca", **CA), (*CONFIG, "CertificatesCorrupted", "Secret demo-ca has a tls.crt that is neither a certificate nor a public key in PEM"), gone("demo-ca")),
-    Case("a kubeconfig that is none", with_secret("demo-kubeconfig", value=UNREADABLE), (*NODE, "NodeProvisioning", "demo-kubeconfig: not YAML in line 2"), gone("demo-kubeconfig")),
-    Case("a kubeconfig that starts a program", with_secret("demo-kubeconfig", value=PROGRAM), (*NODE, "NodeProvisioning", "exec is a program"), gone("demo-kubeconfig")),
-    Case("a kubeconfig without value", with_secret("demo-kubeconfig", other=b"x"), (*NODE, "NodeProvisioning", "demo-kubeconfig has no value"), gone("demo-kubeconfig")),
+    Case("an authority that is none", with_secret("blue-ca", **CA), (*CONFIG, "CertificatesCorrupted", "Secret blue-ca has a tls.crt that is neither a certificate nor a public key in PEM"), gone("blue-ca")),
+    Case("a kubeconfig that is none", with_secret("blue-kubeconfig", value=UNREADABLE), (*NODE, "NodeProvisioning", "blue-kubeconfig: not YAML in line 2"), gone("blue-kubeconfig")),
+    Case("a kubeconfig that starts a program", with_secret("blue-kubeconfig", value=PROGRAM), (*NODE, "NodeProvisioning", "exec is a program"), gone("blue-kubeconfig")),
+    Case("a kubeconfig without value", with_secret("blue-kubeconfig", other=b"x"), (*NODE, "NodeProvisioning", "blue-kubeconfig has no value"), gone("blue-kubeconfig")),
     Case("no bootstrap data of the user's own", USERS_DATA, (*HOST, "WaitingForBootstrapData", "there is no Secret mine"), filled("mine", value=b"#cloud-config\n{}\n")),
     Case("bootstrap data without value", all_of(USERS_DATA, with_secret("mine", valu=b"x")), (*HOST, "WaitingForBootstrapData", "Secret mine has no key value"), filled("mine", value=b"#cloud-config\n{}\n")),
-    Case("no credentials", CREDENTIALS, ("Cluster", "demo", "InfrastructureReady", "InvalidConfiguration", "there is no Secret cloud with credentials"), filled("cloud", key=b"x")),
-    Case("credentials that are empty", all_of(CREDENTIALS, with_secret("cloud")), ("Cluster", "demo", "InfrastructureReady", "InvalidConfiguration", "Secret cloud, which should have credentials, is empty"), filled("cloud", key=b"x")),
+    Case("no credentials", CREDENTIALS, ("Cluster", "blue", "InfrastructureReady", "InvalidConfiguration", "there is no Secret cloud with credentials"), filled("cloud", key=b"x")),
+    Case("credentials that are empty", all_of(CREDENTIALS, with_secret("cloud")), ("Cluster", "blue", "InfrastructureReady", "InvalidConfiguration", "Secret cloud, which should have credentials, is empty"), filled("cloud", key=b"x")),
     Case("a providerSpec that the driver does not know", with_spec("KubewrightMachine", CONTROL_PLANE, providerSpec={"bananas": 3}), (*HOST, "VMCreationFailed", "unknown field `bananas`"), lambda client, namespace: client.patch(KINDS["KubewrightMachine"], Key(namespace, CONTROL_PLANE), {"spec": {"providerSpec": {"bananas": None}}})),
 ]  # fmt: skip
 

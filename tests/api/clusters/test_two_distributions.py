@@ -97,14 +97,14 @@ async def test_another_distribution_runs_beside_kubeadms_on_the_same_infrastruct
         await asyncio.sleep(60)
 
         found = await client.list(MACHINE, NS)
-        phases = {"demo": [], "other": []}
+        phases = {"blue": [], "other": []}
         for each in found:
             phases[each.spec.cluster_name].append(each.status.phase)
-        assert phases == {"demo": ["Running"] * 4, "other": ["Provisioned"] * 2}
+        assert phases == {"blue": ["Running"] * 4, "other": ["Provisioned"] * 2}
         vms = {vm.name: vm.bootstrap for vm in world.cloud.vms.values()}
         booted = [(each.spec.cluster_name, vms[each.name]) for each in found]
         assert {boot.data for cluster, boot in booted if cluster == "other"} == {DATA}
         assert {(cluster, boot.format) for cluster, boot in booted} == {
-            ("demo", "cloud-config"),
+            ("blue", "cloud-config"),
             ("other", "other"),
         }

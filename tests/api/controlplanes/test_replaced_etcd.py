@@ -1,13 +1,16 @@
 """The data of the members of an etcd, replaced by a script that plays etcdutl, cut short at every step."""
 
+import asyncio
 import os
 import stat
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from tests.api.interruptions import cut_short
 
+from kubewright.controlplanes.hosting.contract import Replacement
 from kubewright.controlplanes.hosting.processes import restoring
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Places
 
@@ -31,6 +34,7 @@ class Etcd:
         self.program.write_text(PLAYED)
         self.program.chmod(0o755)
         self.source.write_text("good")
+        self.fetched = 0
         self.binaries = Binaries(Places((self.program.parent,)))
         self.members = [
             restoring.Member(f"demo-etcd-{n}", f"https://127.0.0.{n + 2}:2380", folder / f"etcd-{n}")
@@ -40,8 +44,14 @@ class Etcd:
             (member.data / "member").mkdir(parents=True)
             (member.data / "member" / "db").write_text("former")
 
-    async def replace(self, mark: str = "mark") -> str:
-        return await restoring.replace(self.binaries, self.members, self.source, mark, None)
+    @asynccontextmanager
+    async def fetch(self):
+        self.fetched += 1
+        yield self.source
+
+    async def replace(self, mark: str = "mark") -> Path | None:
+        by = Replacement(mark, len(self.members), self.fetch, lambda: asyncio.sleep(0))
+        return await restoring.replace(self.binaries, self.members, by, None)
 
     def data(self) -> list[str]:
         return [(each.data / "member" / "db").read_text().strip() for each in self.members]
@@ -63,7 +73,7 @@ def etcd(tmp_path):
 
 
 async def test_each_member_begins_with_the_snapshot_and_the_former_data_is_aside(etcd):
-    assert await etcd.replace() == str(etcd.members[0].folder / "volumes" / "before-mark")
+    assert await etcd.replace() == etcd.members[0].folder / "volumes" / "before-mark"
     assert (etcd.data(), etcd.former()) == (NEW, ["former"] * 2)
 
 
@@ -74,6 +84,12 @@ async def test_the_same_mark_replaces_once_and_another_mark_again(etcd):
     assert etcd.data()[0] == "later"
     await etcd.replace("other")
     assert (etcd.data(), etcd.former("other")[0]) == (NEW, "later")
+
+
+async def test_a_snapshot_is_fetched_only_while_a_member_lacks_its_data(etcd):
+    for mark, expected in (("mark", 1), ("mark", 1), ("other", 2)):
+        await etcd.replace(mark)
+        assert etcd.fetched == expected
 
 
 async def test_what_the_program_refuses_replaces_nothing_and_is_told(etcd):

@@ -7,6 +7,7 @@ import pytest
 from tests.api.controlplanes.kit import NAMES, Stage, stage
 from tests.api.controlplanes.test_whole_planes import COMPONENTS, create, whole
 
+from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import SECRET
 from kubewright.kube.informer import Change
@@ -81,6 +82,44 @@ async def test_by_hand_components_end_in_reverse_order_and_start_in_order_with_a
         assert kept.data == {"a": b"b"}
         status = await on.status(NESTED_CONTROL_PLANE, "demo")
         assert "Sleeping" not in {each.type for each in status.conditions}
+
+
+@pytest.mark.parametrize("how", ["brought back", "given up"])
+async def test_data_that_vanished_meanwhile_holds_the_waking_until_a_user_says_what_is_meant(tmp_path, how):
+    async with stage(folder=tmp_path) as on:
+        await create(on, *COMPONENTS)
+        await whole(on)
+        await (await server(on)).client.create(SECRET, NOTE)
+        await on.client.patch(NESTED_CONTROL_PLANE, DEMO, {"spec": {"asleep": True}})
+        await sleeping(on, asleep=True)
+        (data,) = (tmp_path / "clusters").iterdir()
+        data.rename(tmp_path / "aside")
+        await on.client.patch(NESTED_CONTROL_PLANE, DEMO, {"spec": {"asleep": None}})
+        await on.clock.sleep(120)
+        status = await on.status(NAMES["etcd"], "demo-etcd")
+        told = {each.type: (each.reason, each.message) for each in status.conditions}["Ready"]
+        assert (told[0], told[1].startswith("the data of demo-etcd-0 is gone")) == ("DataLost", True)
+        assert list((tmp_path / "clusters").iterdir()) == []
+        if how == "brought back":
+            (tmp_path / "aside").rename(data)
+        else:
+            given_up = {"metadata": {"annotations": {LOST_DATA_ANNOTATION: "demo-etcd-0"}}}
+            await on.client.patch(NAMES["etcd"], Key("default", "demo-etcd"), given_up)
+        await sleeping(on, asleep=False)
+        await whole(on)
+        names = {each.name for each in await (await server(on)).client.list(SECRET, "default")}
+        assert ("note" in names) is (how == "brought back")
+
+
+async def test_one_that_never_served_has_no_data_to_lose(tmp_path) -> None:
+    async with stage(folder=tmp_path) as on:
+        await create(on, "etcd")
+        await on.ready("etcd")
+        etcd = Key("default", "demo-etcd")
+        for replicas in (0, 1):
+            await on.client.patch(NAMES["etcd"], etcd, {"spec": {"replicas": replicas}})
+            await on.clock.sleep(30)
+        assert (await on.status(NAMES["etcd"], "demo-etcd")).ready
 
 
 async def test_with_no_replicas_components_end_in_the_order_in_which_they_fall_asleep() -> None:

@@ -103,9 +103,9 @@ def files(folder: Path) -> list[Path]:
 
 
 def former(folder: Path) -> str:
-    """The one folder of former data."""
+    """The one folder of former data, as the status says it."""
     (found,) = (folder / "clusters").glob("*.before-*")
-    return str(found)
+    return str(found.relative_to(folder))
 
 
 async def test_what_is_written_after_a_snapshot_is_gone_after_its_restore_and_kept_aside(tmp_path):
@@ -147,11 +147,15 @@ async def test_a_snapshot_brings_back_what_a_deleted_data_folder_had(tmp_path):
         for component in COMPONENTS:
             key = Key("default", f"demo-{component.lower()}")
             await on.client.patch(NAMES[component], key, {"spec": {"replicas": 1}})
-        await on.ready(*COMPONENTS)
-        assert await read(on) is None
+        await on.until(lambda: has_lost_data(on), 20)
         await restore(on)
         await is_ready(on, CONTROL_PLANE_RESTORE, "back")
         assert await read(on) == "kept"
+
+
+async def has_lost_data(on: Stage) -> bool:
+    found = await on.status(NESTED_ETCD, "demo-etcd")
+    return any((each.type, each.reason) == ("Ready", "DataLost") for each in found.conditions)
 
 
 async def asleep(on: Stage) -> bool:

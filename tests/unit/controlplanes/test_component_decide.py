@@ -21,7 +21,12 @@ from tests.unit.controlplanes.component_views import (
 
 from kubewright.api.cluster.names import MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import ObjectReference
-from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, LOST_DATA_ANNOTATION, Component
+from kubewright.api.controlplane.names import (
+    KEEP_DATA_ANNOTATION,
+    LOST_DATA_ANNOTATION,
+    RESTORING_ANNOTATION,
+    Component,
+)
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROLLER_MANAGER,
     Address,
@@ -129,6 +134,8 @@ LOST = (
     f"snapshot there; to start without it, annotate the NestedEtcd with {LOST_DATA_ANNOTATION}="
     "demo-apiserver-0,demo-apiserver-2"
 )
+
+RESTORED = with_meta(plane(), annotations={RESTORING_ANNOTATION: "back"})
 
 IN_USE = (
     "it is being deleted, and NestedAPIServer front uses its data: delete that too, set its replicas to 0, or "
@@ -319,6 +326,14 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
     "it goes without its data": (
         deleted_etcd(**{KEEP_DATA_ANNOTATION: ""}),
         (Remove(keep_data=True),),
+    ),
+    "it stays while a restore replaces the data that is kept": (
+        deleted_etcd(of=RESTORED, **{KEEP_DATA_ANNOTATION: ""}),
+        (),
+    ),
+    "it goes with data that a restore replaces": (
+        deleted_etcd(api_server(), of=RESTORED),
+        (Remove(keep_data=False),),
     ),
     "it goes where another program manages it now": (
         deleted_etcd(**{MANAGED_BY_ANNOTATION: "eco"}),

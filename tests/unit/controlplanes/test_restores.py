@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec import structs, to_builtins
 
-from kubewright.api.controlplane.names import FINALIZER, RESTORING_ANNOTATION, Component
+from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION, RESTORING_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
@@ -34,7 +34,7 @@ SOURCE = {"name": "default/demo/first-1", "sha256": "abc"}
 BEGUN = {"source": SOURCE}
 
 
-def family(held="", running=(), ready=False, ending=(), **plane):
+def family(held="", running=(), ready=False, ending=(), kept=False, **plane):
     annotations = {RESTORING_ANNOTATION: held} if held else {}
     found = NESTED_CONTROL_PLANE.from_plain(
         {"metadata": {"name": "demo", "annotations": annotations, **plane}}
@@ -45,6 +45,7 @@ def family(held="", running=(), ready=False, ending=(), **plane):
                 "metadata": {
                     "name": f"demo-{name}",
                     **({"deletionTimestamp": ANY} if name in ending else {}),
+                    **({"annotations": {KEEP_DATA_ANNOTATION: ""}} if kept else {}),
                 },
                 "status": {"replicas": int(name in running), "ready": ready},
             }
@@ -139,6 +140,21 @@ STEPS = {
     "one that is deleted with its etcd has nothing to finish": (
         seen(found=a_restore(BEGUN, deletionTimestamp=ANY), family=family("back", ending=[Component.ETCD])),
         [restoring.Release(), restoring.RemoveFinalizer()],
+    ),
+    "data that its etcd leaves behind is replaced to the end": (
+        seen(
+            found=a_restore(BEGUN, deletionTimestamp=ANY),
+            family=family("back", ending=[Component.ETCD], kept=True),
+        ),
+        [restoring.ReplaceData()],
+    ),
+    "even where the control plane is deleted": (
+        seen(found=a_restore(BEGUN), family=family("back", deletionTimestamp=ANY, kept=True)),
+        [restoring.ReplaceData()],
+    ),
+    "one that has not begun lets a control plane end that is deleted": (
+        seen(family=family("back", deletionTimestamp=ANY, kept=True)),
+        [restoring.Release()],
     ),
     "one that is deleted with its control plane has nothing to finish": (
         seen(found=a_restore(BEGUN, deletionTimestamp=ANY), family=family("back", deletionTimestamp=ANY)),

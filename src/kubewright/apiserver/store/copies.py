@@ -57,20 +57,31 @@ def take(folder: Path, target: Path) -> None:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")  # one file, and none beside it
     except (OSError, sqlite3.Error) as error:
-        raise InvalidInput(f"cannot copy the data of {folder}: {error}") from None
+        raise InvalidInput(f"cannot copy the data: {_without_path(error)}") from None
 
 
-def put_back(folder: Path, source: Path, mark: str) -> str:
-    """Put a copy in the place of the data of a folder; answers where the former data is, empty: nowhere.
+def is_put_back(folder: Path, mark: str) -> bool:
+    """Whether the data of a folder is that of the copy with this mark."""
+    return _mark(folder) == mark
+
+
+def former_of(folder: Path, mark: str) -> Path | None:
+    """Where the data is that the copy with this mark has replaced; None: there was none."""
+    former = _former(folder, mark)
+    return former if former.exists() else None
+
+
+def put_back(folder: Path, source: Path, mark: str) -> Path | None:
+    """Put a copy in the place of the data of a folder, unless that is done; returns ``former_of`` it.
 
     Raises:
         InvalidInput: the copy is none, or is damaged, or the disk or our rights do not let us.
         StillServed: a server has the folder.
     """
-    former, new = (folder.with_name(f"{folder.name}.{each}") for each in (f"before-{mark}", "restoring"))
+    former, new = _former(folder, mark), folder.with_name(f"{folder.name}.restoring")
     try:
         with _unserved(folder):
-            if _mark(folder) != mark:
+            if not is_put_back(folder, mark):
                 _check(source)
                 _prepare(new, source, mark, max(map(_version, (folder, former, source))))
                 _keep_key(new, (folder, former))
@@ -79,8 +90,17 @@ def put_back(folder: Path, source: Path, mark: str) -> str:
                 new.rename(folder)
                 _synced(folder.parent)
     except (OSError, sqlite3.Error) as error:
-        raise InvalidInput(f"cannot replace the data of {folder}: {error}") from None
-    return str(former) if former.exists() else ""
+        raise InvalidInput(f"cannot replace the data: {_without_path(error)}") from None
+    return former_of(folder, mark)
+
+
+def _former(folder: Path, mark: str) -> Path:
+    return folder.with_name(f"{folder.name}.before-{mark}")
+
+
+def _without_path(error: OSError | sqlite3.Error) -> str:
+    """What the system or SQLite says. A path of this machine tells a user of an API nothing."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _prepare(new: Path, source: Path, mark: str, version: int) -> None:
@@ -141,7 +161,7 @@ def _mark(folder: Path) -> str:
 @contextmanager
 def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", BUSY_SECONDS, uri=True)) as db:
-        check_format(db, path)
+        check_format(db, Path(path.name))
         yield db
 
 
@@ -153,7 +173,7 @@ def _unserved(folder: Path) -> Iterator[None]:
     try:
         lock = FileLock(folder / LOCK_FILE)
     except Held:
-        raise StillServed(f"a server has {folder}") from None
+        raise StillServed("a server has the data") from None
     try:
         yield
     finally:

@@ -185,7 +185,7 @@ CHAPTERS = (
     ),
     Chapter(
         "Roll the workers to a new version, at most 1 more and none less",
-        "kubectl patch md demo-workers --type merge "
+        "kubectl patch md blue-workers --type merge "
         f'-p \'{{"spec": {{"template": {{"spec": {{"version": "{NEW}"}}}}}}}}\'',
         Clusters.roll,
         lambda _demo, now: rolled(now),
@@ -193,7 +193,7 @@ CHAPTERS = (
     ),
     Chapter(
         "Delete everything",
-        "kubectl delete cluster demo",
+        "kubectl delete cluster blue",
         Clusters.delete,
         lambda _demo, now: now.empty,
     ),

@@ -12,8 +12,8 @@ from kubewright.api.cluster.names import CONTROL_PLANE_LABEL, DEPLOYMENT_NAME_LA
 
 Object = dict[str, Any]
 
-CLUSTER_NAME = "demo"
-CONTROL_PLANE, WORKERS = "demo-control-plane", "demo-workers"
+CLUSTER_NAME = "blue"
+CONTROL_PLANE, WORKERS = "blue-control-plane", "blue-workers"
 VERSION = "v1.34.0"
 SILENT_FOR = "3s"
 """How long a node may be silent before the health check has its machine replaced."""

@@ -24,7 +24,7 @@ from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.base import delays, plan
 from kubewright.base.plan import AT_ONCE, in_order
-from kubewright.controlplanes.component.ending import deleted_after, in_use, named_after
+from kubewright.controlplanes.component.ending import deleted_after, in_use, named_after, restored_first
 from kubewright.controlplanes.component.obstacles import first_obstacle, obstacles
 from kubewright.controlplanes.component.rollout import next_instance
 from kubewright.controlplanes.component.seen import Seen, counted
@@ -214,7 +214,7 @@ def _deleted(seen: Seen) -> Plan:
     if FINALIZER not in meta.finalizers:
         return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
     if seen.running.exists:
-        if told := in_use(seen):
+        if told := in_use(seen) or restored_first(seen):
             return Plan(wake=delays.UNHEARD, because=told)
         if told := deleted_after(seen):
             return Plan(wake=delays.SOON, because=told)

@@ -4,7 +4,7 @@ Theory.      What needs a component ends before it: an API server whose etcd is 
              killed. Where both are deleted, or are to have no instance, that is a matter of seconds, and is
              waited for with a bound. An etcd that is deleted alone while an API server uses it waits until a
              user says what is meant, since its data would go with it; as a volume claim that is deleted waits
-             for the pods that use it.
+             for the pods that use it. One whose data is kept waits for a restore of that data.
 Invariants.  A deletion waits without bound only for something that a user can end, and says how.
 Source       nested.md A11.
 Called by    ``decide`` and ``status``.
@@ -34,6 +34,21 @@ def in_use(seen: Seen) -> str:
     return (
         f"it is being deleted, and {named_after(seen, found)} uses its data: delete that too, set its "
         f"replicas to 0, or keep the data by the annotation {KEEP_DATA_ANNOTATION}"
+    )
+
+
+def restored_first(seen: Seen) -> str:
+    """Why a deleted etcd whose data is kept waits for a restore, a sentence; empty: it does not.
+
+    A restore that has begun may have replaced the data of some members only: kept like that, the next etcd
+    would start with a mixture.
+    """
+    meta, restore = seen.component.metadata, seen.family.restore if seen.family is not None else ""
+    if not (seen.policy.members and meta.deleting and restore and KEEP_DATA_ANNOTATION in meta.annotations):
+        return ""
+    return (
+        f"it is being deleted, and ControlPlaneRestore {restore} replaces the data that is kept: it goes "
+        f"when that is complete; without the annotation {KEEP_DATA_ANNOTATION} it goes at once, with its data"
     )
 
 

@@ -143,7 +143,7 @@ class Seen:
         found, there = self.component, self.running.data
         if not isinstance(found, NestedEtcd) or self.place is None or there is None or not self.replicas:
             return ()
-        had = range(len(found.status.addresses)) if found.status.version else ()
+        had = range(len(found.status.addresses) or 1) if found.status.version else ()
         given_up = found.metadata.annotations.get(LOST_DATA_ANNOTATION, "").split(",")
         names = (self.place.instance(each) for each in had if each not in there)
         return tuple(each for each in names if each not in given_up)

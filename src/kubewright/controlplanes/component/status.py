@@ -32,7 +32,7 @@ from kubewright.api.controlplane.reasons import ComponentCondition, Reason
 from kubewright.api.controlplane.v1alpha4 import ComponentStatus
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.controlplanes.certificates.rotation import digest_of
-from kubewright.controlplanes.component.ending import in_use
+from kubewright.controlplanes.component.ending import in_use, restored_first
 from kubewright.controlplanes.component.obstacles import Obstacle, first_obstacle, obstacles
 from kubewright.controlplanes.component.rollout import current
 from kubewright.controlplanes.component.seen import Seen
@@ -125,7 +125,7 @@ def _verdict(seen: Seen) -> Obstacle | None:
     """Why not all of it is as its spec says; None: it is, and then it is ready."""
     about = ComponentCondition.WORKLOAD_AVAILABLE
     if seen.component.metadata.deleting:
-        return Obstacle(about, Reason.DELETING, in_use(seen) or "it is being deleted")
+        return Obstacle(about, Reason.DELETING, in_use(seen) or restored_first(seen) or "it is being deleted")
     held = first_obstacle(seen)
     if held is not None and (held.fault or seen.workload is None or not seen.running.instances):
         return held

@@ -280,7 +280,8 @@ class Replacement:
 class Replaced:
     """How far a replacement of data is.
 
-    ``former``  where the former data of the first member is kept; empty: there was none
+    ``former``  where the former data of the first member is kept, for people: of a file of this machine the
+                path inside the data folder; empty: there was none
     ``waits``   what it waits for, a clause, to be called again; empty: the data is replaced
     """
 

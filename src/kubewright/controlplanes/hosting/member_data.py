@@ -45,7 +45,7 @@ def put(new: Path, data: Path, former: Path, mark: str, user: tuple[int, int] | 
     data.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if data.exists():
         if former.exists():
-            raise NotReplaced(f"{former} is there, and so is {data}: move one of them away")
+            raise NotReplaced(f"beside {data.name} there is {former.name} already: move one of them away")
         data.rename(former)
     new.rename(data)
     _synced(data.parent)

@@ -173,7 +173,7 @@ class ControlPlaneRestoreStatus(Reported, frozen=True, kw_only=True):
     replaced_at: Annotated[
         datetime | None, doc("When the data was replaced; from then on it is not done again.")
     ] = None
-    former_data: Annotated[str, doc("Where the data is kept that was there before.")] = ""
+    former_data: Annotated[str, doc("Where the former data is kept. A path is inside the data folder.")] = ""
 
 
 class ControlPlaneRestore(KubeObject, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import aiohttp
 
@@ -47,13 +48,15 @@ async def send(target: Target, tls: ssl.SSLContext, file: Path) -> None:
     size = (await asyncio.to_thread(file.stat)).st_size
     headers = {"Content-Length": str(size)}
     try:
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as http,
-            http.put(
-                _url(target), data=_blocks(file), headers=headers, ssl=tls, server_hostname=target.name
-            ) as answer,
-        ):
-            said = "" if answer.status == 204 else f"it answers {answer.status}: {await answer.text()}"
+        # It is opened here, and not by the generator: of a request that fails aiohttp leaves that unfinished.
+        with await asyncio.to_thread(file.open, "rb") as opened:
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as http,
+                http.put(
+                    _url(target), data=_blocks(opened), headers=headers, ssl=tls, server_hostname=target.name
+                ) as answer,
+            ):
+                said = "" if answer.status == 204 else f"it answers {answer.status}: {await answer.text()}"
     except (OSError, TimeoutError, aiohttp.ClientError) as error:
         said = str(error) or type(error).__name__
     if said:
@@ -68,10 +71,9 @@ async def _asked(http: aiohttp.ClientSession, target: Target, tls: ssl.SSLContex
         return False
 
 
-async def _blocks(file: Path) -> AsyncIterator[bytes]:
-    with await asyncio.to_thread(file.open, "rb") as opened:
-        while block := await asyncio.to_thread(opened.read, BLOCK):
-            yield block
+async def _blocks(opened: BinaryIO) -> AsyncIterator[bytes]:
+    while block := await asyncio.to_thread(opened.read, BLOCK):
+        yield block
 
 
 def _url(target: Target) -> str:

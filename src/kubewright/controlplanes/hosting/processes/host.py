@@ -236,9 +236,8 @@ class ProcessHosting:
                 raise NotReplaced(f"{place.workload} still runs")
             hosts = {ordinal: self._addresses.get(place, ordinal) for ordinal in range(by.members)}
             members = restoring.members_of(place, hosts, folder)
-            async with by.fetch() as source:
-                user = self._settings.user
-                return Replaced(await restoring.replace(self._binaries, members, source, by.mark, user))
+            former = await restoring.replace(self._binaries, members, by, self._settings.user)
+        return Replaced("" if former is None else str(former.relative_to(self._settings.folder.parent)))
 
     async def _keep(self, kept: Kept) -> None:
         """Write the new state of a workload and give it to the supervisor. The caller holds its lock."""

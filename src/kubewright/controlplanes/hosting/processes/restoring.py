@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.contract import Place, Replacement
 from kubewright.controlplanes.hosting.etcdutl import PROGRAM, former_name, peer_url, words
 from kubewright.controlplanes.hosting.member_data import NotReplaced, mark_of, put
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing
@@ -28,6 +28,8 @@ MISSING = (
 )
 DEADLINE_SECONDS = 600.0
 TOLD_CHARS = 300
+NEW = "restoring"
+"""In the folder of an instance: its new data, while that is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,11 @@ def members_of(place: Place, hosts: Mapping[int, str], programs: Path) -> list[M
 
 
 async def replace(
-    binaries: Binaries, members: Sequence[Member], source: Path, mark: str, user: tuple[int, int] | None
-) -> str:
-    """Replace the data of all members; returns where that of the first is kept, empty if there was none.
+    binaries: Binaries, members: Sequence[Member], by: Replacement, user: tuple[int, int] | None
+) -> Path | None:
+    """Replace the data of all members; returns where that of the first is kept, None if there was none.
+
+    The snapshot is fetched only if a member lacks its data.
 
     Raises:
         InvalidInput: this machine lacks the program for it.
@@ -78,21 +82,28 @@ async def replace(
     if isinstance(program, Missing):
         raise InvalidInput(MISSING)
     peers = {each.name: each.peer for each in members}
-    for member in members:
-        if await asyncio.to_thread(mark_of, member.data) == mark:
-            continue
-        new = member.folder / "restoring"
-        await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
-        await _run(program, words(str(source), str(new), member.name, peers, mark))
-        try:
-            await asyncio.to_thread(put, new, member.data, member.former(mark), mark, user)
-        except OSError as error:
-            raise NotReplaced(f"the data of {member.name} cannot be replaced: {error}") from None
-    former = members[0].former(mark)
-    return str(former) if await asyncio.to_thread(os.path.exists, former) else ""
+    lacking = [each for each in members if await asyncio.to_thread(mark_of, each.data) != by.mark]
+    if lacking:
+        async with by.fetch() as source:
+            for member in lacking:
+                new = member.folder / NEW
+                await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
+                await _run(program, words(str(source), str(new), member.name, peers, by.mark), source)
+                await _put(new, member, by.mark, user)
+    former = members[0].former(by.mark)
+    return former if await asyncio.to_thread(os.path.exists, former) else None
 
 
-async def _run(program: Path, arguments: Sequence[str]) -> None:
+async def _put(new: Path, member: Member, mark: str, user: tuple[int, int] | None) -> None:
+    try:
+        await asyncio.to_thread(put, new, member.data, member.former(mark), mark, user)
+    except OSError as error:
+        told = error.strerror or type(error).__name__
+        raise NotReplaced(f"the data of {member.name} cannot be replaced: {told}") from None
+
+
+async def _run(program: Path, arguments: Sequence[str], source: Path) -> None:
+    """Run ``etcdutl``. What it says of the file ``source`` is told without its path."""
     process = await asyncio.create_subprocess_exec(
         program,
         *arguments,
@@ -111,5 +122,5 @@ async def _run(program: Path, arguments: Sequence[str]) -> None:
             process.kill()
             await process.wait()
     if process.returncode:
-        told = said.decode(errors="replace").strip()[-TOLD_CHARS:]
+        told = said.decode(errors="replace").replace(str(source), "the snapshot").strip()[-TOLD_CHARS:]
         raise NotReplaced(f"{PROGRAM} refuses the snapshot: {told}")

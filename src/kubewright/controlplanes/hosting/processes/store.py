@@ -62,6 +62,7 @@ class Store:
     """The files below ``folder``."""
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._workloads = folder / WORKLOADS
         self._programs = folder / PROGRAMS
 
@@ -90,7 +91,7 @@ class Store:
             record.make_folder(path.parent)
             record.replace_file(path, msgspec.json.encode(kept))
         except OSError as error:
-            raise NotWritten(f"cannot write {path}: {error.strerror or error}") from None
+            raise NotWritten(f"cannot write {self._inside(path)}: {error.strerror or error}") from None
 
     def forget(self, place: Place) -> None:
         """Delete the state of a workload.
@@ -102,7 +103,7 @@ class Store:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise NotWritten(f"cannot delete {path}: {error.strerror or error}") from None
+            raise NotWritten(f"cannot delete {self._inside(path)}: {error.strerror or error}") from None
         _tidy(path.parent, self._workloads)
 
     def ordinals(self, place: Place) -> list[int]:
@@ -146,8 +147,12 @@ class Store:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise NotWritten(f"cannot delete {folder}: {error.strerror or error}") from None
+            raise NotWritten(f"cannot delete {self._inside(folder)}: {error.strerror or error}") from None
         _tidy(folder.parent, self._programs)
+
+    def _inside(self, path: Path) -> Path:
+        """A path, as users are told it: inside the data folder."""
+        return path.relative_to(self._folder.parent)
 
     def _file(self, place: Place) -> Path:
         if not safe_name(f"{place.namespace}/{place.cluster}"):

@@ -6,7 +6,8 @@ Theory.      Members of an etcd that start with different data lose what users w
 Invariants.  Data is replaced only while no component runs, only after the file was verified, and only once:
              ``replacedAt`` is written before any component starts again. A restore that is deleted lets its
              control plane start at once if it has no ``source`` yet; else when all data is replaced, unless
-             the etcd goes too. Only one restore at a time stops a control plane.
+             the data goes with the etcd. An etcd that is deleted, and whose data is kept, waits for it
+             (``component.ending``). Only one restore at a time stops a control plane.
 Source       decisions 0036 and 0039.
 Called by    ``reconciler``.
 """
@@ -17,7 +18,7 @@ from enum import StrEnum
 from msgspec import structs
 
 from kubewright.api.cluster.conditions import with_conditions
-from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION, Component
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import (
     ControlPlaneRestore,
@@ -107,12 +108,14 @@ class Seen(once.Seen[ControlPlaneRestore]):
 
     @property
     def half_done(self) -> bool:
-        """Whether the data of some members may be replaced and that of others not, and the etcd stays."""
+        """Whether the data of some members may be replaced and that of others not, and the data stays."""
         status, family = self.found.status, self.family if self.holds else None
         if status.source is None or status.replaced_at is not None or family is None:
             return False
         etcd = family.components.get(Component.ETCD)
-        return etcd is not None and not (etcd.metadata.deleting or family.plane.metadata.deleting)
+        if etcd is None or KEEP_DATA_ANNOTATION in etcd.metadata.annotations:
+            return etcd is not None
+        return not (etcd.metadata.deleting or family.plane.metadata.deleting)
 
     @property
     def running(self) -> list[str]:
@@ -170,6 +173,8 @@ def decide(seen: Seen) -> Plan[Step]:
         if seen.holds:
             return Plan((Release(),), because="the data is replaced")
         return Plan(because="it is done")
+    if seen.holds and seen.found.status.source is None and (told := _ends(seen)):
+        return Plan((Release(),), because=told)
     if told := held_up(seen):
         return Plan(wake=delays.UNHEARD, because=told)
     return in_order((once.finalizer, _stopped, _begun, _replaced), seen, Plan())
@@ -185,11 +190,18 @@ def held_up(seen: Seen) -> str:
     if seen.family is None:
         return f"there is no NestedControlPlane {plane_name(seen.found, seen.snapshot)}"
     plane = seen.family.plane
-    if plane.metadata.deleting:
-        return f"NestedControlPlane {plane.name} is being deleted"
+    if (told := _ends(seen)) and not seen.half_done:
+        return told
     if seen.family.restore and not seen.holds and not seen.abandoned:
         return f"ControlPlaneRestore {seen.family.restore} is at work on NestedControlPlane {plane.name}"
     return seen.unable
+
+
+def _ends(seen: Seen) -> str:
+    """That its control plane is being deleted, a clause; empty: it is not."""
+    if seen.family is None or not seen.family.plane.metadata.deleting:
+        return ""
+    return f"NestedControlPlane {seen.family.plane.name} is being deleted"
 
 
 def plane_name(restore: ControlPlaneRestore, snapshot: ControlPlaneSnapshot | None) -> str:
