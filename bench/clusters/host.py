@@ -10,9 +10,9 @@ from pathlib import Path
 
 from kubewright.base.clock import SystemClock
 from kubewright.cli.signals import run_until_signal
-from kubewright.compose.cluster import run_with
+from kubewright.compose.api_servers import Planes
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
-from kubewright.compose.planes import Planes
 from kubewright.driver import registry
 from kubewright.infra import world as infra
 from kubewright.kube.client import Client

@@ -14,9 +14,9 @@ from kubewright.api.catalog import DEFINITIONS, RULES
 from kubewright.base.clock import SystemClock
 from kubewright.bootstrap import world as bootstrap
 from kubewright.clusters import world as clusters
-from kubewright.compose.cluster import run_with
+from kubewright.compose.api_servers import Planes
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
-from kubewright.compose.planes import Planes
 from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.infra import world as infra

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from kubewright.api.core import LEASE
-from kubewright.compose.cluster import run_with
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election
 from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.world import Half

@@ -14,7 +14,14 @@ from tests.conformance.programs import ETCD, Plane, hosted, place
 
 from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.members.client import Members, NoAnswer
-from kubewright.controlplanes.members.decide import Access, Endpoint, decide, initial_variables, replicas
+from kubewright.controlplanes.members.decide import (
+    Access,
+    Credentials,
+    Endpoint,
+    decide,
+    initial_variables,
+    replicas,
+)
 from kubewright.testing.left_programs import nothing_left
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout(180)]
@@ -32,7 +39,7 @@ class Cluster:
         certificates = authority["tls.crt"], own["tls.crt"], own["tls.key"]
         self.hosts = found.hosting.place(place(ETCD), SIZE).hosts
         self.urls = [f"https://{host}:2379" for host in self.hosts]
-        self.access = Access([Endpoint(url) for url in self.urls], *certificates)
+        self.access = Access([Endpoint(url) for url in self.urls], Credentials(*certificates))
 
     def wanted(self, size):
         return {f"demo-etcd-{n}": f"https://{host}:2380" for n, host in enumerate(self.hosts[:size])}

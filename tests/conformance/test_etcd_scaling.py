@@ -14,6 +14,7 @@ from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NESTED_ET
 from kubewright.api.core import EVENT, SECRET
 from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.members.client import tls_of
+from kubewright.controlplanes.members.decide import Credentials
 from kubewright.kube.client import Client
 from kubewright.testing.kubelets.hosts import may_mount
 from kubewright.testing.left_programs import nothing_left
@@ -41,7 +42,7 @@ class Etcd:
             (await self._client.get(SECRET, Key(self._namespace, name))).data
             for name in ("demo-etcd", "demo-apiserver-etcd-client")
         ]
-        return tls_of(authority["tls.crt"], own["tls.crt"], own["tls.key"])
+        return tls_of(Credentials(authority["tls.crt"], own["tls.crt"], own["tls.key"]))
 
     async def become(self, replicas, subresource=""):
         """Ask for another number, and wait until the control plane has it."""

@@ -25,7 +25,7 @@ from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTR
 from kubewright.api.core import CONFIG_MAP, POD, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import SystemClock
-from kubewright.compose.cluster import run_with
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.controlplanes.hosting.contract import Running
 from kubewright.controlplanes.hosting.pods.kinds import SERVICE

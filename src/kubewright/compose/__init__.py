@@ -11,11 +11,11 @@ Both         ``options``    what a user may choose, checked
              ``folder``     the data folder: private, its address, and whether it is still there
              ``serving``    a data folder seen from another process, and how its server is ended
              ``leases``     renews our Leases before a request of another process reads them
-             ``planes``     control planes in this process: an embedded API server for each
-             ``nested``     those of them that NestedControlPlanes describe, as a host of components
+             ``api_servers``  an embedded API server for each control plane in this process
+             ``task_hosting``  the host of components of version ``embedded``: tasks of this process
              ``parts``      what runs of one of these, as values
              ``plane_transports``  requests of our controllers to these control planes, without sockets
-``run``      ``cluster``    the controllers against real API servers
+``run``      ``on_kubernetes``  the controllers against real API servers
              ``preflight``  checks these servers before the controllers start
              ``webhooks``   serves the rules of admission to them
 Called by    ``cli`` and ``testing``.

@@ -7,7 +7,7 @@ Theory.      The same assembly serves both ways to run. ``control`` has the mach
              halves of our machine controllers. A controller keeps what it remembers in itself, so each term
              of leadership has new controllers, on caches that stay.
 Invariants.  A group writes, and calls a cloud, only while its own Lease may still be its own.
-Called by    ``embedded``, ``cluster`` and ``testing``.
+Called by    ``embedded``, ``on_kubernetes`` and ``testing``.
 """
 
 import asyncio

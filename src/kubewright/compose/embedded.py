@@ -39,6 +39,7 @@ from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.compose.api_servers import Planes
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import (
     CLUSTERS_FOLDER,
@@ -55,10 +56,9 @@ from kubewright.compose.folder import (
     snapshots_folder,
 )
 from kubewright.compose.leases import Announced
-from kubewright.compose.nested import NestedPlanes
 from kubewright.compose.options import Election, Options, ServerConfig
 from kubewright.compose.plane_transports import PlaneTransports
-from kubewright.compose.planes import Planes
+from kubewright.compose.task_hosting import TaskHosting
 from kubewright.compose.worlds import server_worlds
 from kubewright.controlplanes.hosting.contract import Hosting
 from kubewright.controlplanes.hosting.hosts import Hosts
@@ -113,7 +113,7 @@ class Embedded:
             nodes=NodeSettings(grace=options.grace),
         )
         """The control planes of clusters in this process: at sockets and in the data folder, or in memory."""
-        self.nested = NestedPlanes(
+        self.nested = TaskHosting(
             self.planes,
             clock,
             None if config is None else config.data_dir,

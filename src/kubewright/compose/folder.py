@@ -4,7 +4,7 @@ Theory.      A copied kubeconfig, and a client that keeps running, know one port
              picks it, and later starts use it again.
 Files        ``up.json``, mode 0600, and the folders that are named below; docs/reference/data-folder.md has
              all of them, also those that other modules write.
-Called by    ``embedded`` and ``cluster``; ``serving``, which shows the address.
+Called by    ``embedded`` and ``on_kubernetes``; ``serving``, which shows the address.
 """
 
 import os

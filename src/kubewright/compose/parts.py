@@ -5,7 +5,7 @@ Theory.      The host of this process keeps a ``Nested`` for each control plane;
              volumes of its pod template name, as one in a pod does.
 Invariants.  A message says what a user does, if what is waited for never comes. No message contains what is
              in a Secret.
-Called by    ``nested``.
+Called by    ``task_hosting``.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.apiserver.http.listener import HOST
 from kubewright.apiserver.http.pki import Pki
 from kubewright.base.errors import InvalidInput
-from kubewright.compose.planes import Plane
+from kubewright.compose.api_servers import Plane
 from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.hosting.contract import Instance, Place, Workload
 from kubewright.pki.certificates import Identity

@@ -9,7 +9,7 @@ Theory.      A dozen watches that fail for one reason would log a dozen errors w
              ``/version`` that it is one. Only the operator of a server decides what it says there, so a
              false answer could bring simulated nodes to that operator's own cluster only.
 Invariants.  Nothing is written. Each request has a deadline; each wait ends when the program is told to stop.
-Called by    ``cluster``.
+Called by    ``on_kubernetes``.
 """
 
 import asyncio

@@ -5,7 +5,7 @@ Theory.      An embedded server calls the rules in process (``embedded``). A rea
              tasks, which run beside the controllers from start to end, in every replica.
 Invariants.  No controller waits for webhooks, and no failure of webhooks ends a controller. Only a port that
              cannot be listened on ends the process, since only a user can choose another.
-Called by    ``cluster``. Continues in ``runtime.webhooks``.
+Called by    ``on_kubernetes``. Continues in ``runtime.webhooks``.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ Theory.      Each world is a value that its own package makes (``runtime.world``
              on servers that others have set up, and many have machines of one API only: there the
              controllers of a world that is ``on_request`` must be named. ``up`` has everything.
              docs/reference/controllers.md is generated from both lists.
-Called by    ``assembly``, ``cluster``, ``embedded`` and ``cli``.
+Called by    ``assembly``, ``on_kubernetes``, ``embedded`` and ``cli``.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -24,7 +24,7 @@ from kubewright.api.kinds import dynamic
 from kubewright.api.machine import rbac
 from kubewright.api.machine.crds import crds
 from kubewright.base.clock import Clock, SystemClock
-from kubewright.compose.cluster import run_with
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.worlds import kinds

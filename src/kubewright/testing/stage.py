@@ -19,7 +19,7 @@ from kubewright.api.machine.crds import crds
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.compose.cluster import run_with
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers

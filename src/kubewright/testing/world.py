@@ -22,8 +22,8 @@ from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
 from kubewright.base.clock import Clock, SystemClock
-from kubewright.compose.cluster import run_with
 from kubewright.compose.embedded import Embedded
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.driver import registry
 from kubewright.kube.client import Client

@@ -18,7 +18,7 @@ from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.rbac import ONE_NAMESPACE, within
 from kubewright.apiserver.server import ApiServer
 from kubewright.cli.run.command import leases
-from kubewright.compose.cluster import run_with
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.compose.worlds import chosen
 from kubewright.compose.worlds import leases as of

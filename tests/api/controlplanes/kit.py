@@ -21,9 +21,9 @@ from kubewright.api.core import CRD
 from kubewright.api.kinds import Kind
 from kubewright.apiserver.server import ApiServer
 from kubewright.clusters import world as cluster_world
-from kubewright.compose.nested import NestedPlanes
+from kubewright.compose.api_servers import Planes
 from kubewright.compose.plane_transports import PlaneTransports
-from kubewright.compose.planes import Planes
+from kubewright.compose.task_hosting import TaskHosting
 from kubewright.controlplanes import world
 from kubewright.controlplanes.certificates.keeper import SecretKeeper
 from kubewright.controlplanes.hosting.hosts import Hosts
@@ -65,7 +65,7 @@ class Stage:
     client: Client
     log: PermissionLog
     planes: Planes
-    host: NestedPlanes
+    host: TaskHosting
     clock: LoopClock
     informers: Informers
 
@@ -127,7 +127,7 @@ async def stage(
     for crd in (*cluster_crds(), *crds()):
         await client.create(CRD, crd)
     planes = Planes(clock, folder=None if folder is None else made(folder / "clusters"))
-    host = NestedPlanes(planes, clock, folder, builtin.Settings(run_apps=True))
+    host = TaskHosting(planes, clock, folder, builtin.Settings(run_apps=True))
     snapshots = None if folder is None else made(folder / "snapshots")
     log = PermissionLog(InProcess(server.handle))
     ours = Client(log, clock, name="ours")

@@ -25,10 +25,9 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.core import CRD, SECRET
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import SystemClock
-from kubewright.compose.cluster import run_with
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
-from kubewright.controlplanes.hosting.contract import Credentials
-from kubewright.controlplanes.members.decide import Endpoint
+from kubewright.controlplanes.members.decide import Credentials, Endpoint
 from kubewright.controlplanes.snapshots.streams import NoData, stream
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess

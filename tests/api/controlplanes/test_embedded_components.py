@@ -10,8 +10,8 @@ from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTR
 from kubewright.api.core import CONFIG_MAP, NAMESPACE
 from kubewright.base.errors import KubewrightError
 from kubewright.builtin import Settings
-from kubewright.compose.nested import NestedPlanes
-from kubewright.compose.planes import Planes
+from kubewright.compose.api_servers import Planes
+from kubewright.compose.task_hosting import TaskHosting
 from kubewright.controlplanes.hosting.contract import Workload
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.testing.clocks import LoopClock
@@ -212,7 +212,7 @@ async def test_instances_beyond_one_are_refused_by_this_host_and_told():
         await on.until(lambda: _says(on, NESTED_API_SERVER, "demo-apiserver", told))
 
 
-class Broken(NestedPlanes):
+class Broken(TaskHosting):
     """A host whose disk is full."""
 
     async def apply(self, workload: Workload) -> None:

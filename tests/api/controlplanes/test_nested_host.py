@@ -11,8 +11,8 @@ from kubewright.api.core import CONFIG_MAP, NAMESPACE
 from kubewright.api.meta import OwnerReference
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.base.clock import SystemClock
-from kubewright.compose.nested import NestedPlanes
-from kubewright.compose.planes import Planes
+from kubewright.compose.api_servers import Planes
+from kubewright.compose.task_hosting import TaskHosting
 from kubewright.controlplanes.hosting.contract import Place, Workload
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.kube.client import Client
@@ -57,7 +57,7 @@ class Process:
 
     def __init__(self, folder):
         self.planes = Planes(CLOCK, folder=folder / "clusters", listens=True)
-        self.host = NestedPlanes(self.planes, CLOCK, folder, builtin.Settings(run_apps=True))
+        self.host = TaskHosting(self.planes, CLOCK, folder, builtin.Settings(run_apps=True))
 
     async def __aenter__(self):
         return self

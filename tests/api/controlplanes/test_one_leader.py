@@ -11,7 +11,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.core import CRD
 from kubewright.apiserver.server import ApiServer
-from kubewright.compose.cluster import run_with
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.controlplanes.family import KINDS
 from kubewright.kube.client import Client

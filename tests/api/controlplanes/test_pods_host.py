@@ -15,11 +15,12 @@ from kubewright.api.core import CONFIG_MAP, POD
 from kubewright.api.kinds import dynamic
 from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput, KubewrightError
-from kubewright.controlplanes.hosting.contract import Credentials, Place, Replacement, Running, Workload
+from kubewright.controlplanes.hosting.contract import Place, Replacement, Running, Workload
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.pods.host import Obstructed, PodHosting, Unseen
 from kubewright.controlplanes.hosting.pods.kinds import CLAIM, SERVICE, WORKLOAD
 from kubewright.controlplanes.hosting.pods.objects import labels
+from kubewright.controlplanes.members.decide import Credentials
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers

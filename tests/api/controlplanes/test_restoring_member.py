@@ -14,6 +14,7 @@ from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.pods import restore_member
 from kubewright.controlplanes.hosting.pods.sending import Target, listening, send
 from kubewright.controlplanes.members.client import tls_of
+from kubewright.controlplanes.members.decide import Credentials
 from kubewright.pki.certificates import new_authority, new_client, new_leaf
 from kubewright.wire.http import User
 
@@ -45,7 +46,7 @@ class Stage:
         self.file.write_bytes(CONTENT)
         clients = [new_client(each, User("probe", ()), now, DAY) for each in (authority, other)]
         self.ours, self.theirs = (
-            tls_of(authority.certificate, each.certificate, each.key) for each in clients
+            tls_of(Credentials(authority.certificate, each.certificate, each.key)) for each in clients
         )
 
     async def waits(self) -> None:

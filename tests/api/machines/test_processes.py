@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.api.core import EVENT, LEASE, NODE, SECRET
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
-from kubewright.compose.cluster import run_with
+from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess

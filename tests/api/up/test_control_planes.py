@@ -9,14 +9,14 @@ from kubewright.apiserver.http.kubeconfig import render
 from kubewright.apiserver.http.listener import HOST
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.compose.planes import LIFETIME, Planes
+from kubewright.compose.api_servers import LIFETIME, Planes
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.kube.errors import ConnectFailed, TransportError
 from kubewright.pki.certificates import Identity, new_client
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
-from kubewright.providers.sim.boot.planes import PlaneRequest
+from kubewright.providers.sim.boot.control_planes import PlaneRequest
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import User
 

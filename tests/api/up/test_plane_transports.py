@@ -4,8 +4,8 @@ import pytest
 
 from kubewright.api.core import NODE, SECRET
 from kubewright.apiserver.http.kubeconfig import render
+from kubewright.compose.api_servers import LIFETIME, Planes
 from kubewright.compose.plane_transports import PlaneTransports
-from kubewright.compose.planes import LIFETIME, Planes
 from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
 from kubewright.kube.errors import ConnectFailed
@@ -13,7 +13,7 @@ from kubewright.kube.sockets import Sockets
 from kubewright.pki.certificates import Identity, new_client
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
-from kubewright.providers.sim.boot.planes import PlaneRequest
+from kubewright.providers.sim.boot.control_planes import PlaneRequest
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Forbidden, Unauthorized
 from kubewright.wire.http import User

@@ -9,7 +9,7 @@ Theory.      A copy is made by SQLite's own backup, so a server may write meanwh
 Invariants.  Nothing is deleted but what an earlier, unfinished call has made. No server has the folder
              meanwhile (its lock). The version counter goes on far above both, so that no version that a
              client has seen comes again with another content. Files have mode 0600.
-Called by    ``compose.nested``.
+Called by    ``compose.task_hosting``.
 """
 
 import os

@@ -17,7 +17,7 @@ from kubewright.cli.signals import run_until_signal
 from kubewright.cli.switches import bootstrap
 from kubewright.cli.switches import duration as typed_duration
 from kubewright.compose import worlds
-from kubewright.compose.cluster import Clusters, run_on
+from kubewright.compose.on_kubernetes import Clusters, run_on
 from kubewright.compose.options import Election, Options, WebhookOptions
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube import config

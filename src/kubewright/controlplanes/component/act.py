@@ -17,8 +17,6 @@ from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.controlplane.names import FINALIZER, Phase
 from kubewright.api.controlplane.reasons import COMPONENT_REPORTER, EventReason
 from kubewright.api.controlplane.v1alpha4 import ComponentStatus
-from kubewright.api.diff import merge_patch
-from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Event
 from kubewright.controlplanes.component.decide import (
@@ -43,9 +41,8 @@ from kubewright.controlplanes.members.client import NoAnswer
 from kubewright.controlplanes.templates.choice import ignored_channel
 from kubewright.kube.client import Client
 from kubewright.kube.errors import Deposed
-from kubewright.kube.patches import onto
 from kubewright.runtime.events import Recorder
-from kubewright.wire.errors import NotFound
+from kubewright.runtime.writer import Writer
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -66,8 +63,7 @@ class Actor:
     """
 
     def __init__(self, policy: Policy, client: Client, setup: ComponentSetup, recorder: Recorder) -> None:
-        self._policy = policy
-        self._client = client
+        self._writer = Writer(client, policy.kind, FINALIZER)
         self._setup = setup
         self._recorder = recorder.of(COMPONENT_REPORTER)
         self._told: dict[Key, tuple[str, frozenset[str]]] = {}
@@ -93,15 +89,13 @@ class Actor:
         """Write the status, if it has changed, and send events about the changes."""
         meta, before = seen.component.metadata, seen.component.status
         status = status_of(seen)
-        patch = merge_patch(before, status)
         key = Key(meta.namespace, meta.name)
-        if patch:
-            self.writing.add(key)
-            try:
-                body = onto({"status": patch}, meta)
-                await self._client.patch(self._policy.kind, key, body, subresource="status")
-            finally:
-                self.writing.discard(key)
+        self.writing.add(key)
+        try:
+            written = await self._writer.report(meta, before, status)
+        finally:
+            self.writing.discard(key)
+        if written:
             for event in events_of(before, status):
                 self._recorder.event(seen.component, event.reason, event.message, warning=event.warning)
         self._tell_problems(seen, status)
@@ -124,19 +118,12 @@ class Actor:
         self._told[key] = (meta.uid, frozenset((*status.errors, ignored)))
 
     async def _step(self, seen: Seen, step: Step) -> None:
-        meta, client = seen.component.metadata, self._client
-        key, kind = Key(meta.namespace, meta.name), self._policy.kind
+        meta = seen.component.metadata
         match step:
             case AddFinalizer(cluster):
-                finalizers = with_finalizer(meta.finalizers, FINALIZER)
-                body = {"finalizers": finalizers, "labels": {CLUSTER_NAME_LABEL: cluster}}
-                await client.patch(kind, key, onto({"metadata": body}, meta))
+                await self._writer.add_finalizer(meta, labels={CLUSTER_NAME_LABEL: cluster})
             case RemoveFinalizer():
-                left = without_finalizer(meta.finalizers, FINALIZER)
-                try:
-                    await client.patch(kind, key, onto({"metadata": {"finalizers": left or None}}, meta))
-                except NotFound:
-                    return
+                await self._writer.remove_finalizer(meta)
             case KeepCertificates():
                 await self._setup.keeper.perform(seen)
             case ChangeMembers(change):

@@ -246,10 +246,12 @@ class Looker:
         names = secret_name(family.name, Purpose.ETCD), etcd_health_client(family.name)
         authority, own = [await self._read(family.plane.namespace, Source("Secret", name)) for name in names]
         try:
-            found = (authority or {})["tls.crt"], (own or {})["tls.crt"], (own or {})["tls.key"]
+            found = members.Credentials(
+                (authority or {})["tls.crt"], (own or {})["tls.crt"], (own or {})["tls.key"]
+            )
         except KeyError:
             return None
-        return members.Access(endpoints(running), *found)
+        return members.Access(endpoints(running), found)
 
     async def _certificates(
         self, seen: Seen, family: Family, place: Place, placement: Placement, rendered: Rendered | None

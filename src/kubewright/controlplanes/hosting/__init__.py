@@ -8,5 +8,5 @@ Map.         ``contract``  the methods of a host and their values
              ``hosts``     which host runs which version
              ``pods``      the host that makes StatefulSets on a Kubernetes
              ``processes`` the host that starts programs on this machine
-Continues    in ``compose.nested``, the host for our own API server inside this process.
+Continues    in ``compose.task_hosting``, the host for our own API server inside this process.
 """

@@ -27,6 +27,7 @@ from typing import Protocol, runtime_checkable
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
+from kubewright.controlplanes.members.decide import Credentials
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.wire.gvk import Key
 
@@ -249,15 +250,6 @@ class SavesData(Protocol):
 
 Fetch = Callable[[], AbstractAsyncContextManager[Path]]
 """Fetches the file of a snapshot, verified, for as long as it is used. A host may not need it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """What a client of the members of an etcd trusts and presents: PEM, which its repr does not show."""
-
-    authority: bytes = field(repr=False)
-    certificate: bytes = field(repr=False)
-    key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from kubewright.base.errors import KubewrightError, Retry
 from kubewright.controlplanes.members.decide import (
     Access,
     AddLearner,
+    Credentials,
     Endpoint,
     Member,
     Promote,
@@ -48,15 +49,15 @@ class NoAnswer(KubewrightError):
     retry: Retry = delays.SHORT
 
 
-def tls_of(authority: bytes, certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """TLS of a client of these members: it trusts ``authority`` and presents ``certificate``; all as PEM.
+def tls_of(own: Credentials) -> ssl.SSLContext:
+    """TLS of a client of the members with these credentials.
 
     Raises:
-        ValueError: it is not a certificate with its key.
+        ValueError: they have no certificate with its key.
         ssl.SSLError: the authority is not one.
     """
-    context = ssl.create_default_context(cadata=authority.decode())
-    Identity.from_pem(certificate + b"\n" + key).load_into(context)
+    context = ssl.create_default_context(cadata=own.authority.decode())
+    Identity.from_pem(own.certificate + b"\n" + own.key).load_into(context)
     return context
 
 
@@ -70,7 +71,7 @@ class Members:
     def __init__(self, access: Access) -> None:
         self._endpoints = tuple(access.endpoints)
         try:
-            tls = tls_of(access.authority, access.certificate, access.key)
+            tls = tls_of(access.credentials)
         except (ValueError, ssl.SSLError):
             raise NoAnswer("the certificates of its clients are unfit") from None
         self._http = aiohttp.ClientSession(

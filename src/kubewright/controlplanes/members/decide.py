@@ -81,13 +81,20 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """Where the members are reached, and the certificates of their client as PEM, which no repr shows."""
+class Credentials:
+    """What a client of the members trusts and presents: PEM, which its repr does not show."""
 
-    endpoints: Sequence[Endpoint]
     authority: bytes = field(repr=False)
     certificate: bytes = field(repr=False)
     key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the members are reached, and with which credentials."""
+
+    endpoints: Sequence[Endpoint]
+    credentials: Credentials
 
 
 @dataclass(frozen=True, slots=True)

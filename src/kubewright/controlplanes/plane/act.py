@@ -16,7 +16,7 @@ from kubewright.api.cluster.conditions import READY
 from kubewright.api.controlplane.names import FINALIZER, PUBLISHED_ANNOTATION
 from kubewright.api.controlplane.reasons import PLANE_REPORTER, PlaneCondition, Reason
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlaneStatus
-from kubewright.api.meta import ObjectMeta, with_finalizer, without_finalizer
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import Event
 from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.plane.decide import (
@@ -36,6 +36,7 @@ from kubewright.kube.patches import onto
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
+from kubewright.runtime.writer import Writer
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
@@ -47,6 +48,7 @@ class Actor:
 
     def __init__(self, client: Client, recorder: Recorder) -> None:
         self._client = client
+        self._writer = Writer(client, NESTED_CONTROL_PLANE, FINALIZER)
         self._recorder = recorder.of(PLANE_REPORTER)
         self.reports = Reports(client, NESTED_CONTROL_PLANE, self._recorder, CONTROL_PLANES)
 
@@ -67,23 +69,18 @@ class Actor:
         """One step; the metadata of the control plane after it."""
         match step:
             case AddFinalizer():
-                finalizers = with_finalizer(meta.finalizers, FINALIZER)
-                return await self._patch(meta, {"metadata": {"finalizers": finalizers}})
+                return await self._writer.add_finalizer(meta)
             case PublishEndpoint(endpoint):
                 published = {"host": endpoint.host, "port": endpoint.port}
                 mark = {"annotations": {PUBLISHED_ANNOTATION: str(endpoint)}}
                 body = {"metadata": mark, "spec": {"controlPlaneEndpoint": published}}
-                written = await self._patch(meta, body)
+                written = await self._writer.patch(meta, body)
                 if (before := seen.family.plane.spec.control_plane_endpoint) is not None and before.valid:
                     told = f"its API server is reached at {endpoint} now, no longer at {before}"
                     self._recorder.event(seen.family.plane, Reason.ENDPOINT_MOVED, told)
                 return written
             case RemoveFinalizer():
-                left = without_finalizer(meta.finalizers, FINALIZER)
-                try:
-                    return await self._patch(meta, {"metadata": {"finalizers": left or None}})
-                except NotFound:
-                    return meta
+                return await self._writer.remove_finalizer(meta)
             case Adopt(component, found):
                 others = [each for each in found.metadata.owner_references if each.uid != seen.owner.uid]
                 owners = [*others, seen.owner]
@@ -99,9 +96,6 @@ class Actor:
             case _:
                 assert_never(step)
         return meta
-
-    async def _patch(self, meta: ObjectMeta, body: dict[str, object]) -> ObjectMeta:
-        return (await self._client.patch(NESTED_CONTROL_PLANE, _key(meta), onto(body, meta))).metadata
 
     async def _report(self, seen: Seen, meta: ObjectMeta) -> Result:
         """Write the status, if it says something new, and send events about the changes."""

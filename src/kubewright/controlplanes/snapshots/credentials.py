@@ -8,7 +8,7 @@ from kubewright.api.core import SECRET
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.certificates.sets import etcd_health_client
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Credentials
+from kubewright.controlplanes.members.decide import Credentials
 from kubewright.kube.client import Client
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key

@@ -25,9 +25,8 @@ import aiohttp
 import msgspec
 
 from kubewright.base.errors import KubewrightError
-from kubewright.controlplanes.hosting.contract import Credentials
 from kubewright.controlplanes.members.client import CALL_SECONDS, tls_of
-from kubewright.controlplanes.members.decide import Endpoint
+from kubewright.controlplanes.members.decide import Credentials, Endpoint
 
 FAILURES = (OSError, TimeoutError, aiohttp.ClientError, ValueError, TypeError, AttributeError)
 """The errors of a call to a member that does not answer, or not as an etcd does."""
@@ -59,7 +58,7 @@ async def stream(members: Sequence[Endpoint], own: Credentials, target: Path) ->
         NoData: no member sends its data, or the credentials are unfit.
     """
     try:
-        tls = tls_of(own.authority, own.certificate, own.key)
+        tls = tls_of(own)
     except (ValueError, OSError) as error:
         raise NoData(f"the certificates for its etcd cannot be used: {error}") from None
     timeout = aiohttp.ClientTimeout(total=None, connect=READ_SECONDS, sock_read=READ_SECONDS)

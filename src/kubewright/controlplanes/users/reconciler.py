@@ -10,7 +10,6 @@ Called by    ``runtime.controller``; wired by ``world``.
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -25,9 +24,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NestedControlPlane,
 )
 from kubewright.api.controlplane.validate import validate_user
-from kubewright.api.diff import merge_patch
 from kubewright.api.faults import summary
-from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.controlplanes.caches import BY_CLUSTER, BY_COMPONENT, Caches
 from kubewright.controlplanes.certificates.act import Destination, Maker
 from kubewright.controlplanes.certificates.decide import Make
@@ -38,7 +35,6 @@ from kubewright.controlplanes.users.connection import Connect, Connections, Outc
 from kubewright.controlplanes.users.decide import decide, status_of
 from kubewright.controlplanes.users.seen import AddFinalizer, Issue, Plan, RemoveFinalizer, Seen
 from kubewright.kube.informer import Change
-from kubewright.kube.patches import onto
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
@@ -47,7 +43,7 @@ from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
-from kubewright.wire.errors import NotFound
+from kubewright.runtime.writer import Writer
 from kubewright.wire.gvk import Key
 
 CONTROLLER = "controlplaneuser"
@@ -61,6 +57,7 @@ class Users:
     def __init__(self, environment: Environment, caches: Caches, connect: Connect) -> None:
         informers = environment.control.caches
         self._client = environment.control.client
+        self._writer = Writer(self._client, CONTROL_PLANE_USER, FINALIZER)
         self._caches = caches
         self._reader = Reader(informers)
         self._maker = Maker(self._client, Algorithm.EC)
@@ -120,10 +117,10 @@ class Users:
         for step in plan.steps:
             match step:
                 case AddFinalizer():
-                    await self._finalizers(seen, with_finalizer(seen.user.metadata.finalizers, FINALIZER))
+                    await self._writer.add_finalizer(seen.user.metadata)
                     return True
                 case RemoveFinalizer():
-                    await self._finalizers(seen, without_finalizer(seen.user.metadata.finalizers, FINALIZER))
+                    await self._writer.remove_finalizer(seen.user.metadata)
                     return True
                 case Issue(because) if outcome.token:
                     text = kubeconfigs.render(
@@ -141,22 +138,14 @@ class Users:
                     await self._maker.perform(destination, [step], seen.found, seen.now)
         return False
 
-    async def _finalizers(self, seen: Seen, finalizers: list[str]) -> None:
-        meta = seen.user.metadata
-        body = onto({"metadata": {"finalizers": finalizers or None}}, meta)
-        with suppress(NotFound):  # the object is gone without it
-            await self._client.patch(CONTROL_PLANE_USER, Key(meta.namespace, meta.name), body)
-
     async def _report(self, seen: Seen, status: ControlPlaneUserStatus) -> None:
         """Write the status, if it has changed, and send an event about it."""
         found, key = seen.user, Key(seen.user.namespace, seen.user.name)
-        if patch := merge_patch(found.status, status):
-            self.writing.add(key)
-            try:
-                body = onto({"status": patch}, found.metadata)
-                await self._client.patch(CONTROL_PLANE_USER, key, body, subresource="status")
-            finally:
-                self.writing.discard(key)
+        self.writing.add(key)
+        try:
+            await self._writer.report(found.metadata, found.status, status)
+        finally:
+            self.writing.discard(key)
         if status.ready and not found.status.ready:
             self._recorder.event(found, "Ready", f"the kubeconfig is in Secret {status.secret_name}")
 

@@ -18,7 +18,6 @@ from kubewright.infra.caches import Caches, Shared, paused, refers
 from kubewright.infra.cluster.decide import Plan, Step, cluster_status, decide
 from kubewright.infra.cluster.endpoints import EndpointCalls
 from kubewright.infra.cluster.seen import Seen
-from kubewright.infra.objects import Uids, Writer
 from kubewright.infra.plan import Reported
 from kubewright.infra.provision import class_request, cloud_owner
 from kubewright.kube.informer import Change
@@ -28,6 +27,7 @@ from kubewright.runtime.mapping import only, status_alone
 from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
+from kubewright.runtime.writer import Uids, Writer
 from kubewright.wire.gvk import Key
 
 
@@ -101,7 +101,7 @@ class InfraClusters:
         match step:
             case Step.ADD_FINALIZER:
                 known = {CLOUD_OWNER_ANNOTATION: cloud_owner(KUBEWRIGHT_CLUSTER, meta)}
-                return await self._writer.add_finalizer(meta, known)
+                return await self._writer.add_finalizer(meta, annotations=known)
             case Step.RESERVE:
                 self._calls.reserve(key, meta.uid, request)
             case Step.RECORD:

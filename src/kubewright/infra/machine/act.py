@@ -21,9 +21,9 @@ from kubewright.infra.machine.look import Looker
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.status import machine_status
 from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, RemoveFinalizer, Step
-from kubewright.infra.objects import Writer
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.result import Result
+from kubewright.runtime.writer import Writer
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ class Actor:
         """Perform one step; the object's metadata after it."""
         match step:
             case AddFinalizer(owner):
-                return await self._writer.add_finalizer(meta, {CLOUD_OWNER_ANNOTATION: owner})
+                return await self._writer.add_finalizer(meta, annotations={CLOUD_OWNER_ANNOTATION: owner})
             case Call(verb):
                 self._call(seen, verb)
             case Record(found, place):

@@ -20,7 +20,6 @@ from kubewright.infra.caches import Caches, Shared, owner_key, refers
 from kubewright.infra.machine.act import Actor
 from kubewright.infra.machine.decide import decide
 from kubewright.infra.machine.look import Looker
-from kubewright.infra.objects import Uids
 from kubewright.infra.plan import Reported
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
@@ -29,6 +28,7 @@ from kubewright.runtime.mapping import only, spec_or_life, status_alone
 from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
+from kubewright.runtime.writer import Uids
 from kubewright.wire.gvk import Key
 
 

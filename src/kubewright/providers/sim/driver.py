@@ -16,8 +16,8 @@ from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, S
 from kubewright.driver.errors import InvalidArgument
 from kubewright.kube.informers import Informers
 from kubewright.providers.sim.boot.boots import Boots
+from kubewright.providers.sim.boot.control_planes import ControlPlanes
 from kubewright.providers.sim.boot.membership import Membership
-from kubewright.providers.sim.boot.planes import ControlPlanes
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.kubelets import Kubelets

@@ -89,7 +89,7 @@ class Replacer:
             return
         own = await by.credentials()
         try:
-            tls = tls_of(own.authority, own.certificate, own.key)
+            tls = tls_of(own)
         except (ValueError, OSError):
             raise NotReplaced("the certificates of clients of this etcd are unfit") from None
         if ready := await listening(targets, tls):

@@ -12,9 +12,7 @@ from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from kubewright.api.controlplane.names import FINALIZER
-from kubewright.api.diff import merge_patch
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Event
@@ -22,12 +20,12 @@ from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, R
 from kubewright.kube.client import Client
 from kubewright.kube.errors import TransportError
 from kubewright.kube.informer import Informer
-from kubewright.kube.patches import onto
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import ApiError, NotFound
+from kubewright.runtime.writer import Writer
+from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import Key
 
 S = TypeVar("S", bound=Seen[Any])
@@ -68,7 +66,7 @@ class Once(Generic[S]):
     """Carries out the objects of one kind."""
 
     def __init__(self, client: Client, recorder: ComponentRecorder, policy: Policy[S]) -> None:
-        self._client = client
+        self._writer = Writer(client, policy.kind, FINALIZER)
         self._recorder = recorder
         self._policy = policy
 
@@ -105,31 +103,19 @@ class Once(Generic[S]):
         meta = seen.found.metadata
         match step:
             case AddFinalizer():
-                await self._patch(
-                    seen, {"metadata": {"finalizers": with_finalizer(meta.finalizers, FINALIZER)}}
-                )
+                await self._writer.add_finalizer(meta)
             case RemoveFinalizer():
-                left = without_finalizer(meta.finalizers, FINALIZER)
-                try:
-                    await self._patch(seen, {"metadata": {"finalizers": left or None}})
-                except NotFound:
-                    return seen
+                await self._writer.remove_finalizer(meta)
             case _:
                 return await self._policy.perform(seen, step)
         return seen
-
-    async def _patch(self, seen: S, body: Any, subresource: str = "") -> None:
-        meta = seen.found.metadata
-        key = Key(meta.namespace, meta.name)
-        await self._client.patch(self._policy.kind, key, onto(body, meta), subresource=subresource)
 
     async def _report(self, seen: S, plan: Plan[Any]) -> None:
         """Write the status, if it has changed, and send events about it."""
         if plan.silent and not seen.failed:
             return
         found, status = seen.found, self._policy.status_of(seen)
-        if patch := merge_patch(found.status, status):
-            await self._patch(seen, {"status": patch}, "status")
+        await self._writer.report(found.metadata, found.status, status)
         for each in self._policy.events(seen, status, plan):
             self._recorder.event(found, each.reason, each.message, warning=each.warning)
         if seen.failed:

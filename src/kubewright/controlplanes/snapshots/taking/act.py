@@ -21,9 +21,9 @@ from kubewright.controlplanes.component.membership import endpoints
 from kubewright.controlplanes.component.policies import ETCD, etcd_urls
 from kubewright.controlplanes.component.seen import place_of
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Credentials, Running, SavesData
+from kubewright.controlplanes.hosting.contract import Running, SavesData
 from kubewright.controlplanes.hosting.hosts import Hosts
-from kubewright.controlplanes.members.decide import Endpoint
+from kubewright.controlplanes.members.decide import Credentials, Endpoint
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.stores import Stores

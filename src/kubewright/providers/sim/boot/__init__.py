@@ -2,7 +2,7 @@
 
 ``userdata``       cloud-config or Ignition: the files that are written, and the commands that run
 ``kubeadm``        what those commands ask of kubeadm: to start a control plane, or to join one
-``planes``         the port to what runs control planes; the simulated cloud has none of its own
+``control_planes`` the port to what runs control planes; the simulated cloud has none of its own
 ``boots``          carries it out, for each VM that has such data
 ``tls_bootstrap``  how a VM joins an API server that is another process: a certificate for its kubelet
 ``own_kubelets``   the kubelets of such VMs, each with its own certificate and watches

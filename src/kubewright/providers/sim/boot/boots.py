@@ -27,10 +27,15 @@ from msgspec.structs import replace
 
 from kubewright.base.errors import KubewrightError
 from kubewright.pki.clusters import public_key_hashes
+from kubewright.providers.sim.boot.control_planes import (
+    ControlPlane,
+    ControlPlanes,
+    PlaneRequest,
+    hosted_already,
+)
 from kubewright.providers.sim.boot.kubeadm import Action, Init, Join, NodeSetup, Write, actions
 from kubewright.providers.sim.boot.membership import Membership
 from kubewright.providers.sim.boot.own_kubelets import OwnKubelets, credentials_in, files_of
-from kubewright.providers.sim.boot.planes import ControlPlane, ControlPlanes, PlaneRequest, hosted_already
 from kubewright.providers.sim.boot.tls_bootstrap import NotYet, request_credentials
 from kubewright.providers.sim.boot.userdata import Unbootable, read
 from kubewright.providers.sim.kubelets import Kubelets

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kubewright.controlplanes.hosting.contract import Credentials, Place, Replaced, Replacement
-from kubewright.controlplanes.members.decide import Endpoint
+from kubewright.controlplanes.hosting.contract import Place, Replaced, Replacement
+from kubewright.controlplanes.members.decide import Credentials, Endpoint
 from kubewright.controlplanes.snapshots.streams import NoData, Streamed
 from kubewright.testing.simulation.controlplanes.etcd import Content, Disk
 from kubewright.testing.simulation.controlplanes.health import content, signed

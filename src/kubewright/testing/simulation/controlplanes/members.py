@@ -68,8 +68,9 @@ class SimMembers:
     def _is_trusted(self, one: Program) -> bool:
         hosted, etcd = self._machine.workloads[name_of(one.place)], self._machine.etcds[name_of(one.place)]
         own, authority = (health.content(one.workload.contents, end) for end in ("-etcd-server", "-etcd"))
-        ours = health.signed(self._access.certificate, authority)
-        return ours and health.signed(own, self._access.authority) and quorum.is_member(hosted, etcd, one)
+        ours = self._access.credentials
+        known = health.signed(ours.certificate, authority) and health.signed(own, ours.authority)
+        return known and quorum.is_member(hosted, etcd, one)
 
     def _voter(self, there: list[Program]) -> Program | None:
         """The first of these that has a vote, and a majority."""

@@ -13,9 +13,9 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
 from kubewright.api.kinds import Kind
-from kubewright.compose.planes import Planes
+from kubewright.compose.api_servers import Planes
 from kubewright.providers.sim import manifests
-from kubewright.providers.sim.boot.planes import ControlPlane
+from kubewright.providers.sim.boot.control_planes import ControlPlane
 from kubewright.testing.simulation.acts import Part
 from kubewright.testing.simulation.clusterapi.whole import resources
 from kubewright.testing.simulation.clusterapi.whole.facts import name_of, runs

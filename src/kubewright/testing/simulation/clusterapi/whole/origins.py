@@ -20,10 +20,10 @@ from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
 from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import Clock
 from kubewright.clusters.cluster.kubeconfig import secret
-from kubewright.compose.planes import Planes
+from kubewright.compose.api_servers import Planes
 from kubewright.pki.clusters import new_cluster_authority, public_key_hashes
 from kubewright.pki.keys import Algorithm, KeyPair
-from kubewright.providers.sim.boot.planes import PlaneRequest
+from kubewright.providers.sim.boot.control_planes import PlaneRequest
 from kubewright.runtime.credentials.contents import read_authority
 from kubewright.testing.simulation.clusterapi.provider import FOO_PLANE
 from kubewright.testing.simulation.clusterapi.whole import acts, resources

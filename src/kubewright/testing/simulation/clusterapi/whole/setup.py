@@ -1,7 +1,7 @@
 """Adds whole clusters to a simulated world: core, kubeadm bootstrap and infrastructure, over one cloud.
 
 Theory.      The controllers are the product's own, of all three worlds. VMs boot from their bootstrap data;
-             what runs ``kubeadm init`` becomes a control plane without sockets (``compose.planes``). A
+             what runs ``kubeadm init`` becomes a control plane without sockets (``compose.api_servers``). A
              manager reaches it by the Cluster's kubeconfig, checked as at a socket
              (``compose.plane_transports``), over the simulated network, so that a request outlives a manager
              that is killed. A write there is counted as any write is: the manager is killed after it too.
@@ -22,8 +22,8 @@ from kubewright.bootstrap import world as bootstrap
 from kubewright.bootstrap.seen import BootstrapSettings
 from kubewright.clusters import world as clusters
 from kubewright.clusters.sessions.workload import Connect
+from kubewright.compose.api_servers import Planes
 from kubewright.compose.plane_transports import PlaneTransports
-from kubewright.compose.planes import Planes
 from kubewright.driver.contract import Driver
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.infra import world as infra

@@ -1,8 +1,8 @@
-"""How the controllers of machines and clusters write the objects of their kind, and forget them.
+"""How a controller writes onto the objects of its kind: finalizer, status, any patch; and forgets them.
 
 Invariants.  Every write carries uid and version of what was seen: a later object of the same name is never
              touched, and no change of others is lost. No PUT.
-Called by    ``machine`` and ``cluster``.
+Called by    the controllers of ``infra`` and ``controlplanes``.
 """
 
 from collections.abc import Callable, Mapping
@@ -38,10 +38,10 @@ class Writer(Generic[T]):
         found = await self._control.patch(self._kind, key, onto(body, meta), subresource=subresource)
         return found.metadata
 
-    async def add_finalizer(self, meta: ObjectMeta, annotations: Mapping[str, str]) -> ObjectMeta:
-        """Put our finalizer on, and these annotations."""
+    async def add_finalizer(self, meta: ObjectMeta, **also: Mapping[str, str]) -> ObjectMeta:
+        """Put our finalizer on, and these ``annotations`` and ``labels``."""
         added = with_finalizer(meta.finalizers, self._finalizer)
-        return await self.patch(meta, {"metadata": {"finalizers": added, "annotations": annotations}})
+        return await self.patch(meta, {"metadata": {"finalizers": added, **also}})
 
     async def remove_finalizer(self, meta: ObjectMeta) -> ObjectMeta:
         """Take our finalizer off; the object may be gone already."""

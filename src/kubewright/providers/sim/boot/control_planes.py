@@ -8,7 +8,7 @@ Invariants.  A control plane is known by its address (host:port), which is the o
              joining machines name. ``find`` does not find one that does not serve. A *hosted* control plane
              is described by objects (NestedControlPlane): machines join it, but no machine starts, pauses or
              ends it.
-Called by    ``boots``; ``compose.planes`` implements it.
+Called by    ``boots``; ``compose.api_servers`` implements it.
 """
 
 from collections.abc import Callable

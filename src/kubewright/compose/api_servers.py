@@ -7,14 +7,14 @@ Theory.      A machine of the simulated cloud that runs ``kubeadm init`` gets an
              worlds with a thousand clusters, reach it in process.
              Of what kube-controller-manager does, only the life cycle of nodes runs beside it: nothing else
              is needed to see a machine die. A hosted control plane, which objects describe, brings its own
-             certificate, and its controllers are a component of their own (``nested``): only its API server
-             runs here.
+             certificate, and its controllers are a component of their own (``task_hosting``): only its API
+             server runs here.
 Invariants.  Nothing listens beyond loopback. A reserved port is bound from then on: until its control plane
              listens, and while that pauses, no other program gets it, and no connection leaves from it.
              No machine starts a control plane at the address of a hosted one. A control plane that pauses
              keeps its objects; one that ends loses its folder. Writes survive ``kill -9`` but not the loss of
              power, because a thousand control planes cannot wait for the disk at each write.
-Called by    the simulated cloud (``providers.sim.boot``), through its port ``ControlPlanes``; ``nested``.
+Called by    the simulated cloud (``providers.sim.boot``), by its port ``ControlPlanes``; ``task_hosting``.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from kubewright.kube.inprocess import InProcess
 from kubewright.pki import clusters
 from kubewright.pki.certificates import Identity, new_client, new_server
 from kubewright.pki.keys import Algorithm
-from kubewright.providers.sim.boot.planes import PlaneRequest, hosted_already
+from kubewright.providers.sim.boot.control_planes import PlaneRequest, hosted_already
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Group, Work
 from kubewright.runtime.manager import Manager
@@ -62,7 +62,7 @@ FIRST_PORT = 20_000
 
 @dataclass(slots=True)
 class Plane:
-    """A control plane (``boot.planes.ControlPlane``). It serves while it has a ``task``; ``stop`` ends it.
+    """A ``boot.control_planes.ControlPlane``. It serves while it has a ``task``; ``stop`` ends it.
 
     ``keys``    the authority of its clients, and its own certificate; made when it begins to listen
     ``hosted``  objects describe it, and no machine runs it; nothing of a controller manager runs beside it
@@ -91,7 +91,7 @@ class Plane:
 
 
 class Planes:
-    """All control planes in this process (``boot.planes.ControlPlanes``). ``folder`` None: in memory."""
+    """All control planes in this process: implements ``ControlPlanes``. ``folder`` None: in memory."""
 
     def __init__(
         self,

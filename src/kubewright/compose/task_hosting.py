@@ -1,6 +1,6 @@
 """Nested control planes inside this process: the host of components of version ``embedded``.
 
-Theory.      The etcd of such a control plane is a folder, its API server an embedded one (``planes``), its
+Theory.      The etcd of such a control plane is a folder, its API server one of ``api_servers``, its
              controller manager those controllers of ``builtin`` that kube-controller-manager has. They are
              tasks of this process, so after a restart nothing runs, and the controllers of components apply
              all of it again. What must outlive a restart is in a file: which address belongs to which control
@@ -30,8 +30,8 @@ from kubewright.apiserver.store.log import DATA_FILE
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.compose.api_servers import Plane, Planes
 from kubewright.compose.parts import Nested, Part, instance_of, keys_of
-from kubewright.compose.planes import Plane, Planes
 from kubewright.controlplanes.hosting import contract
 from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
 from kubewright.kube.client import Client
@@ -64,8 +64,8 @@ class Kept(msgspec.Struct, omit_defaults=True):
     written: bool = False
 
 
-class NestedPlanes:
-    """All nested control planes in this process (``hosting.contract.Hosting``). ``folder`` None: no file."""
+class TaskHosting:
+    """Runs components as tasks of this process: implements ``Hosting``. ``folder`` None: there is no file."""
 
     def __init__(self, planes: Planes, clock: Clock, folder: Path | None, settings: builtin.Settings) -> None:
         self._planes = planes
