@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import chart
 import controllers_page
 import machine_phases
 import monitoring
@@ -62,6 +63,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/one-namespace", _one_namespace, shared=True),
     Generated("deploy/clusters", webhooks_rbac.files, shared=True),
     Generated("deploy/monitoring", monitoring.files, shared=True),
+    Generated("deploy/chart/files", chart.files),
     Generated("docs/reference", machine_phases.files, shared=True),
     Generated("docs/reference", controllers_page.files, shared=True),
     Generated("docs/reference", switches_page.files, shared=True),

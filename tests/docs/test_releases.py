@@ -44,6 +44,11 @@ def test_images_are_tagged_with_this_version() -> None:
     assert {tag for tags in named.values() for tag in tags} == {__version__}
 
 
+def test_the_chart_has_this_version() -> None:
+    chart = read("chart/Chart.yaml")
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
+
+
 def manifests() -> list[Path]:
     return [DEPLOY / "deployment.yaml", DEPLOY / "Containerfile", HOW_TO]
 
@@ -61,7 +66,7 @@ def test_the_installations_have_every_manifest() -> None:
     there = {
         path
         for path in DEPLOY.rglob("*.yaml")
-        if path.name != "kustomization.yaml" and not path.is_relative_to(DEPLOY / "helm")
+        if path.name != "kustomization.yaml" and not path.is_relative_to(DEPLOY / "chart")
     } - read_by_others
     listed = {
         path.parent / each

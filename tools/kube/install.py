@@ -9,7 +9,8 @@ Theory.      Where KUBEWRIGHT_KUBE names a folder, that one is used and no other
              control planes of two releases: etcd, the API server and the controller manager alone.
              kubeadm is built from the same modules. Cluster API's programs are built likewise, from a go.mod
              of their own, since they need other versions of the same modules; a decoder of ours with their
-             types is beside it. About eight minutes on two cores, all in all.
+             types is beside it. helm, which installs our chart, has a go.mod of its own, too; promtool, which
+             checks our alerts, is Debian's. About ten minutes on two cores, all in all.
 Called by    the Makefile; ``testing.real_kubernetes.binaries`` finds the result again.
 """
 
@@ -25,7 +26,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubewright.testing.real_kubernetes import capi, kubeadm
+import promtool
+
+from kubewright.testing.real_kubernetes import capi, helm, kubeadm
 from kubewright.testing.real_kubernetes.binaries import (
     PROGRAMS,
     VERSION,
@@ -154,6 +157,19 @@ def capi_release() -> Release:
     )
 
 
+def helm_release() -> Release:
+    package = "helm.sh/helm/v4/internal/version"
+    return Release(
+        helm.PROGRAM,
+        helm.VERSION,
+        HERE / "helm",
+        helm.cache_folder(),
+        {"helm.sh/helm/v4/cmd/helm": helm.PROGRAM},
+        f"-X {package}.version={helm.VERSION}",
+        helm.in_folder,
+    )
+
+
 def decoder_release() -> Release:
     """A few lines of Go of ours that read objects by the types of Cluster API."""
     packages = {"./strict": capi.DECODER}
@@ -172,13 +188,28 @@ def main(names: Sequence[str]) -> int:
         found = find() if named else find_installed(os.environ) or cached_or_built()
         print(f"Kubernetes {found.version}: {found.apiserver.parent}")
         if not named:
-            for other in (etcdutl_release(), kubeadm_release(), capi_release(), decoder_release()):
+            for other in (
+                etcdutl_release(),
+                kubeadm_release(),
+                helm_release(),
+                capi_release(),
+                decoder_release(),
+            ):
                 build_once(other)
                 print(f"{other.name} {other.version}: {other.folder}")
+            place_promtool()
     except (Failed, NoKubernetes) as failure:
         print(f"make kube: {failure}", file=sys.stderr)
         return 1
     return 0
+
+
+def place_promtool() -> None:
+    """Only tests of alerts need it, so a machine without it has all the rest."""
+    try:
+        print(f"promtool: {promtool.place().parent}")
+    except promtool.Unavailable as failure:
+        print(f"make kube: {failure}", file=sys.stderr)
 
 
 class Failed(Exception):

@@ -1,0 +1,55 @@
+"""The objects that the Helm chart shares with the kustomize files, as files of the chart: deploy/chart/files.
+
+Theory.      Helm reads no file outside a chart, so what both ways of installing have in common is copied
+             into it, from where kustomize reads it. The templates choose among the files and put them into
+             the namespace of the release; only the Deployment and its account are written as templates.
+             A test compares what both make.
+Invariants.  The CRDs carry the annotation that makes helm keep them: with a CRD all its machines would go.
+Called by    tools/gen.py.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import monitoring
+from kubewright.api.bootstrap import rbac as bootstrap_rbac
+from kubewright.api.cluster import rbac as cluster_rbac
+from kubewright.api.controlplane import rbac as controlplane_rbac
+from kubewright.api.infra import rbac as infra_rbac
+from kubewright.api.machine import rbac
+from kubewright.api.machine.crds import HEADER, as_yaml, crds
+from kubewright.api.webhooks import rbac as webhooks_rbac
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+KEEP = {"helm.sh/resource-policy": "keep"}
+AS_THEY_ARE = (
+    "pod-disruption-budget.yaml",
+    "network-policy/network-policy.yaml",
+    "monitoring/pod-monitor.yaml",
+    "monitoring/dashboard.json",
+)
+OF_CLUSTERS = ("clusters/providers.yaml", "clusters/webhooks.yaml")
+ROLES_OF_CLUSTERS: Iterable[Callable[[], Mapping[str, str]]] = (
+    cluster_rbac.files,
+    bootstrap_rbac.files,
+    infra_rbac.files,
+    controlplane_rbac.files,
+    webhooks_rbac.files,
+)
+
+
+def files() -> dict[str, str]:
+    """Text by name; what belongs to clusters has names that begin with ``clusters-``."""
+    roles = {f"clusters-{name}": text for each in ROLES_OF_CLUSTERS for name, text in each().items()}
+    copies = {Path(each).name: (DEPLOY / each).read_text() for each in AS_THEY_ARE}
+    more = {f"clusters-{Path(each).name}": (DEPLOY / each).read_text() for each in OF_CLUSTERS}
+    kept = {f"crd-{each['spec']['names']['plural']}.yaml": HEADER + as_yaml([_kept(each)]) for each in crds()}
+    return {**rbac.files(), **monitoring.files(), **roles, **copies, **more, **kept}
+
+
+def _kept(crd: Mapping[str, Any]) -> dict[str, Any]:
+    kept = deepcopy(dict(crd))
+    kept["metadata"]["annotations"] = {**kept["metadata"].get("annotations", {}), **KEEP}
+    return kept
