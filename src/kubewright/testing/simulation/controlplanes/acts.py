@@ -202,10 +202,11 @@ def serving(
 
 
 def nothing_left(person: Person) -> bool:
-    """Neither objects nor Secrets of ours, nor programs, nor data."""
+    """Neither objects nor Secrets of ours, nor programs, nor data, nor Services."""
     journal, machine = person.world.journal, person.world.part(HostMachine)
     objects = any(find(journal, each) is not None for each in ORDER)
-    return not (objects or secrets_of_ours(journal) or machine.workloads or machine.retained or person.broken)
+    kept = machine.workloads or machine.retained or machine.services.made
+    return not (objects or secrets_of_ours(journal) or kept or person.broken)
 
 
 def secrets_of_ours(journal: Journal) -> list[str]:

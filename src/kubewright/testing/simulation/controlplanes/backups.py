@@ -6,6 +6,7 @@ Called by    ``stories``, which adds them to its table.
 from collections.abc import Sequence
 from typing import Any
 
+from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION
 from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
@@ -79,6 +80,21 @@ def restore_and_delete(*, in_pods: bool = False) -> Part:
     return act
 
 
+async def restore_and_delete_etcd(person: Person) -> None:
+    """Etcd, which is to leave its data, and the restore are deleted when one member has new data."""
+    machine = person.world.part(HostMachine)
+    machine.in_pods = True
+    await acts.annotate(person, ETCD, KEEP_DATA_ANNOTATION)
+    await restore(person)
+    before = clusters(machine)
+    await person.until(lambda: clusters(machine) != before, "one has new data", seconds=acts.PATIENCE)
+    await acts.delete(person, [ETCD])
+    await person.remove(CONTROL_PLANE_RESTORE, "back")
+    journal = person.world.journal
+    await person.until(lambda: acts.find(journal, ETCD) is None, "etcd is gone", seconds=acts.PATIENCE)
+    await acts.make(person, ETCD, **OF_THREE["etcd"])
+
+
 def clusters(machine: HostMachine) -> set[str]:
     """The clusters of which the members of the etcd have data."""
     found = machine.etcd_of(NAME)
@@ -150,5 +166,8 @@ STORIES: Sequence[Story] = (
         restore_and_delete(in_pods=True),
         has("one", etcds=3, deleted=True),
         **OF_THREE,
+    ),
+    _story(
+        "restored-and-etcd-made-again", restore_and_delete_etcd, has("one", etcds=3, deleted=True), **OF_THREE
     ),
 )

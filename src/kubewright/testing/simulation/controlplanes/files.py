@@ -8,7 +8,8 @@ Called by    ``rules``.
 from collections.abc import Callable
 from hashlib import sha256
 
-from kubewright.testing.simulation.controlplanes.acts import ETCD, name_of
+from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
+from kubewright.testing.simulation.controlplanes.acts import ETCD, find, name_of
 from kubewright.testing.simulation.controlplanes.copies import RESTORE, read
 from kubewright.testing.simulation.controlplanes.etcd import Content
 from kubewright.testing.simulation.controlplanes.machine import HostMachine
@@ -38,6 +39,7 @@ class Files:
             self.a_snapshot_is_what_it_says,
             self.nothing_runs_while_data_is_replaced,
             self.data_is_never_mixed,
+            self.nothing_starts_without_its_data,
         )
 
     def a_snapshot_is_what_it_says(self, step: Step, past: Past) -> str:
@@ -80,3 +82,18 @@ class Files:
             return ""
         there = {each.cluster for each in found[0].data.values() if each.member}
         return f"{step.workload} starts, and etcd has data of {len(there)} clusters" if len(there) > 1 else ""
+
+    def nothing_starts_without_its_data(self, step: Step, past: Past) -> str:
+        """A member whose data has vanished starts only after it was replaced, or a user has given it up."""
+        if not isinstance(step, ProgramStep) or step.happening is not Happening.STARTS:
+            return ""
+        name, found = (step.namespace, step.workload), find(past.journal, ETCD) or {"metadata": {}}
+        if (name, step.ordinal) not in self._machine().vanished:
+            return ""
+        annotations = found["metadata"].get("annotations") or {}
+        given_up = annotations.get(LOST_DATA_ANNOTATION, "").split(",")
+        told = f"{step.workload}-{step.ordinal}"
+        hosted = self._machine().workloads.get(name)
+        disk = hosted.data.get(step.ordinal) if hosted is not None else None
+        replaced = disk is not None and bool(disk.member)
+        return "" if replaced or told in given_up else f"{told} starts, and its data has vanished"

@@ -49,7 +49,8 @@ class SimHost:
     def place(self, place: Place, replicas: int) -> Placement:
         """As ``Hosting.place``."""
         hosts = [self.machine.address(place, ordinal) for ordinal in range(max(replicas, 1))]
-        return Placement(tuple(hosts[:replicas]), endpoint=(hosts[0], PORT))
+        waits = self.machine.services.waits(place)
+        return Placement(tuple(hosts[:replicas]), endpoint=None if waits else (hosts[0], PORT), waits=waits)
 
     def problem_of(self, workload: Workload) -> str:
         """As ``Hosting.problem_of``: all of it can run."""
@@ -61,16 +62,28 @@ class SimHost:
         hosted = self.machine.workloads.get(name_of(place))
         if hosted is None:
             retained = self.machine.retained.get(name_of(place), {})
-            return Running(kept=sum(bool(each.member) for each in retained.values()))
+            served = name_of(place) in self.machine.services.made
+            return Running(exists=served, kept=sum(bool(each.member) for each in retained.values()))
         instances = [self._instance(each) for each in self.machine.instances(place.namespace, place.workload)]
-        applied = hosted.applied
+        applied, stopped = hosted.applied, not (hosted.wanted or hosted.programs or hosted.removing)
         return Running(
             tuple(instances),
             applied.fingerprint,
             hosted.wanted,
             exists=True,
             variables=applied.environment,
+            data=frozenset(each for each, disk in hosted.data.items() if disk.member) if stopped else None,
         )
+
+    def unreserved(self, workload: Workload) -> bool:
+        """As ``Reserves.unreserved``."""
+        return self.machine.services.lacks(workload.place)
+
+    async def reserve(self, workload: Workload) -> None:
+        """As ``Reserves.reserve``."""
+        place = workload.place
+        call = HostCall(self.client, "reserve", place.namespace, place.workload)
+        await self.call(call, lambda: self.machine.reserve(place))
 
     def _instance(self, one: Program) -> Instance:
         return Instance(

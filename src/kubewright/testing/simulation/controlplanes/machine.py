@@ -25,6 +25,7 @@ from kubewright.testing.simulation.controlplanes.programs import (
     StillRemoved,
     name_of,
 )
+from kubewright.testing.simulation.controlplanes.services import BALANCED_SECONDS, Services
 from kubewright.testing.simulation.journal import Happening, Journal, ProgramStep
 from kubewright.testing.simulation.loop import Process
 from kubewright.testing.simulation.world import World
@@ -46,6 +47,7 @@ class HostMachine:
     ``workloads``  by namespace and name
     ``retained``   the data of ordinals, after a removal that keeps it
     ``etcds``      the members of each etcd, for as long as there is data of it
+    ``vanished``   the data that a user has moved away
     ``in_pods``    whether data is replaced by pods, which take their time, and the caller asks again
     """
 
@@ -54,6 +56,8 @@ class HostMachine:
         self.retained: dict[Name, dict[int, Disk]] = {}
         self.etcds: dict[Name, Etcd] = {}
         self.in_pods = False
+        self.services = Services(world.clock("machine").monotonic)
+        self.vanished: dict[tuple[Name, int], Disk] = {}
         self.listeners: list[Callable[[Key], None]] = []
         self.process = Process(world.loop, "machine")
         self._clock = world.clock("machine")
@@ -175,6 +179,17 @@ class HostMachine:
             self._tell(hosted.place)
         return new or not same
 
+    def reserve(self, place: Place) -> bool:
+        """Make the Service of a workload; whoever waits for its address is told when it has one."""
+        if made := self.services.make(place):
+            self.process.spawn(self._balance(place), name=f"{place.workload} gets an address")
+        return made
+
+    async def _balance(self, place: Place) -> None:
+        self._tell(place)
+        await self._clock.sleep(BALANCED_SECONDS)
+        self._tell(place)
+
     def replace(self, place: Place, ordinal: int) -> bool:
         """End an instance, which is started again as was applied last."""
         hosted = self.workloads.get(name_of(place))
@@ -188,12 +203,13 @@ class HostMachine:
         name = name_of(place)
         hosted = self.workloads.get(name)
         if hosted is None:
+            served = self.services.end(place)
             retained = {} if keep_data else self.retained.pop(name, {})
             for ordinal in sorted(retained):
                 self._say(place, ordinal, Happening.DATA_GONE)
             if retained:
                 self.etcds.pop(name, None)
-            return bool(retained)
+            return bool(retained) or served
         if hosted.removing:
             return False
         hosted.removing, hosted.keeps_data = True, keep_data
@@ -222,6 +238,7 @@ class HostMachine:
         """Nothing runs of what was removed."""
         name = name_of(hosted.place)
         del self.workloads[name]
+        self.services.end(hosted.place)
         if hosted.keeps_data:
             self.retained[name] = hosted.data
         else:
@@ -308,8 +325,6 @@ class HostMachine:
             return WITHOUT_ETCD_SECONDS
         watched = any(each.up for each in self._of(one.place, Component.CONTROLLER_MANAGER) or ())
         return WATCHED_SECONDS if watched else END_SECONDS
-
-    # ------------------------------------------------------------ probes
 
     def _look_soon(self) -> None:
         """Run the probes of all programs, a moment later: what one does changes what the others answer."""

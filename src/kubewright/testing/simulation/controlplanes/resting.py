@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.simulation.acts import Part
 from kubewright.testing.simulation.controlplanes import acts
@@ -112,6 +113,32 @@ async def sleep_and_delete(person: Person) -> None:
     await acts.delete(person, [PLANE])
 
 
+def lose_data(*, given_up: bool) -> Part:
+    """Data vanishes while it sleeps, and it is woken: it waits until a user says what is meant."""
+
+    async def act(person: Person) -> None:
+        await sleep(person)
+        machine = person.world.part(HostMachine)
+        lost = sorted(machine.workloads[NAME].data)[:2]
+        person.world.journal.say("person", "moves data away")
+        disks = machine.workloads[NAME].data
+        machine.vanished = {(NAME, each): disks.pop(each) for each in lost}
+        await acts.change(person, PLANE, asleep=False)
+        await person.until(
+            lambda: acts.ready_reason(person, ETCD) == "DataLost", "it says so", seconds=acts.PATIENCE
+        )
+        await person.wait(10)
+        if given_up:
+            names = ",".join(f"{acts.name_of(ETCD)}-{each}" for each in lost)
+            await acts.annotate(person, ETCD, LOST_DATA_ANNOTATION, names)
+        else:
+            person.world.journal.say("person", "brings the data back")
+            disks.update({each: disk for (_, each), disk in machine.vanished.items()})
+            machine.vanished = {}
+
+    return act
+
+
 async def sleep_while_etcd_grows(person: Person) -> None:
     """It falls asleep while its etcd gets members, and wakes."""
     await acts.change(person, ETCD, replicas=3)
@@ -135,6 +162,8 @@ STORIES: Sequence[Story] = (
     _story("sleeps-through-changes", change_while_it_sleeps),
     _story("sleeps-for-a-year", sleep_for_a_year),
     _story("sleeps-and-goes", sleep_and_delete, nothing_left),
+    _story("sleeps-and-loses-data", lose_data(given_up=False), awake(3), {"etcd": {"replicas": 3}}),
+    _story("sleeps-and-gives-data-up", lose_data(given_up=True), serving()),
     _story("sleeps-while-etcd-grows", sleep_while_etcd_grows, awake(3)),
     _story(
         "three-sleep-and-wake",

@@ -22,6 +22,7 @@ from kubewright.testing.simulation.controlplanes.facts import (
 from kubewright.testing.simulation.controlplanes.files import Files
 from kubewright.testing.simulation.controlplanes.machine import HostMachine
 from kubewright.testing.simulation.controlplanes.order import Order
+from kubewright.testing.simulation.controlplanes.pods import ServiceRules
 from kubewright.testing.simulation.controlplanes.replication import EtcdRules
 from kubewright.testing.simulation.controlplanes.setup import COMPONENTS, PLANES, SECRETS
 from kubewright.testing.simulation.controlplanes.trust import Trust
@@ -67,6 +68,7 @@ class Rules:
             self.nothing_is_ready_that_does_not_answer,
             *self._trust.all,
             *self.files.all,
+            *ServiceRules(lambda: self.machine).all,
             self.a_users_secret_stays,
             self.nothing_outlives_its_component,
             self.what_others_manage_is_left_alone,

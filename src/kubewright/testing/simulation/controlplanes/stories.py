@@ -13,7 +13,7 @@ from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.simulation.acts import Part, nothing
-from kubewright.testing.simulation.controlplanes import acts, backups, resting, rotating, scaling, setup
+from kubewright.testing.simulation.controlplanes import acts, backups, pods, resting, rotating, scaling, setup
 from kubewright.testing.simulation.controlplanes.acts import (
     ETCD,
     MANAGER,
@@ -322,7 +322,7 @@ STORIES = (
     _story("a-year-later", jump_a_year, before=plane()),
     _story("all-die", die_together, before=plane()),
 )
-DAY_TWO = (*backups.STORIES, *resting.STORIES, *rotating.STORIES, *scaling.STORIES)
+DAY_TWO = (*backups.STORIES, *pods.STORIES, *resting.STORIES, *rotating.STORIES, *scaling.STORIES)
 """What users do with control planes that run for long."""
 ALL = (*STORIES, *DAY_TWO)
 BY_NAME = {story.name: story for story in ALL}
