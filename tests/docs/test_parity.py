@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ STATEMENTS = {
 ROW = re.compile(r"^\| (S\d-\d\d) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
 ACCEPTANCE = re.compile(r"^\| (E-\d\d) \| (.+) \| (.+) \|$", re.MULTILINE)
 OF_MCM = re.compile(r"^\| ([A-Z]{3})-(\d\d) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
-TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+(?:::\w+)?)`")
 WITHOUT_TEST = ("not yet: ", "nothing to test: ")
 
 ROWS = {page: ROW.findall((ROOT / f"docs/reference/{page}.md").read_text()) for page in STATEMENTS}
@@ -25,11 +26,18 @@ of_each_page = pytest.mark.parametrize("page", STATEMENTS)
 
 @cache
 def functions(path: str) -> frozenset[str]:
-    """The tests of a file; none if there is no such file."""
+    """The tests of a file, those of a class as ``Class::test``; none if there is no such file."""
     file = ROOT / path
     body = ast.parse(file.read_text()).body if file.is_file() else []
+    classes = (each for each in body if isinstance(each, ast.ClassDef))
+    return frozenset(_tests(body)).union(
+        f"{each.name}::{name}" for each in classes for name in _tests(each.body)
+    )
+
+
+def _tests(body: Iterable[ast.stmt]) -> Iterator[str]:
     found = (each.name for each in body if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)))
-    return frozenset(name for name in found if name.startswith("test_"))
+    return (name for name in found if name.startswith("test_"))
 
 
 def test_each_acceptance_test_of_control_planes_has_one_row_with_tests_that_exist() -> None:

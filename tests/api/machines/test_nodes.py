@@ -1,6 +1,7 @@
 """What of a machine reaches its node: name, template, taints; and the token that its kubelet joins with."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -227,6 +228,38 @@ async def test_a_token_is_made_handed_to_the_vm_and_dropped(capsys: pytest.Captu
             await world.settled(1)
             assert await tokens(world) == []
     assert secret["token-secret"].decode() not in "".join(capsys.readouterr())
+
+
+class Busy(Borrowed):
+    """Refuses to create VMs until it is told that it is no longer busy."""
+
+    busy = True
+
+    async def create(self, request: MachineRequest) -> Instance:
+        if self.busy:
+            raise DriverError.of(Code.Unavailable, "busy")
+        return await super().create(request)
+
+
+async def test_a_token_is_used_again_by_the_next_try_and_its_end_moves() -> None:
+    async with stage(short_timeouts()) as here:
+        driver = Busy(here.cloud)
+        async with here.process(driver):
+            world = here.world
+            await world.make("m1")
+            await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
+            first = await only_token(world)
+            await world.clock.sleep(600)
+            driver.busy = False
+            await world.until(lambda s: s.vms == 1, "the VM is there", seconds=600)
+            second = await only_token(world)
+    assert second["expiration"] > first["expiration"]
+    assert {**second, "expiration": b""} == {**first, "expiration": b""}
+
+
+async def only_token(world: World) -> Mapping[str, bytes]:
+    (name,) = await tokens(world)
+    return (await world.client.get(SECRET, Key(userdata.NAMESPACE, name))).data
 
 
 class Forgetful(Borrowed):

@@ -67,6 +67,37 @@ async def test_while_most_machines_are_ill_none_is_replaced_and_the_others_recov
         assert len(before.uids - after.uids) == 1
 
 
+async def test_a_machine_of_the_other_set_of_the_deployment_holds_the_next_one() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        await world.deploy("workers", 4, minReadySeconds=30)
+        before = await world.settled(4)
+        await world.clock.sleep(30)
+        await world.roll("workers", "large")
+        mixed = await world.until(
+            lambda s: set(s.phases) == {"Running"} and bool(s.names - before.names), "both sets run"
+        )
+        await world.change("workers", {"paused": True})
+        victims = [min(before.names & mixed.names), min(mixed.names - before.names)]
+        for name in victims:
+            kill(world, name)
+        await world.until(
+            lambda s: terminating_or_gone(s, victims) == 1, "one of them is replaced", every=0.05
+        )
+        await world.until(lambda s: not set(victims) & s.names, "then the other is, too", seconds=60)
+        assert "other machines are getting replaced" in (await held(world))[0]
+
+
+async def test_machines_that_do_not_join_in_time_are_not_limited() -> None:
+    async with embedded_world(short_timeouts(creation_timeout=60)) as world:
+        await world.deploy("neverjoin", 3)
+        first = await world.until(lambda s: s.phases == ["Pending"] * 3, "none joins")
+        names = sorted(first.names)
+        await world.until(
+            lambda s: terminating_or_gone(s, names) == 3, "all are given up at once", seconds=70, every=0.05
+        )
+        assert await held(world) == []
+
+
 def kill(world: World, name: str) -> None:
     vm = world.cloud.named(name, world.namespace)
     assert vm is not None

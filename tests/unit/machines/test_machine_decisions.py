@@ -10,7 +10,13 @@ from msgspec import structs
 from kubewright.api.core import NodeCondition, NodeSpec, Taint
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, MachineStatus, NodeTemplateSpec
+from kubewright.api.machine.v1alpha1 import (
+    CurrentStatus,
+    LastOperation,
+    Machine,
+    MachineStatus,
+    NodeTemplateSpec,
+)
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
@@ -33,6 +39,13 @@ from kubewright.testing.scenes import (
     refused,
     seen,
 )
+
+
+def noted(made: Machine, timeout: str) -> Machine:
+    """The machine with a creation timeout of its own, as its set writes it."""
+    annotations = {**made.metadata.annotations, names.EFFECTIVE_CREATION_TIMEOUT_ANNOTATION: timeout}
+    return structs.replace(made, metadata=structs.replace(made.metadata, annotations=annotations))
+
 
 UNREADY = Taint(key=names.INSTANCE_NOT_READY_TAINT, effect="NoSchedule")
 BARE = machine(vm=False, finalizers=())
@@ -467,6 +480,18 @@ JOINING = [
         "failed to join the cluster in 20m0s.",
     ),
     Case(
+        "its own creation timeout goes before that of its spec",
+        seen(noted(machine("Pending", age=minutes(21), creation_timeout="5m"), "30m")),
+        wake=minutes(9) + timedelta(milliseconds=1),
+    ),
+    Case(
+        "one that cannot be read is ignored",
+        seen(noted(machine("Pending", age=minutes(21), creation_timeout="5m"), "soon")),
+        [],
+        Phase.FAILED,
+        "failed to join the cluster in 5m0s.",
+    ),
+    Case(
         "a used token is dropped",
         seen(machine(""), node(), vm=ENSURED, has_token=True),
         [DeleteBootstrapToken()],
@@ -476,6 +501,21 @@ JOINING = [
 
 HEALTH = [
     Case("a healthy Running machine is left alone", seen(machine("Running"), node()), [], wake=None),
+    Case(
+        "also when its status is an hour old, since a new one would say the same",
+        seen(machine("Running", since=minutes(60), age=minutes(90)), node()),
+        [],
+        wake=None,
+    ),
+    Case(
+        "critical components that are not ready do not keep an Unknown machine whose node is well from Running",
+        seen(
+            machine("Unknown"),
+            node(taints=(Taint(key=names.CRITICAL_COMPONENTS_TAINT, effect="NoSchedule"),)),
+        ),
+        [],
+        Phase.RUNNING,
+    ),
     Case(
         "also when its class is missing",
         seen(machine("Running"), node(), problem='MachineClass "small" not found', can_call=False),

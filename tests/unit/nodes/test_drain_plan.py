@@ -256,8 +256,9 @@ class TestForce:
     @pytest.mark.parametrize(
         "conditions",
         [(), [condition("Ready", "Unknown", timedelta(minutes=5))], [condition("Ready", "True", HOUR)],
-         [condition("ReadonlyFilesystem", "False", HOUR)], [condition("DiskPressure", "True", HOUR)]],
-        ids=["none", "silent for 5 minutes", "ready", "writable", "another condition"],
+         [condition("ReadonlyFilesystem", "False", HOUR)],
+         [condition("ReadonlyFilesystem", "True", timedelta(minutes=5))], [condition("DiskPressure", "True", HOUR)]],
+        ids=["none", "silent for 5 minutes", "ready", "writable", "read-only for 5 minutes", "another condition"],
     )  # fmt: skip
     def test_not_forced_by(self, conditions):
         assert not drain(pod("a"), conditions=conditions).forced
