@@ -22,7 +22,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import KubewrightError
-from kubewright.controlplanes.hosting.contract import Contents, Hosting, Place, Running, Workload
+from kubewright.controlplanes.hosting.contract import Contents, Hosting, Running, Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.pods.host import PodHosting
 from kubewright.controlplanes.hosting.processes.binaries import Places
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
@@ -60,8 +60,8 @@ class Site:
     ``unfit``  changes a workload into one that this host cannot run
     """
 
-    place: Place
-    other: Place
+    identity: WorkloadIdentity
+    other: WorkloadIdentity
     journal: Path
     open: Open
     put: Put
@@ -80,26 +80,28 @@ class Site:
         """End it; what runs goes on."""
         await self._opened.__aexit__(None, None, None)
 
-    def workload(self, replicas: int = 1, *, place: Place | None = None, **changes: Any) -> Workload:
+    def workload(
+        self, replicas: int = 1, *, identity: WorkloadIdentity | None = None, **changes: Any
+    ) -> Workload:
         """A workload of the stub. ``flags``: further arguments; the rest are fields of ``Workload``."""
-        place, flags = place or self.place, changes.pop("flags", ())
-        rendered = Rendered(manifests(place, self.journal, flags))
-        return replace(Workload(place, "1.2.3", rendered, replicas, CONTENTS), **changes)
+        identity, flags = identity or self.identity, changes.pop("flags", ())
+        rendered = Rendered(manifests(identity, self.journal, flags))
+        return replace(Workload(identity, "1.2.3", rendered, replicas, CONTENTS), **changes)
 
     async def apply(self, workload: Workload) -> Workload:
         """Apply a workload whose Secrets are there."""
         for name, contents in workload.contents.items():
-            await self.put(workload.place.namespace, name, contents)
+            await self.put(workload.identity.namespace, name, contents)
         await self._at_last(lambda: self.hosting.apply(workload))
         return workload
 
     async def replace(self, ordinal: int) -> None:
         """Replace an instance."""
-        await self._at_last(lambda: self.hosting.replace(self.place, ordinal))
+        await self._at_last(lambda: self.hosting.replace(self.identity, ordinal))
 
-    async def remove(self, place: Place | None = None, *, keep_data: bool) -> None:
+    async def remove(self, identity: WorkloadIdentity | None = None, *, keep_data: bool) -> None:
         """Remove a workload."""
-        await self._at_last(lambda: self.hosting.remove(place or self.place, keep_data=keep_data))
+        await self._at_last(lambda: self.hosting.remove(identity or self.identity, keep_data=keep_data))
 
     async def _at_last(self, effect: Callable[[], Awaitable[None]]) -> None:
         """Try again what did not work this time, as a controller does: after a change, or soon."""
@@ -113,16 +115,20 @@ class Site:
                         async with asyncio.timeout(PAUSE):
                             await self._changed.wait()
 
-    async def until(self, so: Callable[[Running], Any], what: str, place: Place | None = None) -> Running:
+    async def until(
+        self, so: Callable[[Running], Any], what: str, identity: WorkloadIdentity | None = None
+    ) -> Running:
         """The first status that is so; looked at when the host says that it may have changed."""
-        place = place or self.place
+        identity = identity or self.identity
         try:
             async with asyncio.timeout(SECONDS):
-                while not so(found := self.hosting.status(place)):
+                while not so(found := self.hosting.status(identity)):
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            raise AssertionError(f"not within {SECONDS:g} s: {what}; {self.hosting.status(place)}") from None
+            raise AssertionError(
+                f"not within {SECONDS:g} s: {what}; {self.hosting.status(identity)}"
+            ) from None
         return found
 
     async def runs(self, workload: Workload) -> Running:
@@ -134,7 +140,7 @@ class Site:
             return ordinals == list(range(workload.replicas)) and all(good)
 
         return await self.until(
-            so, f"{workload.replicas} instances of {workload.fingerprint} are ready", workload.place
+            so, f"{workload.replicas} instances of {workload.fingerprint} are ready", workload.identity
         )
 
     async def started(self, replicas: int = 1, **changes: Any) -> Workload:
@@ -143,19 +149,19 @@ class Site:
         await self.runs(workload)
         return workload
 
-    async def gone(self, place: Place | None = None) -> None:
+    async def gone(self, identity: WorkloadIdentity | None = None) -> None:
         """Wait until nothing of a workload is there."""
-        await self.until(lambda found: not found.exists, "nothing of it is there", place)
+        await self.until(lambda found: not found.exists, "nothing of it is there", identity)
 
     async def empty(self) -> None:
         """Leave nothing behind."""
-        for place in (self.place, self.other):
-            await self.remove(place, keep_data=False)
-            await self.gone(place)
+        for identity in (self.identity, self.other):
+            await self.remove(identity, keep_data=False)
+            await self.gone(identity)
 
     def starts(self, ordinal: int = 0) -> list[dict[str, Any]]:
         """What the stub noted at each start of an instance."""
-        path = self.journal / f"{self.place.instance(ordinal)}.jsonl"
+        path = self.journal / f"{self.identity.instance(ordinal)}.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def last(self, ordinal: int = 0) -> dict[str, Any]:
@@ -164,7 +170,7 @@ class Site:
 
     def sicken(self, ordinal: int, sick: bool) -> None:
         """Let an instance answer its probes badly, or well again."""
-        path = self.journal / f"{self.place.instance(ordinal)}.sick"
+        path = self.journal / f"{self.identity.instance(ordinal)}.sick"
         path.touch() if sick else path.unlink()
 
 
@@ -177,10 +183,10 @@ def alive(started: Mapping[str, Any]) -> bool:
     return "Z" not in Path(f"/proc/{started['pid']}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def manifests(place: Place, journal: Path, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def manifests(identity: WorkloadIdentity, journal: Path, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """What a set of templates would say of the stub."""
     up = f"until [ -e '{journal}'/$INSTANCE.up ]; do sleep 0.01; done"
-    labels = {"component-name": place.object.name}
+    labels = {"component-name": identity.object.name}
     container = {
         "name": "stub",
         "image": "stub:v1.2.3",
@@ -212,7 +218,7 @@ def manifests(place: Place, journal: Path, flags: tuple[str, ...] = ()) -> list[
         },
     }
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    metadata = {"name": place.workload, "namespace": place.namespace}
+    metadata = {"name": identity.workload, "namespace": identity.namespace}
     return [
         {
             "apiVersion": "v1",
@@ -225,7 +231,7 @@ def manifests(place: Place, journal: Path, flags: tuple[str, ...] = ()) -> list[
             "kind": "StatefulSet",
             "metadata": metadata,
             "spec": {
-                "serviceName": place.workload,
+                "serviceName": identity.workload,
                 "podManagementPolicy": "Parallel",
                 "selector": {"matchLabels": labels},
                 "template": template,
@@ -262,12 +268,12 @@ class Cluster:
         except AlreadyExists:
             await self.client.patch(SECRET, Key(namespace, name), {"data": SECRET.to_plain(secret)["data"]})
 
-    async def place(self, owner: Kind[Any], name: str, component: Component) -> Place:
+    async def addresses(self, owner: Kind[Any], name: str, component: Component) -> WorkloadIdentity:
         """The place of a component; any object can be its owner."""
         made = await self.client.create(owner, {"metadata": {"name": name}}, namespace=self.namespace)
         kind, uid = owner.resource.kind, made.metadata.uid
         reference = OwnerReference(api_version="v1", kind=kind, name=name, uid=uid)
-        return Place(self.namespace, "demo", component, reference)
+        return WorkloadIdentity(self.namespace, "demo", component, reference)
 
 
 @asynccontextmanager
@@ -303,7 +309,7 @@ async def pods(new_client: Callable[[], Client], folder: Path, *, manager: bool)
     journal = folder / "journal"
     journal.mkdir()
     async with cluster(new_client, folder, manager=manager) as found, AsyncExitStack() as stack:
-        places = [await found.place(kind, "mine", of) for kind, of in OWNERS.items()]
+        places = [await found.addresses(kind, "mine", of) for kind, of in OWNERS.items()]
         site = Site(*places, journal, found.open, found.put, with_another_kind)
         await site.begin()
         stack.push_async_callback(site.end)
@@ -335,7 +341,7 @@ async def processes(folder: Path) -> AsyncIterator[Site]:
         return ProcessHosting(Settings(folder / "host", Places()), SystemClock())
 
     places = [
-        Place(
+        WorkloadIdentity(
             "hosts", "demo", component, OwnerReference(kind=owner.resource.kind, name="mine", uid=component)
         )
         for owner, component in OWNERS.items()

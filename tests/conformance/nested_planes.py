@@ -20,7 +20,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.apiserver.http.kubeconfig import render as kubeconfig
 from kubewright.base.clock import Clock
-from kubewright.controlplanes.hosting.contract import Hosting, Place, Workload
+from kubewright.controlplanes.hosting.contract import Hosting, Workload, WorkloadIdentity
 from kubewright.controlplanes.rendering.render import render
 from kubewright.controlplanes.templates import catalog
 from kubewright.controlplanes.templates.choice import Choice, choose
@@ -116,10 +116,18 @@ class Plane:
     """The certificates of a control plane, and its workloads. ``members``: of etcd, that it may have."""
 
     def __init__(
-        self, hosting: Hosting, clock: Clock, place: Callable[[Component], Place], *, members: int = 1
+        self,
+        hosting: Hosting,
+        clock: Clock,
+        identity: Callable[[Component], WorkloadIdentity],
+        *,
+        members: int = 1,
     ) -> None:
-        self.clock, self.place = clock, place
-        placed = {ETCD: hosting.place(place(ETCD), members), SERVER: hosting.place(place(SERVER), 1)}
+        self.clock, self.identity = clock, identity
+        placed = {
+            ETCD: hosting.addresses(identity(ETCD), members),
+            SERVER: hosting.addresses(identity(SERVER), 1),
+        }
         self.etcd, self.server = placed[ETCD].hosts[0], placed[SERVER].endpoint[0]
         now = clock.now()
         self.authority, etcd, proxy = (
@@ -161,12 +169,12 @@ class Plane:
     def workload(self, component: Component, **spec: Any) -> Workload:
         """The workload of a component whose spec has these fields."""
         asked = NESTED_ETCD.from_plain({"spec": {"channel": "1.36", **spec}}).spec
-        choice, place = choose(component, asked, SETS, default="stable"), self.place(component)
+        choice, identity = choose(component, asked, SETS, default="stable"), self.addresses(component)
         assert isinstance(choice, Choice)
         values = {
             "cluster": "demo",
             "secrets": "demo",
-            "component": place.object.name,
+            "component": identity.object.name,
             "repository": "none",
             "etcd_servers": f"https://{self.etcd}:2379",
             "service_domain": "cluster.local",
@@ -177,8 +185,8 @@ class Plane:
             "INITIAL_CLUSTER": f"demo-etcd-0=https://{self.etcd}:2380",
             "INITIAL_CLUSTER_STATE": "new",
         }
-        rendered = render(asked, choice, values, namespace=place.namespace, replicas=1)
-        return Workload(place, choice.version, rendered, 1, self.contents, environment)
+        rendered = render(asked, choice, values, namespace=identity.namespace, replicas=1)
+        return Workload(identity, choice.version, rendered, 1, self.contents, environment)
 
     @asynccontextmanager
     async def api(self, address: str = "") -> AsyncIterator[Api]:

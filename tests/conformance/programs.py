@@ -11,7 +11,7 @@ from tests.conformance.nested_planes import ETCD, MANAGER, SERVER
 
 from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.hosting.contract import Place, Running
+from kubewright.controlplanes.hosting.contract import Running, WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.binaries import Places
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
 from kubewright.controlplanes.hosting.processes.options import Settings
@@ -21,18 +21,18 @@ from kubewright.testing.real_kubernetes.binaries import cache_folder
 READY_SECONDS = 90.0
 
 
-def place(component):
+def identity(component):
     owner = OwnerReference(
         api_version="controlplane.cluster.x-k8s.io/v1alpha4", kind="X", name=component, uid="u"
     )
-    return Place("default", "demo", component, owner)
+    return WorkloadIdentity("default", "demo", component, owner)
 
 
 class Plane(nested_planes.Plane):
     """A control plane in the namespace ``default``."""
 
     def __init__(self, hosting, clock, *, members=1):
-        super().__init__(hosting, clock, place, members=members)
+        super().__init__(hosting, clock, identity, members=members)
 
 
 class Hosted:
@@ -45,7 +45,7 @@ class Hosted:
 
     async def until(self, component, says):
         async with asyncio.timeout(READY_SECONDS):
-            while not says(status := self.hosting.status(place(component))):
+            while not says(status := self.hosting.status(identity(component))):
                 self._told.clear()
                 await self._told.wait()
         return status
@@ -59,7 +59,7 @@ class Hosted:
 
     async def down(self):
         for component in (MANAGER, SERVER, ETCD):
-            await self.hosting.remove(place(component), keep_data=False)
+            await self.hosting.remove(identity(component), keep_data=False)
             await self.until(component, lambda status: status == Running())
 
     def pid(self, component):

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from tests.conformance.etcd_clients import etcd_client, writing
-from tests.conformance.programs import ETCD, Plane, hosted, place
+from tests.conformance.programs import ETCD, Plane, hosted, identity
 
 from kubewright.base.clock import SystemClock
 from kubewright.controlplanes.members.client import Members, NoAnswer
@@ -37,7 +37,7 @@ class Cluster:
         self.hosting, self.plane, self.tls = found.hosting, plane, tls
         authority, own = plane.contents["demo-etcd"], plane.contents["demo-apiserver-etcd-client"]
         certificates = authority["tls.crt"], own["tls.crt"], own["tls.key"]
-        self.hosts = found.hosting.place(place(ETCD), SIZE).hosts
+        self.hosts = found.hosting.addresses(identity(ETCD), SIZE).hosts
         self.urls = [f"https://{host}:2379" for host in self.hosts]
         self.access = Access([Endpoint(url) for url in self.urls], Credentials(*certificates))
 
@@ -76,7 +76,7 @@ async def cluster(folder):
         tls = ssl.create_default_context(cadata=plane.contents["demo-etcd"]["tls.crt"].decode())
         plane.etcd_client.load_into(tls)
         yield found, Cluster(found, plane, tls)
-        await found.hosting.remove(place(ETCD), keep_data=False)
+        await found.hosting.remove(identity(ETCD), keep_data=False)
         await found.until(ETCD, lambda status: not status.exists)
 
 

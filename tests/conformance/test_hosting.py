@@ -42,24 +42,24 @@ async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 
 async def test_instances_are_placed_before_they_run_and_stay_there(site: Site) -> None:
-    three = site.hosting.place(site.place, 3)
+    three = site.hosting.addresses(site.identity, 3)
     assert len(set(three.hosts)) == 3
-    assert site.hosting.place(site.place, 3) == three
-    assert site.hosting.place(site.place, 1).hosts == three.hosts[:1]
-    assert set(site.hosting.place(site.other, 3).hosts).isdisjoint(three.hosts)
+    assert site.hosting.addresses(site.identity, 3) == three
+    assert site.hosting.addresses(site.identity, 1).hosts == three.hosts[:1]
+    assert set(site.hosting.addresses(site.other, 3).hosts).isdisjoint(three.hosts)
 
 
 # ---------------------------------------------------------------- start
 
 
 async def test_nothing_is_there_before_anything_is_applied(site: Site) -> None:
-    assert site.hosting.status(site.place) == Running()
+    assert site.hosting.status(site.identity) == Running()
 
 
 async def test_what_is_applied_runs(site: Site) -> None:
     workload = await site.started(2)
-    found = site.hosting.status(site.place)
-    hosts = site.hosting.place(site.place, 2).hosts
+    found = site.hosting.status(site.identity)
+    hosts = site.hosting.addresses(site.identity, 2).hosts
     assert (found.applied, found.replicas, found.exists) == (workload.fingerprint, 2, True)
     assert [
         (
@@ -84,8 +84,8 @@ async def test_an_instance_knows_who_and_where_it_is(site: Site) -> None:
     noted = site.last()
     known = noted["variables"]
     assert known["INSTANCE"] == "demo-etcd-0"
-    assert known["NAMESPACE"] == site.place.namespace
-    assert known["HOST"] == site.hosting.place(site.place, 1).hosts[0]
+    assert known["NAMESPACE"] == site.identity.namespace
+    assert known["HOST"] == site.hosting.addresses(site.identity, 1).hosts[0]
     assert known["EXTRA"] == "yes"
     assert f"--listen={known['ADDRESS']}:18080" in noted["arguments"]
     assert f"--data={known['DATA_DIR']}" in noted["arguments"]
@@ -172,7 +172,7 @@ async def test_changed_variables_are_no_reason_to_replace(site: Site) -> None:
 
 async def test_replacing_what_is_not_there_does_nothing(site: Site) -> None:
     await site.replace(0)
-    assert not site.hosting.status(site.place).exists
+    assert not site.hosting.status(site.identity).exists
     workload = await site.started()
     await site.replace(7)
     await site.runs(workload)
@@ -208,7 +208,7 @@ async def test_data_outlives_a_replacement(site: Site) -> None:
 async def test_with_no_replicas_nothing_runs_and_all_data_stays(site: Site) -> None:
     await site.started(2)
     asleep = await site.started(0)
-    found = site.hosting.status(site.place)
+    found = site.hosting.status(site.identity)
     assert (found.instances, found.replicas, found.applied, found.exists) == ((), 0, asleep.fingerprint, True)
     assert not any(alive(site.last(each)) for each in range(2))
     await site.until(lambda found: found.data == {0, 1}, "it says of which instances there is data")
@@ -226,7 +226,7 @@ async def test_removal_ends_everything(site: Site, keep_data: bool, generation: 
     await site.gone()
     assert not any(alive(site.last(each)) for each in range(2))
     await site.remove(keep_data=keep_data)
-    assert site.hosting.status(site.place) == Running(kept=2 if keep_data else 0)
+    assert site.hosting.status(site.identity) == Running(kept=2 if keep_data else 0)
 
     await site.started(2)
     assert [site.last(each)["generation"] for each in range(2)] == [generation] * 2
@@ -234,7 +234,7 @@ async def test_removal_ends_everything(site: Site, keep_data: bool, generation: 
 
 async def test_components_of_one_cluster_do_not_touch_each_other(site: Site) -> None:
     mine = await site.started()
-    other = await site.apply(site.workload(2, place=site.other))
+    other = await site.apply(site.workload(2, identity=site.other))
     await site.runs(other)
     await site.remove(site.other, keep_data=False)
     await site.gone(site.other)
@@ -278,7 +278,7 @@ async def test_what_fails_can_be_mended(site: Site) -> None:
 
 async def test_after_a_restart_of_ours_nothing_is_started_twice(site: Site) -> None:
     workload = await site.started(2)
-    before = site.hosting.status(site.place)
+    before = site.hosting.status(site.identity)
     await site.end()
     assert all(alive(site.last(each)) for each in range(2))
     await site.begin()
@@ -311,7 +311,7 @@ async def test_what_is_in_secrets_is_told_nowhere(site: Site) -> None:
         workload = await site.started()
         await site.replace(0)
         await site.until(lambda _found: len(site.starts()) == 2, "it is started again")
-    told = [workload, site.hosting.status(site.place), log]
+    told = [workload, site.hosting.status(site.identity), log]
     noted = [{**each, "files": ()} for each in site.starts()]
     assert not [each for each in (*told, *noted) if secret in repr(each)]
 

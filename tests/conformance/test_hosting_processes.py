@@ -15,7 +15,7 @@ from tests.conformance.programs import (
     SERVER,
     Plane,
     hosted,
-    place,
+    identity,
     ready,
     restarted,
 )
@@ -61,7 +61,7 @@ async def test_a_control_plane_starts_in_order_works_and_stops_in_order(folder, 
         plane = Plane(found.hosting, clock)
         for component in (ETCD, SERVER, MANAGER):
             await found.up(plane, component)
-            instance = found.hosting.status(place(component)).instances[0]
+            instance = found.hosting.status(identity(component)).instances[0]
             seconds = asyncio.get_running_loop().time() - began
             say(f"{component}: ready after {seconds:.2f} s with {instance.memory >> 20} MiB")
         async with plane.api() as api:
@@ -73,7 +73,7 @@ async def test_a_control_plane_starts_in_order_works_and_stops_in_order(folder, 
             await eventually(has_account)  # the controller manager works
         say(f"first account after {asyncio.get_running_loop().time() - began:.2f} s")
         for component in (ETCD, SERVER, MANAGER):
-            assert found.hosting.status(place(component)).instances[0].restarts == 0
+            assert found.hosting.status(identity(component)).instances[0].restarts == 0
         stopping = asyncio.get_running_loop().time()
         await found.down()
         say(f"stopped within {asyncio.get_running_loop().time() - stopping:.2f} s")
@@ -115,7 +115,7 @@ async def test_a_restart_of_the_host_restarts_no_program(folder):
 
 async def test_a_port_that_is_taken_is_told_by_the_program_that_needs_it(folder):
     async with hosted(folder) as found:
-        address = found.hosting.place(place(ETCD), 1).hosts[0]
+        address = found.hosting.addresses(identity(ETCD), 1).hosts[0]
         taker = await asyncio.start_server(lambda _reader, writer: writer.close(), address, 2379)
         async with taker:
             await found.hosting.apply(Plane(found.hosting, SystemClock()).workload(ETCD))
@@ -137,12 +137,12 @@ async def test_limits_reach_the_programs_and_a_flag_that_is_none_is_told(folder)
         environment = environment_of(found.pid(ETCD)).split(b"\0")
         assert {b"GOMEMLIMIT=241591910", b"GOMAXPROCS=2"} <= set(environment)
         await found.hosting.apply(plane.workload(ETCD, **limits, extraArgs={"no-such-flag": "1"}))
-        await found.hosting.replace(place(ETCD), 0)
+        await found.hosting.replace(identity(ETCD), 0)
         status = await found.until(
             ETCD, lambda status: bool(status.instances and status.instances[0].restarts)
         )
         assert "flag provided but not defined: -no-such-flag" in status.instances[0].message
         await found.hosting.apply(plane.workload(ETCD, **limits))
-        await found.hosting.replace(place(ETCD), 0)
+        await found.hosting.replace(identity(ETCD), 0)
         await found.until(ETCD, ready)
         await found.down()

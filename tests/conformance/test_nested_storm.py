@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.conformance.nested_planes import ETCD, FourObjects, until
-from tests.conformance.programs import Plane, hosted, place, ready
+from tests.conformance.programs import Plane, hosted, identity, ready
 from tests.conformance.test_nested_programs import serving
 
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE, NESTED_ETCD
@@ -213,7 +213,7 @@ async def test_a_full_disk_is_told_and_mended_by_room(tmp_path):
             fill(filler)
             with pytest.raises(NotWritten, match="No space left"):
                 await found.hosting.apply(plane.workload(ETCD))
-            assert not found.hosting.status(place(ETCD)).exists
+            assert not found.hosting.status(identity(ETCD)).exists
 
             filler.unlink()
             await found.hosting.apply(plane.workload(ETCD))
@@ -223,5 +223,5 @@ async def test_a_full_disk_is_told_and_mended_by_room(tmp_path):
             assert "no space left on device" in status.instances[0].message
             resize("400m")
             await found.until(ETCD, ready)
-            await found.hosting.remove(place(ETCD), keep_data=False)
+            await found.hosting.remove(identity(ETCD), keep_data=False)
             await found.until(ETCD, lambda status: not status.exists)

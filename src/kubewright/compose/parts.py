@@ -18,7 +18,7 @@ from kubewright.apiserver.http.pki import Pki
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.api_servers import Plane
 from kubewright.controlplanes.family import KINDS
-from kubewright.controlplanes.hosting.contract import Instance, Place, Workload
+from kubewright.controlplanes.hosting.contract import Instance, Workload, WorkloadIdentity
 from kubewright.pki.certificates import Identity
 from kubewright.wire.release import version_of
 
@@ -58,19 +58,19 @@ class Nested:
         return part is not None and part.workload.replicas > 0
 
 
-def instance_of(place: Place, part: Part, nested: Nested) -> Instance:
+def instance_of(identity: WorkloadIdentity, part: Part, nested: Nested) -> Instance:
     """The one instance of a component, as it is now."""
     needs, ready = "", True
-    if place.component is not Component.ETCD:
+    if identity.component is not Component.ETCD:
         ready = nested.plane is not None and nested.plane.serves
         needs = part.message or ("" if ready else _missing(Component.ETCD))
-    if place.component is Component.CONTROLLER_MANAGER:
+    if identity.component is Component.CONTROLLER_MANAGER:
         ready = nested.controllers is not None and not nested.controllers.done()
         needs = "" if ready else _missing(Component.API_SERVER)
     return Instance(
         ordinal=0,
-        name=place.instance(0),
-        host=HOST if place.component is Component.API_SERVER else "",
+        name=identity.instance(0),
+        host=HOST if identity.component is Component.API_SERVER else "",
         fingerprint=part.fingerprint,
         version=version_of(__version__),
         ready=ready,

@@ -33,7 +33,7 @@ from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.compose.api_servers import Plane, Planes
 from kubewright.compose.parts import Nested, Part, instance_of, keys_of
 from kubewright.controlplanes.hosting import contract
-from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
+from kubewright.controlplanes.hosting.contract import Running, Workload, WorkloadAddresses, WorkloadIdentity
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
@@ -79,13 +79,13 @@ class TaskHosting:
         for owner, kept in self._kept.items():
             planes.restore(_owner(owner), kept.address)
 
-    def place(self, place: Place, replicas: int) -> Placement:
-        """As ``Hosting.place``: an API server is at its address, and nothing dials the others."""
+    def addresses(self, identity: WorkloadIdentity, replicas: int) -> WorkloadAddresses:
+        """As ``Hosting.addresses``: an API server is at its address, and nothing dials the others."""
         del replicas
-        if place.component is not Component.API_SERVER:
-            return Placement()
-        host, _, port = self._address(place).rpartition(":")
-        return Placement((host,), (host, int(port)))
+        if identity.component is not Component.API_SERVER:
+            return WorkloadAddresses()
+        host, _, port = self._address(identity).rpartition(":")
+        return WorkloadAddresses((host,), (host, int(port)))
 
     def problem_of(self, workload: Workload) -> str:
         """As ``Hosting.problem_of``."""
@@ -94,78 +94,78 @@ class TaskHosting:
         container = workload.rendered.workload["spec"]["template"]["spec"]["containers"][0]
         return NO_FLAGS if container.get("args") else ""
 
-    def status(self, place: Place) -> Running:
+    def status(self, identity: WorkloadIdentity) -> Running:
         """As ``Hosting.status``."""
-        nested = self._nested.get(_key(place))
-        part = nested.parts.get(place.component) if nested is not None else None
+        nested = self._nested.get(_key(identity))
+        part = nested.parts.get(identity.component) if nested is not None else None
         if nested is None or part is None:
-            kept = self._kept.get(str(_key(place)))
-            exists = place.component is Component.ETCD and kept is not None and kept.data
-            return Running(exists=exists, data=self._data(place))
-        instances = (instance_of(place, part, nested),) if part.workload.replicas else ()
+            kept = self._kept.get(str(_key(identity)))
+            exists = identity.component is Component.ETCD and kept is not None and kept.data
+            return Running(exists=exists, data=self._data(identity))
+        instances = (instance_of(identity, part, nested),) if part.workload.replicas else ()
         applied, replicas = part.workload.fingerprint, part.workload.replicas
-        data = None if replicas else self._data(place)
+        data = None if replicas else self._data(identity)
         return Running(instances, applied, replicas, exists=True, data=data)
 
-    def _data(self, place: Place) -> frozenset[int] | None:
+    def _data(self, identity: WorkloadIdentity) -> frozenset[int] | None:
         """As ``Running.data``, of an etcd that does not run; None also where none was ever written."""
-        kept = self._kept.get(str(_key(place)))
-        if place.component is not Component.ETCD or kept is None or not kept.written:
+        kept = self._kept.get(str(_key(identity)))
+        if identity.component is not Component.ETCD or kept is None or not kept.written:
             return None
-        return frozenset({0} if self._has_database(place) else ())
+        return frozenset({0} if self._has_database(identity) else ())
 
     async def apply(self, workload: Workload) -> None:
         """As ``Hosting.apply``."""
-        place, now = workload.place, self._clock.now().timestamp()
-        nested = self._nested.setdefault(_key(place), Nested())
+        identity, now = workload.identity, self._clock.now().timestamp()
+        nested = self._nested.setdefault(_key(identity), Nested())
         async with nested.lock:
-            part = nested.parts.get(place.component)
+            part = nested.parts.get(identity.component)
             if part is None or not part.workload.replicas:
-                part = nested.parts[place.component] = Part(workload, workload.fingerprint, now)
+                part = nested.parts[identity.component] = Part(workload, workload.fingerprint, now)
             part.workload = workload
-            if place.component is Component.ETCD:
-                self._keep(place, data=True)
-                if self._data(place) == frozenset():  # a user gives up the data, or it is a new etcd's
-                    self._keep(place, written=False)
-            await self._settle(place, nested)
+            if identity.component is Component.ETCD:
+                self._keep(identity, data=True)
+                if self._data(identity) == frozenset():  # a user gives up the data, or it is a new etcd's
+                    self._keep(identity, written=False)
+            await self._settle(identity, nested)
 
-    async def replace(self, place: Place, ordinal: int) -> None:
+    async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
         """As ``Hosting.replace``: the API server or the controllers end and begin again."""
-        nested = self._nested.get(_key(place))
-        if nested is None or ordinal or place.component not in nested.parts:
+        nested = self._nested.get(_key(identity))
+        if nested is None or ordinal or identity.component not in nested.parts:
             return
         async with nested.lock:
-            part = nested.parts[place.component]
+            part = nested.parts[identity.component]
             part.fingerprint, part.since = part.workload.fingerprint, self._clock.now().timestamp()
-            if place.component is not Component.ETCD:
+            if identity.component is not Component.ETCD:
                 await self._stop_controllers(nested)
-            if place.component is Component.API_SERVER:
-                await self._stop_server(place, nested)
-            await self._settle(place, nested)
+            if identity.component is Component.API_SERVER:
+                await self._stop_server(identity, nested)
+            await self._settle(identity, nested)
 
-    async def remove(self, place: Place, *, keep_data: bool) -> None:
+    async def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """As ``Hosting.remove``. The address stays reserved while there is data."""
-        nested = self._nested.setdefault(_key(place), Nested())
+        nested = self._nested.setdefault(_key(identity), Nested())
         async with nested.lock:
-            nested.parts.pop(place.component, None)
-            await self._settle(place, nested)
-            if place.component is Component.ETCD:
-                await self._let_data_go(place, keep_data=keep_data)
-            self._release(place, nested)
-        self._tell(place)
+            nested.parts.pop(identity.component, None)
+            await self._settle(identity, nested)
+            if identity.component is Component.ETCD:
+                await self._let_data_go(identity, keep_data=keep_data)
+            self._release(identity, nested)
+        self._tell(identity)
 
-    async def save_data(self, place: Place, target: Path) -> None:
+    async def save_data(self, identity: WorkloadIdentity, target: Path) -> None:
         """As ``SavesData.save_data``."""
-        await asyncio.to_thread(copies.take, self._data_folder(place), target)
+        await asyncio.to_thread(copies.take, self._data_folder(identity), target)
 
     def replacing_needs(self) -> str:
         """As ``ReplacesData.replacing_needs``: nothing."""
         return ""
 
-    async def replace_data(self, place: Place, by: contract.Replacement) -> contract.Replaced:
+    async def replace_data(self, identity: WorkloadIdentity, by: contract.Replacement) -> contract.Replaced:
         """As ``ReplacesData.replace_data``."""
-        folder = self._data_folder(place)
-        async with self._nested.setdefault(_key(place), Nested()).lock:
+        folder = self._data_folder(identity)
+        async with self._nested.setdefault(_key(identity), Nested()).lock:
             if not copies.is_put_back(folder, by.mark):
                 async with by.fetch() as source:
                     await asyncio.to_thread(copies.put_back, folder, source, by.mark)
@@ -183,38 +183,38 @@ class TaskHosting:
                 nested.retry.cancel()
             await self._stop_controllers(nested)
 
-    async def _settle(self, place: Place, nested: Nested) -> None:
+    async def _settle(self, identity: WorkloadIdentity, nested: Nested) -> None:
         """Start and stop what the components that are there ask for, and call the listeners."""
         serves = nested.wants(Component.ETCD) and nested.wants(Component.API_SERVER)
         controls = serves and nested.wants(Component.CONTROLLER_MANAGER)
         if not controls:
             await self._stop_controllers(nested)
         if not serves:
-            await self._stop_server(place, nested)
+            await self._stop_server(identity, nested)
         if serves and nested.plane is None:
-            await self._start_server(place, nested)
+            await self._start_server(identity, nested)
         if controls and nested.plane is not None and nested.controllers is None:
             self._start_controllers(nested, nested.plane)
         for part in nested.parts.values():
-            self._tell(part.workload.place)
+            self._tell(part.workload.identity)
 
-    async def _start_server(self, place: Place, nested: Nested) -> None:
+    async def _start_server(self, identity: WorkloadIdentity, nested: Nested) -> None:
         part = nested.parts[Component.API_SERVER]
         try:
-            nested.plane = await self._planes.begin_hosted(self._address(place), keys_of(part.workload))
+            nested.plane = await self._planes.begin_hosted(self._address(identity), keys_of(part.workload))
             part.message = ""
-            self._keep(place, written=self._has_database(place))
+            self._keep(identity, written=self._has_database(identity))
         except KubewrightError as error:
             part.message = str(error).replace(f"{self._folder}{os.sep}", "")
-            log.warning("an API server cannot start", control_plane=str(_key(place)), problem=str(error))
-            nested.retry = asyncio.create_task(self._settle_later(place, nested))
+            log.warning("an API server cannot start", control_plane=str(_key(identity)), problem=str(error))
+            nested.retry = asyncio.create_task(self._settle_later(identity, nested))
 
-    async def _settle_later(self, place: Place, nested: Nested) -> None:
+    async def _settle_later(self, identity: WorkloadIdentity, nested: Nested) -> None:
         await self._clock.sleep(delays.POLL.total_seconds())
         async with nested.lock:
-            await self._settle(place, nested)
+            await self._settle(identity, nested)
 
-    async def _stop_server(self, place: Place, nested: Nested) -> None:
+    async def _stop_server(self, identity: WorkloadIdentity, nested: Nested) -> None:
         plane, nested.plane = nested.plane, None
         if plane is not None:
             await self._planes.unload(plane.address)
@@ -238,51 +238,51 @@ class TaskHosting:
             nested.ending.set()
             await asyncio.wait([task])
 
-    def _address(self, place: Place) -> str:
+    def _address(self, identity: WorkloadIdentity) -> str:
         """The address of its API server; reserved, and written down, when it is first asked for."""
-        known = self._kept.get(str(_key(place)))
+        known = self._kept.get(str(_key(identity)))
         if known is not None:
             return known.address
-        self._kept[str(_key(place))] = Kept(self._planes.reserve(_owner(str(_key(place))), hosted=True))
+        self._kept[str(_key(identity))] = Kept(self._planes.reserve(_owner(str(_key(identity))), hosted=True))
         self._write()
-        return self._kept[str(_key(place))].address
+        return self._kept[str(_key(identity))].address
 
-    def _data_folder(self, place: Place) -> Path:
+    def _data_folder(self, identity: WorkloadIdentity) -> Path:
         """Where its data is.
 
         Raises:
             InvalidInput: it is in memory.
         """
-        if (path := self._planes.data_folder(self._address(place))) is None:
+        if (path := self._planes.data_folder(self._address(identity))) is None:
             raise InvalidInput("the data of this control plane is in memory: there is nothing to copy")
         return path
 
-    def _has_database(self, place: Place) -> bool:
-        path = self._planes.data_folder(self._address(place))
+    def _has_database(self, identity: WorkloadIdentity) -> bool:
+        path = self._planes.data_folder(self._address(identity))
         return path is not None and (path / DATA_FILE).exists()
 
-    def _keep(self, place: Place, **changes: bool) -> None:
+    def _keep(self, identity: WorkloadIdentity, **changes: bool) -> None:
         """Write what has changed of ``Kept``."""
-        self._address(place)
-        key = str(_key(place))
+        self._address(identity)
+        key = str(_key(identity))
         after = structs.replace(self._kept[key], **changes)
         if after != self._kept[key]:
             self._kept[key] = after
             self._write()
 
-    async def _let_data_go(self, place: Place, *, keep_data: bool) -> None:
-        if not keep_data and (kept := self._kept.get(str(_key(place)))) is not None:
+    async def _let_data_go(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
+        if not keep_data and (kept := self._kept.get(str(_key(identity)))) is not None:
             await self._planes.end(kept.address)
-        self._keep(place, data=False)
+        self._keep(identity, data=False)
 
-    def _release(self, place: Place, nested: Nested) -> None:
+    def _release(self, identity: WorkloadIdentity, nested: Nested) -> None:
         """Forget a control plane of which nothing is left; kept data keeps its address taken."""
-        key = str(_key(place))
+        key = str(_key(identity))
         kept = self._kept.get(key)
         if nested.parts or kept is None or kept.data or self._planes.has_data(kept.address):
             return
         del self._kept[key]
-        self._nested.pop(_key(place), None)
+        self._nested.pop(_key(identity), None)
         self._planes.release(_owner(key))
         self._write()
 
@@ -290,13 +290,13 @@ class TaskHosting:
         if self._file is not None:
             write_private(self._file, msgspec.json.encode(self._kept) + b"\n")
 
-    def _tell(self, place: Place) -> None:
+    def _tell(self, identity: WorkloadIdentity) -> None:
         for changed in self._listeners:
-            changed(place.key)
+            changed(identity.key)
 
 
-def _key(place: Place) -> Key:
-    return Key(place.namespace, place.cluster)
+def _key(identity: WorkloadIdentity) -> Key:
+    return Key(identity.namespace, identity.cluster)
 
 
 def _owner(key: str) -> str:

@@ -3,7 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
+from kubewright.controlplanes.hosting.contract import (
+    Instance,
+    Running,
+    Workload,
+    WorkloadAddresses,
+    WorkloadIdentity,
+)
 from kubewright.wire.gvk import Key
 
 
@@ -13,56 +19,56 @@ class DoubleHost:
     def __init__(self) -> None:
         self.journal: list[tuple[str, str]] = []
         self.sick: set[str] = set()
-        self._applied: dict[Place, Workload] = {}
-        self._running: dict[Place, Running] = {}
+        self._applied: dict[WorkloadIdentity, Workload] = {}
+        self._running: dict[WorkloadIdentity, Running] = {}
         self._listeners: list[Callable[[Key], None]] = []
 
-    def place(self, place: Place, replicas: int) -> Placement:
+    def addresses(self, identity: WorkloadIdentity, replicas: int) -> WorkloadAddresses:
         hosts = tuple(f"127.1.0.{number + 1}" for number in range(replicas))
-        return Placement(hosts, ("127.1.0.1", 6443))
+        return WorkloadAddresses(hosts, ("127.1.0.1", 6443))
 
     def problem_of(self, workload: Workload) -> str:
         return ""
 
-    def status(self, place: Place) -> Running:
-        found = self._running.get(place, Running())
+    def status(self, identity: WorkloadIdentity) -> Running:
+        found = self._running.get(identity, Running())
         return replace(found, instances=tuple(map(self._as_it_is, found.instances)))
 
     async def apply(self, workload: Workload) -> None:
-        place, before = workload.place, self.status(workload.place)
-        self._applied[place] = workload
+        identity, before = workload.identity, self.status(workload.identity)
+        self._applied[identity] = workload
         there = {each.ordinal: each for each in before.instances}
         instances = [
             there.get(number) or self._start(workload, number) for number in range(workload.replicas)
         ]
-        self._say(place, tuple(instances))
+        self._say(identity, tuple(instances))
 
-    async def replace(self, place: Place, ordinal: int) -> None:
-        kept = [each for each in self.status(place).instances if each.ordinal != ordinal]
-        found = [*kept, self._start(self._applied[place], ordinal)]
-        self._say(place, tuple(sorted(found, key=lambda each: each.ordinal)))
+    async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
+        kept = [each for each in self.status(identity).instances if each.ordinal != ordinal]
+        found = [*kept, self._start(self._applied[identity], ordinal)]
+        self._say(identity, tuple(sorted(found, key=lambda each: each.ordinal)))
 
-    async def remove(self, place: Place, *, keep_data: bool) -> None:
-        self._applied.pop(place, None)
-        self._running.pop(place, None)
-        self._tell(place)
+    async def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
+        self._applied.pop(identity, None)
+        self._running.pop(identity, None)
+        self._tell(identity)
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         self._listeners.append(changed)
 
     def _start(self, workload: Workload, ordinal: int) -> Instance:
-        self.journal.append((str(workload.place.component), workload.version))
-        name, host = workload.place.instance(ordinal), f"127.1.0.{ordinal + 1}"
+        self.journal.append((str(workload.identity.component), workload.version))
+        name, host = workload.identity.instance(ordinal), f"127.1.0.{ordinal + 1}"
         return Instance(ordinal, name, host, "", workload.fingerprint, workload.version)
 
     def _as_it_is(self, instance: Instance) -> Instance:
         return replace(instance, ready=instance.version not in self.sick)
 
-    def _say(self, place: Place, instances: tuple[Instance, ...]) -> None:
-        workload = self._applied[place]
-        self._running[place] = Running(instances, workload.fingerprint, workload.replicas, exists=True)
-        self._tell(place)
+    def _say(self, identity: WorkloadIdentity, instances: tuple[Instance, ...]) -> None:
+        workload = self._applied[identity]
+        self._running[identity] = Running(instances, workload.fingerprint, workload.replicas, exists=True)
+        self._tell(identity)
 
-    def _tell(self, place: Place) -> None:
+    def _tell(self, identity: WorkloadIdentity) -> None:
         for changed in self._listeners:
-            changed(place.key)
+            changed(identity.key)

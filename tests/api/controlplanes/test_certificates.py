@@ -19,7 +19,7 @@ from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.look import Reader, read_secret
 from kubewright.controlplanes.certificates.sets import Naming, wanted_by
 from kubewright.controlplanes.certificates.wanted import Wanted
-from kubewright.controlplanes.hosting.contract import Placement
+from kubewright.controlplanes.hosting.contract import WorkloadAddresses
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
@@ -45,7 +45,7 @@ DESTINATION = Destination("default", "demo", OWNER)
 NAMING = Naming(
     "demo",
     "default",
-    Placement(("127.0.0.2",), ("127.0.0.2", 6443)),
+    WorkloadAddresses(("127.0.0.2",), ("127.0.0.2", 6443)),
     "10.96.0.0/12",
     "cluster.local",
     ApiEndpoint(host="127.0.0.2", port=6443),

@@ -216,7 +216,7 @@ class Broken(TaskHosting):
     """A host whose disk is full."""
 
     async def apply(self, workload: Workload) -> None:
-        raise KubewrightError(f"{workload.place.workload}: the disk is full")
+        raise KubewrightError(f"{workload.identity.workload}: the disk is full")
 
 
 async def test_what_a_host_cannot_do_is_told():

@@ -13,7 +13,7 @@ from kubewright.apiserver.http.kubeconfig import render
 from kubewright.base.clock import SystemClock
 from kubewright.compose.api_servers import Planes
 from kubewright.compose.task_hosting import TaskHosting
-from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
@@ -34,9 +34,9 @@ ETCD, API_SERVER = Component.ETCD, Component.API_SERVER
 NO_ETCD = "no NestedEtcd of its control plane runs inside this process; it needs one of version embedded too"
 
 
-def place(component, cluster="demo"):
+def identity(component, cluster="demo"):
     owner = OwnerReference(kind="Nested", name=f"{cluster}-{component}", uid="u")
-    return Place("team", cluster, component, owner)
+    return WorkloadIdentity("team", cluster, component, owner)
 
 
 def workload(component, *, server=SERVER, replicas=1, cluster="demo"):
@@ -49,7 +49,7 @@ def workload(component, *, server=SERVER, replicas=1, cluster="demo"):
         "demo-apiserver": {"tls.crt": server.certificate, "tls.key": server.key},
     }
     rendered = Rendered([{"kind": "StatefulSet", "spec": {"template": pod}}])
-    return Workload(place(component, cluster), "embedded", rendered, replicas, contents)
+    return Workload(identity(component, cluster), "embedded", rendered, replicas, contents)
 
 
 class Process:
@@ -71,10 +71,10 @@ class Process:
             await self.host.apply(workload(component))
 
     def endpoint(self):
-        return self.host.place(place(API_SERVER), 1).endpoint
+        return self.host.addresses(identity(API_SERVER), 1).endpoint
 
     def running(self, component):
-        return self.host.status(place(component))
+        return self.host.status(identity(component))
 
     def client(self, signer=AUTHORITY):
         host, port = self.endpoint()
@@ -119,8 +119,8 @@ async def test_data_that_is_to_be_kept_is_there_for_the_next_etcd_of_that_name(t
         await process.start()
         client = process.client()
         await client.create(CONFIG_MAP, MINE)
-        await process.host.remove(place(API_SERVER), keep_data=False)
-        await process.host.remove(place(ETCD), keep_data=True)
+        await process.host.remove(identity(API_SERVER), keep_data=False)
+        await process.host.remove(identity(ETCD), keep_data=True)
         assert process.running(ETCD).exists is False
         await process.start()
         assert (await client.get(CONFIG_MAP, Key("default", "mine"))).data == {"a": "b"}
@@ -134,7 +134,7 @@ async def test_data_goes_with_its_etcd(tmp_path):
         await client.create(CONFIG_MAP, MINE)
         await client.transport.close()
         for component in (ETCD, API_SERVER):
-            await process.host.remove(place(component), keep_data=False)
+            await process.host.remove(identity(component), keep_data=False)
         assert list((tmp_path / "clusters").iterdir()) == []
         await process.start()
         client = process.client()
@@ -159,7 +159,7 @@ async def test_another_certificate_is_taken_when_the_instance_is_replaced(tmp_pa
         wanted = workload(API_SERVER, server=renewed)
         await process.host.apply(wanted)
         before = process.running(API_SERVER)
-        await process.host.replace(place(API_SERVER), 0)
+        await process.host.replace(identity(API_SERVER), 0)
         after = process.running(API_SERVER)
         assert (before.applied, before.instances[0].fingerprint == before.applied) == (
             wanted.fingerprint,
@@ -186,7 +186,7 @@ async def test_a_certificate_that_is_none_is_told(tmp_path):
         broken = workload(API_SERVER)
         contents = {**broken.contents, "demo-apiserver": {"tls.crt": b"x", "tls.key": b"y"}}
         await process.host.apply(workload(ETCD))
-        await process.host.apply(Workload(broken.place, broken.version, broken.rendered, 1, contents))
+        await process.host.apply(Workload(broken.identity, broken.version, broken.rendered, 1, contents))
         (instance,) = process.running(API_SERVER).instances
         assert instance.message == (
             "tls.crt and tls.key of Secret demo-apiserver are not a certificate in PEM and its key; "
@@ -197,6 +197,6 @@ async def test_a_certificate_that_is_none_is_told(tmp_path):
 async def test_two_control_planes_have_two_addresses(tmp_path):
     async with Process(tmp_path) as process:
         one, other = (
-            process.host.place(place(API_SERVER, cluster), 1).endpoint for cluster in ("demo", "other")
+            process.host.addresses(identity(API_SERVER, cluster), 1).endpoint for cluster in ("demo", "other")
         )
         assert one != other

@@ -15,7 +15,7 @@ from kubewright.api.core import CONFIG_MAP, POD
 from kubewright.api.kinds import dynamic
 from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput, KubewrightError
-from kubewright.controlplanes.hosting.contract import Place, Replacement, Running, Workload
+from kubewright.controlplanes.hosting.contract import Replacement, Running, Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.pods.host import Obstructed, PodHosting, Unseen
 from kubewright.controlplanes.hosting.pods.kinds import CLAIM, SERVICE, WORKLOAD
@@ -64,11 +64,11 @@ def manifests(storage="1Gi"):
 class Stage:
     """A host on a server, a client of a user, and a component whose object is a ConfigMap."""
 
-    def __init__(self, client, hosting, place, log):
-        self.client, self.hosting, self.place, self.log = client, hosting, place, log
+    def __init__(self, client, hosting, identity, log):
+        self.client, self.hosting, self.identity, self.log = client, hosting, identity, log
 
     def workload(self, replicas=1, storage="1Gi", **changes):
-        return replace(Workload(self.place, "3.6.8", Rendered(manifests(storage)), replicas), **changes)
+        return replace(Workload(self.identity, "3.6.8", Rendered(manifests(storage)), replicas), **changes)
 
     async def pod(self, so):
         """The first pod, once it is so."""
@@ -87,13 +87,13 @@ async def stage(*, pods=False):
         client, log = Client(api.transport, api.clock), PermissionLog(api.transport)
         owner = await client.create(CONFIG_MAP, {"metadata": {"name": "mine"}}, namespace="default")
         reference = OwnerReference(api_version="v1", kind="ConfigMap", name="mine", uid=owner.metadata.uid)
-        place = Place("default", "demo", Component.ETCD, reference)
+        identity = WorkloadIdentity("default", "demo", Component.ETCD, reference)
         informers = Informers(Client(log, api.clock))
         hosting = PodHosting(informers, restore_image="kubewright:1")
         task = asyncio.create_task(informers.run())
         try:
             await informers.wait_synced(20)
-            found = Stage(client, hosting, place, log)
+            found = Stage(client, hosting, identity, log)
             if not pods:
                 yield found
             else:
@@ -133,7 +133,7 @@ async def test_services_are_made_before_anything_that_starts_pods_and_again_when
         assert on.hosting.unreserved(asked)
         await on.hosting.reserve(asked)
         assert not on.hosting.unreserved(asked)
-        assert on.hosting.status(on.place) == Running(exists=True, service="demo-etcd")
+        assert on.hosting.status(on.identity) == Running(exists=True, service="demo-etcd")
         open_to_all, closed = deepcopy(manifests()), manifests()
         open_to_all[1]["spec"]["publishNotReadyAddresses"] = True
         changed = replace(asked, rendered=Rendered(open_to_all))
@@ -147,9 +147,9 @@ async def test_a_service_that_a_user_changes_or_has_is_left_until_the_next_chang
     async with stage() as on:
         await on.hosting.reserve(on.workload())
         await on.client.patch(SERVICE, NAME, {"spec": {"publishNotReadyAddresses": True}})
-        other = replace(on.place, object=structs.replace(on.place.object, uid="another"))
+        other = replace(on.identity, object=structs.replace(on.identity.object, uid="another"))
         assert not on.hosting.unreserved(on.workload())
-        assert not on.hosting.unreserved(on.workload(place=other))
+        assert not on.hosting.unreserved(on.workload(identity=other))
 
 
 async def test_what_another_program_wrote_beside_ours_stays():
@@ -167,24 +167,24 @@ async def test_what_another_program_wrote_beside_ours_stays():
 async def test_an_object_that_is_not_ours_is_left_alone(kind, labelled):
     async with stage() as on:
         theirs = next(each for each in manifests() if each["kind"] == kind.resource.kind)
-        marks = {"labels": labels(on.place)} if labelled else {}
+        marks = {"labels": labels(on.identity)} if labelled else {}
         made = await on.client.create(kind, {**theirs, "metadata": {**theirs["metadata"], **marks}})
         with pytest.raises(Obstructed, match="belongs to another"):
             await on.hosting.apply(on.workload())
-        await on.hosting.remove(on.place, keep_data=False)
+        await on.hosting.remove(on.identity, keep_data=False)
         assert await on.client.get(kind, NAME) == made
-        assert on.hosting.status(on.place).applied == ""
+        assert on.hosting.status(on.identity).applied == ""
 
 
 async def test_pods_of_another_owner_are_no_instances_of_ours():
     async with stage(pods=True) as on:
         await on.hosting.apply(on.workload())
-        await on.pod(lambda _pod: on.hosting.status(on.place).instances)
-        successor = replace(on.place, object=structs.replace(on.place.object, uid="another"))
+        await on.pod(lambda _pod: on.hosting.status(on.identity).instances)
+        successor = replace(on.identity, object=structs.replace(on.identity.object, uid="another"))
         assert not on.hosting.status(successor).exists
         await on.hosting.replace(successor, 0)
         await on.hosting.remove(successor, keep_data=True)
-        assert on.hosting.status(on.place).instances
+        assert on.hosting.status(on.identity).instances
 
 
 async def test_claims_of_another_size_are_a_problem_that_a_user_can_mend():
@@ -220,13 +220,13 @@ async def test_no_pod_is_replaced_before_the_new_template_is_seen():
         }
         await on.client.create(POD_JSON, pod, namespace="default")
         async with asyncio.timeout(20):
-            while not on.hosting.status(on.place).instances:
+            while not on.hosting.status(on.identity).instances:
                 await on.client.clock.sleep(0.05)
         with pytest.raises(Unseen):
-            await on.hosting.replace(on.place, 0)
+            await on.hosting.replace(on.identity, 0)
         seen = {"status": {"observedGeneration": owner["metadata"]["generation"], "replicas": 1}}
         await on.client.patch(WORKLOAD, NAME, seen, subresource="status")
-        await at_last(lambda: on.hosting.replace(on.place, 0))
+        await at_last(lambda: on.hosting.replace(on.identity, 0))
         assert await on.client.list(POD_JSON, "default") == []
 
 
@@ -251,7 +251,7 @@ async def says(on, name, phase):
 
 async def until_replaced(on, by, so):
     async with asyncio.timeout(20):
-        while not so(found := await on.hosting.replace_data(on.place, by)):
+        while not so(found := await on.hosting.replace_data(on.identity, by)):
             await on.client.clock.sleep(0.05)
     return found
 
@@ -272,8 +272,8 @@ async def test_a_pod_for_each_member_replaces_its_data_once_and_goes_when_the_et
         await says(on, "demo-etcd-1-restore", "Succeeded")
         found = await until_replaced(on, by, lambda found: not found.waits)
         assert found.former == "before-mark, in the volumes of demo-etcd"
-        assert (await on.hosting.replace_data(on.place, by), await names(on)) == (found, pods)
-        assert on.hosting.status(on.place).instances == ()
+        assert (await on.hosting.replace_data(on.identity, by), await names(on)) == (found, pods)
+        assert on.hosting.status(on.identity).instances == ()
         await on.hosting.apply(on.workload())
         assert await names(on) == set()
 
@@ -290,10 +290,10 @@ async def test_an_etcd_does_not_start_while_a_pod_is_at_work_in_its_volume():
 async def test_an_etcd_that_runs_is_not_replaced_nor_one_without_a_stateful_set():
     async with stage() as on:
         with pytest.raises(NotReplaced, match="there is no StatefulSet demo-etcd"):
-            await on.hosting.replace_data(on.place, a_replacement())
+            await on.hosting.replace_data(on.identity, a_replacement())
         await on.hosting.apply(on.workload())
         with pytest.raises(NotReplaced, match="demo-etcd still runs"):
-            await on.hosting.replace_data(on.place, a_replacement())
+            await on.hosting.replace_data(on.identity, a_replacement())
         assert await names(on) == set()
 
 
@@ -311,45 +311,45 @@ async def test_a_pod_of_an_earlier_restore_ends_before_that_of_the_next_is_made(
 async def test_data_that_was_kept_tells_of_how_many_members_it_is():
     async with stage(pods=True) as on:
         await on.hosting.apply(on.workload(replicas=3))
-        await on.pod(lambda _pod: len(on.hosting.status(on.place).instances) == 3)
-        await on.hosting.remove(on.place, keep_data=True)
+        await on.pod(lambda _pod: len(on.hosting.status(on.identity).instances) == 3)
+        await on.hosting.remove(on.identity, keep_data=True)
         async with asyncio.timeout(20):
-            while on.hosting.status(on.place).kept != 3:
+            while on.hosting.status(on.identity).kept != 3:
                 await on.client.clock.sleep(0.05)
 
 
 async def test_data_that_is_gone_while_nothing_runs_is_told_and_a_restore_makes_room_for_it_again():
     async with stage(pods=True) as on:
         await on.hosting.apply(on.workload(replicas=3))
-        await on.pod(lambda _pod: len(on.hosting.status(on.place).instances) == 3)
-        assert on.hosting.status(on.place).data is None
+        await on.pod(lambda _pod: len(on.hosting.status(on.identity).instances) == 3)
+        assert on.hosting.status(on.identity).data is None
         await at_last(lambda: on.hosting.apply(on.workload(replicas=0)))
         await until_data(on, {0, 1, 2})
         for ordinal in (0, 2):
             await on.client.delete(CLAIM, Key("default", f"data-demo-etcd-{ordinal}"))
         await until_data(on, {1})
-        await at_last(lambda: on.hosting.replace_data(on.place, a_replacement(members=3)))
+        await at_last(lambda: on.hosting.replace_data(on.identity, a_replacement(members=3)))
         await until_data(on, {0, 1, 2})
 
 
 async def until_data(on, there):
     async with asyncio.timeout(20):
-        while on.hosting.status(on.place).data != there:
+        while on.hosting.status(on.identity).data != there:
             await on.client.clock.sleep(0.05)
 
 
 async def test_the_role_of_the_controllers_is_enough_and_grants_no_more():
     async with stage(pods=True) as on:
         await on.hosting.apply(on.workload(replicas=0))
-        await at_last(lambda: on.hosting.replace_data(on.place, a_replacement()))
+        await at_last(lambda: on.hosting.replace_data(on.identity, a_replacement()))
         await at_last(lambda: on.hosting.apply(on.workload()))
         stateful_set, service = manifests()
         published = {**service, "spec": {**service["spec"], "publishNotReadyAddresses": True}}
         await at_last(lambda: on.hosting.apply(on.workload(2, rendered=Rendered([stateful_set, published]))))
-        first = await on.pod(lambda _pod: on.hosting.status(on.place).instances)
-        await at_last(lambda: on.hosting.replace(on.place, 0))
+        first = await on.pod(lambda _pod: on.hosting.status(on.identity).instances)
+        await at_last(lambda: on.hosting.replace(on.identity, 0))
         await on.pod(lambda pod: pod["metadata"]["uid"] != first["metadata"]["uid"])
-        await on.hosting.remove(on.place, keep_data=False)
+        await on.hosting.remove(on.identity, keep_data=False)
         rules = [each for each in granted(rbac.manifest()) if each.resource in RULED]
         assert missing(on.log.needs, rules) == []
         assert not await on.client.list(CLAIM, "default")

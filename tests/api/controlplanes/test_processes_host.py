@@ -20,7 +20,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.hosting.contract import Place, Running, Workload
+from kubewright.controlplanes.hosting.contract import Running, Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.binaries import Places
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
 from kubewright.controlplanes.hosting.processes.options import Settings
@@ -51,7 +51,7 @@ ANSWERS = SERVES.replace(
 )
 """Answers with the name of its instance."""
 OWNER = OwnerReference(api_version="controlplane.cluster.x-k8s.io/v1alpha4", kind="Toy", name="toy", uid="u")
-PLACE = Place("default", "demo", Component.API_SERVER, OWNER)
+PLACE = WorkloadIdentity("default", "demo", Component.API_SERVER, OWNER)
 PROBE = {"tcpSocket": {"port": "api"}, "periodSeconds": 0.1, "failureThreshold": 200}
 
 
@@ -81,9 +81,9 @@ def manifest(*flags, script=SERVES, probe=PROBE, python=sys.executable):
     return {"kind": "StatefulSet", "spec": {"template": {"spec": pod}, "volumeClaimTemplates": claims}}
 
 
-def workload(*flags, replicas=1, certificate=b"authority", place=PLACE, **rest):
+def workload(*flags, replicas=1, certificate=b"authority", identity=PLACE, **rest):
     contents = {"demo-ca": {"tls.crt": certificate, "tls.key": b"not for everyone"}}
-    return Workload(place, "1.36.3", Rendered([manifest(*flags, **rest)]), replicas, contents)
+    return Workload(identity, "1.36.3", Rendered([manifest(*flags, **rest)]), replicas, contents)
 
 
 class Watched:
@@ -94,10 +94,10 @@ class Watched:
         self._told = asyncio.Event()
         hosting.listen(lambda _key: self._told.set())
 
-    async def until(self, says, place=PLACE):
+    async def until(self, says, identity=PLACE):
         """The first status for which ``says`` is true."""
         async with asyncio.timeout(20):
-            while not says(status := self.hosting.status(place)):
+            while not says(status := self.hosting.status(identity)):
                 self._told.clear()
                 await self._told.wait()
         return status
@@ -170,14 +170,14 @@ async def removed(watched, **options):
 
 async def test_an_instance_runs_at_its_own_address_with_its_files_and_data(folder):
     async with hosted(folder) as watched:
-        assert watched.hosting.place(PLACE, 1).hosts == ()
+        assert watched.hosting.addresses(PLACE, 1).hosts == ()
         wanted = workload()
         assert watched.hosting.problem_of(wanted) == ""
         await watched.hosting.apply(wanted)
         status = await watched.until(ready(1))
         (instance,) = status.instances
         assert (instance.name, instance.version) == ("demo-apiserver-0", "1.36.3")
-        assert instance.host != watched.hosting.place(PLACE, 1).endpoint[0]
+        assert instance.host != watched.hosting.addresses(PLACE, 1).endpoint[0]
         assert (instance.fingerprint, status.applied, status.replicas) == (wanted.fingerprint,) * 2 + (1,)
         assert (instance.message, instance.restarts, instance.memory > 2**20) == ("", 0, True)
         assert watched.starts() == [
@@ -237,11 +237,11 @@ async def answered(endpoint):
 
 async def test_one_endpoint_leads_to_the_instances_that_there_are_whatever_their_number(folder):
     async with hosted(folder) as watched:
-        endpoint = watched.hosting.place(PLACE, 1).endpoint
+        endpoint = watched.hosting.addresses(PLACE, 1).endpoint
         for count in (1, 2, 1):
             await watched.hosting.apply(workload(replicas=count, script=ANSWERS))
             status = await watched.until(partial(reachable, count))
-            assert watched.hosting.place(PLACE, count).endpoint == endpoint
+            assert watched.hosting.addresses(PLACE, count).endpoint == endpoint
             assert await answered(endpoint) in {each.name for each in status.instances}
         pid = watched.pid("balancer")
     async with hosted(folder) as watched:
@@ -266,11 +266,11 @@ async def test_a_restart_of_the_host_leaves_processes_and_what_they_wait_for_alo
     async with hosted(folder) as watched:
         await watched.hosting.apply(first := workload())
         await watched.until(ready(1))
-        address, pid = watched.hosting.place(PLACE, 1), watched.pid()
+        address, pid = watched.hosting.addresses(PLACE, 1), watched.pid()
         await watched.hosting.apply(second := workload(certificate=b"renewed"))
     async with hosted(folder) as watched:
         status = await watched.until(ready(1))
-        assert (watched.pid(), watched.hosting.place(PLACE, 1)) == (pid, address)
+        assert (watched.pid(), watched.hosting.addresses(PLACE, 1)) == (pid, address)
         assert (status.instances[0].fingerprint, status.applied) == (first.fingerprint, second.fingerprint)
         await watched.hosting.replace(PLACE, 0)
         await watched.until(ready(1, second.fingerprint))

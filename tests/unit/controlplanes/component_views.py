@@ -20,7 +20,7 @@ from kubewright.api.meta import ObjectMeta, owner_of
 from kubewright.controlplanes.component.policies import API_SERVER
 from kubewright.controlplanes.component.seen import Seen
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Instance, Place, Running, Workload
+from kubewright.controlplanes.hosting.contract import Instance, Running, Workload, WorkloadIdentity
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates.choice import Choice
 
@@ -61,7 +61,9 @@ def with_meta(found: NestedAPIServer, **changes: Any) -> NestedAPIServer:
     return structs.replace(found, metadata=structs.replace(found.metadata, **changes))
 
 
-PLACE = Place("team", "demo", Component.API_SERVER, owner_of(api_server(), "v1", "NestedAPIServer"))
+PLACE = WorkloadIdentity(
+    "team", "demo", Component.API_SERVER, owner_of(api_server(), "v1", "NestedAPIServer")
+)
 
 
 def workload(version: str = "1.36.3", replicas: int = 1, *, problems: tuple[str, ...] = ()) -> Workload:
@@ -89,7 +91,7 @@ WAITING = Seen(
     api_server(),
     NOW,
     family=family(etcd()),
-    place=PLACE,
+    identity=PLACE,
     choice=Choice("1.36.3", ()),
     rendered=workload().rendered,
     workload=workload(),

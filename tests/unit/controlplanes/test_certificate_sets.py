@@ -8,13 +8,13 @@ from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.certificates.sets import Naming, needed, wanted_by
 from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf, Signer
-from kubewright.controlplanes.hosting.contract import Placement
+from kubewright.controlplanes.hosting.contract import WorkloadAddresses
 from kubewright.wire.http import User
 
 NAMING = Naming(
     "demo",
     "ns",
-    Placement(("127.0.0.2", "127.0.0.3"), ("lb.example", 6443), also=("Other.example",)),
+    WorkloadAddresses(("127.0.0.2", "127.0.0.3"), ("lb.example", 6443), also=("Other.example",)),
     "10.96.0.0/12,fd00::/108",
     "cluster.local",
     ApiEndpoint(host="api.example", port=443),

@@ -60,7 +60,7 @@ from kubewright.controlplanes.component.policies import ETCD
 from kubewright.controlplanes.component.seen import LONGEST_WAIT, Certificates, Seen
 from kubewright.controlplanes.component.versions import Version, Versions
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Placement, Running
+from kubewright.controlplanes.hosting.contract import Running, WorkloadAddresses
 from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.templates.choice import NoChoice
@@ -104,7 +104,7 @@ def outer_etcd() -> NestedControlPlane:
     return NestedControlPlane(metadata=found.metadata, spec=found.spec, status=status)
 
 
-WITHOUT_ADDRESS = Placement(waits="the load balancer has no address yet")
+WITHOUT_ADDRESS = WorkloadAddresses(waits="the load balancer has no address yet")
 MISSING = Certificates(("make",), "there are none")
 
 
@@ -164,19 +164,19 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
         (),
     ),
     "no certificate is made before a load balancer has an address": (
-        replace(WAITING, placement=WITHOUT_ADDRESS, certificates=MISSING),
+        replace(WAITING, addresses=WITHOUT_ADDRESS, certificates=MISSING),
         (),
     ),
-    "nothing starts before a load balancer has an address": (replace(WAITING, placement=WITHOUT_ADDRESS), ()),
+    "nothing starts before a load balancer has an address": (replace(WAITING, addresses=WITHOUT_ADDRESS), ()),
     "certificates of what runs are renewed while a load balancer has no address": (
-        replace(RUNNING, placement=WITHOUT_ADDRESS, certificates=MISSING),
+        replace(RUNNING, addresses=WITHOUT_ADDRESS, certificates=MISSING),
         (KeepCertificates(("make",)),),
     ),
     "a component without our finalizer gets it before anything runs": (
         replace(WAITING, component=with_meta(api_server(), finalizers=())),
         (AddFinalizer("demo"),),
     ),
-    "a component without an owner is not touched": (replace(WAITING, family=None, place=None), ()),
+    "a component without an owner is not touched": (replace(WAITING, family=None, identity=None), ()),
     "an API server does not start before its etcd is ready": (replace(WAITING, family=SLOW_ETCD), ()),
     "an API server does not start before its etcd exists": (replace(WAITING, family=family()), ()),
     "an etcd whose addresses another program wrote is enough": (

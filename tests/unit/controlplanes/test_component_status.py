@@ -33,7 +33,7 @@ from kubewright.controlplanes.component.policies import ETCD
 from kubewright.controlplanes.component.seen import Certificates, Seen
 from kubewright.controlplanes.component.status import status_of
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Placement, Running
+from kubewright.controlplanes.hosting.contract import Running, WorkloadAddresses
 from kubewright.controlplanes.templates.choice import NoChoice
 
 NEWER = workload("1.37.0")
@@ -44,7 +44,7 @@ SILENT = running(instance(ready=False, message="readyz answers 500", restarts=1)
 
 PHASES: dict[str, tuple[Seen, Phase]] = {
     "an instance that runs as the spec wants and is ready": (RUNNING, Phase.READY),
-    "a component that no control plane names": (replace(WAITING, family=None, place=None), Phase.PENDING),
+    "a component that no control plane names": (replace(WAITING, family=None, identity=None), Phase.PENDING),
     "one that waits for another": (
         replace(WAITING, family=family(etcd(ready=False))),
         Phase.WAITING_FOR_DEPENDENCY,
@@ -82,7 +82,7 @@ PHASES: dict[str, tuple[Seen, Phase]] = {
         replace(
             RUNNING,
             component=WAS_READY,
-            placement=Placement(surges=True),
+            addresses=WorkloadAddresses(surges=True),
             running=running(instance(), instance(1, ready=False, ending=True)),
         ),
         Phase.UPGRADING,
@@ -280,9 +280,9 @@ def test_the_version_is_that_of_all_instances_or_the_one_before() -> None:
 
 
 def test_etcd_says_where_its_members_are() -> None:
-    hosts = Placement(("127.3.1.1", "demo-etcd-1.demo-etcd"))
+    hosts = WorkloadAddresses(("127.3.1.1", "demo-etcd-1.demo-etcd"))
     two = replace(RUNNING.running, replicas=2)
-    found = status_of(replace(RUNNING, policy=ETCD, component=etcd(), placement=hosts, running=two))
+    found = status_of(replace(RUNNING, policy=ETCD, component=etcd(), addresses=hosts, running=two))
     assert isinstance(found, NestedEtcdStatus)
     assert found.addresses == (
         Address(ip="127.3.1.1", port=2379),
@@ -324,7 +324,7 @@ def test_an_api_server_names_the_service_by_which_it_is_reached() -> None:
 
 
 def test_an_api_server_says_where_it_will_be_before_it_runs() -> None:
-    found = status_of(replace(WAITING, placement=Placement(endpoint=("127.0.0.1", 6443))))
+    found = status_of(replace(WAITING, addresses=WorkloadAddresses(endpoint=("127.0.0.1", 6443))))
     assert isinstance(found, NestedAPIServerStatus)
     assert found.endpoint == ApiEndpoint(host="127.0.0.1", port=6443)
 

@@ -13,13 +13,13 @@ from kubewright.controlplanes.component.membership import (
     peers,
     problem_of,
 )
-from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running
+from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.hosting.etcdutl import peer_url
 from kubewright.controlplanes.members.decide import AddLearner, Endpoint, Plan, Promote, Remove, Seen
 
-PLACE = Place("team", "demo", Component.ETCD, OwnerReference(name="store", uid="e"))
+PLACE = WorkloadIdentity("team", "demo", Component.ETCD, OwnerReference(name="store", uid="e"))
 HOSTS = tuple(f"127.64.0.{number}" for number in range(7))
-PLACED = Placement(HOSTS)
+PLACED = WorkloadAddresses(HOSTS)
 BEGUN = {"INITIAL_CLUSTER": "demo-etcd-0=x", "INITIAL_CLUSTER_STATE": "existing"}
 
 
@@ -159,7 +159,7 @@ LEARNER = member(1, name="", learner=True)
             id="it wakes with what is asked for where nothing says how many there were",
         ),
         pytest.param(
-            known(3, running(1, variables={}), placed=Placement()),
+            known(3, running(1, variables={}), placed=WorkloadAddresses()),
             Membership(3),
             id="an etcd inside of this process has no members, and its host says what it cannot",
         ),

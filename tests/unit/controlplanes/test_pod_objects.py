@@ -7,12 +7,12 @@ import pytest
 from kubewright.api.controlplane.names import MANIFEST_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import API_VERSION
 from kubewright.api.meta import OwnerReference
-from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.pods import objects
 from kubewright.controlplanes.hosting.pods.differences import Change, Create, Leave, Obstacle, covers, decide
 from kubewright.controlplanes.rendering.render import Rendered
 
-PLACE = Place(
+PLACE = WorkloadIdentity(
     "team",
     "demo",
     Component.ETCD,
@@ -176,7 +176,7 @@ def test_contents_of_secrets_are_in_no_object():
             id="another kind",
         ),
         pytest.param(
-            replace(workload(), place=replace(PLACE, object=OwnerReference(name="n" * 64))),
+            replace(workload(), identity=replace(PLACE, object=OwnerReference(name="n" * 64))),
             f"the name {'n' * 64} is longer than 63 characters and cannot be a label of pods",
             id="a name that is too long",
         ),

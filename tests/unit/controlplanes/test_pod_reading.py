@@ -4,7 +4,7 @@ import pytest
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
-from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running
+from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.hosting.pods import reading
 from kubewright.controlplanes.hosting.pods.kinds import INSTANCE
 
@@ -13,8 +13,8 @@ FINGERPRINT = "controlplane.cluster.x-k8s.io/fingerprint"
 STARTED = 1_767_225_600.0
 
 
-def place(component=Component.ETCD):
-    return Place("team", "demo", component, OwnerReference(name="mine", uid=UID))
+def identity(component=Component.ETCD):
+    return WorkloadIdentity("team", "demo", component, OwnerReference(name="mine", uid=UID))
 
 
 def pod(ordinal=0, *, deleting=False, phase="Running", conditions=None, **container):
@@ -53,7 +53,7 @@ READY = Instance(
 
 
 def seen(*pods, found=None, services=()):
-    return reading.running(place(), found, pods, [{"metadata": {"name": name}} for name in services])
+    return reading.running(identity(), found, pods, [{"metadata": {"name": name}} for name in services])
 
 
 def test_an_instance_is_a_pod():
@@ -174,12 +174,12 @@ def test_whether_the_controller_of_stateful_sets_has_seen_the_last_change(status
 # ---------------------------------------------------------------- where it is reached
 
 
-def placement(component, service=None, replicas=1):
-    return reading.placement(place(component), replicas, service, "cluster.local")
+def addresses(component, service=None, replicas=1):
+    return reading.addresses(identity(component), replicas, service, "cluster.local")
 
 
 def test_members_and_their_service_are_reached_by_name():
-    assert placement(Component.ETCD, replicas=2) == Placement(
+    assert addresses(Component.ETCD, replicas=2) == WorkloadAddresses(
         ("demo-etcd-0.demo-etcd.team.svc", "demo-etcd-1.demo-etcd.team.svc"),
         ("demo-etcd.team.svc", 2379),
         (
@@ -196,8 +196,8 @@ def test_members_and_their_service_are_reached_by_name():
 
 
 def test_a_component_without_clients_has_no_endpoint():
-    found = placement(Component.CONTROLLER_MANAGER)
-    assert found == Placement(("demo-controller-manager-0.demo-controller-manager.team.svc",))
+    found = addresses(Component.CONTROLLER_MANAGER)
+    assert found == WorkloadAddresses(("demo-controller-manager-0.demo-controller-manager.team.svc",))
 
 
 INGRESS = {"loadBalancer": {"ingress": [{"hostname": "api.example.com"}, {"ip": "192.0.2.7"}]}}
@@ -241,7 +241,7 @@ INSIDE = "demo-apiserver.team.svc"
     ],
 )
 def test_the_endpoint_of_an_api_server(service, endpoint, also):
-    found = placement(Component.API_SERVER, service)
+    found = addresses(Component.API_SERVER, service)
     waits = "" if endpoint else "the load balancer of Service demo-apiserver has no address yet"
     assert (found.endpoint, found.waits) == (endpoint, waits)
-    assert set(found.also) - set(placement(Component.API_SERVER).also) == also
+    assert set(found.also) - set(addresses(Component.API_SERVER).also) == also

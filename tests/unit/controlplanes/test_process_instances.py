@@ -8,7 +8,7 @@ import pytest
 from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.fields import unsupported
 from kubewright.controlplanes.hosting.processes.instances import Site, Started, command_of, program_of
 from kubewright.controlplanes.hosting.processes.output import LONGEST, reason
@@ -18,7 +18,7 @@ from kubewright.controlplanes.templates import catalog
 from kubewright.processes.program import Command, HttpGet, Probe, TcpConnect
 
 OWNER = OwnerReference(api_version="v1", kind="Toy", name="toy", uid="u")
-PLACE = Place("team", "demo", Component.ETCD, OWNER)
+PLACE = WorkloadIdentity("team", "demo", Component.ETCD, OWNER)
 SITE = Site("/opt/etcd", "127.64.0.9", "/p")
 HOME = "/p/team/demo/etcd-1"
 CONTAINER = {"name": "toy", "command": ["toy"], "args": []}

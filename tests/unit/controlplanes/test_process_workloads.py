@@ -7,7 +7,7 @@ import pytest
 from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.processes import kept as changes
 from kubewright.controlplanes.hosting.processes.addresses import (
     RANGE,
@@ -31,10 +31,10 @@ from kubewright.controlplanes.hosting.processes.store import NotWritten, Store
 from kubewright.processes.program import HttpGet, Probe, Program, TcpConnect
 
 OWNER = OwnerReference(api_version="v1", kind="Toy", name="toy", uid="u")
-ETCD = Place("team", "demo", Component.ETCD, OWNER)
-SERVER = Place("team", "demo", Component.API_SERVER, OWNER)
-MANAGER = Place("team", "demo", Component.CONTROLLER_MANAGER, OWNER)
-OTHER = Place("team", "other", Component.ETCD, OWNER)
+ETCD = WorkloadIdentity("team", "demo", Component.ETCD, OWNER)
+SERVER = WorkloadIdentity("team", "demo", Component.API_SERVER, OWNER)
+MANAGER = WorkloadIdentity("team", "demo", Component.CONTROLLER_MANAGER, OWNER)
+OTHER = WorkloadIdentity("team", "other", Component.ETCD, OWNER)
 
 
 def programs(fingerprint, count, number=0):
@@ -52,7 +52,7 @@ def told(kept):
     return {each: (started.fingerprint, started.number) for each, started in found.items()}
 
 
-EMPTY = Kept(place=ETCD)
+EMPTY = Kept(identity=ETCD)
 TWO = applied(EMPTY, "a", 2)
 
 
@@ -192,7 +192,7 @@ def test_what_is_kept_is_read_as_it_was_written_and_is_for_its_owner_only(tmp_pa
     secret = Program(
         "team/demo/etcd-0", ("/etcd",), files={"a": b"\0\xff"}, readiness=Probe(HttpGet("http://a"))
     )
-    found = Kept(place=ETCD, fingerprint="a", latest=(secret,), programs={0: secret}, discarded=(1,))
+    found = Kept(identity=ETCD, fingerprint="a", latest=(secret,), programs={0: secret}, discarded=(1,))
     store.write(found)
     assert store.all() == [found]
     (file,) = tmp_path.glob("**/*.json")

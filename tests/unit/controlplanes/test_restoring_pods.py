@@ -6,13 +6,15 @@ import pytest
 
 from kubewright.api.controlplane.names import COMPONENT_LABEL, RESTORING_ANNOTATION, ROLE_LABEL, Component
 from kubewright.api.meta import OwnerReference
-from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.pods import restore_pods
 from kubewright.controlplanes.hosting.pods.kinds import INSTANCE
 from kubewright.controlplanes.hosting.pods.objects import selector
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PLACE = Place("here", "demo", Component.ETCD, OwnerReference(kind="NestedEtcd", name="mine", uid="1"))
+PLACE = WorkloadIdentity(
+    "here", "demo", Component.ETCD, OwnerReference(kind="NestedEtcd", name="mine", uid="1")
+)
 FLAGS = ("--cert-file=$(PKI_DIR)/tls.crt", "--key-file=$(PKI_DIR)/tls.key", "--trusted-ca-file=$(PKI_DIR)/ca")
 MOUNT = {"name": "data", "mountPath": "/var/lib/etcd"}
 INSTANCE_VARIABLE = {"name": "INSTANCE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
@@ -41,9 +43,13 @@ def pod_of(found, ordinal=1):
 def test_a_pod_receives_the_snapshot_restores_it_as_its_member_and_puts_it_in_place():
     pod = pod_of(stateful_set())
     receive, restore = pod["spec"]["initContainers"]
-    (place,) = pod["spec"]["containers"]
+    (identity,) = pod["spec"]["containers"]
     assert (pod["metadata"]["name"], pod["spec"]["restartPolicy"]) == ("demo-etcd-1-restore", "Never")
-    assert [receive["image"], restore["image"], place["image"]] == ["kubewright:1", "etcd:v3", "kubewright:1"]
+    assert [receive["image"], restore["image"], identity["image"]] == [
+        "kubewright:1",
+        "etcd:v3",
+        "kubewright:1",
+    ]
     assert receive["args"] == [
         "restore-member",
         "receive",
@@ -64,7 +70,7 @@ def test_a_pod_receives_the_snapshot_restores_it_as_its_member_and_puts_it_in_pl
         "--initial-cluster-token=mark",
         "--bump-revision=1000000000",
     ]
-    assert place["args"] == [
+    assert identity["args"] == [
         "restore-member",
         "place",
         "--folder=/var/lib/etcd/restoring",

@@ -31,7 +31,7 @@ from kubewright.controlplanes.component.look import CertificateRequest
 from kubewright.controlplanes.component.policies import service_cidr, service_domain
 from kubewright.controlplanes.component.seen import Certificates, Rotating, Seen
 from kubewright.controlplanes.family import KINDS, Family
-from kubewright.controlplanes.hosting.contract import Placement
+from kubewright.controlplanes.hosting.contract import WorkloadAddresses
 from kubewright.kube.informers import Informers
 from kubewright.pki.keys import Algorithm
 
@@ -63,7 +63,7 @@ class SecretKeeper:
         wanted = needed(component, wanted_by(component, naming_of(request)), request.mounted)
         if component is Component.API_SERVER:
             wanted += _of_foreign_controller_manager(request)
-        name, before = request.family.name, request.place.cluster
+        name, before = request.family.name, request.identity.cluster
         names = secrets_of(wanted)
         others = [f"{before}{each.removeprefix(name)}" for each in names] if before != name else []
         found = await self._reader.read(plane.namespace, dict.fromkeys((*names, *others)))
@@ -130,7 +130,7 @@ def naming_of(request: CertificateRequest) -> Naming:
     return Naming(
         family.name,
         family.plane.namespace,
-        request.placement,
+        request.addresses,
         service_cidr(family),
         service_domain(family),
         endpoint if endpoint is not None and endpoint.valid else None,
@@ -166,7 +166,7 @@ def _consumers(family: Family, authority: str) -> Iterator[Consumer]:
 
 def _authorities_of(component: Component, family: Family) -> set[str]:
     """The authorities that a component makes, or that signed one of its certificates."""
-    every = wanted_by(component, Naming(family.name, family.plane.namespace, Placement(), "", ""))
+    every = wanted_by(component, Naming(family.name, family.plane.namespace, WorkloadAddresses(), "", ""))
     return _authorities(every)
 
 

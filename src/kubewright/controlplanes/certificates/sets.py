@@ -2,7 +2,7 @@
 
 Theory.      etcd, the API server and its front proxy have an authority each. The certificate of a server
              contains every name and address by which others reach it: of Services where it runs in pods,
-             loopback addresses where it is a process, as the placement says. Pods of the new cluster reach
+             loopback addresses where it is a process, as its host says. Pods of the new cluster reach
              the API server through the first address of each range of Services.
 Invariants.  An authority comes before what it signs. The API server's certificate for etcd is made by the API
              server's controller if etcd's authority has a key; else by the program that runs etcd.
@@ -26,7 +26,7 @@ from kubewright.controlplanes.certificates.wanted import (
     Signer,
     Wanted,
 )
-from kubewright.controlplanes.hosting.contract import Placement
+from kubewright.controlplanes.hosting.contract import WorkloadAddresses
 from kubewright.runtime.credentials.values import ADMIN, Purpose, secret_name, url
 from kubewright.wire.http import User
 
@@ -39,7 +39,7 @@ class Naming:
     """What the names and addresses in certificates, and the names of their Secrets, are made from.
 
     ``cluster``         the name with which names of Secrets begin
-    ``placement``       of the component
+    ``addresses``       of the component
     ``endpoint``        by which clients reach the API server; None: not known yet
     ``service_cidr``    ranges of the addresses of Services, with commas between them
     ``service_domain``  the DNS domain of Services
@@ -47,7 +47,7 @@ class Naming:
 
     cluster: str
     namespace: str
-    placement: Placement
+    addresses: WorkloadAddresses
     service_cidr: str
     service_domain: str
     endpoint: ApiEndpoint | None = None
@@ -125,10 +125,10 @@ def _of_controller_manager(naming: Naming) -> Iterator[Wanted]:
 
 
 def _etcd_names(naming: Naming) -> frozenset[str]:
-    """The names of each member behind the headless Service, of the Service, and of the placement."""
+    """The names of each member behind the headless Service, of the Service, and those that the host adds."""
     service = f"{naming.cluster}-{Component.ETCD}"
-    members = [f"{service}-{ordinal}.{service}" for ordinal in range(len(naming.placement.hosts))]
-    placed = (*naming.placement.hosts, *naming.placement.also)
+    members = [f"{service}-{ordinal}.{service}" for ordinal in range(len(naming.addresses.hosts))]
+    placed = (*naming.addresses.hosts, *naming.addresses.also)
     names = [*LOOPBACK, *placed, *_of_service(service, naming)]
     names += [name for member in members for name in _of_service(member, naming)[1:]]
     return canonical(names)
@@ -139,11 +139,11 @@ def _api_server_names(naming: Naming) -> frozenset[str]:
     inside = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
     names = [*LOOPBACK, *inside, f"kubernetes.default.svc.{naming.service_domain}"]
     names += [*_of_service(service, naming), *_first_addresses(naming.service_cidr)]
-    names += [*naming.placement.hosts, *naming.placement.also]
+    names += [*naming.addresses.hosts, *naming.addresses.also]
     if naming.endpoint is not None:
         names.append(naming.endpoint.host)
-    if naming.placement.endpoint is not None:
-        names.append(naming.placement.endpoint[0])
+    if naming.addresses.endpoint is not None:
+        names.append(naming.addresses.endpoint[0])
     return canonical(names)
 
 

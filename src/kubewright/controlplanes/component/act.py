@@ -147,7 +147,7 @@ class Actor:
         self._recorder.event(seen.component, EventReason.MEMBERS, str(change))
 
     async def _ask_host(self, seen: Seen, step: Reserve | Apply | Replace | Remove) -> None:
-        assert seen.place is not None, "only what has a place is hosted"
+        assert seen.identity is not None, "only what has an identity is hosted"
         hosts = self._setup.hosts
         match step:
             case Reserve(workload):
@@ -157,21 +157,21 @@ class Actor:
             case Apply(workload):
                 host = hosts.of(workload.version)
                 assert host is not None, "what has no host is not applied"
-                log.info("apply", workload=workload.place.workload, version=workload.version)
+                log.info("apply", workload=workload.identity.workload, version=workload.version)
                 await host.apply(workload)
                 told = f"{counted(workload.replicas)} of version {workload.version} should run"
                 self._recorder.event(seen.component, EventReason.APPLIED, told)
             case Replace(ordinal):
-                host, _ = hosts.holding(seen.place)
+                host, _ = hosts.holding(seen.identity)
                 if host is not None:
-                    told = f"{seen.place.instance(ordinal)} is replaced by one with what the spec says now"
+                    told = f"{seen.identity.instance(ordinal)} is replaced by one with what the spec says now"
                     self._recorder.event(seen.component, EventReason.REPLACING, told)
-                    await host.replace(seen.place, ordinal)
+                    await host.replace(seen.identity, ordinal)
             case Remove(keep_data):
-                host, _ = hosts.holding(seen.place)
+                host, _ = hosts.holding(seen.identity)
                 if host is not None:
-                    log.info("remove", workload=seen.place.workload, keep_data=keep_data)
-                    await host.remove(seen.place, keep_data=keep_data)
+                    log.info("remove", workload=seen.identity.workload, keep_data=keep_data)
+                    await host.remove(seen.identity, keep_data=keep_data)
 
 
 _INTENDED = (Phase.SLEEPING, Phase.UPGRADING, Phase.SCALING, Phase.ROTATING_CERTIFICATES)

@@ -111,9 +111,9 @@ def decide(seen: Seen) -> Plan:
 
 
 def _finalizer(seen: Seen) -> Plan | None:
-    if seen.place is None:
+    if seen.identity is None:
         return None
-    meta, cluster = seen.component.metadata, seen.place.cluster
+    meta, cluster = seen.component.metadata, seen.identity.cluster
     if FINALIZER in meta.finalizers and meta.labels.get(CLUSTER_NAME_LABEL) == cluster:
         return None
     return Plan((AddFinalizer(cluster),), AT_ONCE, "it has no finalizer of ours, or no label of its cluster")

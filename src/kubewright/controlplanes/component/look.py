@@ -35,22 +35,18 @@ from kubewright.controlplanes.component.membership import (
 )
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.rollout import size
-from kubewright.controlplanes.component.seen import Certificates, Seen, place_of
+from kubewright.controlplanes.component.seen import Certificates, Seen, identity_of
 from kubewright.controlplanes.component.versions import Version, Versions
 from kubewright.controlplanes.component.workload import Source, missing_of, rendered_for, sources
-from kubewright.controlplanes.family import (
-    KINDS,
-    ComponentObject,
-    Family,
-)
+from kubewright.controlplanes.family import KINDS, ComponentObject, Family
 from kubewright.controlplanes.hosting.contract import (
     Contents,
     Hosting,
-    Place,
-    Placement,
     Reserves,
     Running,
     Workload,
+    WorkloadAddresses,
+    WorkloadIdentity,
 )
 from kubewright.controlplanes.hosting.hosts import Hosts, absent, elsewhere
 from kubewright.controlplanes.members import decide as members
@@ -105,8 +101,8 @@ class CertificateRequest:
     policy: Policy
     component: ComponentObject
     family: Family
-    place: Place
-    placement: Placement
+    identity: WorkloadIdentity
+    addresses: WorkloadAddresses
     mounted: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -147,7 +143,7 @@ class Looker:
             ApiError, TransportError: the server could not be asked.
         """
         meta, family = found.metadata, self._caches.family_around(found.metadata)
-        place = place_of(found, self._policy, family)
+        identity = identity_of(found, self._policy, family)
         seen = Seen(
             self._policy,
             found,
@@ -155,23 +151,25 @@ class Looker:
             family=family,
             pause=pause_of(meta, family.plane if family else None, family.cluster if family else None),
             problem=summary(validate_component(found.spec)),
-            place=place,
+            identity=identity,
         )
         seen = replace(seen, deleting_for=self._deleting_for(meta, family))
-        if place is None or seen.pause is not None:
+        if identity is None or seen.pause is not None:
             return seen
-        current_host, running = self._setup.hosts.holding(place)
+        current_host, running = self._setup.hosts.holding(identity)
         seen = replace(seen, running=running)
         seen = replace(seen, none_for=self._none_for(seen))
         managed = cluster_names.MANAGED_BY_ANNOTATION in meta.annotations
         if family is None or meta.deleting or managed or seen.problem:
             return seen
-        return await self._wanted(seen, family, place, current_host)
+        return await self._wanted(seen, family, identity, current_host)
 
-    async def _wanted(self, seen: Seen, family: Family, place: Place, current_host: Hosting | None) -> Seen:
+    async def _wanted(
+        self, seen: Seen, family: Family, identity: WorkloadIdentity, current_host: Hosting | None
+    ) -> Seen:
         """``seen`` with what should run added, as far as that is known by now."""
         spec, setup = seen.component.spec, self._setup
-        choice = self._choice(place.component, spec, family)
+        choice = self._choice(identity.component, spec, family)
         seen = replace(seen, choice=choice, versions=self._versions(family))
         if isinstance(choice, NoChoice):
             return seen
@@ -181,32 +179,36 @@ class Looker:
             return replace(seen, unhosted=told)
         try:
             # Certificates of an etcd name every member that it may ever have: a new member changes none.
-            placement = host.place(place, MAX_MEMBERS if self._policy.members else seen.replicas)
+            addresses = host.addresses(identity, MAX_MEMBERS if self._policy.members else seen.replicas)
         except InvalidInput as error:
-            return replace(seen, unhosted=str(error), running=host.status(place))
-        seen = replace(seen, placement=placement, running=host.status(place))
+            return replace(seen, unhosted=str(error), running=host.status(identity))
+        seen = replace(seen, addresses=addresses, running=host.status(identity))
         if self._policy.members:
-            seen = await self._with_members(seen, family, place, placement)
+            seen = await self._with_members(seen, family, identity, addresses)
         rendered, unrendered = rendered_for(
-            self._policy, spec, choice, family, place=place, replicas=seen.size
+            self._policy, spec, choice, family, identity=identity, replicas=seen.size
         )
         seen = replace(
             seen,
             rendered=rendered,
             unrendered=unrendered,
-            certificates=await self._certificates(seen, family, place, placement, rendered),
+            certificates=await self._certificates(seen, family, identity, addresses, rendered),
         )
         if rendered is None:
             return seen
-        bare = Workload(place, choice.version, rendered, seen.size)
+        bare = Workload(identity, choice.version, rendered, seen.size)
+        return await self._with_workload(seen, host, bare)
+
+    async def _with_workload(self, seen: Seen, host: Hosting, bare: Workload) -> Seen:
+        """``seen`` with the workload: ``bare`` with the content of its volumes and its variables."""
         if seen.size and isinstance(host, Reserves) and host.unreserved(bare):
             seen = replace(seen, unreserved=bare)
-        contents, missing = await self._contents(place.namespace, rendered)
+        contents, missing = await self._contents(bare.identity.namespace, bare.rendered)
         if missing:
             return replace(seen, missing=tuple(missing))
         variables = seen.membership.variables if seen.membership is not None else {}
-        workload = Workload(place, choice.version, rendered, seen.size, contents, variables)
-        if placement.surges:
+        workload = replace(bare, contents=contents, environment=variables)
+        if seen.addresses.surges:
             workload = replace(workload, replicas=size(workload, seen.running))
         return replace(seen, workload=workload, unhosted=host.problem_of(workload))
 
@@ -228,17 +230,19 @@ class Looker:
         named = f"NestedControlPlane {plane.name}"
         return Versions(Version(named, plane.status.version, plane.spec.version), found)
 
-    async def _with_members(self, seen: Seen, family: Family, place: Place, placement: Placement) -> Seen:
+    async def _with_members(
+        self, seen: Seen, family: Family, identity: WorkloadIdentity, addresses: WorkloadAddresses
+    ) -> Seen:
         """``seen`` with the membership of an etcd added; asks the members where ``must_be_asked`` says so."""
         asked, running, found = seen.replicas, seen.running, None
         before = seen.component.status.addresses if isinstance(seen.component, NestedEtcd) else ()
         access = None
-        if placement.hosts and must_be_asked(asked, running):
-            wanted = peers(place, placement, asked)
+        if addresses.hosts and must_be_asked(asked, running):
+            wanted = peers(identity, addresses, asked)
             access = await self._access(family, running)
             found = await _asked(self._setup.connect, access, wanted)
         begun = bool(seen.component.status.version)
-        known = membership(asked, place, placement, running, before=len(before), begun=begun, found=found)
+        known = membership(asked, identity, addresses, running, before=len(before), begun=begun, found=found)
         return replace(seen, membership=known, access=access)
 
     async def _access(self, family: Family, running: Running) -> members.Access | None:
@@ -254,12 +258,17 @@ class Looker:
         return members.Access(endpoints(running), found)
 
     async def _certificates(
-        self, seen: Seen, family: Family, place: Place, placement: Placement, rendered: Rendered | None
+        self,
+        seen: Seen,
+        family: Family,
+        identity: WorkloadIdentity,
+        addresses: WorkloadAddresses,
+        rendered: Rendered | None,
     ) -> Certificates:
         named = [each.name for each in sources(rendered) if each.kind == "Secret"] if rendered else []
         return await self._setup.keeper.look(
             CertificateRequest(
-                self._policy, seen.component, family, place, placement, mounted=frozenset(named)
+                self._policy, seen.component, family, identity, addresses, mounted=frozenset(named)
             )
         )
 

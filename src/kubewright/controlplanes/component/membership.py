@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kubewright.api.controlplane.names import CLIENT_PORTS, Component
-from kubewright.controlplanes.hosting.contract import Place, Placement, Running
+from kubewright.controlplanes.hosting.contract import Running, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.hosting.etcdutl import bracketed, peer_url
 from kubewright.controlplanes.members import decide as members
 
@@ -64,10 +64,10 @@ def must_be_asked(asked: int, running: Running) -> bool:
     return any(each.ready for each in running.instances)
 
 
-def peers(place: Place, placement: Placement, count: int) -> dict[str, str]:
+def peers(identity: WorkloadIdentity, addresses: WorkloadAddresses, count: int) -> dict[str, str]:
     """The peer URLs of the first ``count`` instances, by their names."""
-    hosts = enumerate(placement.hosts[:count])
-    return {place.instance(number): peer_url(host) for number, host in hosts}
+    hosts = enumerate(addresses.hosts[:count])
+    return {identity.instance(number): peer_url(host) for number, host in hosts}
 
 
 def endpoints(running: Running) -> list[members.Endpoint]:
@@ -84,8 +84,8 @@ def endpoints(running: Running) -> list[members.Endpoint]:
 
 def membership(
     asked: int,
-    place: Place,
-    placement: Placement,
+    identity: WorkloadIdentity,
+    addresses: WorkloadAddresses,
     running: Running,
     *,
     before: int,
@@ -101,11 +101,11 @@ def membership(
             before it could join: it joins now, and begins no cluster of its own.
         found: what the members answered; None: they were not asked.
     """
-    if not asked or not placement.hosts:
+    if not asked or not addresses.hosts:
         return Membership(asked, _unchanged(running))
     if not running.applied or not running.replicas:
         size = before or running.kept or asked
-        first = members.Seen(peers(place, placement, size))
+        first = members.Seen(peers(identity, addresses, size))
         joins = begun and size > 1
         return Membership(size, members.initial_variables(first, joins=joins), settled=size == asked)
     if found is None or not found.members:

@@ -107,10 +107,10 @@ def _dependencies(seen: Seen) -> Obstacle | None:
 
 def _addresses(seen: Seen) -> Obstacle | None:
     """Counts before its first start only: its certificates name the addresses, so it would start twice."""
-    if not seen.placement.waits or seen.running.applied:
+    if not seen.addresses.waits or seen.running.applied:
         return None
     about = ComponentCondition.WORKLOAD_AVAILABLE
-    return Obstacle(about, Reason.WAITING_FOR_ADDRESS, seen.placement.waits)
+    return Obstacle(about, Reason.WAITING_FOR_ADDRESS, seen.addresses.waits)
 
 
 def _data(seen: Seen) -> Obstacle | None:

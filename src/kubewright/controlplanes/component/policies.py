@@ -20,7 +20,7 @@ from kubewright.api.controlplane.names import CLIENT_PORTS, Component
 from kubewright.api.controlplane.v1alpha4 import Address, NestedEtcd
 from kubewright.api.kinds import Kind
 from kubewright.controlplanes.family import KINDS, Family, references
-from kubewright.controlplanes.hosting.contract import Place, Placement, Running
+from kubewright.controlplanes.hosting.contract import Running, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.hosting.etcdutl import bracketed
 
 REPOSITORY = "registry.k8s.io"
@@ -42,17 +42,17 @@ class Policy:
     kind: Kind[Any]
     needs: Callable[[Family], str]
     template_values: Callable[[Family, int], Mapping[str, str]]
-    status_fields: Callable[[Place, Placement, Running], Mapping[str, Any]]
+    status_fields: Callable[[WorkloadIdentity, WorkloadAddresses, Running], Mapping[str, Any]]
     members: bool = False
     needed_by: Component | None = None
 
 
-def common_values(family: Family, place: Place) -> dict[str, str]:
+def common_values(family: Family, identity: WorkloadIdentity) -> dict[str, str]:
     """The values that the templates of all components may use."""
     return {
-        "cluster": place.cluster,
+        "cluster": identity.cluster,
         "secrets": family.name,
-        "component": place.object.name,
+        "component": identity.object.name,
         "repository": REPOSITORY,
         "service_cidr": service_cidr(family),
         "service_domain": service_domain(family),
@@ -135,14 +135,16 @@ def _values_of_controller_manager(_family: Family, replicas: int) -> Mapping[str
     return {"leader_elect": "true" if replicas > 1 else "false"}
 
 
-def _etcd_status(_place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
+def _etcd_status(
+    _place: WorkloadIdentity, addresses: WorkloadAddresses, running: Running
+) -> Mapping[str, Any]:
     """The addresses of its members. An etcd that is stopped keeps them, to start again with as many.
 
     They stay too while they are not looked up: of an etcd that is deleted, or whose spec has to be mended.
     """
-    if not placement.hosts or (running.applied and not running.replicas):
+    if not addresses.hosts or (running.applied and not running.replicas):
         return {}
-    there = tuple(_address(host) for host in placement.hosts[: running.replicas])
+    there = tuple(_address(host) for host in addresses.hosts[: running.replicas])
     return {"addresses": there}
 
 
@@ -154,17 +156,21 @@ def _address(host: str) -> Address:
     return Address(ip=host, port=CLIENT_PORTS[Component.ETCD])
 
 
-def _api_server_status(place: Place, placement: Placement, running: Running) -> Mapping[str, Any]:
+def _api_server_status(
+    identity: WorkloadIdentity, addresses: WorkloadAddresses, running: Running
+) -> Mapping[str, Any]:
     """The endpoint of an API server, which is known before it runs; and its Service, if there is one."""
-    host, port = placement.endpoint or ("", 0)
+    host, port = addresses.endpoint or ("", 0)
     found = {"endpoint": ApiEndpoint(host=host, port=port)} if host else {}  # it stays while not looked up
     service = ObjectReference(
-        api_version="v1", kind="Service", name=running.service, namespace=place.namespace
+        api_version="v1", kind="Service", name=running.service, namespace=identity.namespace
     )
     return {**found, "apiserver_service": service if running.service else None}
 
 
-def _no_status(_place: Place, _placement: Placement, _running: Running) -> Mapping[str, Any]:
+def _no_status(
+    _identity: WorkloadIdentity, _addresses: WorkloadAddresses, _running: Running
+) -> Mapping[str, Any]:
     return {}
 
 

@@ -19,7 +19,7 @@ from kubewright.controlplanes.component.membership import Membership
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.versions import Versions
 from kubewright.controlplanes.family import ComponentObject, Family
-from kubewright.controlplanes.hosting.contract import Place, Placement, Running, Workload
+from kubewright.controlplanes.hosting.contract import Running, Workload, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.members.decide import Access
 from kubewright.controlplanes.pausing import Pause
 from kubewright.controlplanes.rendering.render import Rendered
@@ -64,7 +64,7 @@ class Seen:
     ``family``     its control plane; None: no control plane owns it, or its owner does not exist
     ``pause``      by what it is paused; None: it is not
     ``problem``    how its spec breaks the rules of its kind, a sentence
-    ``place``      what its workload is named after; None: no instance can have been started
+    ``identity``      what its workload is named after; None: no instance can have been started
     ``choice``     the version and the templates that follow from its spec, or why there are none
     ``rendered``   the manifests; None: not known yet, or ``unrendered`` says why there are none
     ``unreserved`` a workload of which a part, such as its Services, has to be made before its addresses are
@@ -89,9 +89,9 @@ class Seen:
     family: Family | None = None
     pause: Pause | None = None
     problem: str = ""
-    place: Place | None = None
+    identity: WorkloadIdentity | None = None
     choice: Choice | NoChoice | None = None
-    placement: Placement = field(default_factory=Placement)
+    addresses: WorkloadAddresses = field(default_factory=WorkloadAddresses)
     certificates: Certificates = field(default_factory=Certificates)
     rendered: Rendered | None = None
     unrendered: str = ""
@@ -141,11 +141,11 @@ class Seen:
     def lost(self) -> tuple[str, ...]:
         """The members of an etcd that is to start again whose data is gone, but for those a user gave up."""
         found, there = self.component, self.running.data
-        if not isinstance(found, NestedEtcd) or self.place is None or there is None or not self.replicas:
+        if not isinstance(found, NestedEtcd) or self.identity is None or there is None or not self.replicas:
             return ()
         had = range(len(found.status.addresses) or 1) if found.status.version else ()
         given_up = found.metadata.annotations.get(LOST_DATA_ANNOTATION, "").split(",")
-        names = (self.place.instance(each) for each in had if each not in there)
+        names = (self.identity.instance(each) for each in had if each not in there)
         return tuple(each for each in names if each not in given_up)
 
     @property
@@ -172,7 +172,7 @@ class Seen:
         return "it has no instance, as its spec says"
 
 
-def place_of(found: ComponentObject, policy: Policy, family: Family | None) -> Place | None:
+def identity_of(found: ComponentObject, policy: Policy, family: Family | None) -> WorkloadIdentity | None:
     """What its workload is named after: its label once it has our finalizer, else the name of its family.
 
     So what was started is found even after the family has got another name.
@@ -183,7 +183,7 @@ def place_of(found: ComponentObject, policy: Policy, family: Family | None) -> P
     if not cluster:
         return None
     owner = owner_of(found, API_VERSION, policy.kind.resource.kind)
-    return Place(meta.namespace, cluster, policy.component, owner)
+    return WorkloadIdentity(meta.namespace, cluster, policy.component, owner)
 
 
 def counted(replicas: int) -> str:

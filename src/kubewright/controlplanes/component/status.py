@@ -85,9 +85,9 @@ def status_of(seen: Seen) -> ComponentStatus:
         conditions=_conditions(seen, verdict),
         observed_generation=seen.component.metadata.generation,
     )
-    if seen.place is None:
+    if seen.identity is None:
         return status
-    return structs.replace(status, **seen.policy.status_fields(seen.place, seen.placement, running))
+    return structs.replace(status, **seen.policy.status_fields(seen.identity, seen.addresses, running))
 
 
 def _certificates(seen: Seen) -> Mapping[str, str]:
@@ -155,7 +155,7 @@ def _instances(seen: Seen) -> Obstacle | None:
     if count and updated < count:
         told = f"instances that run with what the spec says: {updated} of {wanted}"
         return Obstacle(about, Reason.ROLLING_OUT, told)
-    if seen.placement.surges and wanted == 1 < count:
+    if seen.addresses.surges and wanted == 1 < count:
         told = f"{running.instances[-1].name} ends, which is one more than the spec asks for"
         return Obstacle(about, Reason.ROLLING_OUT, told)
     if seen.workload is not None and running.applied != seen.workload.fingerprint:

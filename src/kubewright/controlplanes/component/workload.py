@@ -16,7 +16,7 @@ from kubewright.api.controlplane.v1alpha4 import ComponentSpec
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.component.policies import Policy, common_values
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Contents, Place
+from kubewright.controlplanes.hosting.contract import Contents, WorkloadIdentity
 from kubewright.controlplanes.rendering.render import Rendered, render
 from kubewright.controlplanes.templates.choice import Choice
 
@@ -35,12 +35,18 @@ class Source:
 
 
 def rendered_for(
-    policy: Policy, spec: ComponentSpec, choice: Choice, family: Family, *, place: Place, replicas: int
+    policy: Policy,
+    spec: ComponentSpec,
+    choice: Choice,
+    family: Family,
+    *,
+    identity: WorkloadIdentity,
+    replicas: int,
 ) -> tuple[Rendered | None, str]:
     """The rendered manifests, or why the templates could not be rendered: one of the two is empty."""
-    values = {**common_values(family, place), **policy.template_values(family, replicas)}
+    values = {**common_values(family, identity), **policy.template_values(family, replicas)}
     try:
-        return render(spec, choice, values, namespace=place.namespace, replicas=replicas), ""
+        return render(spec, choice, values, namespace=identity.namespace, replicas=replicas), ""
     except InvalidInput as error:
         return None, str(error)
 

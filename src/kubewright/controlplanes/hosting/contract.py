@@ -7,10 +7,10 @@ Theory.      A workload is all instances of one component. Every instance has an
              settings goes on: ``replace`` ends exactly one, which is started again with what was applied
              last. So the order of a rollout, and how many instances may be missing, is decided in one place
              for all hosts, by a pure function.
-Invariants.  ``place``, ``problem_of`` and ``status`` use only memory and files of this machine: they never
-             wait. Every effect can be repeated. The content of Secrets appears in no repr, no command line,
-             no log, and in no file that other users can read. After a restart of this program ``status``
-             finds what runs, and nothing is started twice.
+Invariants.  ``addresses``, ``problem_of`` and ``status`` use only memory and files of this machine: they
+             never wait. Every effect can be repeated. The content of Secrets appears in no repr, no command
+             line, no log, and in no file that other users can read. After a restart of this program
+             ``status`` finds what runs, and nothing is started twice.
 Variables.   Every instance has ``INSTANCE`` (its name), ``HOST``, ``ADDRESS`` (to listen on), ``NAMESPACE``,
              ``PKI_DIR``, ``FILES_DIR``, ``DATA_DIR``, ``ADVERTISE_ADDRESS``, ``ENDPOINT_RECONCILER``, and
              those of ``Workload.environment``.
@@ -36,7 +36,7 @@ Contents = Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkloadIdentity:
     """The identity of a workload: which component of which control plane. All names follow from it.
 
     ``cluster``   the name with which names of Secrets, StatefulSets and processes begin
@@ -64,7 +64,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class WorkloadAddresses:
     """The addresses of a workload, known before it runs.
 
     ``hosts``      for each instance, by ordinal: the DNS name or address by which the others reach it; empty
@@ -93,7 +93,7 @@ class Workload:
     ``replicas``      how many instances; 0 ends all and keeps their data
     """
 
-    place: Place
+    identity: WorkloadIdentity
     version: str
     rendered: Rendered
     replicas: int
@@ -170,7 +170,7 @@ class Running:
 class Hosting(Protocol):
     """A host: one kind of place where components run."""
 
-    def place(self, place: Place, replicas: int) -> Placement:
+    def addresses(self, identity: WorkloadIdentity, replicas: int) -> WorkloadAddresses:
         """The addresses of a workload, which it reserves; the same answer for the same arguments.
 
         Raises:
@@ -182,7 +182,7 @@ class Hosting(Protocol):
         """Why this host cannot run a workload, and what would help: a sentence; empty if it can."""
         ...
 
-    def status(self, place: Place) -> Running:
+    def status(self, identity: WorkloadIdentity) -> Running:
         """What this host has of a workload."""
         ...
 
@@ -197,7 +197,7 @@ class Hosting(Protocol):
         """
         ...
 
-    async def replace(self, place: Place, ordinal: int) -> None:
+    async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
         """End this instance, and start it again with what was applied last. No effect if there is none.
 
         Raises:
@@ -205,7 +205,7 @@ class Hosting(Protocol):
         """
         ...
 
-    async def remove(self, place: Place, *, keep_data: bool) -> None:
+    async def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """End all instances and, unless ``keep_data``, delete their data. ``status`` says when it is done.
 
         Raises:
@@ -239,7 +239,7 @@ class Reserves(Protocol):
 class SavesData(Protocol):
     """A host that copies the data of its etcd itself, because that etcd has no API for it."""
 
-    async def save_data(self, place: Place, target: Path) -> None:
+    async def save_data(self, identity: WorkloadIdentity, target: Path) -> None:
         """Write a copy of the data of an etcd, as of one moment, into a new file.
 
         Raises:
@@ -289,7 +289,7 @@ class ReplacesData(Protocol):
         """What this program or its machine lacks for ``replace_data``, a sentence; empty if nothing."""
         ...
 
-    async def replace_data(self, place: Place, by: Replacement) -> Replaced:
+    async def replace_data(self, identity: WorkloadIdentity, by: Replacement) -> Replaced:
         """Replace the data of an etcd that is stopped by a snapshot, once for each mark.
 
         The former data is kept beside it until the etcd is removed. A call that was interrupted is completed

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubewright.controlplanes.hosting.contract import Hosting, Place, Running
+from kubewright.controlplanes.hosting.contract import Hosting, Running, WorkloadIdentity
 from kubewright.wire.gvk import Key
 
 EMBEDDED = "embedded"
@@ -36,10 +36,10 @@ class Hosts:
         """The host for a version."""
         return self.embedded if version == EMBEDDED else self.programs
 
-    def holding(self, place: Place) -> tuple[Hosting | None, Running]:
+    def holding(self, identity: WorkloadIdentity) -> tuple[Hosting | None, Running]:
         """The host that has something of a workload, and what it has."""
         for host in self._all():
-            running = host.status(place)
+            running = host.status(identity)
             if running.exists:
                 return host, running
         return None, Running()

@@ -11,7 +11,7 @@ Invariants.  Only objects that the component object controls are written or dele
 Map.         ``kinds``       the kinds of objects, as far as we read them
              ``objects``     from a workload to the objects that there should be (pure)
              ``differences`` what to do with one object (pure)
-             ``reading``     from the objects that there are to ``Running`` and ``Placement`` (pure)
+             ``reading``     from the objects that there are to ``Running`` and ``WorkloadAddresses`` (pure)
              ``restoring``   replaces the data of an etcd: makes a pod for each member, and sends the snapshot
              ``restore_pods`` these pods as manifests, and what their status says (pure)
              ``sending``     sends a snapshot to a pod

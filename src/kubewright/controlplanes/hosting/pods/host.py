@@ -20,12 +20,12 @@ from kubewright.api.controlplane.names import COMPONENT_LABEL, ROLE_LABEL, Compo
 from kubewright.api.kinds import Kind
 from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
 from kubewright.controlplanes.hosting.contract import (
-    Place,
-    Placement,
     Replaced,
     Replacement,
     Running,
     Workload,
+    WorkloadAddresses,
+    WorkloadIdentity,
 )
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.pods import objects, reading, restore_pods
@@ -94,18 +94,20 @@ class PodHosting:
         self._can_restore = bool(restore_image)
         self._replacer = Replacer(self._client, restore_image)
 
-    def place(self, place: Place, replicas: int) -> Placement:
-        """As ``Hosting.place``; the endpoint of a load balancer is not known before it has an address."""
-        service = self._services.get(Key(place.namespace, place.workload))
-        own = service if service is not None and controller_of(service) == place.object.uid else None
-        return reading.placement(place, replicas, own, self._domain)
+    def addresses(self, identity: WorkloadIdentity, replicas: int) -> WorkloadAddresses:
+        """As ``Hosting.addresses``; the endpoint of a load balancer is not known before it has an address."""
+        service = self._services.get(Key(identity.namespace, identity.workload))
+        own = service if service is not None and controller_of(service) == identity.object.uid else None
+        return reading.addresses(identity, replicas, own, self._domain)
 
     def problem_of(self, workload: Workload) -> str:
         """As ``Hosting.problem_of``."""
         if problem := objects.unfit(workload):
             return problem
         for manifest in objects.wanted(workload):
-            seen = self._seen(KINDS[manifest["kind"]], workload.place.namespace, manifest["metadata"]["name"])
+            seen = self._seen(
+                KINDS[manifest["kind"]], workload.identity.namespace, manifest["metadata"]["name"]
+            )
             match decide(seen, manifest):
                 case Obstacle(why, passes=False):
                     return why
@@ -116,17 +118,17 @@ class PodHosting:
         if objects.unfit(workload):
             return False
         wanted = {each["metadata"]["name"]: each for each in objects.services(workload)}
-        namespace = workload.place.namespace
+        namespace = workload.identity.namespace
         return any(outdated(self._seen(SERVICE, namespace, name), each) for name, each in wanted.items())
 
-    def status(self, place: Place) -> Running:
+    def status(self, identity: WorkloadIdentity) -> Running:
         """As ``Hosting.status``."""
-        own, services = self._own(place), self._services.by("owner", place.object.uid)
-        found = reading.running(place, own, self._instances(place), services)
+        own, services = self._own(identity), self._services.by("owner", identity.object.uid)
+        found = reading.running(identity, own, self._instances(identity), services)
         if own is None:
-            return replace(found, kept=restore_pods.kept(place, self._claim_names(place)))
+            return replace(found, kept=restore_pods.kept(identity, self._claim_names(identity)))
         stopped = not found.replicas and not found.instances
-        data = restore_pods.with_data(own, place, self._claim_names(place)) if stopped else None
+        data = restore_pods.with_data(own, identity, self._claim_names(identity)) if stopped else None
         return replace(found, data=data)
 
     async def reserve(self, workload: Workload) -> None:
@@ -147,50 +149,50 @@ class PodHosting:
         if problem := objects.unfit(workload):
             raise InvalidInput(problem)
         if workload.replicas:
-            await self._end_restoring(workload.place)
+            await self._end_restoring(workload.identity)
         await self._write_all(objects.wanted(workload))
 
-    async def replace(self, place: Place, ordinal: int) -> None:
+    async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
         """As ``Hosting.replace``.
 
         Raises:
             Unseen: the pod would come back as it was.
         """
-        found = self._own(place)
-        pod = next((each for each in self._instances(place) if reading.ordinal_of(each) == ordinal), None)
+        found = self._own(identity)
+        pod = next((each for each in self._instances(identity) if reading.ordinal_of(each) == ordinal), None)
         if found is None or pod is None or pod.metadata.deleting:
             return
         if not reading.observed(found):
-            raise Unseen(f"the controller of StatefulSets has not seen the change of {place.workload} yet")
-        await self._delete(INSTANCE, Key(place.namespace, pod.name), pod.metadata.uid)
+            raise Unseen(f"the controller of StatefulSets has not seen the change of {identity.workload} yet")
+        await self._delete(INSTANCE, Key(identity.namespace, pod.name), pod.metadata.uid)
 
-    async def remove(self, place: Place, *, keep_data: bool) -> None:
+    async def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """As ``Hosting.remove``; pods end with the grace that their template gives them."""
-        for pod in self._restoring(place):
+        for pod in self._restoring(identity):
             await self._replacer.delete(pod)
         if not keep_data:
-            await self._delete_claims(place)
-        if (found := self._own(place)) is not None and not found["metadata"].get("deletionTimestamp"):
-            key = Key(place.namespace, place.workload)
+            await self._delete_claims(identity)
+        if (found := self._own(identity)) is not None and not found["metadata"].get("deletionTimestamp"):
+            key = Key(identity.namespace, identity.workload)
             await self._delete(WORKLOAD, key, found["metadata"]["uid"], propagation="Foreground")
-        for service in self._services.by("owner", place.object.uid):
+        for service in self._services.by("owner", identity.object.uid):
             metadata = service["metadata"]
-            await self._delete(SERVICE, Key(place.namespace, metadata["name"]), metadata["uid"])
+            await self._delete(SERVICE, Key(identity.namespace, metadata["name"]), metadata["uid"])
         if not keep_data:
-            await self._delete_claims(place)
+            await self._delete_claims(identity)
 
     def replacing_needs(self) -> str:
         """As ``ReplacesData.replacing_needs``."""
         return "" if self._can_restore else NO_IMAGE
 
-    async def replace_data(self, place: Place, by: Replacement) -> Replaced:
+    async def replace_data(self, identity: WorkloadIdentity, by: Replacement) -> Replaced:
         """As ``ReplacesData.replace_data``."""
-        found = self._own(place)
+        found = self._own(identity)
         if found is None:
-            raise NotReplaced(f"there is no StatefulSet {place.workload} of this etcd")
-        if found["spec"].get("replicas", 1) or self._instances(place):
-            raise NotReplaced(f"{place.workload} still runs")
-        return await self._replacer.replace(place, found, self._restoring(place), by)
+            raise NotReplaced(f"there is no StatefulSet {identity.workload} of this etcd")
+        if found["spec"].get("replicas", 1) or self._instances(identity):
+            raise NotReplaced(f"{identity.workload} still runs")
+        return await self._replacer.replace(identity, found, self._restoring(identity), by)
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """As ``Hosting.listen``."""
@@ -204,26 +206,29 @@ class PodHosting:
             informer.subscribe(tell)
 
     # ------------------------------------------------------------------ look
-    def _own(self, place: Place) -> dict[str, Any] | None:
+    def _own(self, identity: WorkloadIdentity) -> dict[str, Any] | None:
         """The StatefulSet of a component, if the component's object controls it."""
-        found = self._sets.get(Key(place.namespace, place.workload))
-        return found if found is not None and controller_of(found) == place.object.uid else None
+        found = self._sets.get(Key(identity.namespace, identity.workload))
+        return found if found is not None and controller_of(found) == identity.object.uid else None
 
-    def _instances(self, place: Place) -> list[ComponentPod]:
+    def _instances(self, identity: WorkloadIdentity) -> list[ComponentPod]:
         """The pods of its StatefulSet, even after that is gone; none while a foreign one has the name."""
-        if self._own(place) is None and self._sets.header(Key(place.namespace, place.workload)) is not None:
+        if (
+            self._own(identity) is None
+            and self._sets.header(Key(identity.namespace, identity.workload)) is not None
+        ):
             return []
-        return self._pods.by(BY_WORKLOAD, f"{place.namespace}/{place.workload}")
+        return self._pods.by(BY_WORKLOAD, f"{identity.namespace}/{identity.workload}")
 
-    def _restoring(self, place: Place) -> list[ComponentPod]:
+    def _restoring(self, identity: WorkloadIdentity) -> list[ComponentPod]:
         """The pods that replace its data, or have replaced it."""
-        pods = self._pods.by("owner", place.object.uid)
+        pods = self._pods.by("owner", identity.object.uid)
         return [each for each in pods if each.metadata.labels.get(ROLE_LABEL) == restore_pods.ROLE]
 
-    def _claim_names(self, place: Place) -> list[str]:
+    def _claim_names(self, identity: WorkloadIdentity) -> list[str]:
         """The claims of a component that are there."""
-        claims = [each for each in self._claims.list(place.namespace) if not each.metadata.deleting]
-        selected = objects.selector(place).items()
+        claims = [each for each in self._claims.list(identity.namespace) if not each.metadata.deleting]
+        selected = objects.selector(identity).items()
         return [each.name for each in claims if selected <= each.metadata.labels.items()]
 
     def _seen(self, kind: Kind[dict[str, Any]], namespace: str, name: str) -> dict[str, Any] | None:
@@ -254,13 +259,13 @@ class PodHosting:
             case Leave():
                 pass
 
-    async def _end_restoring(self, place: Place) -> None:
+    async def _end_restoring(self, identity: WorkloadIdentity) -> None:
         """Delete the pods that replace its data; those that are done or at work.
 
         Raises:
             Obstructed: one is still at work, with the volume.
         """
-        for pod in self._restoring(place):
+        for pod in self._restoring(identity):
             await self._replacer.delete(pod)
             if pod.status.phase not in FINISHED:
                 raise Obstructed(f"the pod {pod.name}, which replaces the data, ends first")
@@ -270,9 +275,9 @@ class PodHosting:
         with suppress(NotFound, Conflict):
             await self._client.delete(kind, key, uid=uid, propagation=propagation)
 
-    async def _delete_claims(self, place: Place) -> None:
-        selected = ",".join(f"{name}={value}" for name, value in objects.selector(place).items())
-        for claim in await self._client.list(CLAIM, place.namespace, labels=selected):
+    async def _delete_claims(self, identity: WorkloadIdentity) -> None:
+        selected = ",".join(f"{name}={value}" for name, value in objects.selector(identity).items())
+        for claim in await self._client.list(CLAIM, identity.namespace, labels=selected):
             if not claim.metadata.deleting:
                 await self._delete(CLAIM, Key(claim.namespace, claim.name), claim.metadata.uid)
 

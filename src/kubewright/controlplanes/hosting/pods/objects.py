@@ -26,7 +26,7 @@ from kubewright.api.controlplane.names import (
     ROLE_LABEL,
     VERSION_ANNOTATION,
 )
-from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.pods.kinds import KINDS, SERVICE, WORKLOAD
 from kubewright.controlplanes.rendering.files import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
 from kubewright.controlplanes.templates.catalog import Manifest
@@ -59,26 +59,26 @@ def unfit(workload: Workload) -> str:
                 f"{each['kind']} {each['metadata']['name']}",
             )
             return f"the templates have the {odd}; components in pods are made of {kinds} only"
-    if len(name := workload.place.object.name) > LONGEST_LABEL:
+    if len(name := workload.identity.object.name) > LONGEST_LABEL:
         return f"the name {name} is longer than {LONGEST_LABEL} characters and cannot be a label of pods"
     return ""
 
 
-def labels(place: Place) -> dict[str, str]:
+def labels(identity: WorkloadIdentity) -> dict[str, str]:
     """The labels of everything that is made for a component."""
-    return {**selector(place), CLUSTER_NAME_LABEL: place.cluster}
+    return {**selector(identity), CLUSTER_NAME_LABEL: identity.cluster}
 
 
-def selector(place: Place) -> dict[str, str]:
+def selector(identity: WorkloadIdentity) -> dict[str, str]:
     """The labels by which the Services and the StatefulSet select the pods."""
-    return {COMPONENT_LABEL: place.object.name, ROLE_LABEL: str(place.component)}
+    return {COMPONENT_LABEL: identity.object.name, ROLE_LABEL: str(identity.component)}
 
 
 def variables(workload: Workload) -> list[Variable]:
     """The environment of every instance, in an order in which each variable may refer to those before it."""
-    place = workload.place
+    identity = workload.identity
     fixed = {
-        "HOST": f"$(INSTANCE).{place.workload}.$(NAMESPACE).svc",
+        "HOST": f"$(INSTANCE).{identity.workload}.$(NAMESPACE).svc",
         "ADVERTISE_ADDRESS": "$(ADDRESS)",
         "ENDPOINT_RECONCILER": RECONCILER,
         "PKI_DIR": PKI_FOLDER,
@@ -102,14 +102,14 @@ def _completed(manifest: Manifest, workload: Workload) -> Manifest:
     """A manifest with everything that this host adds, and an annotation with a hash of all of it."""
     is_workload = manifest["kind"] == WORKLOAD.resource.kind
     spec = _workload_spec(manifest["spec"], workload) if is_workload else _service_spec(manifest, workload)
-    metadata, place = manifest["metadata"], workload.place
-    owner = structs.replace(place.object, controller=True, block_owner_deletion=True)
+    metadata, identity = manifest["metadata"], workload.identity
+    owner = structs.replace(identity.object, controller=True, block_owner_deletion=True)
     found = {
         **manifest,
         "metadata": {
             **metadata,
-            "namespace": place.namespace,
-            "labels": {**metadata.get("labels", {}), **labels(place)},
+            "namespace": identity.namespace,
+            "labels": {**metadata.get("labels", {}), **labels(identity)},
             "ownerReferences": [to_builtins(owner)],
         },
         "spec": spec,
@@ -122,15 +122,15 @@ def _completed(manifest: Manifest, workload: Workload) -> Manifest:
 def _service_spec(manifest: Manifest, workload: Workload) -> Mapping[str, Any]:
     """The spec of a Service; one that selects by the component's label selects this component alone."""
     spec: Mapping[str, Any] = manifest["spec"]
-    selected, place = spec.get("selector", {}), workload.place
-    if selected.get(COMPONENT_LABEL) != place.object.name:
+    selected, identity = spec.get("selector", {}), workload.identity
+    if selected.get(COMPONENT_LABEL) != identity.object.name:
         return spec  # a user's patch made it select something else
-    return {**spec, "selector": {**selected, **selector(place)}}
+    return {**spec, "selector": {**selected, **selector(identity)}}
 
 
 def _workload_spec(spec: Mapping[str, Any], workload: Workload) -> dict[str, Any]:
     chosen = spec.get("selector", {})
-    matched = {**chosen.get("matchLabels", {}), **selector(workload.place)}
+    matched = {**chosen.get("matchLabels", {}), **selector(workload.identity)}
     found = {
         **spec,
         "replicas": workload.replicas,
@@ -153,7 +153,7 @@ def _template(template: Mapping[str, Any], workload: Workload) -> dict[str, Any]
     return {
         "metadata": {
             **metadata,
-            "labels": {**metadata.get("labels", {}), **labels(workload.place)},
+            "labels": {**metadata.get("labels", {}), **labels(workload.identity)},
             "annotations": {**metadata.get("annotations", {}), **annotations},
         },
         "spec": {**pod, "containers": containers},

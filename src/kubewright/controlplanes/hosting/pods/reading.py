@@ -20,7 +20,7 @@ from kubewright.api.controlplane.names import (
     Component,
 )
 from kubewright.base.clock import stamp
-from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running
+from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.hosting.pods.kinds import FINISHED, WORKLOAD, ComponentPod, ContainerStatus
 
 LONGEST_MESSAGE = 300
@@ -28,27 +28,32 @@ LONGEST_MESSAGE = 300
 Seen = Mapping[str, Any]
 
 
-def placement(place: Place, replicas: int, service: Seen | None, domain: str) -> Placement:
+def addresses(
+    identity: WorkloadIdentity, replicas: int, service: Seen | None, domain: str
+) -> WorkloadAddresses:
     """The addresses of a workload. ``domain``: the DNS domain of Services in the control cluster."""
-    within = f"{place.namespace}.svc"
-    hosts = tuple(f"{place.instance(each)}.{place.workload}.{within}" for each in range(replicas))
-    if place.component is Component.CONTROLLER_MANAGER:  # it has no clients
-        return Placement(hosts)
+    within = f"{identity.namespace}.svc"
+    hosts = tuple(f"{identity.instance(each)}.{identity.workload}.{within}" for each in range(replicas))
+    if identity.component is Component.CONTROLLER_MANAGER:  # it has no clients
+        return WorkloadAddresses(hosts)
     names = [each.removesuffix(".svc") for each in hosts] + [f"{each}.{domain}" for each in hosts]
-    names += [place.workload, f"{place.workload}.{place.namespace}"]
-    names += [f"{place.workload}.{within}", f"{place.workload}.{within}.{domain}"]
-    endpoint = _endpoint(place, service)
-    waits = f"the load balancer of Service {place.workload} has no address yet" if endpoint is None else ""
-    return Placement(hosts, endpoint, (*names, *_addresses(service)), waits=waits)
+    names += [identity.workload, f"{identity.workload}.{identity.namespace}"]
+    names += [f"{identity.workload}.{within}", f"{identity.workload}.{within}.{domain}"]
+    endpoint = _endpoint(identity, service)
+    waits = f"the load balancer of Service {identity.workload} has no address yet" if endpoint is None else ""
+    return WorkloadAddresses(hosts, endpoint, (*names, *_addresses(service)), waits=waits)
 
 
 def running(
-    place: Place, stateful_set: Seen | None, pods: Iterable[ComponentPod], services: Iterable[Seen]
+    identity: WorkloadIdentity,
+    stateful_set: Seen | None,
+    pods: Iterable[ComponentPod],
+    services: Iterable[Seen],
 ) -> Running:
     """What runs of a workload. ``services``: those that the component object controls."""
-    instances = tuple(sorted((_instance(place, each) for each in pods), key=lambda each: each.ordinal))
+    instances = tuple(sorted((_instance(identity, each) for each in pods), key=lambda each: each.ordinal))
     names = [each["metadata"]["name"] for each in services]
-    service = place.workload if place.workload in names else min(names, default="")
+    service = identity.workload if identity.workload in names else min(names, default="")
     if stateful_set is None:
         return Running(instances, exists=bool(instances or names), service=service)
     spec = stateful_set["spec"]
@@ -86,12 +91,12 @@ def observed(stateful_set: Seen) -> bool:
     return seen >= wanted
 
 
-def _endpoint(place: Place, service: Seen | None) -> tuple[str, int] | None:
+def _endpoint(identity: WorkloadIdentity, service: Seen | None) -> tuple[str, int] | None:
     spec = {} if service is None else service.get("spec", {})
     ports = spec.get("ports") or [{}]
-    port = ports[0].get("port", CLIENT_PORTS[place.component])
+    port = ports[0].get("port", CLIENT_PORTS[identity.component])
     if spec.get("type") != "LoadBalancer":
-        return f"{place.workload}.{place.namespace}.svc", port
+        return f"{identity.workload}.{identity.namespace}.svc", port
     outside = _outside(service)
     return (outside[0], port) if outside else None
 
@@ -110,7 +115,7 @@ def _outside(service: Seen | None) -> list[str]:
     return [found for each in entries if (found := each.get("hostname") or each.get("ip"))]
 
 
-def _instance(place: Place, pod: ComponentPod) -> Instance:
+def _instance(identity: WorkloadIdentity, pod: ComponentPod) -> Instance:
     ordinal = ordinal_of(pod) or 0
     meta, containers = pod.metadata, pod.status.container_statuses
     is_ready = find_true_condition(pod.status.conditions, "Ready") is not None
@@ -118,7 +123,7 @@ def _instance(place: Place, pod: ComponentPod) -> Instance:
     return Instance(
         ordinal,
         pod.name,
-        f"{pod.name}.{place.workload}.{place.namespace}.svc",
+        f"{pod.name}.{identity.workload}.{identity.namespace}.svc",
         pod.status.pod_ip,
         fingerprint=meta.annotations.get(FINGERPRINT_ANNOTATION, ""),
         version=meta.annotations.get(VERSION_ANNOTATION, ""),

@@ -20,7 +20,7 @@ from msgspec import structs, to_builtins
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.controlplane.names import CLIENT_PORTS, RESTORING_ANNOTATION, ROLE_LABEL
-from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.etcdutl import PROGRAM, former_name, peer_url, words
 from kubewright.controlplanes.hosting.pods.kinds import ComponentPod
 from kubewright.controlplanes.hosting.pods.objects import selector
@@ -59,44 +59,46 @@ OF_POD = (
 """The fields of a pod's spec that are taken over from the StatefulSet's template."""
 
 
-def name_of(place: Place, ordinal: int) -> str:
+def name_of(identity: WorkloadIdentity, ordinal: int) -> str:
     """The name of the pod for one member."""
-    return f"{place.instance(ordinal)}{SUFFIX}"
+    return f"{identity.instance(ordinal)}{SUFFIX}"
 
 
-def claims_of(stateful_set: Seen, place: Place, ordinal: int) -> dict[str, str]:
+def claims_of(stateful_set: Seen, identity: WorkloadIdentity, ordinal: int) -> dict[str, str]:
     """The claims of one member, by the name of their volume."""
     templates = stateful_set["spec"].get("volumeClaimTemplates", ())
     names = [each["metadata"]["name"] for each in templates]
-    return {each: f"{each}-{place.instance(ordinal)}" for each in names}
+    return {each: f"{each}-{identity.instance(ordinal)}" for each in names}
 
 
-def kept(place: Place, claims: Iterable[str]) -> int:
+def kept(identity: WorkloadIdentity, claims: Iterable[str]) -> int:
     """How many members an etcd had, by the names of the claims that are left of it."""
-    known = f"-{place.workload}-"
+    known = f"-{identity.workload}-"
     ordinals = [last for name in claims for _, found, last in [name.rpartition(known)] if found]
     return max((int(each) + 1 for each in ordinals if each.isdigit()), default=0)
 
 
-def with_data(stateful_set: Seen, place: Place, claims: Collection[str]) -> frozenset[int] | None:
+def with_data(
+    stateful_set: Seen, identity: WorkloadIdentity, claims: Collection[str]
+) -> frozenset[int] | None:
     """The ordinals all of whose claims are there; None: its instances have no claims."""
     if not stateful_set["spec"].get("volumeClaimTemplates"):
         return None
-    ordinals = range(kept(place, claims))
+    ordinals = range(kept(identity, claims))
     return frozenset(
-        each for each in ordinals if set(claims_of(stateful_set, place, each).values()) <= {*claims}
+        each for each in ordinals if set(claims_of(stateful_set, identity, each).values()) <= {*claims}
     )
 
 
-def claim_manifests(stateful_set: Seen, place: Place, ordinal: int) -> list[dict[str, Any]]:
+def claim_manifests(stateful_set: Seen, identity: WorkloadIdentity, ordinal: int) -> list[dict[str, Any]]:
     """The claims of one member, as the controller of StatefulSets makes them."""
-    names, spec = claims_of(stateful_set, place, ordinal), stateful_set["spec"]
+    names, spec = claims_of(stateful_set, identity, ordinal), stateful_set["spec"]
     selected = spec["selector"]["matchLabels"]
     return [
         {
             "metadata": {
                 "name": names[each["metadata"]["name"]],
-                "namespace": place.namespace,
+                "namespace": identity.namespace,
                 "labels": {**each["metadata"].get("labels", {}), **selected},
             },
             "spec": each["spec"],
@@ -121,7 +123,7 @@ def unfit(stateful_set: Seen) -> str:
 class Task:
     """The replacement of the data of one of ``members``. ``image``: of this program."""
 
-    place: Place
+    identity: WorkloadIdentity
     ordinal: int
     members: int
     mark: str
@@ -130,17 +132,17 @@ class Task:
 
 def pod_of(stateful_set: Seen, task: Task) -> dict[str, Any]:
     """The pod for one member."""
-    place, ordinal, template = task.place, task.ordinal, stateful_set["spec"]["template"]["spec"]
-    owner = structs.replace(place.object, controller=True, block_owner_deletion=True)
-    claims = claims_of(stateful_set, place, ordinal)
+    identity, ordinal, template = task.identity, task.ordinal, stateful_set["spec"]["template"]["spec"]
+    owner = structs.replace(identity.object, controller=True, block_owner_deletion=True)
+    claims = claims_of(stateful_set, identity, ordinal)
     volumes = [each for each in template.get("volumes", ()) if each["name"] not in claims]
     bound = [{"name": name, "persistentVolumeClaim": {"claimName": each}} for name, each in claims.items()]
     receive, restore, put = _containers(template, task)
     return {
         "metadata": {
-            "name": name_of(place, ordinal),
-            "namespace": place.namespace,
-            "labels": {**selector(place), ROLE_LABEL: ROLE, CLUSTER_NAME_LABEL: place.cluster},
+            "name": name_of(identity, ordinal),
+            "namespace": identity.namespace,
+            "labels": {**selector(identity), ROLE_LABEL: ROLE, CLUSTER_NAME_LABEL: identity.cluster},
             "annotations": {RESTORING_ANNOTATION: task.mark},
             "ownerReferences": [to_builtins(owner)],
         },
@@ -157,14 +159,14 @@ def pod_of(stateful_set: Seen, task: Task) -> dict[str, Any]:
     }
 
 
-def host_of(place: Place, ordinal: int) -> str:
+def host_of(identity: WorkloadIdentity, ordinal: int) -> str:
     """The name in the certificate of a member."""
-    return f"{place.instance(ordinal)}.{place.workload}.{place.namespace}.svc"
+    return f"{identity.instance(ordinal)}.{identity.workload}.{identity.namespace}.svc"
 
 
-def told_of(place: Place, mark: str) -> str:
+def told_of(identity: WorkloadIdentity, mark: str) -> str:
     """Where the former data of the first member is kept."""
-    return f"{former_name(mark)}, in the volumes of {place.workload}"
+    return f"{former_name(mark)}, in the volumes of {identity.workload}"
 
 
 def is_of(pod: ComponentPod, mark: str) -> bool:
@@ -185,8 +187,8 @@ def waits_for(pod: ComponentPod) -> str:
 
 
 def _containers(template: Seen, task: Task) -> tuple[Seen, Seen, Seen]:
-    place, first, name = task.place, template["containers"][0], task.place.instance(task.ordinal)
-    peers = {place.instance(n): peer_url(host_of(place, n)) for n in range(task.members)}
+    identity, first, name = task.identity, template["containers"][0], task.identity.instance(task.ordinal)
+    peers = {identity.instance(n): peer_url(host_of(identity, n)) for n in range(task.members)}
     fixed = {"name": "INSTANCE", "value": name}
     environment = [fixed if each["name"] == "INSTANCE" else each for each in first.get("env", ())]
     shared = {
@@ -198,7 +200,7 @@ def _containers(template: Seen, task: Task) -> tuple[Seen, Seen, Seen]:
         shared["resources"] = first["resources"]
     ours = {**shared, "image": task.image, "securityContext": _as_etcd(template, first)}
     tls = [f"--{flag}={_flag(first, flag)}" for flag in TLS]
-    listen = f"--listen=$(ADDRESS):{CLIENT_PORTS[place.component]}"
+    listen = f"--listen=$(ADDRESS):{CLIENT_PORTS[identity.component]}"
     receive = ["restore-member", "receive", listen, *tls, f"--folder={FOLDER}"]
     put = ["restore-member", "place", f"--folder={FOLDER}", f"--data={DATA_FOLDER}", f"--mark={task.mark}"]
     etcdutl = {

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from kubewright.api.controlplane.names import CLIENT_PORTS
-from kubewright.controlplanes.hosting.contract import Place, Replaced, Replacement
+from kubewright.controlplanes.hosting.contract import Replaced, Replacement, WorkloadIdentity
 from kubewright.controlplanes.hosting.etcdutl import bracketed
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.pods import restore_pods
@@ -33,7 +33,11 @@ class Replacer:
         self._image = image
 
     async def replace(
-        self, place: Place, stateful_set: Mapping[str, Any], pods: Sequence[ComponentPod], by: Replacement
+        self,
+        identity: WorkloadIdentity,
+        stateful_set: Mapping[str, Any],
+        pods: Sequence[ComponentPod],
+        by: Replacement,
     ) -> Replaced:
         """Do what can be done now. ``pods``: those of ``restore_pods`` that are there.
 
@@ -45,10 +49,10 @@ class Replacer:
             raise NotReplaced(problem)
         there, waits, unsent = {each.name: each for each in pods}, [], []
         for ordinal in range(by.members):
-            name = restore_pods.name_of(place, ordinal)
+            name = restore_pods.name_of(identity, ordinal)
             pod = there.get(name)
             if pod is None:
-                await self._make(stateful_set, place, ordinal, by)
+                await self._make(stateful_set, identity, ordinal, by)
                 waits.append(f"{name}: it is being made")
             elif restore_pods.is_over(pod, by.mark, self._client.clock.now()):
                 await self.delete(pod)
@@ -56,12 +60,12 @@ class Replacer:
             elif pod.status.phase != restore_pods.DONE:
                 waits.append(restore_pods.waits_for(pod))
                 if pod.status.pod_ip and pod.status.phase != restore_pods.FAILED:
-                    address = f"{bracketed(pod.status.pod_ip)}:{CLIENT_PORTS[place.component]}"
-                    unsent.append(Target(address, restore_pods.host_of(place, ordinal)))
+                    address = f"{bracketed(pod.status.pod_ip)}:{CLIENT_PORTS[identity.component]}"
+                    unsent.append(Target(address, restore_pods.host_of(identity, ordinal)))
         await self._send(unsent, by)
         if waits:
             return Replaced(waits=", ".join(waits))
-        return Replaced(restore_pods.told_of(place, by.mark))
+        return Replaced(restore_pods.told_of(identity, by.mark))
 
     async def delete(self, pod: ComponentPod) -> None:
         """Delete this very pod, if it is there."""
@@ -70,12 +74,12 @@ class Replacer:
                 await self._client.delete(MADE, Key(pod.namespace, pod.name), uid=pod.metadata.uid)
 
     async def _make(
-        self, stateful_set: Mapping[str, Any], place: Place, ordinal: int, by: Replacement
+        self, stateful_set: Mapping[str, Any], identity: WorkloadIdentity, ordinal: int, by: Replacement
     ) -> None:
-        for claim in restore_pods.claim_manifests(stateful_set, place, ordinal):
+        for claim in restore_pods.claim_manifests(stateful_set, identity, ordinal):
             with suppress(AlreadyExists):  # only one that is gone is made
                 await self._client.create(MADE_CLAIM, claim)
-        task = restore_pods.Task(place, ordinal, by.members, by.mark, self._image)
+        task = restore_pods.Task(identity, ordinal, by.members, by.mark, self._image)
         with suppress(AlreadyExists):  # our caches do not show it yet
             await self._client.create(MADE, restore_pods.pod_of(stateful_set, task))
 

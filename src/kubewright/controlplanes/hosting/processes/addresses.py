@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.balancing import balanced
 from kubewright.controlplanes.hosting.processes.instances import BALANCER, instance_of, name_of, program_name
 from kubewright.processes.record import replace_file
@@ -100,17 +100,17 @@ class Addresses:
         found = _read(self._file) or Allocations(salt)
         self._allocations = Allocations(found.salt, with_balancers(found.given))
 
-    def get(self, place: Place, ordinal: int) -> str:
+    def get(self, identity: WorkloadIdentity, ordinal: int) -> str:
         """The address of an instance, given now if it has none.
 
         Raises:
             InvalidInput: there is none left, or it cannot be written down.
         """
-        return self.reserve(place, [ordinal])[0]
+        return self.reserve(identity, [ordinal])[0]
 
-    def reserve(self, place: Place, ordinals: Iterable[int]) -> list[str]:
+    def reserve(self, identity: WorkloadIdentity, ordinals: Iterable[int]) -> list[str]:
         """The addresses of several instances; as ``get``."""
-        given, keys = dict(self._allocations.given), [_key(place, ordinal) for ordinal in ordinals]
+        given, keys = dict(self._allocations.given), [_key(identity, ordinal) for ordinal in ordinals]
         for key in keys:
             if key not in given:
                 given[key] = choose(key, self._allocations.salt, set(given.values()), self._network)
@@ -118,17 +118,17 @@ class Addresses:
             self._write(given)
         return [given[key] for key in keys]
 
-    def known(self, place: Place, ordinal: int) -> str:
+    def known(self, identity: WorkloadIdentity, ordinal: int) -> str:
         """The address of an instance; empty if it has none."""
-        return self._allocations.given.get(_key(place, ordinal), "")
+        return self._allocations.given.get(_key(identity, ordinal), "")
 
-    def free(self, place: Place) -> None:
+    def free(self, identity: WorkloadIdentity) -> None:
         """Free the addresses of a component that was removed.
 
         Raises:
             InvalidInput: it cannot be written down.
         """
-        name = name_of(place)
+        name = name_of(identity)
         kept = {
             key: address for key, address in self._allocations.given.items() if instance_of(key)[0] != name
         }
@@ -153,5 +153,5 @@ def _read(file: Path) -> Allocations | None:
         raise InvalidInput(f"cannot read {file}: {error}") from None
 
 
-def _key(place: Place, ordinal: int) -> str:
-    return program_name(name_of(place), ordinal)
+def _key(identity: WorkloadIdentity, ordinal: int) -> str:
+    return program_name(name_of(identity), ordinal)

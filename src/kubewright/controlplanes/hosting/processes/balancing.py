@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import kubewright
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.instances import (
     BALANCER,
     BALANCER_NAME,
@@ -48,7 +48,11 @@ def problem_of(component: Component, replicas: int) -> str:
 
 
 def balancer_of(
-    place: Place, endpoint: tuple[str, int], hosts: list[str], first: Program, user: tuple[int, int] | None
+    identity: WorkloadIdentity,
+    endpoint: tuple[str, int],
+    hosts: list[str],
+    first: Program,
+    user: tuple[int, int] | None,
 ) -> Program:
     """The balancer of a workload.
 
@@ -67,10 +71,10 @@ def balancer_of(
     arguments = (*options, *hosts)
     listens = TcpConnect(*endpoint)
     return Program(
-        name=program_name(name_of(place), BALANCER),
+        name=program_name(name_of(identity), BALANCER),
         argv=(sys.executable, "-S", "-P", "-m", MODULE, *arguments),
         environment={
-            "INSTANCE": f"{place.workload}-{BALANCER_NAME}",
+            "INSTANCE": f"{identity.workload}-{BALANCER_NAME}",
             "PYTHONPATH": str(Path(kubewright.__file__).parents[1]),
         },
         startup=Probe(listens, period=0.1, failures=600),

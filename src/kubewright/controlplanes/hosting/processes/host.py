@@ -24,12 +24,12 @@ from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.controlplanes.hosting.contract import (
     Instance,
-    Place,
-    Placement,
     Replaced,
     Replacement,
     Running,
     Workload,
+    WorkloadAddresses,
+    WorkloadIdentity,
 )
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.processes import balancing, restoring
@@ -118,19 +118,19 @@ class ProcessHosting:
         await self._stack.aclose()
 
     # ------------------------------------------------------------------ look
-    def place(self, place: Place, replicas: int) -> Placement:
+    def addresses(self, identity: WorkloadIdentity, replicas: int) -> WorkloadAddresses:
         """See ``Hosting``."""
-        port = CLIENT_PORTS[place.component]
-        if balancing.balanced(place.component):
-            return Placement(endpoint=(self._addresses.get(place, BALANCER), port), surges=True)
-        hosts = self._addresses.reserve(place, range(max(replicas, 1)))
-        return Placement(tuple(hosts[:replicas]), endpoint=(hosts[0], port))
+        port = CLIENT_PORTS[identity.component]
+        if balancing.balanced(identity.component):
+            return WorkloadAddresses(endpoint=(self._addresses.get(identity, BALANCER), port), surges=True)
+        hosts = self._addresses.reserve(identity, range(max(replicas, 1)))
+        return WorkloadAddresses(tuple(hosts[:replicas]), endpoint=(hosts[0], port))
 
     def problem_of(self, workload: Workload) -> str:
         """See ``Hosting``. A program whose version is not known yet is no problem: ``apply`` asks it."""
         if not SUPPORTED:
             return "only Linux can run components as processes"
-        if told := balancing.problem_of(workload.place.component, workload.replicas):
+        if told := balancing.problem_of(workload.identity.component, workload.replicas):
             return told
         if names := unsupported(workload.rendered.workload):
             return f"a process of this machine cannot have {', '.join(names)}"
@@ -141,12 +141,12 @@ class ProcessHosting:
         found = self._binaries.known(command_of(workload), workload.version)
         return found.message if isinstance(found, Missing) else ""
 
-    def status(self, place: Place) -> Running:
+    def status(self, identity: WorkloadIdentity) -> Running:
         """See ``Hosting``."""
-        kept = self._kept.get(name_of(place))
+        kept = self._kept.get(name_of(identity))
         if kept is None:
-            return Running(kept=self._store.members(place))
-        ordinals = sorted({*kept.programs, *self._present[name_of(place)]} - {BALANCER})
+            return Running(kept=self._store.members(identity))
+        ordinals = sorted({*kept.programs, *self._present[name_of(identity)]} - {BALANCER})
         instances = [found for each in ordinals if (found := self._instance(kept, each)) is not None]
         variables = kept.latest[0].environment if kept.latest else {}
         return Running(
@@ -160,62 +160,63 @@ class ProcessHosting:
         )
 
     def _instance(self, kept: Kept, ordinal: int) -> Instance | None:
-        host = self._addresses.known(kept.place, ordinal)
-        return instance_seen(kept.place, ordinal, host, self._view(kept, ordinal))
+        host = self._addresses.known(kept.identity, ordinal)
+        return instance_seen(kept.identity, ordinal, host, self._view(kept, ordinal))
 
     def _view(self, kept: Kept, ordinal: int) -> View:
-        name = program_name(name_of(kept.place), ordinal)
+        name = program_name(name_of(kept.identity), ordinal)
         status, folder = self._supervisor.status(name), self._supervisor.folder(name)
         return View(kept.programs.get(ordinal), status, folder)
 
     # ------------------------------------------------------------------ act
     async def apply(self, workload: Workload) -> None:
         """See ``Hosting``."""
-        name, place = name_of(workload.place), workload.place
+        name, identity = name_of(workload.identity), workload.identity
         async with self._locks[name]:
-            kept = self._kept.get(name) or Kept(place=place)
+            kept = self._kept.get(name) or Kept(identity=identity)
             if kept.removing:
-                raise StillRemoved(f"{place.workload} is still being removed")
+                raise StillRemoved(f"{identity.workload} is still being removed")
             found = await self._binaries.find(command_of(workload), workload.version)
             if isinstance(found, Missing):
                 raise InvalidInput(found.message)
             latest = self._programs_of(workload, str(found))
-            balancer = self._balancer_of(place, latest)
-            await self._keep(changes.applied(kept, place, workload.fingerprint, latest, balancer))
+            balancer = self._balancer_of(identity, latest)
+            await self._keep(changes.applied(kept, identity, workload.fingerprint, latest, balancer))
         self._delete_in_background(name)
 
     def _programs_of(self, workload: Workload, binary: str) -> list[Program]:
         programs, user = str(self._settings.folder / PROGRAMS), self._settings.user
-        self.place(workload.place, workload.replicas)  # its endpoint has an address before its instances have
-        hosts = self._addresses.reserve(workload.place, range(workload.replicas))
+        # Its endpoint has an address before its instances have.
+        self.addresses(workload.identity, workload.replicas)
+        hosts = self._addresses.reserve(workload.identity, range(workload.replicas))
         sites = [Site(binary, host, programs, user) for host in hosts]
         return [program_of(workload, ordinal, site) for ordinal, site in enumerate(sites)]
 
-    def _balancer_of(self, place: Place, latest: list[Program]) -> Program | None:
+    def _balancer_of(self, identity: WorkloadIdentity, latest: list[Program]) -> Program | None:
         """The balancer before these programs; None: they need none."""
-        if not latest or not balancing.balanced(place.component):
+        if not latest or not balancing.balanced(identity.component):
             return None
-        hosts = self._addresses.reserve(place, range(balancing.MOST_INSTANCES + 1))
-        endpoint = self._addresses.get(place, BALANCER), CLIENT_PORTS[place.component]
-        return balancing.balancer_of(place, endpoint, hosts, latest[0], self._settings.user)
+        hosts = self._addresses.reserve(identity, range(balancing.MOST_INSTANCES + 1))
+        endpoint = self._addresses.get(identity, BALANCER), CLIENT_PORTS[identity.component]
+        return balancing.balancer_of(identity, endpoint, hosts, latest[0], self._settings.user)
 
-    async def replace(self, place: Place, ordinal: int) -> None:
+    async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
         """See ``Hosting``."""
-        name = name_of(place)
+        name = name_of(identity)
         async with self._locks[name]:
             if (kept := self._kept.get(name)) is not None:
                 await self._keep(changes.replaced(kept, ordinal))
 
-    async def remove(self, place: Place, *, keep_data: bool) -> None:
+    async def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """See ``Hosting``."""
-        name = name_of(place)
+        name = name_of(identity)
         async with self._locks[name]:
-            present = await asyncio.to_thread(self._store.ordinals, place)
+            present = await asyncio.to_thread(self._store.ordinals, identity)
             if name not in self._kept and (keep_data or not present):
                 if not keep_data:
-                    self._addresses.free(place)
+                    self._addresses.free(identity)
                 return
-            kept = self._kept.get(name) or Kept(place=place)
+            kept = self._kept.get(name) or Kept(identity=identity)
             await self._keep(changes.removed(kept, present, keep_data=keep_data))
         self._delete_in_background(name)
 
@@ -227,21 +228,21 @@ class ProcessHosting:
         """See ``ReplacesData``."""
         return restoring.needs(self._binaries)
 
-    async def replace_data(self, place: Place, by: Replacement) -> Replaced:
+    async def replace_data(self, identity: WorkloadIdentity, by: Replacement) -> Replaced:
         """See ``ReplacesData``."""
-        name, folder = name_of(place), self._settings.folder / PROGRAMS
+        name, folder = name_of(identity), self._settings.folder / PROGRAMS
         async with self._locks[name]:
             kept = self._kept.get(name)
             if self._present[name] or (kept is not None and (kept.programs or kept.removing)):
-                raise NotReplaced(f"{place.workload} still runs")
-            hosts = {ordinal: self._addresses.get(place, ordinal) for ordinal in range(by.members)}
-            members = restoring.members_of(place, hosts, folder)
+                raise NotReplaced(f"{identity.workload} still runs")
+            hosts = {ordinal: self._addresses.get(identity, ordinal) for ordinal in range(by.members)}
+            members = restoring.members_of(identity, hosts, folder)
             former = await restoring.replace(self._binaries, members, by, self._settings.user)
         return Replaced("" if former is None else str(former.relative_to(self._settings.folder.parent)))
 
     async def _keep(self, kept: Kept) -> None:
         """Write the new state of a workload and give it to the supervisor. The caller holds its lock."""
-        name = name_of(kept.place)
+        name = name_of(kept.identity)
         before = self._kept.get(name)
         if kept == before:
             return
@@ -251,14 +252,14 @@ class ProcessHosting:
         asleep = set() if before is None else before.programs.keys() - kept.programs.keys()
         for ordinal in asleep - set(kept.discarded):
             self._supervisor.drop(program_name(name, ordinal))
-        self._changed(kept.place)
+        self._changed(kept.identity)
 
     def _want(self, kept: Kept) -> None:
         for program in kept.programs.values():
             self._supervisor.want(program)
         lost = kept.removing and not kept.keep_data
         for ordinal in kept.discarded:
-            ending = program_name(name_of(kept.place), ordinal)
+            ending = program_name(name_of(kept.identity), ordinal)
             self._supervisor.drop(ending, grace=GRACE_WITHOUT_DATA if lost else None)
 
     # ------------------------------------------------------------------ restart, deletion
@@ -266,7 +267,7 @@ class ProcessHosting:
         """Read the state of all workloads, and end other processes that were started from this folder."""
         wanted = set()
         for kept in self._store.all():
-            self._kept[name_of(kept.place)] = kept
+            self._kept[name_of(kept.identity)] = kept
             self._want(kept)
             wanted |= {program.name for program in kept.programs.values()}
         for program in set(self._supervisor.recorded()) - wanted:
@@ -293,7 +294,7 @@ class ProcessHosting:
             ]
             try:
                 for each in ended:
-                    await asyncio.to_thread(self._store.delete, kept.place, each, keep_data=kept.keep_data)
+                    await asyncio.to_thread(self._store.delete, kept.identity, each, keep_data=kept.keep_data)
                 left = changes.without(kept, ended)
                 if left.discarded or not left.removing:
                     await self._keep(left)
@@ -303,11 +304,11 @@ class ProcessHosting:
                 log.warning("could not delete what was left of a workload", workload=name, error=str(error))
 
     async def _forget(self, kept: Kept) -> None:
-        await asyncio.to_thread(self._store.forget, kept.place)
+        await asyncio.to_thread(self._store.forget, kept.identity)
         if not kept.keep_data:
-            self._addresses.free(kept.place)
-        del self._kept[name_of(kept.place)]
-        self._changed(kept.place)
+            self._addresses.free(kept.identity)
+        del self._kept[name_of(kept.identity)]
+        self._changed(kept.identity)
 
     def _kill_if_folder_is_gone(self) -> None:
         """Kill the processes if their folder is gone: no later host could find them."""
@@ -335,11 +336,11 @@ class ProcessHosting:
             self._present[name].add(ordinal)
             status = self._last[program] = replace(status, memory=0, cpu=0.0)
         if status != before and (kept := self._kept.get(name)) is not None:
-            self._changed(kept.place)
+            self._changed(kept.identity)
 
-    def _changed(self, place: Place) -> None:
+    def _changed(self, identity: WorkloadIdentity) -> None:
         for listener in self._listeners:
-            listener(place.key)
+            listener(identity.key)
 
 
 async def _finished(task: asyncio.Task[None], stop: asyncio.Event) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.volumes import WORKING, Fields, Folders, files, folders
 from kubewright.controlplanes.rendering.files import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
 from kubewright.controlplanes.rendering.variables import expand
@@ -73,9 +73,9 @@ Name = tuple[str, str, str]
 """The key of a workload: namespace, cluster and component."""
 
 
-def name_of(place: Place) -> Name:
-    """The key of the workload of a place."""
-    return place.namespace, place.cluster, place.component
+def name_of(identity: WorkloadIdentity) -> Name:
+    """The key of a workload."""
+    return identity.namespace, identity.cluster, identity.component
 
 
 def program_name(name: Name, ordinal: int) -> str:
@@ -104,8 +104,8 @@ def program_of(workload: Workload, ordinal: int, site: Site, *, number: int = 0)
     Raises:
         InvalidInput: a Secret, a ConfigMap or a key that a volume names is not there.
     """
-    place, manifest, container = workload.place, workload.rendered.workload, _container(workload)
-    name = program_name(name_of(place), ordinal)
+    identity, manifest, container = workload.identity, workload.rendered.workload, _container(workload)
+    name = program_name(name_of(identity), ordinal)
     where = folders(manifest, WORKING if site.user else f"{site.programs}/{name}")
     variables = _variables(workload, ordinal, site, where)
     environment = {**variables, **dict(_environment(container, variables, workload))}
@@ -141,8 +141,8 @@ def _container(workload: Workload) -> Fields:
 def _variables(workload: Workload, ordinal: int, site: Site, where: Folders) -> dict[str, str]:
     """The variables of every instance. An API server announces no endpoint, because no node would use it."""
     return {
-        "INSTANCE": workload.place.instance(ordinal),
-        "NAMESPACE": workload.place.namespace,
+        "INSTANCE": workload.identity.instance(ordinal),
+        "NAMESPACE": workload.identity.namespace,
         "HOST": site.address,
         "ADDRESS": site.address,
         "ADVERTISE_ADDRESS": site.address,
@@ -161,7 +161,7 @@ def _environment(
     known = dict(variables)
     fields = {
         "metadata.name": variables["INSTANCE"],
-        "metadata.namespace": workload.place.namespace,
+        "metadata.namespace": workload.identity.namespace,
         "status.podIP": variables["ADDRESS"],
     }
     for entry in container.get("env") or ():

@@ -15,13 +15,13 @@ from dataclasses import replace
 from msgspec import Struct
 from msgspec.structs import replace as changed
 
-from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.instances import BALANCER, Started
 from kubewright.processes.program import Program
 
 
-class Kept(Struct, frozen=True, kw_only=True):
-    """The state of a workload.
+class Kept(Struct, frozen=True, kw_only=True, rename={"identity": "place"}):
+    """The state of a workload. In its file the identity is called ``place``, as in those of earlier versions.
 
     ``latest``     the program of each instance, by ordinal, as it was applied last
     ``balancer``   the program that balances connections over them; None: there is none
@@ -30,7 +30,7 @@ class Kept(Struct, frozen=True, kw_only=True):
     ``removing``   whether all of it is being removed; with ``keep_data`` its data stays
     """
 
-    place: Place
+    identity: WorkloadIdentity
     fingerprint: str = ""
     latest: tuple[Program, ...] = ()
     balancer: Program | None = None
@@ -42,7 +42,7 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 def applied(
     kept: Kept,
-    place: Place,
+    identity: WorkloadIdentity,
     fingerprint: str,
     latest: Sequence[Program],
     balancer: Program | None = None,
@@ -51,7 +51,7 @@ def applied(
     gone = [ordinal for ordinal in kept.programs if ordinal >= len(latest)] if latest else []
     asked = changed(
         kept,
-        place=place,
+        identity=identity,
         fingerprint=fingerprint,
         latest=tuple(latest),
         balancer=balancer,

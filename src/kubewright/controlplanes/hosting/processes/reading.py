@@ -10,7 +10,7 @@ Called by    ``host``.
 from dataclasses import dataclass
 from pathlib import Path
 
-from kubewright.controlplanes.hosting.contract import Instance, Place
+from kubewright.controlplanes.hosting.contract import Instance, WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.instances import Started
 from kubewright.controlplanes.hosting.processes.output import reason
 from kubewright.processes import record
@@ -31,7 +31,7 @@ class View:
     folder: Path
 
 
-def instance_seen(place: Place, ordinal: int, host: str, view: View) -> Instance | None:
+def instance_seen(identity: WorkloadIdentity, ordinal: int, host: str, view: View) -> Instance | None:
     """One instance with the address ``host``; None: there is none."""
     wanted, status = view.wanted, view.status
     if status is None:
@@ -43,7 +43,7 @@ def instance_seen(place: Place, ordinal: int, host: str, view: View) -> Instance
     fits = wanted is not None and wanted.settings == settings
     return Instance(
         ordinal,
-        place.instance(ordinal),
+        identity.instance(ordinal),
         host,
         fingerprint=started.fingerprint,
         version=started.version,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.hosting.contract import Place, Replacement
+from kubewright.controlplanes.hosting.contract import Replacement, WorkloadIdentity
 from kubewright.controlplanes.hosting.etcdutl import PROGRAM, former_name, peer_url, words
 from kubewright.controlplanes.hosting.member_data import NotReplaced, mark_of, put
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing
@@ -55,13 +55,13 @@ def needs(binaries: Binaries) -> str:
     return MISSING if isinstance(binaries.known(PROGRAM, ""), Missing) else ""
 
 
-def members_of(place: Place, hosts: Mapping[int, str], programs: Path) -> list[Member]:
+def members_of(identity: WorkloadIdentity, hosts: Mapping[int, str], programs: Path) -> list[Member]:
     """The members of an etcd, from its addresses by ordinal. ``programs``: above the folders of instances."""
     return [
         Member(
-            place.instance(ordinal),
+            identity.instance(ordinal),
             peer_url(host),
-            programs / program_name(name_of(place), ordinal),
+            programs / program_name(name_of(identity), ordinal),
         )
         for ordinal, host in hosts.items()
     ]

@@ -19,7 +19,7 @@ import msgspec
 
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.base.locks import FileLock, Held
-from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.etcdutl import former_name
 from kubewright.controlplanes.hosting.processes.instances import (
     BALANCER,
@@ -86,43 +86,43 @@ class Store:
         Raises:
             NotWritten: the disk is full, or we have no right to.
         """
-        path = self._file(kept.place)
+        path = self._file(kept.identity)
         try:
             record.make_folder(path.parent)
             record.replace_file(path, msgspec.json.encode(kept))
         except OSError as error:
             raise NotWritten(f"cannot write {self._inside(path)}: {error.strerror or error}") from None
 
-    def forget(self, place: Place) -> None:
+    def forget(self, identity: WorkloadIdentity) -> None:
         """Delete the state of a workload.
 
         Raises:
             NotWritten: we have no right to.
         """
-        path = self._file(place)
+        path = self._file(identity)
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
             raise NotWritten(f"cannot delete {self._inside(path)}: {error.strerror or error}") from None
         _tidy(path.parent, self._workloads)
 
-    def ordinals(self, place: Place) -> list[int]:
+    def ordinals(self, identity: WorkloadIdentity) -> list[int]:
         """The instances of a workload, and its balancer, that have a folder."""
-        named = re.compile(rf"{re.escape(place.component)}-(\d+|{BALANCER_NAME})")
-        parent = self._programs / place.namespace / place.cluster
+        named = re.compile(rf"{re.escape(identity.component)}-(\d+|{BALANCER_NAME})")
+        parent = self._programs / identity.namespace / identity.cluster
         found = [each.name for each in parent.iterdir()] if parent.is_dir() else []
         return sorted(instance_of(name)[1] for name in found if named.fullmatch(name))
 
-    def members(self, place: Place) -> int:
+    def members(self, identity: WorkloadIdentity) -> int:
         """How many instances a workload had, by the folders with data that are kept of it."""
-        return max((ordinal + 1 for ordinal in self.ordinals(place)), default=0)
+        return max((ordinal + 1 for ordinal in self.ordinals(identity)), default=0)
 
     def data_of(self, kept: Kept) -> frozenset[int] | None:
         """The ordinals with data of a workload of which no instance is to run; None: one is, or it goes."""
         if kept.latest or kept.programs or kept.removing:
             return None
-        folder, name = self._programs, name_of(kept.place)
-        ordinals = [each for each in self.ordinals(kept.place) if each != BALANCER]
+        folder, name = self._programs, name_of(kept.identity)
+        ordinals = [each for each in self.ordinals(kept.identity) if each != BALANCER]
         volumes = {each: folder / program_name(name, each) / VOLUMES for each in ordinals}
         former = former_name("")
         return frozenset(
@@ -131,13 +131,13 @@ class Store:
             if any(not path.parent.name.startswith(former) for path in there.glob("*/*"))
         )
 
-    def delete(self, place: Place, ordinal: int, *, keep_data: bool) -> None:
+    def delete(self, identity: WorkloadIdentity, ordinal: int, *, keep_data: bool) -> None:
         """Delete the folder of an instance, or all of it but its data.
 
         Raises:
             NotWritten: the disk or our rights do not let us.
         """
-        folder = self._programs / program_name(name_of(place), ordinal)
+        folder = self._programs / program_name(name_of(identity), ordinal)
         try:
             if not keep_data:
                 shutil.rmtree(folder)
@@ -154,10 +154,10 @@ class Store:
         """A path, as users are told it: inside the data folder."""
         return path.relative_to(self._folder.parent)
 
-    def _file(self, place: Place) -> Path:
-        if not safe_name(f"{place.namespace}/{place.cluster}"):
-            raise InvalidInput(f"{place.namespace}/{place.cluster} cannot be the name of a folder")
-        return self._workloads / place.namespace / place.cluster / f"{place.component}.json"
+    def _file(self, identity: WorkloadIdentity) -> Path:
+        if not safe_name(f"{identity.namespace}/{identity.cluster}"):
+            raise InvalidInput(f"{identity.namespace}/{identity.cluster} cannot be the name of a folder")
+        return self._workloads / identity.namespace / identity.cluster / f"{identity.component}.json"
 
 
 def _tidy(folder: Path, root: Path) -> None:

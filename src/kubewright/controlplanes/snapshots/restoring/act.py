@@ -21,9 +21,9 @@ from kubewright.api.controlplane.v1alpha4 import (
 )
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.component.policies import ETCD, etcd_addresses
-from kubewright.controlplanes.component.seen import place_of
+from kubewright.controlplanes.component.seen import identity_of
 from kubewright.controlplanes.family import Family
-from kubewright.controlplanes.hosting.contract import Place, Replaced, Replacement, ReplacesData
+from kubewright.controlplanes.hosting.contract import Replaced, Replacement, ReplacesData, WorkloadIdentity
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.credentials import credentials_of
@@ -57,17 +57,17 @@ class Restorer:
 
         A format that is not known yet is no reason.
         """
-        place, host = self._etcd_host(family)
-        if place is None:
+        identity, host = self._etcd_host(family)
+        if identity is None:
             return f"NestedControlPlane {family.plane.name} has no NestedEtcd whose data could be replaced"
         if host is None:
-            return f"nothing of NestedEtcd {place.object.name} runs here, so there is no data to replace"
+            return f"nothing of NestedEtcd {identity.object.name} runs here, so there is no data to replace"
         has = files.EMBEDDED if host is self._hosts.embedded else files.ETCD
         if form and form != has:
             told = f"a snapshot of format {form} cannot take the place of the data of"
-            return f"{told} NestedEtcd {place.object.name}, which has format {has}"
+            return f"{told} NestedEtcd {identity.object.name}, which has format {has}"
         if not isinstance(host, ReplacesData):
-            return f"the data of NestedEtcd {place.object.name} cannot be replaced where it runs"
+            return f"the data of NestedEtcd {identity.object.name} cannot be replaced where it runs"
         return host.replacing_needs()
 
     async def verify(self, family: Family, source: Source) -> None:
@@ -85,8 +85,8 @@ class Restorer:
         Raises:
             KubewrightError: it did not work this time.
         """
-        place, host = self._etcd_host(family)
-        assert place is not None, "without a NestedEtcd there is nothing to replace"
+        identity, host = self._etcd_host(family)
+        assert identity is not None, "without a NestedEtcd there is nothing to replace"
         assert isinstance(host, ReplacesData), "``unable`` reports other hosts"
         by = Replacement(
             mark,
@@ -96,7 +96,7 @@ class Restorer:
         )
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                done = await host.replace_data(place, by)
+                done = await host.replace_data(identity, by)
         except TimeoutError:
             raise NotRestored(f"it did not end within {DEADLINE_SECONDS:g} seconds") from None
         log.info(
@@ -112,10 +112,10 @@ class Restorer:
         except NotFound:
             return
 
-    def _etcd_host(self, family: Family) -> tuple[Place | None, object]:
+    def _etcd_host(self, family: Family) -> tuple[WorkloadIdentity | None, object]:
         etcd = family.components.get(Component.ETCD)
-        place = place_of(etcd, ETCD, family) if etcd is not None else None
-        return place, self._hosts.holding(place)[0] if place is not None else None
+        identity = identity_of(etcd, ETCD, family) if etcd is not None else None
+        return identity, self._hosts.holding(identity)[0] if identity is not None else None
 
     @asynccontextmanager
     async def _fetched(self, family: Family, source: Source) -> AsyncIterator[Path]:

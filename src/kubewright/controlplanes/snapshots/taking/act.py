@@ -19,7 +19,7 @@ from kubewright.api.controlplane.v1alpha4 import ControlPlaneSnapshot
 from kubewright.base.errors import KubewrightError
 from kubewright.controlplanes.component.membership import endpoints
 from kubewright.controlplanes.component.policies import ETCD, etcd_urls
-from kubewright.controlplanes.component.seen import place_of
+from kubewright.controlplanes.component.seen import identity_of
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Running, SavesData
 from kubewright.controlplanes.hosting.hosts import Hosts
@@ -92,11 +92,11 @@ class Taker:
     async def _copy(self, family: Family, path: Path) -> tuple[str, str, str]:
         """Copy the data into a file; returns its format, and the version and the name of the member."""
         etcd = family.components.get(Component.ETCD)
-        place = place_of(etcd, ETCD, family) if etcd is not None else None
-        held, running = self._hosts.holding(place) if place is not None else (None, Running())
+        identity = identity_of(etcd, ETCD, family) if etcd is not None else None
+        held, running = self._hosts.holding(identity) if identity is not None else (None, Running())
         host: object = held
-        if place is not None and isinstance(host, SavesData):
-            await host.save_data(place, path)
+        if identity is not None and isinstance(host, SavesData):
+            await host.save_data(identity, path)
             return files.EMBEDDED, etcd.status.version if etcd is not None else "", ""
         own = await credentials_of(self._client, family)
         there = endpoints(running) or [Endpoint(each) for each in etcd_urls(family)]

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kubewright.controlplanes.hosting.contract import Place, Replaced, Replacement
+from kubewright.controlplanes.hosting.contract import Replaced, Replacement, WorkloadIdentity
 from kubewright.controlplanes.members.decide import Credentials, Endpoint
 from kubewright.controlplanes.snapshots.streams import NoData, Streamed
 from kubewright.testing.simulation.controlplanes.etcd import Content, Disk
@@ -36,35 +36,35 @@ class CopyingHost(SimHost):
         """As ``ReplacesData.replacing_needs``: nothing."""
         return ""
 
-    async def replace_data(self, place: Place, by: Replacement) -> Replaced:
+    async def replace_data(self, identity: WorkloadIdentity, by: Replacement) -> Replaced:
         """As ``ReplacesData.replace_data``."""
         async with by.fetch() as path:
             written = read(path)
             for ordinal in range(by.members):
-                if self._has(place, ordinal, by.mark):
+                if self._has(identity, ordinal, by.mark):
                     continue
-                call = HostCall(self.client, RESTORE, place.namespace, place.workload, ordinal=ordinal)
-                await self.call(call, partial(self._restore, place, ordinal, by, written))
+                call = HostCall(self.client, RESTORE, identity.namespace, identity.workload, ordinal=ordinal)
+                await self.call(call, partial(self._restore, identity, ordinal, by, written))
                 if self.machine.in_pods:
-                    return Replaced(waits=f"{place.instance(ordinal)}: its pod is at work")
+                    return Replaced(waits=f"{identity.instance(ordinal)}: its pod is at work")
         return Replaced(f"before-{by.mark}")
 
-    def _has(self, place: Place, ordinal: int, mark: str) -> bool:
+    def _has(self, identity: WorkloadIdentity, ordinal: int, mark: str) -> bool:
         """Whether a member has the data of this restore."""
-        hosted = self.machine.workloads.get(name_of(place))
+        hosted = self.machine.workloads.get(name_of(identity))
         return hosted is not None and hosted.data.get(ordinal, Disk()).cluster == mark
 
-    def _restore(self, place: Place, ordinal: int, by: Replacement, written: Content) -> bool:
-        machine, name, mark = self.machine, name_of(place), by.mark
+    def _restore(self, identity: WorkloadIdentity, ordinal: int, by: Replacement, written: Content) -> bool:
+        machine, name, mark = self.machine, name_of(identity), by.mark
         found = machine.etcd_of(name)
         if found is None or found[0].programs:
             raise HostBusy("the etcd is not there, or it runs")
         hosted, etcd = found
         if etcd.cluster != mark:
-            hosts = [machine.address(place, each) for each in range(by.members)]
-            etcd.begin(mark, [[place.instance(i), f"https://{host}:2380"] for i, host in enumerate(hosts)])
-        member = etcd.of(machine.address(place, ordinal))
-        if self._has(place, ordinal, mark) or member is None:
+            hosts = [machine.address(identity, each) for each in range(by.members)]
+            etcd.begin(mark, [[identity.instance(i), f"https://{host}:2380"] for i, host in enumerate(hosts)])
+        member = etcd.of(machine.address(identity, ordinal))
+        if self._has(identity, ordinal, mark) or member is None:
             return False
         hosted.data[ordinal] = Disk(member.id, mark, written)
         return True
@@ -78,7 +78,7 @@ async def stream(
         one = machine.at(urlsplit(member.url).hostname or "")
         if one is None or not machine.serves(one) or not _is_trusted(own, one):
             continue
-        data = json.dumps(machine.workloads[name_of(one.place)].data[one.ordinal].content).encode()
+        data = json.dumps(machine.workloads[name_of(one.identity)].data[one.ordinal].content).encode()
         whole = data + hashlib.sha256(data).digest()
         await asyncio.to_thread(target.write_bytes, whole[: len(data) // 2])
         await host.leg()

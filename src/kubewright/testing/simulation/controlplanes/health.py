@@ -28,7 +28,7 @@ SERVING = {Component.ETCD: ("-etcd-server", "-etcd"), Component.API_SERVER: ("-a
 
 def serves(workload: Workload, now: datetime) -> bool:
     """Whether the program of this workload has a certificate that its own authority signed, and valid now."""
-    pair = SERVING.get(workload.place.component)
+    pair = SERVING.get(workload.identity.component)
     if pair is None:
         return True
     own, authority = (content(workload.contents, suffix) for suffix in pair)

@@ -1,6 +1,6 @@
 """The machine as one manager's controllers see it: a host (``hosting.contract``) whose calls may fail.
 
-Theory.      ``place`` and ``status`` are answered at once, from what is there. The other verbs take a moment,
+Theory.      ``addresses`` and ``status`` are answered at once, by what is there. The others take a moment,
              and get the faults of calls in a schedule (``call:4:fail-after``): they fail before or after the
              work is done, or take long. Changes on the machine reach the listeners in a task of the manager,
              so that a manager that is killed is told of none.
@@ -11,7 +11,13 @@ import asyncio
 from collections.abc import Callable
 
 from kubewright.base.errors import KubewrightError
-from kubewright.controlplanes.hosting.contract import Instance, Place, Placement, Running, Workload
+from kubewright.controlplanes.hosting.contract import (
+    Instance,
+    Running,
+    Workload,
+    WorkloadAddresses,
+    WorkloadIdentity,
+)
 from kubewright.controlplanes.members.decide import AddLearner, Step
 from kubewright.machines.world import Half
 from kubewright.testing.simulation.clock import SimClock
@@ -46,25 +52,29 @@ class SimHost:
         self._listeners: list[Callable[[Key], None]] = []
         machine.listeners.append(self._told.put_nowait)
 
-    def place(self, place: Place, replicas: int) -> Placement:
-        """As ``Hosting.place``."""
-        hosts = [self.machine.address(place, ordinal) for ordinal in range(max(replicas, 1))]
-        waits = self.machine.services.waits(place)
-        return Placement(tuple(hosts[:replicas]), endpoint=None if waits else (hosts[0], PORT), waits=waits)
+    def addresses(self, identity: WorkloadIdentity, replicas: int) -> WorkloadAddresses:
+        """As ``Hosting.addresses``."""
+        hosts = [self.machine.address(identity, ordinal) for ordinal in range(max(replicas, 1))]
+        waits = self.machine.services.waits(identity)
+        return WorkloadAddresses(
+            tuple(hosts[:replicas]), endpoint=None if waits else (hosts[0], PORT), waits=waits
+        )
 
     def problem_of(self, workload: Workload) -> str:
         """As ``Hosting.problem_of``: all of it can run."""
         del workload
         return ""
 
-    def status(self, place: Place) -> Running:
+    def status(self, identity: WorkloadIdentity) -> Running:
         """As ``Hosting.status``."""
-        hosted = self.machine.workloads.get(name_of(place))
+        hosted = self.machine.workloads.get(name_of(identity))
         if hosted is None:
-            retained = self.machine.retained.get(name_of(place), {})
-            served = name_of(place) in self.machine.services.made
+            retained = self.machine.retained.get(name_of(identity), {})
+            served = name_of(identity) in self.machine.services.made
             return Running(exists=served, kept=sum(bool(each.member) for each in retained.values()))
-        instances = [self._instance(each) for each in self.machine.instances(place.namespace, place.workload)]
+        instances = [
+            self._instance(each) for each in self.machine.instances(identity.namespace, identity.workload)
+        ]
         applied, stopped = hosted.applied, not (hosted.wanted or hosted.programs or hosted.removing)
         return Running(
             tuple(instances),
@@ -77,19 +87,19 @@ class SimHost:
 
     def unreserved(self, workload: Workload) -> bool:
         """As ``Reserves.unreserved``."""
-        return self.machine.services.lacks(workload.place)
+        return self.machine.services.lacks(workload.identity)
 
     async def reserve(self, workload: Workload) -> None:
         """As ``Reserves.reserve``."""
-        place = workload.place
-        call = HostCall(self.client, "reserve", place.namespace, place.workload)
-        await self.call(call, lambda: self.machine.reserve(place))
+        identity = workload.identity
+        call = HostCall(self.client, "reserve", identity.namespace, identity.workload)
+        await self.call(call, lambda: self.machine.reserve(identity))
 
     def _instance(self, one: Program) -> Instance:
         return Instance(
             one.ordinal,
-            one.place.instance(one.ordinal),
-            self.machine.address(one.place, one.ordinal),
+            one.identity.instance(one.ordinal),
+            self.machine.address(one.identity, one.ordinal),
             fingerprint=one.workload.fingerprint,
             version=one.workload.version,
             ready=one.ready,
@@ -101,35 +111,38 @@ class SimHost:
 
     async def apply(self, workload: Workload) -> None:
         """As ``Hosting.apply``: onto what was applied last, as a patch that names the version it changes."""
-        place, before = workload.place, self._applied(workload.place)
-        call = HostCall(self.client, "apply", place.namespace, place.workload, replicas=workload.replicas)
+        identity, before = workload.identity, self._applied(workload.identity)
+        call = HostCall(
+            self.client, "apply", identity.namespace, identity.workload, replicas=workload.replicas
+        )
 
         def work() -> bool:
-            if self._applied(place) is not before:
+            if self._applied(identity) is not before:
                 raise HostBusy("something else was applied meanwhile")
             return self.machine.apply(workload)
 
         await self.call(call, work)
 
-    async def replace(self, place: Place, ordinal: int) -> None:
+    async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
         """As ``Hosting.replace``."""
-        call = HostCall(self.client, "replace", place.namespace, place.workload, ordinal=ordinal)
-        before = self._program(place, ordinal)
+        call = HostCall(self.client, "replace", identity.namespace, identity.workload, ordinal=ordinal)
+        before = self._program(identity, ordinal)
         await self.call(
-            call, lambda: self._program(place, ordinal) is before and self.machine.replace(place, ordinal)
+            call,
+            lambda: self._program(identity, ordinal) is before and self.machine.replace(identity, ordinal),
         )
 
-    async def remove(self, place: Place, *, keep_data: bool) -> None:
+    async def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """As ``Hosting.remove``."""
-        call = HostCall(self.client, "remove", place.namespace, place.workload)
-        await self.call(call, lambda: self.machine.remove(place, keep_data=keep_data))
+        call = HostCall(self.client, "remove", identity.namespace, identity.workload)
+        await self.call(call, lambda: self.machine.remove(identity, keep_data=keep_data))
 
-    def _applied(self, place: Place) -> Workload | None:
-        hosted = self.machine.workloads.get(name_of(place))
+    def _applied(self, identity: WorkloadIdentity) -> Workload | None:
+        hosted = self.machine.workloads.get(name_of(identity))
         return hosted.applied if hosted is not None else None
 
-    def _program(self, place: Place, ordinal: int) -> Program | None:
-        hosted = self.machine.workloads.get(name_of(place))
+    def _program(self, identity: WorkloadIdentity, ordinal: int) -> Program | None:
+        hosted = self.machine.workloads.get(name_of(identity))
         return hosted.programs.get(ordinal) if hosted is not None else None
 
     def listen(self, changed: Callable[[Key], None]) -> None:
@@ -146,7 +159,7 @@ class SimHost:
         finally:
             self.machine.listeners.remove(self._told.put_nowait)
 
-    async def change_members(self, etcd: Place, step: Step) -> None:
+    async def change_members(self, etcd: WorkloadIdentity, step: Step) -> None:
         """A client of the members of an etcd changes them.
 
         Raises:

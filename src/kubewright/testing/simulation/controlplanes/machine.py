@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.members.decide import Step
 from kubewright.testing.simulation.controlplanes import health, quorum
 from kubewright.testing.simulation.controlplanes.etcd import Content, Disk, Etcd
@@ -75,10 +75,10 @@ class HostMachine:
         self._clock.ahead += seconds
         self._look_soon()
 
-    def address(self, place: Place, ordinal: int) -> str:
+    def address(self, identity: WorkloadIdentity, ordinal: int) -> str:
         """Where an instance is reached: the same as long as something of its workload is there."""
-        taken = self._addresses
-        return taken.setdefault((name_of(place), ordinal), f"127.77.{len(taken) // 250}.{len(taken) % 250}")
+        subnet, last = divmod(len(self._addresses), 250)
+        return self._addresses.setdefault((name_of(identity), ordinal), f"127.77.{subnet}.{last}")
 
     def instances(self, namespace: str, workload: str) -> list[Program]:
         """The instances of a workload, by ordinal."""
@@ -98,17 +98,17 @@ class HostMachine:
 
     def _reaches(self, one: Program) -> bool:
         """Whether what an instance needs accepts it. An etcd that never ran here is a foreign one."""
-        place = one.place
-        if place.component is Component.ETCD:
-            return quorum.serves(self.workloads[name_of(place)], self.etcds[name_of(place)], one)
-        if place.component is Component.API_SERVER:
-            members = self._of(place, Component.ETCD)
+        identity = one.identity
+        if identity.component is Component.ETCD:
+            return quorum.serves(self.workloads[name_of(identity)], self.etcds[name_of(identity)], one)
+        if identity.component is Component.API_SERVER:
+            members = self._of(identity, Component.ETCD)
             return members is None or any(
                 self.serves(each) and health.may_ask_etcd(one.workload, each.workload, self.now())
                 for each in members
             )
         kubeconfig = health.kubeconfig_of(one.workload)
-        servers = self._of(place, Component.API_SERVER) or ()
+        servers = self._of(identity, Component.API_SERVER) or ()
         return any(
             self.serves(each) and health.gets_in(kubeconfig, each.workload, self.now()) for each in servers
         )
@@ -151,9 +151,9 @@ class HostMachine:
         """The learners of an etcd that have all data."""
         return quorum.caught_up(self.workloads[name], self.etcds[name], self._clock.monotonic())
 
-    def _of(self, place: Place, component: Component) -> list[Program] | None:
+    def _of(self, identity: WorkloadIdentity, component: Component) -> list[Program] | None:
         """The instances of another component; None: it never ran here."""
-        name = (place.namespace, f"{place.cluster}-{component}")
+        name = (identity.namespace, f"{identity.cluster}-{component}")
         return self.instances(*name) if name in self.workloads else None
 
     # ------------------------------------------------------------ act
@@ -164,49 +164,49 @@ class HostMachine:
         Raises:
             StillRemoved: the one of this name is not gone yet.
         """
-        name = name_of(workload.place)
+        name = name_of(workload.identity)
         hosted, new = self.workloads.get(name), name not in self.workloads
         if hosted is None:
             hosted = self.workloads[name] = HostedWorkload(
-                workload.place, workload, data=self.retained.pop(name, {})
+                workload.identity, workload, data=self.retained.pop(name, {})
             )
         if hosted.removing:
-            raise StillRemoved(f"{workload.place.workload} is still being removed")
-        before, hosted.place, hosted.applied = hosted.applied, workload.place, workload
+            raise StillRemoved(f"{workload.identity.workload} is still being removed")
+        before, hosted.identity, hosted.applied = hosted.applied, workload.identity, workload
         self._settle(hosted)
         same = (before.fingerprint, before.replicas) == (workload.fingerprint, workload.replicas)
         if not same:
-            self._tell(hosted.place)
+            self._tell(hosted.identity)
         return new or not same
 
-    def reserve(self, place: Place) -> bool:
+    def reserve(self, identity: WorkloadIdentity) -> bool:
         """Make the Service of a workload; whoever waits for its address is told when it has one."""
-        if made := self.services.make(place):
-            self.process.spawn(self._balance(place), name=f"{place.workload} gets an address")
+        if made := self.services.make(identity):
+            self.process.spawn(self._balance(identity), name=f"{identity.workload} gets an address")
         return made
 
-    async def _balance(self, place: Place) -> None:
-        self._tell(place)
+    async def _balance(self, identity: WorkloadIdentity) -> None:
+        self._tell(identity)
         await self._clock.sleep(BALANCED_SECONDS)
-        self._tell(place)
+        self._tell(identity)
 
-    def replace(self, place: Place, ordinal: int) -> bool:
+    def replace(self, identity: WorkloadIdentity, ordinal: int) -> bool:
         """End an instance, which is started again as was applied last."""
-        hosted = self.workloads.get(name_of(place))
+        hosted = self.workloads.get(name_of(identity))
         if hosted is None or ordinal not in hosted.programs or hosted.programs[ordinal].ending:
             return False
         self._end(hosted, hosted.programs[ordinal])
         return True
 
-    def remove(self, place: Place, *, keep_data: bool) -> bool:
+    def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> bool:
         """End all, and then delete the data, unless it is to be kept."""
-        name = name_of(place)
+        name = name_of(identity)
         hosted = self.workloads.get(name)
         if hosted is None:
-            served = self.services.end(place)
+            served = self.services.end(identity)
             retained = {} if keep_data else self.retained.pop(name, {})
             for ordinal in sorted(retained):
-                self._say(place, ordinal, Happening.DATA_GONE)
+                self._say(identity, ordinal, Happening.DATA_GONE)
             if retained:
                 self.etcds.pop(name, None)
             return bool(retained) or served
@@ -236,14 +236,14 @@ class HostMachine:
 
     def _forget(self, hosted: HostedWorkload) -> None:
         """Nothing runs of what was removed."""
-        name = name_of(hosted.place)
+        name = name_of(hosted.identity)
         del self.workloads[name]
-        self.services.end(hosted.place)
+        self.services.end(hosted.identity)
         if hosted.keeps_data:
             self.retained[name] = hosted.data
         else:
             for ordinal in sorted(hosted.data):
-                self._say(hosted.place, ordinal, Happening.DATA_GONE)
+                self._say(hosted.identity, ordinal, Happening.DATA_GONE)
             self.etcds.pop(name, None)
             self._addresses = {each: at for each, at in self._addresses.items() if each[0] != name}
         self._look_soon()
@@ -251,57 +251,57 @@ class HostMachine:
     # ------------------------------------------------------------ the life of a program
 
     def _start(self, hosted: HostedWorkload, ordinal: int) -> None:
-        one = Program(hosted.place, ordinal, hosted.applied, self.now().timestamp())
+        one = Program(hosted.identity, ordinal, hosted.applied, self.now().timestamp())
         hosted.programs[ordinal] = one
-        self._tell(hosted.place)
+        self._tell(hosted.identity)
         hosted.data.setdefault(ordinal, Disk())
-        if one.place.component is Component.ETCD:
-            self.etcds.setdefault(name_of(one.place), Etcd())
-        self._say(hosted.place, ordinal, Happening.STARTS)
-        one.task = self.process.spawn(self._live(one), name=f"{hosted.place.instance(ordinal)} lives")
+        if one.identity.component is Component.ETCD:
+            self.etcds.setdefault(name_of(one.identity), Etcd())
+        self._say(hosted.identity, ordinal, Happening.STARTS)
+        one.task = self.process.spawn(self._live(one), name=f"{hosted.identity.instance(ordinal)} lives")
 
     async def _live(self, one: Program) -> None:
         pause, longest = BACK_OFF
         while True:
             if await self._begins(one):
                 one.up, one.up_at = True, self._clock.monotonic()
-                self._say(one.place, one.ordinal, Happening.SERVES)
+                self._say(one.identity, one.ordinal, Happening.SERVES)
                 self._look_soon()
                 await one.died.wait()
             one.up = one.ready = one.alive = False
-            self._say(one.place, one.ordinal, Happening.DIES)
-            self._tell(one.place)
+            self._say(one.identity, one.ordinal, Happening.DIES)
+            self._tell(one.identity)
             self._look_soon()
             await self._clock.sleep(pause)
             pause = min(2 * pause, longest)
             one.died.clear()
             one.alive, one.restarts, one.since = True, one.restarts + 1, self.now().timestamp()
-            self._say(one.place, one.ordinal, Happening.STARTS_AGAIN)
-            self._tell(one.place)
+            self._say(one.identity, one.ordinal, Happening.STARTS_AGAIN)
+            self._tell(one.identity)
 
     async def _begins(self, one: Program) -> bool:
         """Wait until it can serve; False: what it needs was not there in time, or it was killed."""
-        await self._clock.sleep(START_SECONDS[one.place.component])
-        for _ in range(int(GIVES_UP[one.place.component])):
+        await self._clock.sleep(START_SECONDS[one.identity.component])
+        for _ in range(int(GIVES_UP[one.identity.component])):
             if one.died.is_set():
                 return False
-            if self._joins(one) if one.place.component is Component.ETCD else self._reaches(one):
+            if self._joins(one) if one.identity.component is Component.ETCD else self._reaches(one):
                 return True
             await self._clock.sleep(1.0)
         return False
 
     def _joins(self, one: Program) -> bool:
         """Whether an etcd becomes a member, or is one."""
-        hosted, etcd = self.workloads[name_of(one.place)], self.etcds[name_of(one.place)]
-        return quorum.join(hosted, etcd, one, self.address(one.place, one.ordinal))
+        hosted, etcd = self.workloads[name_of(one.identity)], self.etcds[name_of(one.identity)]
+        return quorum.join(hosted, etcd, one, self.address(one.identity, one.ordinal))
 
     def _end(self, hosted: HostedWorkload, one: Program) -> None:
         if one.ending:
             return
         one.ending, one.ready = True, False
-        self._tell(hosted.place)
-        self._say(one.place, one.ordinal, Happening.ENDS)
-        self.process.spawn(self._ends(hosted, one), name=f"{one.place.instance(one.ordinal)} ends")
+        self._tell(hosted.identity)
+        self._say(one.identity, one.ordinal, Happening.ENDS)
+        self.process.spawn(self._ends(hosted, one), name=f"{one.identity.instance(one.ordinal)} ends")
 
     async def _ends(self, hosted: HostedWorkload, one: Program) -> None:
         if one.task is not None:
@@ -309,21 +309,21 @@ class HostMachine:
         await self._clock.sleep(self._end_seconds(one))
         one.up = one.alive = False
         del hosted.programs[one.ordinal]
-        self._say(one.place, one.ordinal, Happening.ENDED)
+        self._say(one.identity, one.ordinal, Happening.ENDED)
         if one.ordinal in hosted.discarded:
             hosted.discarded.discard(one.ordinal)
             hosted.data.pop(one.ordinal, None)
-            self._say(one.place, one.ordinal, Happening.DATA_GONE)
+            self._say(one.identity, one.ordinal, Happening.DATA_GONE)
         self._settle(hosted)
-        self._tell(hosted.place)
+        self._tell(hosted.identity)
         self._look_soon()
 
     def _end_seconds(self, one: Program) -> float:
-        if one.place.component is not Component.API_SERVER or not one.up:
+        if one.identity.component is not Component.API_SERVER or not one.up:
             return END_SECONDS
         if not self._reaches(one):
             return WITHOUT_ETCD_SECONDS
-        watched = any(each.up for each in self._of(one.place, Component.CONTROLLER_MANAGER) or ())
+        watched = any(each.up for each in self._of(one.identity, Component.CONTROLLER_MANAGER) or ())
         return WATCHED_SECONDS if watched else END_SECONDS
 
     def _look_soon(self) -> None:
@@ -336,15 +336,15 @@ class HostMachine:
             ready = self.serves(one) and not one.ending
             if ready != one.ready:
                 one.ready = ready
-                self._tell(one.place)
+                self._tell(one.identity)
 
     def _all(self) -> Iterator[Program]:
         for name in sorted(self.workloads):
             yield from self.instances(*name)
 
-    def _say(self, place: Place, ordinal: int, happening: Happening) -> None:
-        self._journal.hosted(ProgramStep(place.namespace, place.workload, ordinal, happening))
+    def _say(self, identity: WorkloadIdentity, ordinal: int, happening: Happening) -> None:
+        self._journal.hosted(ProgramStep(identity.namespace, identity.workload, ordinal, happening))
 
-    def _tell(self, place: Place) -> None:
+    def _tell(self, identity: WorkloadIdentity) -> None:
         for changed in self.listeners:
-            changed(place.key)
+            changed(identity.key)

@@ -44,7 +44,7 @@ class SimMembers:
         voter = self._voter(there)
         if voter is None:
             return Seen(wanted, unasked="no member of etcd answers (simulated)")
-        name = name_of(voter.place)
+        name = name_of(voter.identity)
         hosted, etcd = self._machine.workloads[name], self._machine.etcds[name]
         answering = frozenset(hosted.data[each.ordinal].member for each in there)
         caught_up = frozenset(self._machine.caught_up(name)) & answering
@@ -56,7 +56,7 @@ class SimMembers:
         if voter is None:
             raise NoAnswer("no member of etcd answers (simulated)")
         try:
-            await self._host.change_members(voter.place, step)
+            await self._host.change_members(voter.identity, step)
         except KubewrightError as error:
             raise NoAnswer(str(error)) from None
 
@@ -66,7 +66,10 @@ class SimMembers:
         return [each for each in found if each is not None and each.up and self._is_trusted(each)]
 
     def _is_trusted(self, one: Program) -> bool:
-        hosted, etcd = self._machine.workloads[name_of(one.place)], self._machine.etcds[name_of(one.place)]
+        hosted, etcd = (
+            self._machine.workloads[name_of(one.identity)],
+            self._machine.etcds[name_of(one.identity)],
+        )
         own, authority = (health.content(one.workload.contents, end) for end in ("-etcd-server", "-etcd"))
         ours = self._access.credentials
         known = health.signed(ours.certificate, authority) and health.signed(own, ours.authority)
@@ -75,7 +78,7 @@ class SimMembers:
     def _voter(self, there: list[Program]) -> Program | None:
         """The first of these that has a vote, and a majority."""
         for one in there:
-            name = name_of(one.place)
+            name = name_of(one.identity)
             hosted, etcd = self._machine.workloads[name], self._machine.etcds[name]
             learner = etcd.members[hosted.data[one.ordinal].member].learner
             if not learner and quorum.serves(hosted, etcd, one):

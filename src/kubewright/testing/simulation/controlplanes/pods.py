@@ -71,7 +71,7 @@ class ServiceRules:
         if not isinstance(step, ProgramStep) or step.happening is not Happening.STARTS:
             return ""
         hosted = self._machine().workloads.get((step.namespace, step.workload))
-        if hosted is None or not self._machine().services.lacks(hosted.place):
+        if hosted is None or not self._machine().services.lacks(hosted.identity):
             return ""
         return f"{step.workload} starts, and has no Service"
 

@@ -7,7 +7,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from kubewright.base.errors import After, KubewrightError
-from kubewright.controlplanes.hosting.contract import Place, Workload
+from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.testing.simulation.controlplanes.etcd import Disk
 
 Name = tuple[str, str]
@@ -30,7 +30,7 @@ class Program:
     ``up_at``  when it was up last, by the clock of the loop
     """
 
-    place: Place
+    identity: WorkloadIdentity
     ordinal: int
     workload: Workload
     since: float
@@ -51,7 +51,7 @@ class HostedWorkload:
     ``discarded``  ordinals beyond the number that is wanted: their data goes when they have ended
     """
 
-    place: Place
+    identity: WorkloadIdentity
     applied: Workload
     programs: dict[int, Program] = field(default_factory=dict)
     data: dict[int, Disk] = field(default_factory=dict)
@@ -65,6 +65,6 @@ class HostedWorkload:
         return 0 if self.removing else self.applied.replicas
 
 
-def name_of(place: Place) -> Name:
+def name_of(identity: WorkloadIdentity) -> Name:
     """The namespace and the name of the workload of this place."""
-    return place.namespace, place.workload
+    return identity.namespace, identity.workload

@@ -44,7 +44,7 @@ def caught_up(hosted: HostedWorkload, etcd: Etcd, now: float) -> set[int]:
 
 def join(hosted: HostedWorkload, etcd: Etcd, one: Program, host: str) -> bool:
     """A program becomes a member, or is one again; False: it cannot."""
-    disk, name = hosted.data[one.ordinal], one.place.instance(one.ordinal)
+    disk, name = hosted.data[one.ordinal], one.identity.instance(one.ordinal)
     if not etcd.joins(disk, name, host, one.workload.environment):
         return False
     known = [each.content for each in hosted.data.values() if each.cluster == etcd.cluster]

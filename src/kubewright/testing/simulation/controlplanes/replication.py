@@ -114,7 +114,7 @@ class EtcdRules:
         if found is None:
             return False
         hosted, etcd = found
-        return bool(hosted.wanted) and etcd.of(self._machine().address(hosted.place, ordinal)) is None
+        return bool(hosted.wanted) and etcd.of(self._machine().address(hosted.identity, ordinal)) is None
 
 
 def _loses_data(step: Step) -> TypeGuard[ProgramStep]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kubewright.api.controlplane.names import Component
-from kubewright.controlplanes.hosting.contract import Place
+from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.testing.simulation.controlplanes.programs import Name, name_of
 
 BALANCED_SECONDS = 4.0
@@ -26,26 +26,26 @@ class Services:
     needed: bool = False
     made: dict[Name, float] = field(default_factory=dict)
 
-    def lacks(self, place: Place) -> bool:
+    def lacks(self, identity: WorkloadIdentity) -> bool:
         """Whether the Service of a workload has to be made first. A controller manager has no clients."""
-        has_clients = place.component is not Component.CONTROLLER_MANAGER
-        return self.needed and has_clients and name_of(place) not in self.made
+        has_clients = identity.component is not Component.CONTROLLER_MANAGER
+        return self.needed and has_clients and name_of(identity) not in self.made
 
-    def make(self, place: Place) -> bool:
+    def make(self, identity: WorkloadIdentity) -> bool:
         """Make it; False: it is there."""
-        if not self.lacks(place):
+        if not self.lacks(identity):
             return False
-        self.made[name_of(place)] = self.now()
+        self.made[name_of(identity)] = self.now()
         return True
 
-    def waits(self, place: Place) -> str:
+    def waits(self, identity: WorkloadIdentity) -> str:
         """Why the address of an API server is not known yet, a clause; empty: it is."""
-        if not self.needed or place.component is not Component.API_SERVER:
+        if not self.needed or identity.component is not Component.API_SERVER:
             return ""
-        since = self.made.get(name_of(place))
+        since = self.made.get(name_of(identity))
         known = since is not None and self.now() >= since + BALANCED_SECONDS
-        return "" if known else f"the load balancer of Service {place.workload} has no address yet"
+        return "" if known else f"the load balancer of Service {identity.workload} has no address yet"
 
-    def end(self, place: Place) -> bool:
+    def end(self, identity: WorkloadIdentity) -> bool:
         """Delete it; False: there is none."""
-        return self.made.pop(name_of(place), None) is not None
+        return self.made.pop(name_of(identity), None) is not None
