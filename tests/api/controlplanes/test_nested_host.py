@@ -1,5 +1,6 @@
 """The host of this process, asked as a controller asks it: what outlives a restart, and who gets in."""
 
+import shutil
 import socket
 from datetime import timedelta
 
@@ -112,6 +113,31 @@ async def test_after_a_restart_the_address_and_the_data_are_the_same_and_nothing
         found = await client.get(CONFIG_MAP, Key("default", "mine"))
         await client.transport.close()
         assert (second.endpoint(), found.data) == (endpoint, {"a": "b"})
+
+
+async def test_after_a_restart_data_that_was_deleted_is_known_to_be_gone(tmp_path):
+    async with Process(tmp_path) as first:
+        await first.start()
+    (data,) = (tmp_path / "clusters").iterdir()
+    async with Process(tmp_path) as second:
+        assert second.running(ETCD).data == {0}
+    shutil.rmtree(data)
+    async with Process(tmp_path) as third:
+        assert third.running(ETCD).data == frozenset()
+        await third.start()  # it was given up
+        assert third.running(API_SERVER).instances[0].ready
+
+
+async def test_a_data_file_that_is_damaged_is_told_by_its_path_inside_the_data_folder(tmp_path):
+    async with Process(tmp_path) as first:
+        await first.start()
+    (file,) = (tmp_path / "clusters").glob("*/*.db")
+    file.write_bytes(b"no data at all" * 1000)
+    async with Process(tmp_path) as second:
+        await second.start()
+        (instance,) = second.running(API_SERVER).instances
+    inside = str(file.relative_to(tmp_path))
+    assert (inside in instance.message, str(tmp_path) in instance.message) == (True, False)
 
 
 async def test_data_that_is_to_be_kept_is_there_for_the_next_etcd_of_that_name(tmp_path):

@@ -10,7 +10,7 @@ from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.fields import unsupported
-from kubewright.controlplanes.hosting.processes.instances import Site, Started, command_of, program_of
+from kubewright.controlplanes.hosting.processes.instances import ProgramSettings, Site, command_of, program_of
 from kubewright.controlplanes.hosting.processes.output import LONGEST, reason
 from kubewright.controlplanes.hosting.processes.volumes import files, folders
 from kubewright.controlplanes.rendering.render import Rendered
@@ -212,8 +212,8 @@ def test_only_what_was_applied_is_a_reason_for_another_process():
     assert (one.fingerprint, one.environment == other.environment) == (other.fingerprint, False)
     renewed = program_of(replace(found, contents=CONTENTS), 0, SITE)
     assert renewed.fingerprint != one.fingerprint
-    assert Started.read(one.settings) == Started(found.fingerprint, 0, "3.6.8")
-    assert Started.read("of another form") == Started()
+    assert ProgramSettings.read(one.settings) == ProgramSettings(found.fingerprint, 0, "3.6.8")
+    assert ProgramSettings.read("of another form") == ProgramSettings()
 
 
 def test_a_command_is_the_first_word():

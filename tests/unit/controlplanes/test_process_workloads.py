@@ -25,7 +25,7 @@ from kubewright.controlplanes.hosting.processes.binaries import (
     places,
     version_in,
 )
-from kubewright.controlplanes.hosting.processes.instances import BALANCER, Started, instance_of
+from kubewright.controlplanes.hosting.processes.instances import BALANCER, ProgramSettings, instance_of
 from kubewright.controlplanes.hosting.processes.kept import Kept
 from kubewright.controlplanes.hosting.processes.store import NotWritten, Store
 from kubewright.processes.program import HttpGet, Probe, Program, TcpConnect
@@ -38,7 +38,7 @@ OTHER = WorkloadIdentity("team", "other", Component.ETCD, OWNER)
 
 
 def programs(fingerprint, count, number=0):
-    settings = str(Started(fingerprint, number, "1"))
+    settings = str(ProgramSettings(fingerprint, number, "1"))
     return tuple(Program(f"team/demo/etcd-{each}", ("/etcd",), settings=settings) for each in range(count))
 
 
@@ -48,7 +48,7 @@ def applied(kept, fingerprint, count):
 
 def told(kept):
     """The fingerprint and the number of replacements of each instance."""
-    found = {each: Started.read(program.settings) for each, program in kept.programs.items()}
+    found = {each: ProgramSettings.read(program.settings) for each, program in kept.programs.items()}
     return {each: (started.fingerprint, started.number) for each, started in found.items()}
 
 

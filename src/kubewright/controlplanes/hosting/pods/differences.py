@@ -69,7 +69,7 @@ def decide(seen: Mapping[str, Any] | None, manifest: Manifest) -> Step:
     """What to do with the object that this manifest describes; ``seen`` is None if there is none."""
     if seen is None:
         return Create()
-    told, (owner,) = title(manifest), manifest["metadata"]["ownerReferences"]
+    told, (owner,) = named(manifest), manifest["metadata"]["ownerReferences"]
     if controller_of(seen) != owner["uid"]:
         return Obstacle(f"{told} is there already and belongs to another, so it is left alone", passes=True)
     if seen["metadata"].get("deletionTimestamp"):
@@ -115,7 +115,7 @@ def controller_of(obj: Mapping[str, Any]) -> str:
     return next((str(each["uid"]) for each in owners if each.get("controller")), "")
 
 
-def title(obj: Mapping[str, Any]) -> str:
+def named(obj: Mapping[str, Any]) -> str:
     """How a sentence names an object."""
     metadata = obj["metadata"]
     return f"the {obj['kind']} {metadata['namespace']}/{metadata['name']}"
@@ -151,13 +151,13 @@ def _after(seen: Mapping[str, Any], manifest: Manifest) -> dict[str, Any]:
     spec = dict(manifest["spec"])
     if manifest["kind"] == WORKLOAD.resource.kind:
         spec = {name: value for name, value in spec.items() if name in CHANGEABLE}
-    laid: dict[str, Any] = _over(seen, {"metadata": manifest["metadata"], "spec": spec})
+    laid: dict[str, Any] = _merged(seen, {"metadata": manifest["metadata"], "spec": spec})
     if "template" in spec:
         laid["spec"]["template"] = spec["template"]
     return laid
 
 
-def _over(below: Any, above: Any) -> Any:
+def _merged(below: Any, above: Any) -> Any:
     if not (isinstance(below, Mapping) and isinstance(above, Mapping)):
         return above
-    return {**below, **{key: _over(below.get(key), value) for key, value in above.items()}}
+    return {**below, **{key: _merged(below.get(key), value) for key, value in above.items()}}

@@ -43,7 +43,7 @@ from kubewright.controlplanes.hosting.pods.kinds import (
     FINISHED,
     INSTANCE,
     KINDS,
-    OURS,
+    OUR_LABELS,
     SERVICE,
     WORKLOAD,
     ComponentPod,
@@ -60,7 +60,7 @@ NO_IMAGE = (
     "an etcd in pods is restored by pods with the image of this program, which it does not know: start "
     "it with --restore-image"
 )
-CLAIMED = f"{COMPONENT_LABEL},{ROLE_LABEL}={Component.ETCD}"
+ETCD_CLAIMS = f"{COMPONENT_LABEL},{ROLE_LABEL}={Component.ETCD}"
 """The label selector of the claims of all etcds."""
 
 
@@ -86,11 +86,11 @@ class PodHosting:
     ) -> None:
         self._client = informers.client
         self._domain = domain
-        self._sets = informers.get(WORKLOAD, labels=OURS)
-        self._services = informers.get(SERVICE, labels=OURS)
-        self._pods = informers.get(INSTANCE, labels=OURS)
+        self._sets = informers.get(WORKLOAD, labels=OUR_LABELS)
+        self._services = informers.get(SERVICE, labels=OUR_LABELS)
+        self._pods = informers.get(INSTANCE, labels=OUR_LABELS)
         self._pods.index(BY_WORKLOAD, _workload)
-        self._claims = informers.get(CLAIM, labels=CLAIMED)
+        self._claims = informers.get(CLAIM, labels=ETCD_CLAIMS)
         self._can_restore = bool(restore_image)
         self._replacer = Replacer(self._client, restore_image)
 
@@ -123,7 +123,7 @@ class PodHosting:
 
     def status(self, identity: WorkloadIdentity) -> Running:
         """As ``Hosting.status``."""
-        own, services = self._own(identity), self._services.by("owner", identity.object.uid)
+        own, services = self._stateful_set(identity), self._services.by("owner", identity.object.uid)
         found = reading.running(identity, own, self._instances(identity), services)
         if own is None:
             return replace(found, kept=restore_pods.kept(identity, self._claim_names(identity)))
@@ -158,7 +158,7 @@ class PodHosting:
         Raises:
             Unseen: the pod would come back as it was.
         """
-        found = self._own(identity)
+        found = self._stateful_set(identity)
         pod = next((each for each in self._instances(identity) if reading.ordinal_of(each) == ordinal), None)
         if found is None or pod is None or pod.metadata.deleting:
             return
@@ -168,11 +168,12 @@ class PodHosting:
 
     async def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """As ``Hosting.remove``; pods end with the grace that their template gives them."""
-        for pod in self._restoring(identity):
+        for pod in self._restore_pods(identity):
             await self._replacer.delete(pod)
         if not keep_data:
             await self._delete_claims(identity)
-        if (found := self._own(identity)) is not None and not found["metadata"].get("deletionTimestamp"):
+        found = self._stateful_set(identity)
+        if found is not None and not found["metadata"].get("deletionTimestamp"):
             key = Key(identity.namespace, identity.workload)
             await self._delete(WORKLOAD, key, found["metadata"]["uid"], propagation="Foreground")
         for service in self._services.by("owner", identity.object.uid):
@@ -187,12 +188,12 @@ class PodHosting:
 
     async def replace_data(self, identity: WorkloadIdentity, by: Replacement) -> Replaced:
         """As ``ReplacesData.replace_data``."""
-        found = self._own(identity)
+        found = self._stateful_set(identity)
         if found is None:
             raise NotReplaced(f"there is no StatefulSet {identity.workload} of this etcd")
         if found["spec"].get("replicas", 1) or self._instances(identity):
             raise NotReplaced(f"{identity.workload} still runs")
-        return await self._replacer.replace(identity, found, self._restoring(identity), by)
+        return await self._replacer.replace(identity, found, self._restore_pods(identity), by)
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """As ``Hosting.listen``."""
@@ -206,7 +207,7 @@ class PodHosting:
             informer.subscribe(tell)
 
     # ------------------------------------------------------------------ look
-    def _own(self, identity: WorkloadIdentity) -> dict[str, Any] | None:
+    def _stateful_set(self, identity: WorkloadIdentity) -> dict[str, Any] | None:
         """The StatefulSet of a component, if the component's object controls it."""
         found = self._sets.get(Key(identity.namespace, identity.workload))
         return found if found is not None and controller_of(found) == identity.object.uid else None
@@ -214,13 +215,13 @@ class PodHosting:
     def _instances(self, identity: WorkloadIdentity) -> list[ComponentPod]:
         """The pods of its StatefulSet, even after that is gone; none while a foreign one has the name."""
         if (
-            self._own(identity) is None
+            self._stateful_set(identity) is None
             and self._sets.header(Key(identity.namespace, identity.workload)) is not None
         ):
             return []
         return self._pods.by(BY_WORKLOAD, f"{identity.namespace}/{identity.workload}")
 
-    def _restoring(self, identity: WorkloadIdentity) -> list[ComponentPod]:
+    def _restore_pods(self, identity: WorkloadIdentity) -> list[ComponentPod]:
         """The pods that replace its data, or have replaced it."""
         pods = self._pods.by("owner", identity.object.uid)
         return [each for each in pods if each.metadata.labels.get(ROLE_LABEL) == restore_pods.ROLE]
@@ -265,7 +266,7 @@ class PodHosting:
         Raises:
             Obstructed: one is still at work, with the volume.
         """
-        for pod in self._restoring(identity):
+        for pod in self._restore_pods(identity):
             await self._replacer.delete(pod)
             if pod.status.phase not in FINISHED:
                 raise Obstructed(f"the pod {pod.name}, which replaces the data, ends first")

@@ -18,28 +18,28 @@ from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.meta import Condition, KubeObject, Time, Value
 from kubewright.wire.gvk import Resource
 
-OURS = ",".join((COMPONENT_LABEL, ROLE_LABEL, CLUSTER_NAME_LABEL))
+OUR_LABELS = ",".join((COMPONENT_LABEL, ROLE_LABEL, CLUSTER_NAME_LABEL))
 """The label selector of everything that is made for components: it has all three labels."""
 
 FINISHED = ("Succeeded", "Failed")
 """Phases of a Pod that runs nothing any more."""
 
 
-class Waiting(Value, frozen=True, kw_only=True):
+class ContainerStateWaiting(Value, frozen=True, kw_only=True):
     """Why a container does not run yet, in a word and a sentence."""
 
     reason: str = ""
     message: str = ""
 
 
-class Terminated(Value, frozen=True, kw_only=True):
+class ContainerStateTerminated(Value, frozen=True, kw_only=True):
     """How a container ended. Its message, which may be the end of a log, is not read."""
 
     reason: str = ""
     exit_code: int = 0
 
 
-class Running(Value, frozen=True, kw_only=True):
+class ContainerStateRunning(Value, frozen=True, kw_only=True):
     """A container that runs."""
 
     started_at: Time | None = None
@@ -48,9 +48,9 @@ class Running(Value, frozen=True, kw_only=True):
 class ContainerState(Value, frozen=True, kw_only=True):
     """The state of a container: one of the three is set."""
 
-    waiting: Waiting | None = None
-    running: Running | None = None
-    terminated: Terminated | None = None
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(Value, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class ContainerStatus(Value, frozen=True, kw_only=True):
     last_state: ContainerState = field(default_factory=ContainerState)
 
 
-class PodHealth(Value, frozen=True, kw_only=True):
+class PodStatus(Value, frozen=True, kw_only=True):
     """The status of a Pod, as its kubelet writes it."""
 
     phase: str = ""
@@ -76,20 +76,20 @@ class PodHealth(Value, frozen=True, kw_only=True):
 class ComponentPod(KubeObject, frozen=True, kw_only=True):
     """A Pod with metadata and status alone."""
 
-    status: PodHealth = field(default_factory=PodHealth)
+    status: PodStatus = field(default_factory=PodStatus)
 
 
 INSTANCE: Kind[ComponentPod] = Kind(POD.resource, ComponentPod, pruned=True)
-MADE: Kind[dict[str, Any]] = dynamic(POD.resource)
-"""A Pod that we make ourselves."""
+RESTORE_POD: Kind[dict[str, Any]] = dynamic(POD.resource)
+"""A Pod that replaces the data of a member, as we write it."""
 WORKLOAD: Kind[dict[str, Any]] = dynamic(STATEFUL_SET.resource)
 SERVICE = dynamic(Resource("", "v1", "services", "Service", short_names=("svc",)))
 CLAIM: Kind[KubeObject] = Kind(
     Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",)), KubeObject
 )
 
-MADE_CLAIM: Kind[dict[str, Any]] = dynamic(CLAIM.resource)
-"""A claim that we make ourselves."""
+RESTORE_CLAIM: Kind[dict[str, Any]] = dynamic(CLAIM.resource)
+"""A claim that such a Pod needs, as we write it."""
 
 KINDS = {"StatefulSet": WORKLOAD, "Service": SERVICE}
 """The kinds of manifests that this host accepts."""

@@ -17,7 +17,7 @@ from kubewright.controlplanes.hosting.contract import Replaced, Replacement, Wor
 from kubewright.controlplanes.hosting.etcdutl import bracketed
 from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.pods import restore_pods
-from kubewright.controlplanes.hosting.pods.kinds import MADE, MADE_CLAIM, ComponentPod
+from kubewright.controlplanes.hosting.pods.kinds import RESTORE_CLAIM, RESTORE_POD, ComponentPod
 from kubewright.controlplanes.hosting.pods.sending import Target, listening, send
 from kubewright.controlplanes.members.client import tls_of
 from kubewright.kube.client import Client
@@ -71,17 +71,17 @@ class Replacer:
         """Delete this very pod, if it is there."""
         if not pod.metadata.deleting:
             with suppress(NotFound, Conflict):
-                await self._client.delete(MADE, Key(pod.namespace, pod.name), uid=pod.metadata.uid)
+                await self._client.delete(RESTORE_POD, Key(pod.namespace, pod.name), uid=pod.metadata.uid)
 
     async def _make(
         self, stateful_set: Mapping[str, Any], identity: WorkloadIdentity, ordinal: int, by: Replacement
     ) -> None:
         for claim in restore_pods.claim_manifests(stateful_set, identity, ordinal):
             with suppress(AlreadyExists):  # only one that is gone is made
-                await self._client.create(MADE_CLAIM, claim)
+                await self._client.create(RESTORE_CLAIM, claim)
         task = restore_pods.Task(identity, ordinal, by.members, by.mark, self._image)
         with suppress(AlreadyExists):  # our caches do not show it yet
-            await self._client.create(MADE, restore_pods.pod_of(stateful_set, task))
+            await self._client.create(RESTORE_POD, restore_pods.pod_of(stateful_set, task))
 
     async def _send(self, targets: list[Target], by: Replacement) -> None:
         """Send the snapshot to those that wait for it; it is fetched only if one does.

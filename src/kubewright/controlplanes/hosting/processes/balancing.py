@@ -23,7 +23,7 @@ from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.instances import (
     BALANCER,
     BALANCER_NAME,
-    Started,
+    ProgramSettings,
     name_of,
     program_name,
 )
@@ -80,7 +80,7 @@ def balancer_of(
         startup=Probe(listens, period=0.1, failures=600),
         readiness=Probe(listens),
         grace=15.0,
-        settings=str(Started(sha256("\0".join(arguments).encode()).hexdigest()[:16])),
+        settings=str(ProgramSettings(sha256("\0".join(arguments).encode()).hexdigest()[:16])),
     )
 
 

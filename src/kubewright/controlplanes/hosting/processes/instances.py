@@ -51,7 +51,7 @@ class Site:
     user: tuple[int, int] | None = None
 
 
-class Started(NamedTuple):
+class ProgramSettings(NamedTuple):
     """The settings of a program, in parts. ``number``: how often the instance was replaced."""
 
     fingerprint: str = ""
@@ -59,7 +59,7 @@ class Started(NamedTuple):
     version: str = ""
 
     @classmethod
-    def read(cls, settings: str) -> "Started":
+    def read(cls, settings: str) -> "ProgramSettings":
         """From the text that ``str`` gives; empty for a text of another form."""
         fingerprint, _, rest = settings.partition(".")
         number, _, version = rest.partition(".")
@@ -129,7 +129,7 @@ def program_of(workload: Workload, ordinal: int, site: Site, *, number: int = 0)
         user=site.user,
         memory=int(parse(limits["memory"])) if "memory" in limits else 0,
         oom_score=OOM_SCORE,
-        settings=str(Started(workload.fingerprint, number, workload.version)),
+        settings=str(ProgramSettings(workload.fingerprint, number, workload.version)),
     )
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace as changed
 
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
-from kubewright.controlplanes.hosting.processes.instances import BALANCER, Started
+from kubewright.controlplanes.hosting.processes.instances import BALANCER, ProgramSettings
 from kubewright.processes.program import Program
 
 
@@ -79,7 +79,7 @@ def replaced(kept: Kept, ordinal: int) -> Kept:
     """The state after ``replace``: one instance gets its latest program, with a new number."""
     if ordinal not in kept.programs:
         return kept
-    number = Started.read(kept.programs[ordinal].settings).number + 1
+    number = ProgramSettings.read(kept.programs[ordinal].settings).number + 1
     program = numbered(kept.latest[ordinal], number)
     return changed(kept, programs={**kept.programs, ordinal: program})
 
@@ -98,11 +98,11 @@ def without(kept: Kept, deleted: Sequence[int]) -> Kept:
 
 def numbered(program: Program, number: int) -> Program:
     """The program with this number of replacements."""
-    return replace(program, settings=str(Started.read(program.settings)._replace(number=number)))
+    return replace(program, settings=str(ProgramSettings.read(program.settings)._replace(number=number)))
 
 
 def _settled(present: Program, wanted: Program) -> Program:
     """The program of an instance that runs: the wanted one if the fingerprint is the same, else its own."""
-    before = Started.read(present.settings)
-    same = before.fingerprint == Started.read(wanted.settings).fingerprint
+    before = ProgramSettings.read(present.settings)
+    same = before.fingerprint == ProgramSettings.read(wanted.settings).fingerprint
     return numbered(wanted, before.number) if same else present

@@ -27,9 +27,9 @@ def reason(lines: Sequence[str]) -> str:
     told = [line.strip() for line in lines if line.strip()]
     if not told:
         return ""
-    place = next((at for at in reversed(range(len(told))) if told[at].startswith(REASONS)), len(told) - 1)
-    before = _text(told[place - 1]) if place else ""
-    said = _text(told[place])
+    found = (number for number in reversed(range(len(told))) if told[number].startswith(REASONS))
+    chosen = next(found, len(told) - 1)
+    before, said = _text(told[chosen - 1]) if chosen else "", _text(told[chosen])
     logged = before.startswith(f"{said.removeprefix(PANIC)}: ")
     return (before if logged else said)[:LONGEST]
 

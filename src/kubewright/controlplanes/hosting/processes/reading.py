@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubewright.controlplanes.hosting.contract import Instance, WorkloadIdentity
-from kubewright.controlplanes.hosting.processes.instances import Started
+from kubewright.controlplanes.hosting.processes.instances import ProgramSettings
 from kubewright.controlplanes.hosting.processes.output import reason
 from kubewright.processes import record
 from kubewright.processes.program import Phase, Program, Status
@@ -39,7 +39,7 @@ def instance_seen(identity: WorkloadIdentity, ordinal: int, host: str, view: Vie
             return None
         status = Status(wanted.name, Phase.WAITING, message="it is about to be started")
     settings = status.fingerprint if status.pid else wanted.settings if wanted else ""
-    started = Started.read(settings)
+    started = ProgramSettings.read(settings)
     fits = wanted is not None and wanted.settings == settings
     return Instance(
         ordinal,
