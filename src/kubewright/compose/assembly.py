@@ -82,7 +82,8 @@ class Assembly:
         self.services: list[Task] = [self.recorder.run]
         self._control = Session(control, Informers(control, only=options.namespaces))
         self._target = self._control if target is control else Session(target, Informers(target))
-        self.services += _own_loops(driver, self._target.caches)
+        if options.machine.joins:
+            self.services += _own_loops(driver, self._target.caches)
         for each in self.informers:
             metrics.informers(each)
         admits = self._admits(WATCH_FILTER_LABEL)

@@ -30,6 +30,7 @@ from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube import config
 from kubewright.kube.client import Client
+from kubewright.kube.nowhere import Nowhere
 from kubewright.machines.world import Half
 from kubewright.runtime.group import Settings
 from kubewright.runtime.health import Check, HealthServer
@@ -51,6 +52,8 @@ AT_WORK_SECONDS = 7200.0
 """A file on its way to or from a store is not as old as this: taking and restoring have shorter deadlines."""
 
 IN_CLUSTER = "inClusterConfig"
+NO_TARGET = Path("none")
+"""As MCM's ``--target-kubeconfig``: VMs join no cluster."""
 """What MCM's users write in place of a kubeconfig for the cluster of our own pod (mcm.md §10.1)."""
 
 
@@ -59,7 +62,7 @@ class Clusters:
     """Kubeconfigs of the two clusters.
 
     ``control`` None: ``$KUBECONFIG``, else the pod we run in, else ``~/.kube/config``. ``target`` None: the
-    control cluster is the target cluster too.
+    control cluster is the target cluster too, unless the options say that there is none.
     """
 
     control: Path | None = None
@@ -81,7 +84,12 @@ async def run_on(
         control = reach(clusters.control, "--kubeconfig", clock, "control", metrics)
         stack.push_async_callback(control.client.close)
         target = control
-        if clusters.target is not None:
+        if not options.machine.joins:
+            log.info("there is no target cluster: machines are Available when their VMs exist")
+            target = Endpoint(
+                Client(Nowhere(clock), clock, name="target"), "no cluster", "--target-kubeconfig"
+            )
+        elif clusters.target is not None:
             target = reach(clusters.target, "--target-kubeconfig", clock, "target", metrics)
             stack.push_async_callback(target.client.close)
         preflight = Preflight(control, target, intent(options, election))
@@ -102,8 +110,8 @@ def intent(options: Options, election: Election) -> Intent:
     return Intent(
         kinds(options),
         namespace=next(iter(options.namespaces.named), ""),
-        machines=Half.MACHINES in leases(chosen(options)),
-        simulated=makes_vms(options) and options.driver == SIMULATED,
+        machines=options.machine.joins and Half.MACHINES in leases(chosen(options)),
+        simulated=options.machine.joins and makes_vms(options) and options.driver == SIMULATED,
         allowed=options.simulate,
         elects=election.enabled,
     )

@@ -24,6 +24,7 @@ from kubewright.compose.options import Election, Options
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
+from kubewright.kube.nowhere import Nowhere
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.settings import kubelet_settings
@@ -98,7 +99,10 @@ class Stage:
     def begin(self, driver: SimDriver | None = None, *, election: Election | None = None) -> Process:
         """Start a process on this stage; ``driver`` is a ``Borrowed`` one."""
         control = self._client(self.control, "control")
-        target = control if self.target is self.control else self._client(self.target, "target")
+        if not self.options.machine.joins:
+            target = Client(Nowhere(self.clock), self.clock, name="target")
+        else:
+            target = control if self.target is self.control else self._client(self.target, "target")
         driver = driver or Borrowed(self.cloud, kubelet_settings(self.options.driver_options))
         election, stop = election or Election(enabled=False), asyncio.Event()
         work = run_with(control, target, driver, self.options, election=election, stop=stop)

@@ -240,7 +240,7 @@ async def test_no_request_is_made_when_a_secret_has_gone_since_the_call_was_plan
     async with embedded_world(short_timeouts()) as world:
         informers = Informers(world.client)
         caches = Caches(informers, informers, MachineSettings())
-        requests = Requests(caches, world.target, world.clock, "")
+        requests = Requests(caches, world.target, world.clock, MachineSettings())
         running = asyncio.create_task(informers.run())
         await informers.wait_synced(5)
         machine = Machine(

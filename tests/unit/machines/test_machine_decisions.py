@@ -47,6 +47,7 @@ def noted(made: Machine, timeout: str) -> Machine:
     return structs.replace(made, metadata=structs.replace(made.metadata, annotations=annotations))
 
 
+NO_TARGET = MachineSettings(joins=False)
 UNREADY = Taint(key=names.INSTANCE_NOT_READY_TAINT, effect="NoSchedule")
 BARE = machine(vm=False, finalizers=())
 CREATION = [
@@ -492,6 +493,31 @@ JOINING = [
         "failed to join the cluster in 5m0s.",
     ),
     Case(
+        "without a target cluster a machine is Available when its VM is complete",
+        replace(seen(machine(""), vm=ENSURED), settings=NO_TARGET),
+        [],
+        Phase.AVAILABLE,
+        "Created machine on cloud provider",
+    ),
+    Case(
+        "also one that waited for its node when there was a target cluster",
+        replace(seen(machine("Pending"), vm=ENSURED), settings=NO_TARGET),
+        [],
+        Phase.AVAILABLE,
+    ),
+    Case(
+        "and then it waits for nothing",
+        replace(seen(machine("Available", age=minutes(90))), settings=NO_TARGET),
+        [],
+        wake=None,
+    ),
+    Case(
+        "one that was Running stays so, since its node is no longer asked",
+        replace(seen(machine("Running")), settings=NO_TARGET),
+        [],
+        wake=None,
+    ),
+    Case(
         "a used token is dropped",
         seen(machine(""), node(), vm=ENSURED, has_token=True),
         [DeleteBootstrapToken()],
@@ -639,6 +665,7 @@ def test_decision(case: Case) -> None:
 def test_a_plan_never_leaves_a_machine_asleep_with_work_to_do(case: Case) -> None:
     """Whatever waits is woken: by a call that ends, a change of what was looked at, or a time."""
     plan = decide(case.seen)
-    resting = case.seen.phase in (Phase.RUNNING, Phase.IN_PLACE_UPDATING) and plan.report is None
+    rests = (Phase.RUNNING, Phase.AVAILABLE, Phase.IN_PLACE_UPDATING)
+    resting = case.seen.phase in rests and plan.report is None
     unlimited = bool(case.seen.machine.spec.disable_health_timeout)
     assert plan.steps or plan.wake is not None or plan.report or resting or case.seen.vm.running or unlimited

@@ -37,6 +37,8 @@ REPORTS = [
             "since 2030-01-01T11:59:00Z", "DeadlineExceeded")),
     ("a node that does not join in time fails it", Phase.PENDING, Finding.NOT_JOINED,
      Report(Phase.FAILED, CREATE, FAILED, "Machine m1 failed to join the cluster in 20m0s.")),
+    ("a VM that joins no cluster makes it Available", Phase.PENDING, Finding.VM_COMPLETE,
+     Report(Phase.AVAILABLE, CREATE, SUCCESSFUL, "Created machine on cloud provider")),
     ("a node that joins makes it Running", Phase.PENDING, Finding.JOINED,
      Report(Phase.RUNNING, CREATE, SUCCESSFUL, "Machine m1 successfully joined the cluster in 3m0s")),
     ("a node that recovers makes it Running", Phase.FAILED, Finding.RECOVERED,

@@ -17,7 +17,7 @@ from kubewright.cli.signals import run_until_signal
 from kubewright.cli.switches import bootstrap
 from kubewright.cli.switches import duration as typed_duration
 from kubewright.compose import worlds
-from kubewright.compose.on_kubernetes import Clusters, run_on
+from kubewright.compose.on_kubernetes import NO_TARGET, Clusters, run_on
 from kubewright.compose.options import Election, Options, WebhookOptions
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube import config
@@ -50,7 +50,8 @@ def run(typed: RunSwitches) -> None:
         machine=mcm.settings(
             typed.mcm,
             MachineSettings(
-                unreachable_after=duration(typed, "machine_safety_apiserver_statuscheck_timeout")
+                unreachable_after=duration(typed, "machine_safety_apiserver_statuscheck_timeout"),
+                joins=typed.target_kubeconfig != NO_TARGET,
             ),
         ),
         orphans=OrphanSettings(period=duration(typed, "machine_safety_orphan_vms_period")),

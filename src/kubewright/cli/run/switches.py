@@ -136,7 +136,7 @@ Kubeconfig = Annotated[
 TargetKubeconfig = Annotated[
     Path | None,
     typer.Option(
-        help="The cluster that nodes join; default: the control cluster.",
+        help="The cluster that nodes join; default: the control cluster; `none`: VMs join no cluster.",
         metavar="PATH",
         parser=path_of("--target-kubeconfig"),
     ),

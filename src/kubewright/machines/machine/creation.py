@@ -94,6 +94,19 @@ def ensure_vm(seen: Seen) -> Plan | None:
     return plan.sooner(_until_reported(seen, seen.now))
 
 
+def await_no_node(seen: Seen) -> Plan | None:
+    """Without a target cluster a machine is Available as soon as its VM is complete (mcm.md §4.4)."""
+    if seen.settings.joins:
+        return None
+    if not states.moves(seen.phase, Finding.VM_COMPLETE):
+        return Plan(because="its VM exists, and there is no target cluster")
+    made = f"VM {seen.machine.spec.provider_id} exists; there is no cluster that it could join"
+    report = states.report(seen, Finding.VM_COMPLETE)
+    return Plan(
+        report=report, because=Finding.VM_COMPLETE.value, milestone=Milestone(EventReason.VM_CREATED, made)
+    )
+
+
 def refuse_name_conflict(seen: Seen) -> Plan | None:
     """Fail a machine whose node name another VM's Node has already: its kubelet would take that over."""
     if not unsettled(seen.machine) or not seen.name_conflict:

@@ -12,6 +12,7 @@ from kubewright.base.clock import rfc3339
 from kubewright.base.plan import in_order
 from kubewright.machines.machine.creation import (
     add_finalizer,
+    await_no_node,
     ensure_vm,
     record_vm,
     refuse_invalid,
@@ -26,7 +27,7 @@ from kubewright.machines.machine.steps import Plan
 
 LIVING: tuple[Decider, ...] = (
     add_finalizer, record_vm, wait_while_unreachable, delete_when_triggered, preserve, refuse_invalid,
-    ensure_vm, refuse_name_conflict, follow_node,
+    ensure_vm, await_no_node, refuse_name_conflict, follow_node,
 )  # fmt: skip
 
 

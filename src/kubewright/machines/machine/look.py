@@ -194,7 +194,8 @@ class Looker:
                 confirm_absent=self._settings.confirm_absent,
             ),
             fleet=self._fleet(machine),
-            has_token=bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b"")),
+            has_token=self._settings.joins
+            and (bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b""))),
             busy=busy,
             draining=max(1, len(self._notes)),
             node_visible_since=_ago(now, visibility.visible_for(moment, longest)),

@@ -43,7 +43,7 @@ class Machines:
     def __init__(self, shared: Shared, calls: VmCalls, moments: Moments, busy: Callable[[], bool]) -> None:
         self._machines = shared.caches.machines
         self._looker = Looker(shared, calls, moments)
-        requests = Requests(shared.caches, shared.target, shared.clock, shared.settings.token_groups)
+        requests = Requests(shared.caches, shared.target, shared.clock, shared.settings)
         self._actor = Actor(shared, requests, calls)
         self._calls = calls
         self._recorder = shared.recorder

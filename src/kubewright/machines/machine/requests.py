@@ -21,6 +21,7 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.caches import Caches
+from kubewright.machines.machine.settings import MachineSettings
 from kubewright.wire.errors import AlreadyExists, NotFound
 from kubewright.wire.gvk import Key
 
@@ -32,11 +33,11 @@ class Incomplete(KubewrightError):
 class Requests:
     """Makes requests; ``target`` is where the VMs' kubelets will join."""
 
-    def __init__(self, caches: Caches, target: Client, clock: Clock, token_groups: str) -> None:
+    def __init__(self, caches: Caches, target: Client, clock: Clock, settings: MachineSettings) -> None:
         self._caches = caches
         self._target = target
         self._clock = clock
-        self._groups = token_groups
+        self._settings = settings
 
     async def make(self, machine: Machine, verb: Verb, valid_for: timedelta) -> MachineRequest:
         """The request for a call. ``valid_for`` is how long a token must be valid.
@@ -61,10 +62,12 @@ class Requests:
         with suppress(NotFound):
             await self._target.delete(SECRET, _key(machine.metadata.uid))
 
-    async def _token(self, machine: Machine, valid_for: timedelta) -> str:
+    async def _token(self, machine: Machine, valid_for: timedelta) -> str | None:
+        if not self._settings.joins:
+            return None
         uid, until = machine.metadata.uid, self._clock.now() + valid_for
         key, secret = _key(uid), userdata.token_secret(self._clock)
-        data = userdata.token_data(machine.metadata.name, uid, secret, until, self._groups)
+        data = userdata.token_data(machine.metadata.name, uid, secret, until, self._settings.token_groups)
         body = {"metadata": {"name": key.name}, "type": "bootstrap.kubernetes.io/token", "stringData": data}
         try:
             await self._target.create(SECRET, body, namespace=key.namespace)

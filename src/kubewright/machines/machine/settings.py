@@ -54,6 +54,10 @@ class MachineSettings:
     resource_exhausted_retry: timedelta = timedelta(minutes=10)
     token_groups: str = ""
 
+    joins: bool = True
+    """Whether VMs join a cluster as nodes. Without one (``--target-kubeconfig none``) a machine with a VM is
+    Available; it has no token, and nothing of it is drained."""
+
     replacement_limits: ReplacementLimits = field(default_factory=ReplacementLimits)
     """How many machines may be replaced for bad health at the same time, and when none may."""
 

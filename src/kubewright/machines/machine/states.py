@@ -48,6 +48,7 @@ class Finding(Enum):
     NODE_NAME_TAKEN = "another VM's node has the name that its own will want"
     NODE_AWAITED = "its VM is complete, its node has not joined or is not healthy yet"
     NOT_JOINED = "its VM exists, and it has no healthy node past the creation timeout"
+    VM_COMPLETE = "its VM is complete, and there is no cluster that it could join"
     JOINED = "its node is healthy for the first time"
     RECOVERED = "its node is healthy again"
     NODE_MISSING = "its node is gone"
@@ -98,6 +99,8 @@ TABLE: tuple[Row, ...] = (
         code=Code.DeadlineExceeded.name),
     Row(BUT_FAILED, Finding.NOT_JOINED, Phase.FAILED, CREATE, FAILED,
         "Machine {machine} failed to join the cluster in {creation_timeout}."),
+    Row((*MAKING, Phase.FAILED, Phase.UNKNOWN), Finding.VM_COMPLETE, Phase.AVAILABLE, CREATE, SUCCESSFUL,
+        "Created machine on cloud provider"),
     Row(NOT_RUNNING, Finding.JOINED, Phase.RUNNING, CREATE, SUCCESSFUL,
         "Machine {machine} successfully joined the cluster in {age}"),
     Row(NOT_RUNNING, Finding.RECOVERED, Phase.RUNNING, HEALTH_CHECK, SUCCESSFUL,

@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 
 from msgspec import structs
 
+from kubewright.api.core import NodeAddress
+from kubewright.api.machine import names
 from kubewright.api.machine.names import REASONED_CONDITIONS, OperationState, Phase
 from kubewright.api.machine.v1alpha1 import CurrentStatus, LastOperation, MachineStatus
 from kubewright.machines.machine.preservation import new_expiry
@@ -47,11 +49,24 @@ def _reported(seen: Seen, report: Report | None, wall: datetime) -> MachineStatu
         status = structs.replace(status, conditions=seen.node.status.conditions)
     if report is None:
         return status
+    if report.phase is Phase.AVAILABLE:
+        status = structs.replace(status, addresses=_addresses(seen))
     return structs.replace(
         status,
         last_operation=_operation(status.last_operation, report, wall),
         current_status=_current(status.current_status, report, wall),
     )
+
+
+def _addresses(seen: Seen) -> tuple[NodeAddress, ...]:
+    """Where the VM is, for who has no node to ask: what was known, what the driver told, and its name."""
+    name = names.node_name(seen.machine.metadata.labels)
+    told = seen.vm.instance.addresses if seen.vm.instance is not None else ()
+    new = [
+        NodeAddress(type=kind, address=address) for kind, address in (*told, ("Hostname", name)) if address
+    ]
+    known = {(each.type, each.address): each for each in (*seen.status.addresses, *new)}
+    return tuple(known[each] for each in sorted(known))
 
 
 def _conditions_moved(seen: Seen, report: Report | None) -> bool:

@@ -26,9 +26,15 @@ def wants_token(user_data: bytes) -> bool:
     return TOKEN in user_data or TOKEN_QUOTED in user_data
 
 
-def filled(user_data: bytes, machine: str, token: str) -> bytes:
-    """The user data of one machine; ``token`` is ``id.secret``, or empty when none is wanted."""
+def filled(user_data: bytes, machine: str, token: str | None) -> bytes:
+    """The user data of one machine.
+
+    ``token`` is ``id.secret``, or empty when none is wanted; None: there is no cluster to join, and the
+    placeholder stays.
+    """
     out = user_data.replace(NAME, machine.encode()).replace(NAME_QUOTED, quote_plus(machine).encode())
+    if token is None:
+        return out
     return out.replace(TOKEN, token.encode()).replace(TOKEN_QUOTED, quote_plus(token).encode())
 
 

@@ -1,0 +1,45 @@
+"""What a client hears that has no cluster to ask."""
+
+import asyncio
+
+import pytest
+
+from kubewright.api.core import NODE, SECRET
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.kube.nowhere import Nowhere
+from kubewright.testing.clocks import LoopClock
+from kubewright.wire.errors import MethodNotAllowed, NotFound
+from kubewright.wire.gvk import Key
+
+
+@pytest.fixture
+def client() -> Client:
+    clock = LoopClock()
+    return Client(Nowhere(clock), clock, name="nowhere")
+
+
+async def test_lists_are_empty_and_objects_are_not_there(client: Client) -> None:
+    assert await client.list(NODE) == []
+    assert await client.list(SECRET, "kube-system") == []
+    assert await client.list(SECRET) == []
+    for key, kind in ((Key("", "n"), NODE), (Key("kube-system", "s"), SECRET)):
+        with pytest.raises(NotFound):
+            await client.get(kind, key)
+        with pytest.raises(NotFound):
+            await client.patch(kind, key, {})
+        with pytest.raises(NotFound):
+            await client.delete(kind, key)
+    with pytest.raises(MethodNotAllowed):
+        await client.create(NODE, {"metadata": {"name": "n"}})
+
+
+async def test_a_cache_is_complete_and_stays_in_sight_for_an_hour(client: Client) -> None:
+    informers = Informers(client)
+    nodes = informers.get(NODE)
+    watching = asyncio.create_task(informers.run())
+    await client.clock.sleep(3600)
+    assert nodes.synced
+    assert nodes.visibility.lost_for(client.clock.monotonic()) == 0
+    watching.cancel()
+    await asyncio.wait([watching])
