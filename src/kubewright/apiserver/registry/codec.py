@@ -68,6 +68,11 @@ def decode(kind: ServedKind, record: Record) -> Object:
     return kind.schema.default(kind.schema.prune(obj))
 
 
+def field_of(kind: ServedKind, name: str, record: Record) -> str:
+    """The value of one field that field selectors may ask for; empty where it is missing."""
+    return kind.fields(decode(kind, record)).get(name, "")
+
+
 def in_version(kind: ServedKind, record: Record) -> bytes:
     """The bytes of a record in the version of ``kind``; the stored bytes where that is their version."""
     if record.data.startswith(b'{"apiVersion":"%b",' % kind.resource.api_version.encode()):

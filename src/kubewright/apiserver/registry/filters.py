@@ -1,14 +1,16 @@
 """Which objects a list or a watch selects: label selector, field selector, one name.
 
 Theory.      A record has the labels and the key beside the bytes, so most filters decode nothing. Only a
-             field selector on another field (``spec.nodeName``) decodes the object.
+             field selector on another field (``spec.nodeName``) decodes the object; where the kind has an
+             index of that field, a list decodes only those that have the value.
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from kubewright.apiserver.registry import codec
 from kubewright.apiserver.registry.kind import ServedKind
-from kubewright.apiserver.store import Record
+from kubewright.apiserver.store import Having, Record
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.selectors import EVERYTHING, Selector
@@ -33,6 +35,14 @@ class Filter:
     def name(self) -> str | None:
         """The only name that can match, when the field selector says so."""
         return self.fields.value_of(_NAME)
+
+    @property
+    def having(self) -> Having | None:
+        """The only value of an indexed field that can match, when the field selector says so."""
+        for name in self.kind.indexed:
+            if (value := self.fields.value_of(name)) is not None:
+                return Having(name, value, partial(codec.field_of, self.kind, name))
+        return None
 
     @property
     def everything(self) -> bool:

@@ -106,6 +106,8 @@ class ServedKind:
     ``warn``      warnings (Warning headers) about an object that is valid.
     ``fields``    the values that field selectors may ask for, beside metadata.name/namespace:
                   label (``spec.nodeName``) to value.
+    ``indexed``   those of ``fields`` by which lists look objects up in an index of the store, not in all
+                  objects; the kind must be stored in one version.
     ``stored_as``     the resource as which the objects are stored, where it is another one, with the
                   conversions ``to_stored`` and ``from_stored``: events.k8s.io Events are stored as core
                   Events. (All versions of one CRD share a collection without this.)
@@ -135,6 +137,7 @@ class ServedKind:
     check: Callable[[Object, Object | None], list[Cause]] = lambda _new, _old: []
     warn: Callable[[Object, Object | None], list[str]] = lambda _new, _old: []
     fields: Callable[[Object], Mapping[str, str]] = field(default=lambda _obj: {})
+    indexed: frozenset[str] = frozenset()
     stored_as: Resource | None = None
     to_stored: Callable[[Object], Object] = lambda obj: obj
     from_stored: Callable[[Object], Object] = lambda obj: obj

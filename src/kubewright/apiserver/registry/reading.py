@@ -3,6 +3,7 @@
 Theory.      A list is a snapshot: its first page fixes a version, and later pages are read as of
              that version from the present and the history. A watch filters changes: an object that
              begins to match is ADDED, one that no longer matches is DELETED.
+             A field that the kind has an index of is looked up in it; in an older version it is looked for.
 Invariants.  Only committed states are read. The version of a list is a version to watch from.
 """
 
@@ -97,7 +98,7 @@ class Reading:
             version, after = _read_token(wanted.continue_token, version)
         elif wanted.exact is not None:
             version = wanted.exact
-        records = self._snapshot(target, version, after, wanted)
+        records = self._snapshot(target, matches, version, after, wanted)
         return self._page(records, matches, version, wanted.limit)
 
     def watch(self, target: Target, matches: Filter, since: int | None) -> Watcher:
@@ -119,10 +120,14 @@ class Reading:
     def version(self) -> int:
         return self._store.version
 
-    def _snapshot(self, target: Target, version: int, after: str, wanted: ListOptions) -> Iterator[Record]:
+    def _snapshot(
+        self, target: Target, matches: Filter, version: int, after: str, wanted: ListOptions
+    ) -> Iterator[Record]:
+        """The records of that version among which are all that match."""
         place = (target.collection, target.prefix, after)
         if version == self._store.version:
-            return self._store.scan(*place)
+            having = matches.having
+            return self._store.scan(*place) if having is None else self._store.scan_having(having, *place)
         if version > self._store.version:
             raise refusals.too_large_version(version, self._store.version)
         try:

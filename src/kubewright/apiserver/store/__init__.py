@@ -3,11 +3,13 @@
 ``records``   what is stored, and what one write changed
 ``log``       where writes are kept: an SQLite file, or nowhere; the folder's lock
 ``history``   the changes remembered for resuming watches and for lists as of a version
+``index``     the keys of the objects that have a value
 ``watchers``  the receivers of changes, each with a bounded backlog
 ``store``     all of it together: reading, staging, group commit
 """
 
 from kubewright.apiserver.store.history import Compacted as Compacted
+from kubewright.apiserver.store.index import Having as Having
 from kubewright.apiserver.store.records import Change as Change
 from kubewright.apiserver.store.records import Record as Record
 from kubewright.apiserver.store.records import record_of as record_of

@@ -10,7 +10,7 @@ Invariants.  Versions grow by one with each write, over all collections, also ac
              its changes in the order of versions. When a commit fails nothing of the batch
              becomes visible, its writers are refused, and so is every later write: the
              state of the disk is unknown. Every acknowledged write is on the disk.
-Called by    ``registry``. Continues in ``log``, ``history`` and ``watchers``.
+Called by    ``registry``. Continues in ``log``, ``history``, ``index`` and ``watchers``.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import structlog
 
 from kubewright.apiserver.store.history import Compacted, History
+from kubewright.apiserver.store.index import Having, Index, ValueOf
 from kubewright.apiserver.store.log import Log, NoLog
 from kubewright.apiserver.store.records import Change, Record, record_of
 from kubewright.apiserver.store.watchers import Watcher, Watchers
@@ -42,15 +43,28 @@ class _Collection:
         self.records: dict[str, Record] = {}
         self.keys: list[str] = []
         self.revision = 0
+        self._indexes: dict[str, Index] = {}
 
     def put(self, record: Record) -> None:
         if record.key not in self.records:
             insort(self.keys, record.key)
         self.records[record.key] = record
+        for index in self._indexes.values():
+            index.put(record)
 
     def drop(self, key: str) -> None:
         if self.records.pop(key, None) is not None:
             del self.keys[bisect_left(self.keys, key)]
+        for index in self._indexes.values():
+            index.drop(key)
+
+    def index(self, name: str, value_of: ValueOf) -> Index:
+        """The index of that name; it is made when it is asked for the first time."""
+        if (index := self._indexes.get(name)) is None:
+            index = self._indexes[name] = Index(value_of)
+            for record in self.records.values():
+                index.put(record)
+        return index
 
     def under(self, prefix: str) -> list[str]:
         if not prefix:
@@ -92,6 +106,15 @@ class Store:
         keys = collection.under(prefix)
         first = bisect_left(keys, after + "\0") if after else 0
         return (collection.records[key] for key in keys[first:])
+
+    def scan_having(
+        self, having: Having, resource: str, prefix: str = "", after: str = ""
+    ) -> Iterator[Record]:
+        """As ``scan``, of the records alone that have a value, found by an index."""
+        collection = self._collection(resource)
+        found = collection.index(having.index, having.value_of).keys(having.value)
+        keys = sorted(key for key in found if key.startswith(prefix) and key > after)
+        return (collection.records[key] for key in keys)
 
     def scan_at(self, version: int, resource: str, prefix: str = "", after: str = "") -> Iterator[Record]:
         """The same as of an older version.

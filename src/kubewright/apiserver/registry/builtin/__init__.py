@@ -65,6 +65,7 @@ def served(row: Row) -> ServedKind:
         check=check.of(row.definition),
         warn=_advice(row.definition),
         fields=selectable.of(row.definition),
+        indexed=selectable.indexed(row.definition),
         grace_seconds=prepare.grace_seconds if row.kind == "Pod" else None,
         **mirrored,
     )

@@ -70,6 +70,15 @@ _FIELDS: Mapping[str, Fields] = {
 }
 
 
+_INDEXED: Mapping[str, frozenset[str]] = {"core.v1.Pod": frozenset({"spec.nodeName"})}
+"""Each drain asks for the pods of its node in every pass, and thousands drain at once."""
+
+
+def indexed(definition: str) -> frozenset[str]:
+    """The fields of a kind of which the store keeps an index."""
+    return _INDEXED.get(definition, frozenset())
+
+
 def of(definition: str) -> Fields:
     """The fields of a kind; none for most."""
     return _FIELDS.get(definition, lambda _obj: {})
