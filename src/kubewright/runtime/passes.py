@@ -5,6 +5,7 @@ Theory.      A pass is one call of ``reconcile``. Its plan, which has a reason, 
              each key: what enqueued it, the plan of its reconciler (``planned``), how the pass ended, and
              when the next one follows at the latest. The record also says since when passes have given this
              reason, and which pass had steps last. No decision reads these records.
+             A pass that says nothing and ends well found no object: the record of its key goes.
 Invariants.  Bounded: a controller keeps records of ``KEPT`` keys, and drops the one that was looked at
              longest ago. A record is words about an object, as events are, and no contents of objects.
 Called by    reconcilers (``planned``, ``idle``), ``controller`` (keeps), ``manager`` (serves them as
@@ -36,11 +37,12 @@ log = structlog.get_logger("kubewright.plan")
 
 @dataclass(slots=True)
 class Noted:
-    """What the reconciler has said so far in the pass that runs now."""
+    """What the reconciler has said so far in the pass that runs now; ``silent``: nothing."""
 
     because: str = ""
     steps: tuple[str, ...] = ()
     error: str = ""
+    silent: bool = False
 
 
 _noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
@@ -49,7 +51,7 @@ _noted: ContextVar[Noted | None] = ContextVar("noted", default=None)
 @contextmanager
 def noting() -> Iterator[Noted]:
     """Collect what one pass says by ``planned`` and ``idle``; the controller enters this around each pass."""
-    noted = Noted()
+    noted = Noted(silent=True)
     token = _noted.set(noted)
     try:
         yield noted
@@ -62,14 +64,14 @@ def planned(plan: Plan[Any]) -> None:
     steps = [_name(step) for step in plan.steps]
     log.debug("plan", because=plan.because, steps=steps)
     if (noted := _noted.get()) is not None:
-        noted.because, noted.steps = plan.because, tuple(steps)
+        noted.because, noted.steps, noted.silent = plan.because, tuple(steps), False
 
 
 def idle(because: str) -> None:
     """Say why this pass makes no plan."""
     log.debug("idle", because=because)
     if (noted := _noted.get()) is not None:
-        noted.because, noted.steps = because, ()
+        noted.because, noted.steps, noted.silent = because, (), False
 
 
 class Passes:
@@ -91,7 +93,7 @@ class Passes:
         after: float | None,
         then: str,
     ) -> None:
-        """Keep a pass that has ended.
+        """Keep a pass that has ended; drop what was kept if the object is gone.
 
         Args:
             key: whose.
@@ -103,6 +105,8 @@ class Passes:
             then: why it is looked at again then.
         """
         before = self._kept.pop(key, None)
+        if noted.silent and not noted.error:
+            return
         said = noted.because[:MESSAGE_CHARS], noted.error[:MESSAGE_CHARS]
         same = before is not None and (before.because, before.error) == said
         acted = before.acted if before is not None else None

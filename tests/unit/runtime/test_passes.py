@@ -139,6 +139,15 @@ def test_since_when_and_what_was_done_last(notes, since, acted):
     assert ((found.since - START).total_seconds(), found.acted) == (since, acted)
 
 
+def test_a_pass_that_finds_no_object_drops_the_record_unless_it_failed():
+    passes = Passes("machine")
+    kept(passes, A, Noted("a"), 0)
+    kept(passes, A, Noted(error="no answer", silent=True), 1)
+    assert [each.error for each in passes.find()] == ["no answer"]
+    kept(passes, A, Noted(silent=True), 2)
+    assert passes.find() == []
+
+
 def test_the_record_that_was_looked_at_longest_ago_is_dropped():
     passes = Passes("machine", limit=2)
     for second, name in enumerate(("a", "b", "a", "c")):
@@ -170,4 +179,4 @@ def test_what_is_said_outside_of_a_pass_is_in_no_record():
     with noting() as noted:
         pass
     planned(Plan(because="too late"))
-    assert noted == Noted()
+    assert noted == Noted(silent=True)
