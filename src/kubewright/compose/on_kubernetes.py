@@ -19,6 +19,7 @@ import structlog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
 from kubewright.compose.assembly import Assembly, close
+from kubewright.compose.configuration import configuration
 from kubewright.compose.folder import private_folder, snapshots_folder
 from kubewright.compose.options import Election, Options
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
@@ -163,7 +164,7 @@ async def run_with(
         services = [*assembly.services, *([webhooks.run] if webhooks else ())]
         manager = Manager(assembly.informers, groups, services=services)
         ready = _checks(manager, preflight, webhooks)
-        async with _served(_health(manager, assembly, ready, options)):
+        async with _served(_health(manager, assembly, ready, options, election)):
             if preflight is None or await preflight.passed(stop):
                 await manager.run(stop)
     finally:
@@ -205,7 +206,7 @@ def _checks(manager: Manager, preflight: Preflight | None, webhooks: Webhooks | 
 
 
 def _health(
-    manager: Manager, assembly: Assembly, ready: Mapping[str, Check], options: Options
+    manager: Manager, assembly: Assembly, ready: Mapping[str, Check], options: Options, election: Election
 ) -> HealthServer | None:
     if options.health_port is None:
         return None
@@ -215,6 +216,7 @@ def _health(
         ready=ready,
         metrics=assembly.metrics,
         status=manager.status,
+        configuration=partial(configuration, options, election),
         plans=manager.plans,
     )
 

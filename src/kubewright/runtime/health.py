@@ -3,6 +3,7 @@
 Paths.       ``/healthz``  200 ``OK`` while the process works; ``/livez`` is the same
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
              ``/metrics``  for Prometheus;  ``/statusz``  queues, caches and leadership as JSON
+             ``/configz``  what the program was told to do, as JSON
              ``/debug/plans``  the last pass of each key (``records``), by ``?namespace=`` and ``?name=``
 Source       mcm.md §10.4 for ``/healthz``.
 Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is
@@ -45,6 +46,7 @@ class HealthServer:
         ready: Mapping[str, Check] | None = None,
         metrics: Metrics | None = None,
         status: Callable[[], Mapping[str, Any]] = dict,
+        configuration: Callable[[], Mapping[str, Any]] = dict,
         plans: Plans | None = None,
     ) -> None:
         self.host = host
@@ -53,6 +55,7 @@ class HealthServer:
         self._ready = ready or {}
         self._metrics = metrics
         self._status = status
+        self._configuration = configuration
         self._plans = plans
 
     async def run(self) -> None:
@@ -86,6 +89,7 @@ class HealthServer:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics_page)
         app.router.add_get("/statusz", self._statusz)
+        app.router.add_get("/configz", self._configz)
         app.router.add_get(PATH, self._debug_plans)
         return app
 
@@ -101,8 +105,10 @@ class HealthServer:
         return web.Response(body=body, headers={"content-type": CONTENT_TYPE})
 
     async def _statusz(self, _request: web.Request) -> web.Response:
-        body = msgspec.json.format(msgspec.json.encode(self._status(), enc_hook=str), indent=2)
-        return web.Response(body=body, content_type="application/json")
+        return _page(self._status())
+
+    async def _configz(self, _request: web.Request) -> web.Response:
+        return _page(self._configuration())
 
     async def _debug_plans(self, request: web.Request) -> web.Response:
         query = request.query
@@ -110,3 +116,9 @@ class HealthServer:
         if self._plans is not None:
             found = self._plans(namespace=query.get("namespace", ""), name=query.get("name", ""))
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+
+def _page(found: Mapping[str, Any]) -> web.Response:
+    """Values as JSON that people can read."""
+    body = msgspec.json.format(msgspec.json.encode(found, enc_hook=str), indent=2)
+    return web.Response(body=body, content_type="application/json")

@@ -117,6 +117,13 @@ async def page(session, path):
 
 
 @pytest.mark.looptime(False)
+async def test_the_configuration_is_served():
+    async with serving(configuration=lambda: {"kubewright": {"driver": "sim"}}) as session:
+        said = '{\n  "kubewright": {\n    "driver": "sim"\n  }\n}'
+        assert await page(session, "/configz") == (200, said)
+
+
+@pytest.mark.looptime(False)
 async def test_the_last_plans_are_served_by_namespace_and_name():
     def plans(*, namespace="", name=""):
         return Answer(waits_for=((namespace, name),))
