@@ -54,7 +54,7 @@ Open = Callable[[], Any]
 class Site:
     """A host, and one component on it.
 
-    ``other``  the place of another component of the same cluster, whose object has the same name
+    ``other``  the workload of another component of the same cluster, whose object has the same name
     ``open``   makes the host anew, as after a restart of our program
     ``put``    makes what is in a Secret known to the host, by namespace and name
     ``unfit``  changes a workload into one that this host cannot run
@@ -268,8 +268,8 @@ class Cluster:
         except AlreadyExists:
             await self.client.patch(SECRET, Key(namespace, name), {"data": SECRET.to_plain(secret)["data"]})
 
-    async def addresses(self, owner: Kind[Any], name: str, component: Component) -> WorkloadIdentity:
-        """The place of a component; any object can be its owner."""
+    async def identity(self, owner: Kind[Any], name: str, component: Component) -> WorkloadIdentity:
+        """The identity of a workload; any object can be its owner."""
         made = await self.client.create(owner, {"metadata": {"name": name}}, namespace=self.namespace)
         kind, uid = owner.resource.kind, made.metadata.uid
         reference = OwnerReference(api_version="v1", kind=kind, name=name, uid=uid)
@@ -309,8 +309,8 @@ async def pods(new_client: Callable[[], Client], folder: Path, *, manager: bool)
     journal = folder / "journal"
     journal.mkdir()
     async with cluster(new_client, folder, manager=manager) as found, AsyncExitStack() as stack:
-        places = [await found.addresses(kind, "mine", of) for kind, of in OWNERS.items()]
-        site = Site(*places, journal, found.open, found.put, with_another_kind)
+        identities = [await found.identity(kind, "mine", of) for kind, of in OWNERS.items()]
+        site = Site(*identities, journal, found.open, found.put, with_another_kind)
         await site.begin()
         stack.push_async_callback(site.end)
         if not manager:  # the server outlives this test
@@ -340,13 +340,13 @@ async def processes(folder: Path) -> AsyncIterator[Site]:
     def opened() -> ProcessHosting:
         return ProcessHosting(Settings(folder / "host", Places()), SystemClock())
 
-    places = [
+    identities = [
         WorkloadIdentity(
             "hosts", "demo", component, OwnerReference(kind=owner.resource.kind, name="mine", uid=component)
         )
         for owner, component in OWNERS.items()
     ]
-    site = Site(*places, journal, opened, put, with_another_container)
+    site = Site(*identities, journal, opened, put, with_another_container)
     async with AsyncExitStack() as stack:
         await site.begin()
         stack.push_async_callback(site.end)

@@ -169,7 +169,7 @@ class Plane:
     def workload(self, component: Component, **spec: Any) -> Workload:
         """The workload of a component whose spec has these fields."""
         asked = NESTED_ETCD.from_plain({"spec": {"channel": "1.36", **spec}}).spec
-        choice, identity = choose(component, asked, SETS, default="stable"), self.addresses(component)
+        choice, identity = choose(component, asked, SETS, default="stable"), self.identity(component)
         assert isinstance(choice, Choice)
         values = {
             "cluster": "demo",

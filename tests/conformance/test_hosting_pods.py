@@ -86,9 +86,7 @@ async def test_a_control_plane_starts_in_order_works_and_stops_in_order(tmp_path
         ) as on,
         on.open() as hosting,
     ):
-        places = {
-            each: await on.addresses(CONFIG_MAP, f"my-{each}", each) for each in (ETCD, SERVER, MANAGER)
-        }
+        places = {each: await on.identity(CONFIG_MAP, f"my-{each}", each) for each in (ETCD, SERVER, MANAGER)}
         plane, told = Plane(hosting, SystemClock(), places.__getitem__), asyncio.Event()
         hosting.listen(lambda _key: told.set())
         for name, contents in plane.contents.items():
