@@ -86,6 +86,10 @@ MENDED = {
         "etcd-learner-dies",
         Plot(seed=16, schedule=parse(f"{FROZEN},watch:35:break"), elect=True),
     ),
+    "a snapshot that is complete, which its manager does not know, is not taken again over its file": (
+        "restored-and-etcd-made-again",
+        Plot(seed=149, schedule=parse("at:0:slow-watches,at:0:storm-lose-answer,call:3:fail-after")),
+    ),
 }
 """Worlds in which a fault was found that is mended."""
 

@@ -64,13 +64,22 @@ def verify(path: Path, sha256: str) -> str:
     size = path.stat().st_size
     if sha256 and (found := _hash(path, size)) != sha256:
         raise Damaged(f"the file has SHA-256 {found}, and the snapshot was taken with {sha256}")
-    with open(path, "rb") as file:
-        form = EMBEDDED if file.read(len(SQLITE)) == SQLITE else ETCD
+    form = format_of(path)
     if not sha256 and form == EMBEDDED:
         raise Damaged("the file is of format embedded, which has no hash of its own: set spec.file.sha256")
     if not sha256 and not _ends_with_its_hash(path, size):
         raise Damaged(f"the file has {size} bytes, and does not end with their hash, as what etcd sends does")
     return form
+
+
+def format_of(path: Path) -> str:
+    """The format of a file, by how it begins.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(path, "rb") as file:
+        return EMBEDDED if file.read(len(SQLITE)) == SQLITE else ETCD
 
 
 def _ends_with_its_hash(path: Path, size: int) -> bool:

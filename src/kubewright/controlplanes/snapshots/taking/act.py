@@ -2,8 +2,9 @@
 
 Theory.      The data is copied into a temporary folder, checked there, and put into the store; only then the
              status says that the snapshot is complete. After an interruption the snapshot is taken again from
-             the start, and its file replaces what the first attempt has left.
-Invariants.  No content of a file or of a Secret is in a log or in a status.
+             the start, unless its file is in the store: then that is the snapshot.
+Invariants.  A whole file in the store is never replaced: a write of the status whose answer was lost may have
+             said its hash. No content of a file or of a Secret is in a log or in a status.
 Called by    ``reconciler``.
 """
 
@@ -26,7 +27,7 @@ from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.members.decide import Credentials, Endpoint
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.credentials import credentials_of
-from kubewright.controlplanes.snapshots.stores import Stores
+from kubewright.controlplanes.snapshots.stores import Store, Stores
 from kubewright.controlplanes.snapshots.streams import Streamed
 from kubewright.kube.client import Client
 
@@ -70,6 +71,8 @@ class Taker:
             path = Path(folder) / "snapshot"
             try:
                 async with asyncio.timeout(DEADLINE_SECONDS):
+                    if (kept := await self._kept(store, snapshot, family, Path(folder) / "kept")) is not None:
+                        return kept
                     form, version, member = await self._copy(family, path)
                     taken = await asyncio.to_thread(files.described, path, form, version, member)
                     await store.put(file_of(snapshot), path)
@@ -79,6 +82,19 @@ class Taker:
                 raise NotTaken(f"its file cannot be written: {error.strerror or error}") from None
         log.info("snapshot", snapshot=snapshot.name, bytes=taken.size)
         return taken
+
+    async def _kept(
+        self, store: Store, snapshot: ControlPlaneSnapshot, family: Family, path: Path
+    ) -> files.Taken | None:
+        """What an earlier attempt has put into the store; None: no whole file."""
+        try:
+            await store.fetch(file_of(snapshot), path)
+            form = await asyncio.to_thread(files.format_of, path)
+            etcd = family.components.get(Component.ETCD)
+            version = etcd.status.version if etcd is not None else ""
+            return await asyncio.to_thread(files.described, path, form, version)
+        except (files.StoreFailed, files.Damaged):
+            return None
 
     async def delete_file(self, snapshot: ControlPlaneSnapshot) -> None:
         """Delete the file of a snapshot.
