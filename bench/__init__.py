@@ -14,6 +14,7 @@ Clusters     are measured beside the Go programs of Cluster API: ``bench.cluster
              alone, is measured here. ``python -m bench machines`` and ``python -m bench clusters`` choose.
 Planes       are measured in ``kubewright up`` alone, in two channels: ``planes`` has scenario and table.
 Files        ``requests``  requests by client, from the audit log or the metrics (pure)
+             ``measured``  what was measured, whatever ended the run
              ``process``   CPU and memory of a process
              ``meter``     what a phase costs
              ``watcher``   machines as they change: counts, bounds, moments

@@ -1,13 +1,10 @@
 """``python -m bench [machines|clusters|planes|all] [--world embedded|real|cluster-api|all] [--…]``"""
 
 import argparse
-import asyncio
-import signal
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, TypeVar
 
 from rich.console import Console
 
@@ -15,32 +12,35 @@ from bench import table, worlds
 from bench.clusters import scenario as of_clusters
 from bench.clusters import table as clusters_table
 from bench.clusters import worlds as clusters_worlds
+from bench.measured import Measure, measured
 from bench.planes import scenario as of_planes
 from bench.planes import table as planes_table
 from bench.scenario import Scenario
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.pki.keys import Algorithm
-from kubewright.testing.real_kubernetes import NoKubernetes
-from kubewright.testing.real_kubernetes.capi import NoClusterApi
 
-ENDED_BY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EMBEDDED, REAL, THEIRS = WORLDS = ("embedded", "real", "cluster-api")
 ALL = "all"
-R = TypeVar("R")
 
 
-async def machines(world: str, count: int) -> table.Result:
+async def machines(world: str, keep: Callable[[table.Result], None], count: int) -> None:
     """The scenario of machines in one world."""
     clock = SystemClock()
     start = worlds.embedded(clock) if world == EMBEDDED else worlds.real(clock)
     async with start as found:
         _say(found.name)
-        return await Scenario(found, clock, count).play()
+        scenario = Scenario(found, clock, count)
+        keep(scenario.result)
+        await scenario.play()
 
 
 async def whole_clusters(
-    world: str, workers: int, many: int, algorithm: Algorithm = Algorithm.RSA
-) -> clusters_table.Result:
+    world: str,
+    keep: Callable[[clusters_table.Result], None],
+    workers: int,
+    many: int,
+    algorithm: Algorithm = Algorithm.RSA,
+) -> None:
     """The scenario of clusters in one world."""
     clock = SystemClock()
     starts: dict[str, Callable[[Clock], AbstractAsyncContextManager[clusters_worlds.Clusters]]] = {
@@ -50,29 +50,9 @@ async def whole_clusters(
     }
     async with starts[world](clock) as found:
         _say(found.world.name)
-        return await of_clusters.Scenario(found, clock, workers, many).play()
-
-
-async def _ended_by_signals(work: Coroutine[Any, Any, R]) -> R:
-    """Work; a signal ends it, and all that it started."""
-    task = asyncio.current_task()
-    assert task is not None
-    for number in ENDED_BY:
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    return await work
-
-
-def measured(asked: Sequence[str], measure: Callable[[str], Coroutine[Any, Any, R]]) -> list[R]:
-    """The results of these worlds, as far as this machine has the programs."""
-    results = []
-    for world in asked:
-        try:
-            results.append(asyncio.run(_ended_by_signals(measure(world))))
-        except (NoKubernetes, NoClusterApi) as error:
-            print(f"without {world}: {error}")
-        except asyncio.CancelledError:
-            sys.exit("bench: stopped before the end; nothing is left behind")
-    return results
+        scenario = of_clusters.Scenario(found, clock, workers, many)
+        keep(scenario.result)
+        await scenario.play()
 
 
 def main() -> None:
@@ -103,8 +83,9 @@ def main() -> None:
         found = measured(
             [world for world in asked if world != THEIRS], partial(machines, count=words.machines)
         )
-        if found:
-            table.show(found, console)
+        if found.results:
+            table.show(found.results, console)
+        _stop_if(found.stopped)
     if words.what in ("clusters", ALL):
         _clusters(words, asked, console)
     if words.what in ("planes", ALL):
@@ -115,21 +96,38 @@ def _clusters(words: argparse.Namespace, asked: Sequence[str], console: Console)
     if words.workers or words.clusters:
         keys = Algorithm(words.keys)
         measure = partial(whole_clusters, workers=words.workers, many=words.clusters, algorithm=keys)
-        if found := measured(asked, measure):
-            clusters_table.show(found, console)
+        _show_clusters(asked, measure, console)
     if words.thousand and EMBEDDED in asked:
         measure = partial(whole_clusters, workers=0, many=words.thousand, algorithm=Algorithm.EC)
-        clusters_table.show(measured([EMBEDDED], measure), console)
+        _show_clusters([EMBEDDED], measure, console)
+
+
+def _show_clusters(asked: Sequence[str], measure: Measure[clusters_table.Result], console: Console) -> None:
+    found = measured(asked, measure)
+    if found.results:
+        clusters_table.show(found.results, console)
+    _stop_if(found.stopped)
 
 
 def _planes(words: argparse.Namespace, asked: Sequence[str], console: Console) -> None:
     """Both channels in one world, so that their control planes are side by side."""
     many = {EMBEDDED: (planes_table.EMBEDDED, words.planes), REAL: (planes_table.REAL, words.real_planes)}
     wanted = of_planes.Asked(dict(many[each] for each in asked if each in many), tuple(words.replicas))
-    for results in measured(["control planes"], lambda _: of_planes.measure(wanted, SystemClock())):
+
+    async def measure(_world: str, keep: Callable[[planes_table.Results], None]) -> None:
+        await of_planes.measure(wanted, SystemClock(), keep)
+
+    found = measured(["control planes"], measure)
+    for results in found.results:
         planes_table.show(results, console)
-        if results.stopped:
-            sys.exit(f"bench: stopped before the end: {results.stopped}")
+        _stop_if(results.stopped)
+    _stop_if(found.stopped)
+
+
+def _stop_if(stopped: str) -> None:
+    """End with that reason, if there is one."""
+    if stopped:
+        sys.exit(f"bench: stopped before the end: {stopped}. What it had not measured is empty above")
 
 
 def _say(name: str) -> None:

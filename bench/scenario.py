@@ -44,11 +44,12 @@ class Scenario:
         self._watcher = Watcher(self._informers, clock, MACHINE, _look)
         self._meter = Meter(world, clock)
         self._nodes = NodeMaker(world.client, self._informers) if world.nodes_are_ours else None
-        self._phases: dict[str, Phase] = {}
+        self.result = Result(world.name, machines)
+        """Filled while the scenario plays."""
         self._surge = -(-machines // 4)
         self._slack = machines // 4
 
-    async def play(self) -> Result:
+    async def play(self) -> None:
         """Everything in order."""
         async with asyncio.TaskGroup() as group:
             await self._prepare()
@@ -56,22 +57,19 @@ class Scenario:
             if self._nodes is not None:
                 tasks.append(group.create_task(self._nodes.run()))
             await self._informers.wait_synced(60)
-            result = await self._told()
+            await self._told()
             for task in tasks:
                 task.cancel()
-        return result
 
-    async def _told(self) -> Result:
-        watcher, count = self._watcher, self._count
+    async def _told(self) -> None:
+        watcher, count, result = self._watcher, self._count, self.result
         await self._phase("create", self._create, lambda: watcher.running == count, limit=count)
-        unknown = await self._silence()
-        at_rest = await self._rest()
+        result.unknown_p50 = await self._silence()
+        result.requests_per_minute = await self._rest()
         limit = count + self._surge
         await self._phase("roll", self._roll, self._rolled, limit=limit, floor=count - self._slack)
         await self._phase("delete", self._delete, lambda: watcher.count == 0, limit=limit)
-        left = len(await self._world.client.list(NODE))
-        used = usage(self._world.pids[PRODUCT])
-        return Result(self._world.name, count, self._phases, used.peak, used.resident, at_rest, unknown, left)
+        result.left_behind = len(await self._world.client.list(NODE))
 
     async def _phase(
         self,
@@ -90,13 +88,14 @@ class Scenario:
 
         cost = await self._meter.around(begin, lambda: watcher.until(done, TIMEOUT_SECONDS, name))
         asked = self._ours(cost.asked)
-        self._phases[name] = Phase(
+        self.result.phases[name] = Phase(
             cost.seconds, writes(asked), total(asked), cost.cpu[PRODUCT],
             beyond_surge=max(0, watcher.most - limit),
             below_floor=max(0, floor - watcher.fewest_running) if floor else 0,
             events=events(asked),
             asked=asked,
         )  # fmt: skip
+        self.result.peak = usage(self._world.pids[PRODUCT]).peak
 
     def _ours(self, asked: Asked) -> Asked:
         return ours(asked, without_kubelets=not self._world.nodes_are_ours)

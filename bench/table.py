@@ -1,8 +1,8 @@
 """The result as one table, beside the budgets of the design (DESIGN §8)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import isnan
+from math import isnan, nan
 
 from rich.console import Console
 from rich.table import Table
@@ -12,30 +12,32 @@ from bench.requests import Asked
 
 @dataclass(slots=True)
 class Phase:
-    """What one phase of the scenario cost. ``asked`` are our requests."""
+    """What one phase of the scenario cost; nan: not measured. ``asked`` are our requests."""
 
-    seconds: float = 0.0
-    writes: float = 0.0
-    requests: float = 0.0
-    cpu: float = 0.0
-    beyond_surge: int = 0
-    below_floor: int = 0
-    events: float = 0.0
+    seconds: float = nan
+    writes: float = nan
+    requests: float = nan
+    cpu: float = nan
+    beyond_surge: float = nan
+    below_floor: float = nan
+    events: float = nan
     asked: Asked = field(default_factory=Asked)
+
+
+NOT_PLAYED = Phase()
 
 
 @dataclass(slots=True)
 class Result:
-    """One world. Times in seconds, ``cpu`` in seconds, memory in MiB."""
+    """One world. Times in seconds, ``cpu`` in seconds, memory in MiB; nan: not measured."""
 
     world: str
     machines: int
-    phases: Mapping[str, Phase]
-    peak: float
-    resident: float
-    requests_per_minute: float
-    unknown_p50: float
-    left_behind: int
+    phases: dict[str, Phase] = field(default_factory=dict)
+    peak: float = nan
+    requests_per_minute: float = nan
+    unknown_p50: float = nan
+    left_behind: float = nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Budget:
 def lines(result: Result) -> list[Budget]:
     """Every line for one world. Time budgets are set for 500 and 1,000 machines only."""
     n, phases = result.machines, result.phases
-    create, roll, delete = phases["create"], phases["roll"], phases["delete"]
+    create, roll, delete = (phases.get(name, NOT_PLAYED) for name in ("create", "roll", "delete"))
     at = {500: (3.5, 9.0, 3.5), 1000: (6.0, 17.0, 6.0)}.get(n, (None, None, None))
     memory = {500: 110.0, 10_000: 200.0}.get(n)
     return [
@@ -71,7 +73,12 @@ def lines(result: Result) -> list[Budget]:
         Budget("our events per machine: create", "", None, create.events / n),
         Budget("our events per machine: roll", "", None, roll.events / n),
         Budget("our events per machine: delete", "", None, delete.events / n),
-        Budget("machines beyond surge, at worst", "", 0, max(p.beyond_surge for p in phases.values())),
+        Budget(
+            "machines beyond surge, at worst",
+            "",
+            0,
+            max((p.beyond_surge for p in phases.values()), default=nan),
+        ),
         Budget("machines below the floor, at worst", "", 0, roll.below_floor),
         Budget("nodes left behind", "", 0, result.left_behind),
         Budget("NotReady node to Unknown machine, p50", "ms", 20, result.unknown_p50 * 1000),

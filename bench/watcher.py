@@ -1,9 +1,12 @@
 """Machines as they change, seen by a watch of the bench's own."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from bench.measured import Stuck
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.kube.cache import Change
@@ -26,6 +29,8 @@ class Watcher:
         self._clock = clock
         self._look = look
         self._state: dict[Key, tuple[str, str]] = {}
+        self._in: Counter[tuple[str, str]] = Counter()
+        """How many machines are in a state: it is asked at every event, whatever their number."""
         self._moved = asyncio.Event()
         self.running = 0
         self.most = 0
@@ -44,28 +49,36 @@ class Watcher:
 
     def made_from(self, name: str) -> int:
         """Machines that run and were made from ``name``."""
-        return sum(1 for state in self._state.values() if state == (RUNNING, name))
+        return self._in[RUNNING, name]
 
     async def until(self, met: Callable[[], bool], seconds: float, what: str) -> None:
-        """Wait for a condition, looked at after every event; fails after ``seconds``."""
-        async with asyncio.timeout(seconds):
-            while not met():
-                self._moved.clear()
-                try:
-                    async with asyncio.timeout(0.05):
-                        await self._moved.wait()
-                except TimeoutError:
-                    pass
-        assert met(), what
+        """Wait for a condition, looked at after every event.
+
+        Raises:
+            Stuck: it was not met within ``seconds``.
+        """
+        ends = self._clock.monotonic() + seconds
+        while not met():
+            if self._clock.monotonic() >= ends:
+                raise Stuck(
+                    f"{what}: not within {seconds:.0f} s; of {self.count} machines {self.running} run"
+                )
+            self._moved.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await self._moved.wait()
 
     def _changed(self, change: Change[Any]) -> None:
-        before, _ = self._state.pop(change.key, ("", ""))
+        state = self._state.pop(change.key, ("", ""))
+        before, _ = state
+        self._in[state] -= 1
         machine = change.after()
         after = ""
         if machine is not None:
             after, made_from = self._look(machine)
             after = DELETING if machine.metadata.deleting else after
             self._state[change.key] = (after, made_from)
+            self._in[after, made_from] += 1
         self.running += (after == RUNNING) - (before == RUNNING)
         self.most = max(self.most, self.count)
         self.fewest_running = min(self.fewest_running, self.running)

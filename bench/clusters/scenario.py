@@ -42,17 +42,16 @@ class Scenario:
         self._watcher = Watcher(self._informers, clock, MACHINE, _look)
         self._clusters: set[Key] = set()
         self._informers.get(CLUSTER).subscribe(self._changed)
-        self._result = Result(found, workers, many)
+        self.result = Result(found, workers, many)
+        """Filled while the scenario plays."""
 
-    async def play(self) -> Result:
+    async def play(self) -> None:
         """Everything in order."""
         async with self._watching():
             if self._workers:
                 await self._one()
             if self._many:
                 await self._hundred()
-            self._result.peaks.update(self._meter.peaks())
-        return self._result
 
     @asynccontextmanager
     async def _watching(self) -> AsyncIterator[None]:
@@ -68,12 +67,12 @@ class Scenario:
         await self._ensure(NAMED.namespace)
         await self._phase("cluster", partial(self._create, [NAMED], 0), lambda: watcher.running == 1)
         await self._phase("up", partial(self._scale, count), lambda: watcher.running == 1 + count)
-        self._result.costs["rest"] = await self._meter.at_rest(REST_SECONDS)
+        self.result.costs["rest"] = await self._meter.at_rest(REST_SECONDS)
         await self._phase(
             "roll", self._roll, lambda: watcher.made_from(objects.NEW) == count == watcher.count - 1
         )
-        self._result.beyond_surge = max(0, watcher.most - (1 + count + -(-count // 4)))
-        self._result.below_floor = max(0, 1 + count - watcher.fewest_running)
+        self.result.beyond_surge = max(0, watcher.most - (1 + count + -(-count // 4)))
+        self.result.below_floor = max(0, 1 + count - watcher.fewest_running)
         await self._phase("down", partial(self._scale, 0), lambda: watcher.count == 1)
         await self._phase("gone", self._delete, lambda: not self._clusters)
 
@@ -92,9 +91,10 @@ class Scenario:
             watcher.reset()
             await act()
 
-        self._result.costs[name] = await self._meter.around(
+        self.result.costs[name] = await self._meter.around(
             begin, lambda: watcher.until(done, TIMEOUT_SECONDS, name)
         )
+        self.result.peaks.update(self._meter.peaks())
 
     async def _ensure(self, namespace: str) -> None:
         with suppress(AlreadyExists):

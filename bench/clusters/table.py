@@ -25,27 +25,37 @@ PHASES = {
 
 @dataclass(slots=True)
 class Result:
-    """One world: what each phase cost, and the most memory of each program in MiB."""
+    """One world: what each phase cost that was played, and the most memory of each program in MiB."""
 
     found: Clusters
     workers: int
     many: int
     costs: dict[str, Cost] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
-    beyond_surge: int = 0
-    below_floor: int = 0
+    beyond_surge: float = nan
+    below_floor: float = nan
 
     def writes(self, phase: str, *clients: str) -> float:
         """Writes of these clients, without Leases and events; not known where one client is all parts."""
-        return writes(without_leases(by(self.costs[phase].asked, *clients))) if self.found.bootstrap else nan
+        known = self.found.bootstrap and phase in self.costs
+        return writes(without_leases(by(self.costs[phase].asked, *clients))) if known else nan
 
-    def providers(self, phase: str) -> int:
+    def providers(self, phase: str) -> float:
         """Writes of core and bootstrap provider; in ``up`` those of the infrastructure are among them."""
-        return writes(without_leases(_theirs(self, phase)))
+        return writes(without_leases(_theirs(self, phase))) if phase in self.costs else nan
 
     def measured(self, phase: str) -> float:
         """CPU-seconds of the programs that are core and bootstrap provider."""
-        return sum(self.costs[phase].cpu[name] for name in self.found.measured)
+        cost = self.costs.get(phase)
+        return nan if cost is None else sum(cost.cpu[name] for name in self.found.measured)
+
+    def events(self, phase: str) -> float:
+        """Events of core and bootstrap provider."""
+        return events(_theirs(self, phase)) if phase in self.costs else nan
+
+    def seconds(self, phase: str) -> float:
+        """How long it took."""
+        return self.costs[phase].seconds if phase in self.costs else nan
 
 
 def lines(result: Result) -> list[Budget]:
@@ -55,55 +65,55 @@ def lines(result: Result) -> list[Budget]:
         found += _one(result)
     if result.many:
         found += _many(result)
-    memory = sum(result.peaks[name] for name in result.found.measured)
+    memory = sum(result.peaks.get(name, nan) for name in result.found.measured)
     limit = {1000: 1536.0}.get(result.many)
     return [*found, Budget("peak resident memory, core and bootstrap", "MiB", limit, memory)]
 
 
 def _one(result: Result) -> list[Budget]:
-    n, costs = result.workers, result.costs
+    n = result.workers
     fifty = n == 50
     core, provider = result.found.core, result.found.bootstrap
     found = [
-        Budget("1 control plane machine up", "s", None, costs["cluster"].seconds),
+        Budget("1 control plane machine up", "s", None, result.seconds("cluster")),
         Budget("  writes without infrastructure", "", None, result.providers("cluster")),
     ]
     for phase, seconds, each in (("up", 5.0, 16.0), ("roll", 10.0, 28.0), ("down", 4.0, 6.0)):
         what, limit = PHASES[phase].format(workers=n), each if provider else None
         found += [
-            Budget(what, "s", seconds if fifty else None, costs[phase].seconds),
+            Budget(what, "s", seconds if fifty else None, result.seconds(phase)),
             Budget("  writes per worker without infrastructure", "", limit, result.providers(phase) / n),
             Budget("    of which the core", "", None, result.writes(phase, *core) / n),
             Budget("    of which the bootstrap provider", "", None, result.writes(phase, *provider) / n),
-            Budget("  events per worker", "", None, events(_theirs(result, phase)) / n),
+            Budget("  events per worker", "", None, result.events(phase) / n),
             Budget("  CPU of core and bootstrap", "s", None, result.measured(phase)),
         ]
-    minutes, asked = costs["rest"].seconds / 60, _theirs(result, "rest")
-    for_work = writes(without_leases(asked))
+    minutes, for_work = result.seconds("rest") / 60, result.providers("rest")
     return [
         *found,
         Budget("machines beyond surge", "", 0, result.beyond_surge),
         Budget("machines below the floor", "", 0, result.below_floor),
-        Budget("the Cluster deleted", "s", None, costs["gone"].seconds),
+        Budget("the Cluster deleted", "s", None, result.seconds("gone")),
         Budget("  writes without infrastructure", "", None, result.providers("gone")),
         Budget("a minute at rest: writes but for Leases", "", 0, for_work / minutes),
-        Budget("  writes of Leases", "", None, (writes(asked) - for_work) / minutes),
+        Budget("  writes of Leases", "", None, (writes(_theirs(result, "rest")) - for_work) / minutes),
         Budget("  CPU of core and bootstrap", "s", None, result.measured("rest") / minutes),
     ]
 
 
 def _many(result: Result) -> list[Budget]:
-    n, cost = result.many, result.costs["many"]
+    n = result.many
     limit = {100: 40.0, 1000: 60.0}.get(n)
     return [
-        Budget(PHASES["many"].format(many=n), "s", limit, cost.seconds),
+        Budget(PHASES["many"].format(many=n), "s", limit, result.seconds("many")),
         Budget("  writes per cluster without infrastructure", "", None, result.providers("many") / n),
         Budget("  CPU of core and bootstrap, per cluster", "ms", None, result.measured("many") / n * 1000),
     ]
 
 
 def _theirs(result: Result, phase: str) -> Asked:
-    return by(result.costs[phase].asked, *result.found.core, *result.found.bootstrap)
+    asked = result.costs[phase].asked if phase in result.costs else Asked()
+    return by(asked, *result.found.core, *result.found.bootstrap)
 
 
 def show(results: Sequence[Result], console: Console) -> None:

@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any
 
 from bench import worlds
+from bench.measured import Stuck
 from bench.planes.changes import Changes
 from bench.planes.memory import available, children, fitting, pss
 from bench.planes.plane import NAMESPACE_NAME, Plane
 from bench.planes.table import EARLIER, EMBEDDED, REAL, Many, One, Results
-from bench.planes.waiting import LIMIT_SECONDS, Stuck, Waiting
+from bench.planes.waiting import LIMIT_SECONDS, Waiting
 from bench.process import usage
 from bench.worlds import PRODUCT, World
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlane
@@ -49,13 +50,13 @@ class Asked:
 class Scenario:
     """One run, in a world of ``kubewright up``."""
 
-    def __init__(self, world: World, clock: Clock, asked: Asked) -> None:
+    def __init__(self, world: World, clock: Clock, asked: Asked, results: Results) -> None:
         self._client, self._pid = world.client, world.pids[PRODUCT]
         self._clock, self._asked = clock, asked
         self._waiting = Waiting(self._planes, clock)
-        self._results = Results()
+        self._results = results
 
-    async def play(self) -> Results:
+    async def play(self) -> None:
         """Everything in order, until something does not come."""
         await self._client.create(NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
         try:
@@ -65,7 +66,6 @@ class Scenario:
             await self._side_by_side()
         except Stuck as error:
             self._results.stopped = str(error)
-        return self._results
 
     # ------------------------------------------------------------ one alone
 
@@ -203,8 +203,8 @@ async def _at_once(works: Iterable[Awaitable[Any]]) -> list[Any]:
     return await asyncio.gather(*map(one, works))
 
 
-async def measure(asked: Asked, clock: Clock) -> Results:
-    """Play the scenario in a new ``kubewright up``.
+async def measure(asked: Asked, clock: Clock, keep: Callable[[Results], None]) -> None:
+    """Play the scenario in a new ``kubewright up``; ``keep`` gets the results, which it fills.
 
     Raises:
         NoKubernetes: only control planes of real programs are asked for, and this machine has not got them.
@@ -221,9 +221,10 @@ async def measure(asked: Asked, clock: Clock) -> Results:
     async with worlds.embedded(clock) as world:
         told = f"bench: kubewright is up; control planes of channel {' and '.join(found.many)}"
         print(told, file=sys.stderr, flush=True)
-        results = await Scenario(world, clock, found).play()
-    results.notes += [note] if note else []
-    return results
+        results = Results()
+        results.notes += [note] if note else []
+        keep(results)
+        await Scenario(world, clock, found, results).play()
 
 
 def _word(channel: str) -> str:

@@ -10,11 +10,11 @@ Called by    ``scenario``, ``changes``.
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
+from bench.measured import Stuck
 from kubewright.api.cluster.conditions import READY, TRUE
 from kubewright.api.controlplane.reasons import PlaneCondition
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane
 from kubewright.base.clock import Clock
-from kubewright.base.errors import KubewrightError
 from kubewright.processes.life import LONGEST_PAUSE
 
 SAY_SECONDS = 10.0
@@ -29,10 +29,6 @@ _CHANGES = (PlaneCondition.DELETING, PlaneCondition.ROTATING_CERTIFICATES, Plane
 """Conditions that are False while something lacks, and those that exist while something goes on."""
 
 Done = Callable[[], Awaitable[bool]]
-
-
-class Stuck(KubewrightError):
-    """A wait ended without success; the message says what was waited for."""
 
 
 class Waiting:
