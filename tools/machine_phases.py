@@ -24,9 +24,9 @@ MEANING: Mapping[Phase, str] = {
     Phase.FAILED: "To be replaced by its set.",
     Phase.CRASH_LOOP_BACK_OFF: "Its VM could not be made; that is tried again.",
     Phase.TERMINATING: "It is being deleted.",
-    Phase.IN_PLACE_UPDATING: "Its node is being updated in place. Kubewright does not write this phase.",
-    Phase.IN_PLACE_UPDATE_SUCCESSFUL: "The update in place has succeeded. Kubewright does not write it.",
-    Phase.IN_PLACE_UPDATE_FAILED: "The update in place has failed. Kubewright does not write it.",
+    Phase.IN_PLACE_UPDATING: "Its node is drained, and the agent on it updates it in place.",
+    Phase.IN_PLACE_UPDATE_SUCCESSFUL: "The update in place has succeeded.",
+    Phase.IN_PLACE_UPDATE_FAILED: "The update in place has failed or lasted too long.",
 }
 GROUPS = {
     EVERY: ("Any", "any phase"),

@@ -604,9 +604,9 @@ HEALTH = [
     ),
     Case(
         "a machine that is updated in place is left to the tool that updates it",
-        seen(machine("InPlaceUpdating"), node(SILENT)),
+        seen(machine("InPlaceUpdating", since=minutes(5)), node(SILENT)),
         [],
-        wake=None,
+        wake=minutes(15) + timedelta(milliseconds=1),
     ),
     Case(
         "an Unknown machine without times counts from its last operation",

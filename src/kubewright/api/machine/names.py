@@ -117,6 +117,7 @@ class OperationType(StrEnum):
     CREATE = "Create"
     UPDATE = "Update"
     IN_PLACE_UPDATE = "InPlaceUpdate"
+    DRAIN_NODE = "DrainNode"  # before an update in place
     HEALTH_CHECK = "HealthCheck"
     DELETE = "Delete"
 
@@ -262,6 +263,9 @@ class EventReason(StrEnum):
     VM_DELETED = "VMDeleted"
     DELETED = "Deleted"
     MACHINE_FAILED = "MachineFailed"
+    UPDATING_IN_PLACE = "UpdatingInPlace"
+    UPDATED_IN_PLACE = "UpdatedInPlace"
+    FAILED_IN_PLACE_UPDATE = "FailedInPlaceUpdate"
     VM_LEFT_BEHIND = "VMLeftBehind"
 
 

@@ -179,7 +179,7 @@ SWITCHES: tuple[Switch, ...] = (
     Switch("log-flush-frequency", "5s", D, "How often MCM writes out its log.", BOTH,
            unused="each line is written at once"),
     Switch("machine-inplace-update-timeout", "20m", D, "How long an update in place may take.",
-           unused="not built yet: no machine is updated in place"),
+           setting="in_place_update_timeout"),
     Switch("safety-up", "2", N, "So many machines above replicas and surge freeze a set.", Program.SETS,
            "sets.safety_up"),
     Switch("safety-down", "1", N, "At so many machines fewer it is unfrozen.", Program.SETS,

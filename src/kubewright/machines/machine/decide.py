@@ -1,6 +1,6 @@
 """Decide what to do with one machine: of its list of deciders, the first one with a plan counts.
 
-Called by    ``reconciler.Machines``. Continues in ``creation``, ``health`` and ``deletion``.
+Called by    ``reconciler.Machines``. Continues in ``creation``, ``health``, ``in_place`` and ``deletion``.
 """
 
 from dataclasses import replace
@@ -20,6 +20,7 @@ from kubewright.machines.machine.creation import (
 )
 from kubewright.machines.machine.deletion import DELETING, Decider
 from kubewright.machines.machine.health import delete_when_triggered, follow_node, wait_while_unreachable
+from kubewright.machines.machine.in_place import update_in_place
 from kubewright.machines.machine.preservation import invalid_annotation, new_expiry, next_look, preserve
 from kubewright.machines.machine.refusals import allowed, paced
 from kubewright.machines.machine.seen import Seen
@@ -27,7 +28,7 @@ from kubewright.machines.machine.steps import Plan
 
 LIVING: tuple[Decider, ...] = (
     add_finalizer, record_vm, wait_while_unreachable, delete_when_triggered, preserve, refuse_invalid,
-    ensure_vm, await_no_node, refuse_name_conflict, follow_node,
+    ensure_vm, await_no_node, refuse_name_conflict, update_in_place, follow_node,
 )  # fmt: skip
 
 

@@ -10,6 +10,8 @@ Theory.      The phase is a function of three things: the phase before, what the
              deleted counts as missing: its kubelet may register it again in time.
              While a cluster cannot be watched, no phase is decided from what it showed last; after
              that the time-outs begin anew (``Seen.due``), because nodes need time to report again.
+             An update of the node in place (``in_place``) ends here, by the result that the agent on the node
+             writes, or by a time-out: while it lasts the node's health says nothing about the machine.
 Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (limit), §9.2 (unreachable). Unlike
              upstream an Unknown machine is not made Running merely because its cluster can be watched
              again: it would count as available before its node has said that it is healthy.
@@ -19,9 +21,10 @@ Called by    ``decide``, once the VM is on record.
 from dataclasses import dataclass
 from datetime import timedelta
 
+from kubewright.api.conditions import condition_of
 from kubewright.api.core import Node
-from kubewright.api.machine import names
-from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
+from kubewright.api.machine import names, updates
+from kubewright.api.machine.names import EventReason, NodeConditionType, OperationState, OperationType, Phase
 from kubewright.base import delays
 from kubewright.machines.machine import capacity, node_marks, states
 from kubewright.machines.machine.creation import unsettled
@@ -98,8 +101,11 @@ def _node_steps(seen: Seen, node: Node, report: Report | None) -> list[Step]:
 
 def _milestone(seen: Seen, report: Report | None) -> Milestone | None:
     """The event of a machine whose VM exists, that joins, or that recovers."""
-    if report is None or report.phase not in (Phase.PENDING, Phase.RUNNING):
+    told = (Phase.PENDING, Phase.RUNNING, Phase.IN_PLACE_UPDATE_SUCCESSFUL)
+    if report is None or report.phase not in told:
         return None
+    if report.phase is Phase.IN_PLACE_UPDATE_SUCCESSFUL:
+        return Milestone(EventReason.UPDATED_IN_PLACE, report.description)
     vm, node = seen.machine.spec.provider_id, names.node_name(seen.machine.metadata.labels)
     if report.phase is Phase.PENDING:
         return Milestone(EventReason.VM_CREATED, f"VM {vm} exists; its node {node} has not joined yet")
@@ -122,7 +128,11 @@ class PhaseDecision:
         """Reason and message of the event that goes with it."""
         if self.held:
             return EventReason.REPLACEMENT_HELD, self.because
-        told = {Phase.UNKNOWN: EventReason.MACHINE_UNKNOWN, Phase.FAILED: EventReason.MACHINE_FAILED}
+        told = {
+            Phase.UNKNOWN: EventReason.MACHINE_UNKNOWN,
+            Phase.FAILED: EventReason.MACHINE_FAILED,
+            Phase.IN_PLACE_UPDATE_FAILED: EventReason.FAILED_IN_PLACE_UPDATE,
+        }
         if self.report is None or self.report.phase not in told:
             return None
         return told[self.report.phase], self.report.description
@@ -139,8 +149,10 @@ def _decide_phase(seen: Seen) -> PhaseDecision:
     match seen.phase:
         case Phase.NONE | Phase.CRASH_LOOP_BACK_OFF | Phase.PENDING:
             return _joining(seen)
-        case Phase.UNKNOWN:
+        case Phase.UNKNOWN | Phase.IN_PLACE_UPDATE_FAILED:
             return _unwell(seen)
+        case Phase.IN_PLACE_UPDATING:
+            return _updating(seen)
         case Phase.RUNNING:
             return PhaseDecision(None, None, "its node is well")
         case phase:
@@ -149,6 +161,10 @@ def _decide_phase(seen: Seen) -> PhaseDecision:
 
 def _next_phase(seen: Seen) -> Report | None:
     """The transition that follows from the node's present state, without a clock; None if there is none."""
+    if seen.phase in states.UPDATING and (report := _update_result(seen)):
+        return report
+    if seen.phase is Phase.FAILED and _not_updated(seen):
+        return None
     finding = _shown(seen)
     if seen.health.healthy and _held_back(seen) and seen.phase in states.HELD_BACK:
         return None
@@ -185,13 +201,44 @@ def _joining(seen: Seen) -> PhaseDecision:
     return PhaseDecision(states.report(seen, Finding.NODE_AWAITED), left, because)
 
 
+def _update_result(seen: Seen) -> Report | None:
+    """What the agent on the node says of its update in place, where that is new."""
+    if seen.node is None or not (said := updates.update_result(seen.node.metadata.labels)):
+        return None
+    finding = Finding.UPDATED if said == updates.UpdateResult.SUCCESSFUL else Finding.NOT_UPDATED
+    why = seen.node.metadata.annotations.get(updates.UPDATE_FAILED_REASON_ANNOTATION, "")
+    return states.report(seen, finding, why) if states.moves(seen.phase, finding) else None
+
+
+def _not_updated(seen: Seen) -> bool:
+    """Whether its node was taken for an update in place that did not succeed: however well the node is, it is
+    cordoned and of an older template, so the machine is not saved by it. Its deployment's controller, or a
+    user, lets go of the node by taking the candidate's label off.
+    """
+    if seen.node is None or updates.CANDIDATE_LABEL not in seen.node.metadata.labels:
+        return False
+    told = condition_of(seen.node.status.conditions, NodeConditionType.IN_PLACE_UPDATE)
+    return told is not None and told.reason in updates.UNFINISHED
+
+
+def _updating(seen: Seen) -> PhaseDecision:
+    """Its node is being updated in place: wait for the agent's result until the time-out."""
+    left = seen.due(seen.phase_since, seen.in_place_update_timeout) - seen.now
+    if left >= timedelta(0):
+        because = "its node is being updated in place"
+        return PhaseDecision(None, left + delays.JUST_PAST, because)
+    report = states.report(seen, Finding.UPDATE_TIMEOUT)
+    return PhaseDecision(report, None, report.description)
+
+
 def _unwell(seen: Seen) -> PhaseDecision:
-    """Unknown: Failed after the health timeout, unless too many others are being replaced."""
+    """Unknown, or not updated: Failed after the health timeout, unless too many others are being replaced."""
     if seen.machine.spec.disable_health_timeout:
-        return PhaseDecision(None, None, "it is Unknown, and its health timeout is disabled")
+        return PhaseDecision(None, None, f"it is {seen.phase.value}, and its health timeout is disabled")
     left = seen.due(seen.phase_since, seen.health_timeout) - seen.now
     if left >= timedelta(0):
-        return PhaseDecision(None, left + delays.JUST_PAST, "it is Unknown; its health timeout runs")
+        because = f"it is {seen.phase.value}; its health timeout runs"
+        return PhaseDecision(None, left + delays.JUST_PAST, because)
     name = seen.machine.metadata.name
     if held := held_by(seen.fleet, seen.settings.replacement_limits):
         told = f'machine "{name}" couldn\'t be marked FAILED, {held}'

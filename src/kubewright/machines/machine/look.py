@@ -21,11 +21,12 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
+from kubewright.api.machine.updates import UpdateReason
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
-from kubewright.machines.machine import capacity, preservation, userdata
+from kubewright.machines.machine import capacity, in_place, preservation, userdata
 from kubewright.machines.machine.caches import ClassSeen, Sight, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.refusals import remember
@@ -98,15 +99,15 @@ class Looker:
             return replace(self._seen(machine, node, vm, busy), unread=unread)
 
     async def _look_at_living(self, machine: Machine, vm: VmSeen, busy: bool) -> Seen:
-        """With the pods of its node, if it is preserved and being drained. If the server refuses to list
-        them, they are not evicted, and everything else goes on."""
+        """With the pods of its node, if that is drained: while it is preserved, or for its update. If the
+        server refuses to list them, they are not evicted, and everything else goes on."""
         node = self._caches.node_of(machine)
         if machine.metadata.deleting:
             return self._seen(machine, node, vm, busy)
         if node is None and preservation.by_node(machine):
             node = await self._read_own_node(machine)  # a late cache must not end the preservation
         seen = self._seen(machine, node, vm, busy)
-        if node is None or not preservation.draining(machine, node):
+        if node is None or not (preservation.draining(machine, node) or in_place.draining(seen)):
             return seen
         try:
             return await self._with_pods(seen, node)
@@ -131,11 +132,14 @@ class Looker:
 
     def notes(self, machine: Machine, *, keep: bool = False) -> Notes:
         """The notes on a machine, to read and to write. Its deletion begins with new ones. Those of a machine
-        that is not being deleted are kept only while it is preserved, or with ``keep``."""
+        that is not being deleted are kept only while it is preserved or its node is drained for an update, or
+        with ``keep``."""
         uid = machine.metadata.uid
         if machine.metadata.deleting:
             return self._notes.setdefault(uid, Notes())
-        kept = keep or machine.status.current_status.preserve_expiry_time is not None
+        preserved = machine.status.current_status.preserve_expiry_time is not None
+        drained = in_place.reason_in(machine.status.conditions) == UpdateReason.SELECTED
+        kept = keep or preserved or drained
         return self._living.setdefault(uid, Notes()) if kept else self._living.pop(uid, Notes())
 
     def remember_refusal(self, machine: Machine, step: Step | None, error: ApiError) -> Refused:
@@ -209,8 +213,8 @@ class Looker:
         return health.judge(conditions, bad_conditions(machine, self._settings.node_conditions))
 
     def _fleet(self, machine: Machine) -> Fleet:
-        """What limits the replacement of an Unknown machine; of others nothing is counted."""
-        if machine.status.current_status.phase != Phase.UNKNOWN:
+        """What limits the replacement of a machine that is not well; of others nothing is counted."""
+        if machine.status.current_status.phase not in (Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_FAILED):
             return Fleet()
         group, own = self._caches.group_of(machine), machine.metadata.uid
         counted = sum(1 for uid, of in self._replaced.items() if of == group and uid != own)
@@ -260,7 +264,7 @@ class Looker:
             node.metadata.name,
             seen.drain_policy,
             now=seen.now,
-            started=seen.deleted_at if seen.machine.metadata.deleting else seen.phase_since,
+            started=_drain_began(seen, node),
             conditions=as_seen(node, seen.begun.node_since),
             attached=self._caches.volumes_of(node),
         )
@@ -270,6 +274,13 @@ class Looker:
             drained_since=session.drained_since,
             attachments=self._caches.attached(node),
         )
+
+
+def _drain_began(seen: Seen, node: Node) -> datetime:
+    """When the drain began that the machine's deletion, its node's update, or its preservation needs."""
+    if seen.machine.metadata.deleting:
+        return seen.deleted_at
+    return in_place.selected_at(node) or seen.phase_since
 
 
 def believed(vm: VmSeen, others: Sequence[Machine]) -> VmSeen:

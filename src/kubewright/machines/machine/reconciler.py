@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from kubewright.api.core import Node
+from kubewright.api.machine import updates
 from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.storage import VolumeAttachment
@@ -160,6 +161,7 @@ def _same_node(before: Node, after: Node) -> bool:
     return (
         before.spec == after.spec  # a Node has no generation
         and before.metadata.annotations == after.metadata.annotations
+        and updates.update_labels(before.metadata.labels) == updates.update_labels(after.metadata.labels)
         and before.status.capacity == after.status.capacity
         and not conditions_differ(before.status.conditions, after.status.conditions, REASONED_CONDITIONS)
     )

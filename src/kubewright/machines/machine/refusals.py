@@ -92,6 +92,7 @@ RULES: Mapping[type[Step], Rule] = {
         "write the virtual capacity of the node", _always, _always, event=EventReason.FAILED_NODE_SYNC
     ),
     steps.Cordon: Rule("cordon the node", _always, _is_drain_timed_out, DRAINING),
+    steps.SetUpdateCondition: Rule("write the node's InPlaceUpdate condition", _always, _always),
     steps.SetTerminatingCondition: Rule("write the node's Terminating condition", _always, _always),
     steps.SetDrainFailedCondition: Rule("write the node's DrainFailed condition", _always, _always),
     steps.Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.session

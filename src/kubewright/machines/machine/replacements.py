@@ -82,7 +82,7 @@ def counts_as_replaced(machine: Machine, types: Sequence[str]) -> bool:
     if machine.metadata.deleting:
         well = health.judge(status.conditions, bad_conditions(machine, types)).healthy
         return current.phase == Phase.FAILED or not well
-    return current.phase not in (Phase.RUNNING, Phase.UNKNOWN)
+    return current.phase not in (Phase.RUNNING, Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_FAILED)
 
 
 def bad_conditions(machine: Machine, types: Sequence[str]) -> Sequence[str]:

@@ -184,6 +184,10 @@ class Seen:
         return effective(self.machine.spec.drain_timeout, self.settings.drain_timeout)
 
     @property
+    def in_place_update_timeout(self) -> timedelta:
+        return effective(self.machine.spec.in_place_update_timeout, self.settings.in_place_update_timeout)
+
+    @property
     def preserve_timeout(self) -> timedelta:
         return effective(self.machine.spec.machine_preserve_timeout, self.settings.preserve_timeout)
 

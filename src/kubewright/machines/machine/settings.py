@@ -44,6 +44,7 @@ class MachineSettings:
     creation_timeout: timedelta = timedelta(minutes=20)
     health_timeout: timedelta = timedelta(minutes=10)
     drain_timeout: timedelta = timedelta(hours=2)
+    in_place_update_timeout: timedelta = timedelta(minutes=20)
     preserve_timeout: timedelta = timedelta(hours=96)
     max_evict_retries: int | None = None
     """None, as where the flag is not given: as many as fit into a machine's drain time-out, 360 in 2 h."""

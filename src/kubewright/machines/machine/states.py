@@ -7,8 +7,8 @@ Theory.      Decisions find out what is seen of a machine (``Finding``) and when
 Invariants.  Pure. A phase and a finding have at most one row. Every report of a machine is made here.
              The texts are a contract: users, dashboards and MCM read them.
 Source       mcm.md §4.4, §4.5, §4.13.
-Called by    ``creation``, ``health``, ``deletion``; ``tools/machine_phases.py`` draws the table as
-             docs/reference/machine-phases.md.
+Called by    ``creation``, ``health``, ``in_place``, ``deletion``; ``tools/machine_phases.py`` draws the table
+             as docs/reference/machine-phases.md.
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Report
 
 CREATE, HEALTH_CHECK, DELETE = OperationType.CREATE, OperationType.HEALTH_CHECK, OperationType.DELETE
+IN_PLACE, DRAIN_NODE = OperationType.IN_PLACE_UPDATE, OperationType.DRAIN_NODE
 PROCESSING, FAILED, SUCCESSFUL = OperationState.PROCESSING, OperationState.FAILED, OperationState.SUCCESSFUL
 
 EVERY = tuple(Phase)
@@ -32,6 +33,12 @@ MAKING = (Phase.NONE, Phase.CRASH_LOOP_BACK_OFF, Phase.PENDING)
 """Its VM or its node is still awaited."""
 UPDATING = (Phase.IN_PLACE_UPDATING, Phase.IN_PLACE_UPDATE_FAILED)
 """The tool that updates the node in place ends these phases, and not the node's health (mcm.md §4.11)."""
+UPDATABLE = (Phase.RUNNING, Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_SUCCESSFUL, Phase.IN_PLACE_UPDATE_FAILED)
+"""Its node has joined, and it is not to be replaced: the node may be drained for an update in place."""
+WATCHED = (Phase.RUNNING, Phase.IN_PLACE_UPDATE_SUCCESSFUL)
+"""Its node was well when it came to the phase, and is to stay so."""
+GIVEN_UP = (Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_FAILED)
+"""After the health time-out such a machine is replaced."""
 NOT_RUNNING = tuple(phase for phase in Phase if phase not in (Phase.RUNNING, *UPDATING))
 HELD_BACK = tuple(phase for phase in Phase if phase is not Phase.UNKNOWN)
 """While the node has the taint of critical components that are not ready, a machine in one of these phases
@@ -53,7 +60,14 @@ class Finding(Enum):
     RECOVERED = "its node is healthy again"
     NODE_MISSING = "its node is gone"
     NODE_UNHEALTHY = "its node is not Ready, or has a condition that counts as bad"
-    HEALTH_TIMEOUT = "it was Unknown for the health timeout, and few enough others are being replaced"
+    HEALTH_TIMEOUT = (
+        "it was Unknown, or not updated, for the health timeout, and few enough others are being replaced"
+    )
+    DRAIN_HELD = "its node is to be updated in place, and something holds up the drain before that"
+    UPDATE_BEGINS = "its node is drained, and is to be updated in place"
+    UPDATED = "its node was updated in place"
+    NOT_UPDATED = "the update in place of its node failed"
+    UPDATE_TIMEOUT = "the update in place of its node lasts too long"
     DELETION_GOES_ON = "it is being deleted, and that takes longer than most need"
     DELETION_FAILS = "it is being deleted, and something is in the way"
 
@@ -105,13 +119,24 @@ TABLE: tuple[Row, ...] = (
         "Machine {machine} successfully joined the cluster in {age}"),
     Row(NOT_RUNNING, Finding.RECOVERED, Phase.RUNNING, HEALTH_CHECK, SUCCESSFUL,
         "Machine {machine} successfully re-joined the cluster"),
-    Row((Phase.RUNNING,), Finding.NODE_MISSING, Phase.UNKNOWN, HEALTH_CHECK, PROCESSING,
+    Row(WATCHED, Finding.NODE_MISSING, Phase.UNKNOWN, HEALTH_CHECK, PROCESSING,
         "Node object went missing. Machine {machine} is unhealthy - changing MachinePhase to Unknown"),
-    Row((Phase.RUNNING,), Finding.NODE_UNHEALTHY, Phase.UNKNOWN, HEALTH_CHECK, PROCESSING,
+    Row(WATCHED, Finding.NODE_UNHEALTHY, Phase.UNKNOWN, HEALTH_CHECK, PROCESSING,
         "Machine {machine} is unhealthy - changing MachinePhase to Unknown. Node conditions: {conditions}"),
-    Row((Phase.UNKNOWN,), Finding.HEALTH_TIMEOUT, Phase.FAILED, HEALTH_CHECK, FAILED,
+    Row(GIVEN_UP, Finding.HEALTH_TIMEOUT, Phase.FAILED, HEALTH_CHECK, FAILED,
         "Machine {machine} health checks failing since last {health_timeout}. "
         "Updating machine phase to Failed. Node Conditions: {conditions}"),
+    *(Row((phase,), Finding.DRAIN_HELD, phase, DRAIN_NODE, PROCESSING,
+          "Drain failed due to - {text}. Will retry in next sync. Initiate node drain")
+      for phase in UPDATABLE),
+    Row(UPDATABLE, Finding.UPDATE_BEGINS, Phase.IN_PLACE_UPDATING, IN_PLACE, PROCESSING,
+        "Machine {machine} is undergoing an in-place update"),
+    Row(UPDATING, Finding.UPDATED, Phase.IN_PLACE_UPDATE_SUCCESSFUL, IN_PLACE, SUCCESSFUL,
+        "Machine {machine} successfully updated dependencies"),
+    Row((Phase.IN_PLACE_UPDATING,), Finding.NOT_UPDATED, Phase.IN_PLACE_UPDATE_FAILED, IN_PLACE, FAILED,
+        "Machine {machine} failed to update dependencies: {text}"),
+    Row((Phase.IN_PLACE_UPDATING,), Finding.UPDATE_TIMEOUT, Phase.IN_PLACE_UPDATE_FAILED, IN_PLACE, FAILED,
+        "Machine {machine} failed to in-place update in {in_place_update_timeout}."),
     Row(EVERY, Finding.DELETION_GOES_ON, Phase.TERMINATING, DELETE, PROCESSING, "{text}"),
     Row(EVERY, Finding.DELETION_FAILS, Phase.TERMINATING, DELETE, FAILED, "{text}"),
 )  # fmt: skip
@@ -148,4 +173,5 @@ def report(seen: Seen, finding: Finding, text: str = "", code: str = "") -> Repo
         conditions=seen.health.because,
         creation_timeout=format_duration(seen.creation_timeout),
         health_timeout=format_duration(seen.health_timeout),
+        in_place_update_timeout=format_duration(seen.in_place_update_timeout),
     )

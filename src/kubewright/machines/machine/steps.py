@@ -87,6 +87,10 @@ class Cordon(NodePatch):
     """Make this Node unschedulable."""
 
 
+class SetUpdateCondition(NodeStatusPatch):
+    """Write the Node's condition ``InPlaceUpdate``: how far its update in place is."""
+
+
 class SetTerminatingCondition(NodeStatusPatch):
     """Write the Node's condition ``Terminating``: why its machine is being deleted."""
 
@@ -146,6 +150,7 @@ NodeStep = (
     | SetPreservationMarks
     | SetPreservedCondition
     | Cordon
+    | SetUpdateCondition
     | SetTerminatingCondition
     | SetDrainFailedCondition
     | Drain
