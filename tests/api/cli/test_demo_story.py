@@ -67,7 +67,7 @@ async def test_a_cluster_that_comes_up_is_told_from_its_address_to_its_workers()
 
 async def test_a_worker_that_dies_is_told_from_its_silence_to_its_replacement() -> None:
     _, screen = await tell(CLUSTERS, asyncio.Event())
-    (victim,) = set(re.findall(r"(demo-workers-\S+) is Unknown: its node is silent", screen))
+    (victim,) = set(re.findall(r"(blue-workers-\S+) is Unknown: its node is silent", screen))
     told = (f"{victim} is Unknown", f"{victim} is gone", "4/5 ")
     places = [screen.index(each) for each in told]
     assert places == sorted(places)
