@@ -163,8 +163,8 @@ def test_a_release_is_installed_upgraded_and_uninstalled_and_no_machine_goes(
     finally:
         helm_there("uninstall", "kubewright", "--namespace", NAMESPACE, "--wait=hookOnly")
     assert "NotFound" in user.refused("get", "deployment", "kubewright")
-    assert user("get", "machine", "stays", "-o", "jsonpath={.metadata.name}") == "stays"
-    user("delete", "machine", "stays")
+    assert user("get", "machines.machine.sapcloud.io", "stays", "-o", "jsonpath={.metadata.name}") == "stays"
+    user("delete", "machines.machine.sapcloud.io", "stays")
 
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:kubewright"

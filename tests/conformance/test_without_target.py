@@ -53,12 +53,18 @@ def test_machines_are_available_without_nodes_and_go(kubectl: Kubectl) -> None:
     with program(kubectl):
         kubectl("apply", "-f", "-", stdin=DEPLOYMENT)
         available = "jsonpath={.status.availableReplicas}=2"
-        kubectl("wait", f"--for={available}", "machinedeployment/workers", "--timeout=30s")
-        phases = kubectl("get", "machines", "-o", "jsonpath={.items[*].status.currentStatus.phase}")
+        kubectl(
+            "wait", f"--for={available}", "machinedeployments.machine.sapcloud.io/workers", "--timeout=30s"
+        )
+        phases = kubectl(
+            "get", "machines.machine.sapcloud.io", "-o", "jsonpath={.items[*].status.currentStatus.phase}"
+        )
         assert phases.split() == ["Available", "Available"]
-        addressed = kubectl("get", "machines", "-o", "jsonpath={.items[*].status.addresses[*].type}")
+        addressed = kubectl(
+            "get", "machines.machine.sapcloud.io", "-o", "jsonpath={.items[*].status.addresses[*].type}"
+        )
         assert addressed.split() == ["Hostname", "InternalIP"] * 2
         nodes = kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
         assert not [each for each in nodes if each.startswith("workers-")]
-        kubectl("delete", "machinedeployment", "workers", "--timeout=30s")
-        kubectl("wait", "--for=delete", "machines", "--all", "--timeout=30s")
+        kubectl("delete", "machinedeployments.machine.sapcloud.io", "workers", "--timeout=30s")
+        kubectl("wait", "--for=delete", "machines.machine.sapcloud.io", "--all", "--timeout=30s")
