@@ -11,8 +11,8 @@ import yaml
 from tests.conformance.pages import Shell, blocks
 
 from kubewright.testing.kubectl import Kubectl, find_kubectl
-from kubewright.testing.real_kubernetes import RealKubernetes, helm
-from kubewright.testing.real_kubernetes.helm import Helm
+from kubewright.testing.real_kubernetes import RealKubernetes
+from kubewright.testing.real_kubernetes.helm import HELM, Helm
 
 pytestmark = [pytest.mark.kube, pytest.mark.looptime(False)]
 
@@ -70,7 +70,7 @@ podDisruptionBudget: {enabled: false}
 @pytest.fixture
 def made(tmp_path: Path) -> Helm:
     """A helm that asks no server."""
-    return Helm(helm.find(), tmp_path)
+    return Helm(HELM.find(), tmp_path)
 
 
 def rendered(made: Helm, *words: str) -> list[dict[str, Any]]:
@@ -147,7 +147,7 @@ def test_every_value_has_its_place(made: Helm, tmp_path: Path) -> None:
 def test_a_release_is_installed_upgraded_and_uninstalled_and_no_machine_goes(
     real_kubernetes: RealKubernetes, tmp_path: Path
 ) -> None:
-    helm_there = Helm(helm.find(), tmp_path, real_kubernetes.kubeconfig)
+    helm_there = Helm(HELM.find(), tmp_path, real_kubernetes.kubeconfig)
     user = Kubectl(real_kubernetes.binaries.kubectl, real_kubernetes.kubeconfig, tmp_path, "real", NAMESPACE)
     release = ("kubewright", CHART, "--namespace", NAMESPACE, *DRIVER)
     helm_there("install", *release, "--create-namespace", "--take-ownership")
@@ -190,7 +190,7 @@ async def test_every_line_of_the_page(real_kubernetes: RealKubernetes, tmp_path:
     # The kinds of machines are on the server of these tests already, so this user says what the page says of that.
     typed = page.replace("--create-namespace ", "--create-namespace --take-ownership ")
     shell = Shell(tmp_path, real_kubernetes.binaries.kubectl, real_kubernetes.kubeconfig, typed)
-    (tmp_path / "bin" / "helm").symlink_to(helm.find())
+    (tmp_path / "bin" / "helm").symlink_to(HELM.find())
     for block in blocks(page, "console"):
         await shell.types_the_next_block()
         assert block.startswith("$ helm ")

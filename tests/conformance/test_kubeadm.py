@@ -142,7 +142,7 @@ JOINS = {
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    return kubeadm.find()
+    return kubeadm.KUBEADM.find()
 
 
 def said(program: Path, folder: Path, text: str) -> str:

@@ -44,7 +44,7 @@ async def test_workers_join_a_cluster_of_real_programs_by_tokens_and_certificate
             assert {each["spec"]["username"][:17] for each in signed} == {"system:bootstrap:"}
             assert len(signed) == 3
             document = await join_document(client, tmp_path)
-            assert await asyncio.to_thread(kubeadm.refusal, kubeadm.find(), document) == ""
+            assert await asyncio.to_thread(kubeadm.refusal, kubeadm.KUBEADM.find(), document) == ""
         again = rfc3339_micro(SystemClock().now())
         async with serving(tmp_path) as client:
             await until(lambda: reported(client, again), SystemClock())

@@ -28,7 +28,7 @@ from pathlib import Path
 
 import promtool
 
-from kubewright.testing.real_kubernetes import capi, helm, kubeadm
+from kubewright.testing.real_kubernetes import capi
 from kubewright.testing.real_kubernetes.binaries import (
     PROGRAMS,
     VERSION,
@@ -40,6 +40,9 @@ from kubewright.testing.real_kubernetes.binaries import (
     in_folder,
     kubernetes_version,
 )
+from kubewright.testing.real_kubernetes.cached import Cached
+from kubewright.testing.real_kubernetes.helm import HELM
+from kubewright.testing.real_kubernetes.kubeadm import KUBEADM
 
 HERE = Path(__file__).parent
 ETCDUTL, ETCDUTL_VERSION = "etcdutl", "v3.6.8"
@@ -116,8 +119,7 @@ def earlier_release(name: str) -> Release:
 
 
 def kubeadm_release() -> Release:
-    folder, packages = kubeadm.cache_folder(), {"k8s.io/kubernetes/cmd/kubeadm": kubeadm.PROGRAM}
-    return Release("kubeadm", VERSION, HERE, folder, packages, stamp(VERSION), kubeadm.in_folder)
+    return alone(KUBEADM, HERE, "k8s.io/kubernetes/cmd/kubeadm", stamp(VERSION))
 
 
 def etcdutl_release() -> Release:
@@ -158,15 +160,15 @@ def capi_release() -> Release:
 
 
 def helm_release() -> Release:
-    package = "helm.sh/helm/v4/internal/version"
+    flags = f"-X helm.sh/helm/v4/internal/version.version={HELM.version}"
+    return alone(HELM, HERE / "helm", "helm.sh/helm/v4/cmd/helm", flags)
+
+
+def alone(program: Cached, module: Path, package: str, flags: str) -> Release:
+    """A release of one program, in a folder of its own."""
+    packages = {package: program.name}
     return Release(
-        helm.PROGRAM,
-        helm.VERSION,
-        HERE / "helm",
-        helm.cache_folder(),
-        {"helm.sh/helm/v4/cmd/helm": helm.PROGRAM},
-        f"-X {package}.version={helm.VERSION}",
-        helm.in_folder,
+        program.name, program.version, module, program.folder(), packages, flags, program.in_folder
     )
 
 

@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from kubewright.testing.real_kubernetes import promtool
+from kubewright.testing.real_kubernetes.cached import NoProgram
+from kubewright.testing.real_kubernetes.promtool import PROMTOOL, find
 
 PACKAGE = "prometheus"
 SECONDS = 300.0
@@ -26,9 +27,9 @@ def place() -> Path:
         Unavailable: Debian's package cannot be had here.
     """
     try:
-        return promtool.find()
-    except promtool.NoPromtool as none:
-        folder = promtool.cache_folder()
+        return find()
+    except NoProgram as none:
+        folder = PROMTOOL.folder()
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".deb-", dir=folder.parent) as scratch:
             try:
@@ -38,8 +39,8 @@ def place() -> Path:
                     f"{none}; {PACKAGE} could not be downloaded: {_words(failure)}"
                 ) from failure
             folder.mkdir(exist_ok=True)
-            (Path(scratch) / "usr" / "bin" / promtool.PROGRAM).replace(folder / promtool.PROGRAM)
-    return promtool.find()
+            (Path(scratch) / "usr" / "bin" / PROMTOOL.name).replace(folder / PROMTOOL.name)
+    return find()
 
 
 def unpack(scratch: Path) -> None:

@@ -1,6 +1,6 @@
 // What `make kube` builds of helm, which the tests of our chart install it with, every module pinned here and in
 // go.sum. A module of its own, since it needs other versions than the Kubernetes beside it.
-// To move to another release: `go get helm.sh/helm/v4@v4.X.Y` and `go mod tidy` here; then VERSION in
+// To move to another release: `go get helm.sh/helm/v4@v4.X.Y` and `go mod tidy` here; then HELM in
 // src/kubewright/testing/real_kubernetes/helm.py.
 module kubewright/tools/kube/helm
 

@@ -1,46 +1,17 @@
 """helm itself: what it makes of the chart in ``deploy/chart``, and what it installs of it.
 
-Invariants.  Nothing is downloaded or built here (tools/kube does that). A call has a deadline, and a home of
-             its own, so that no configuration, plugin or repository of the machine's helm matters.
+Invariants.  A call has a deadline, and a home of its own, so that no configuration, plugin or repository of
+             the machine's helm matters.
 Called by    tools/kube/install.py, tests/conformance.
 """
 
-import os
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
-from kubewright.base.errors import InvalidInput
-from kubewright.testing.real_kubernetes.binaries import kubewright_cache
+from kubewright.testing.real_kubernetes.cached import Cached
 
-PROGRAM, VERSION = "helm", "v4.2.4"
+HELM = Cached("helm", "v4.2.4")
 SECONDS = 120.0
-
-
-class NoHelm(InvalidInput):
-    """This machine has no helm; the message says what to do."""
-
-
-def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Where ``make kube`` puts it."""
-    return kubewright_cache(environ) / PROGRAM / VERSION
-
-
-def in_folder(folder: Path) -> Path | None:
-    """The program in a folder, if it is there."""
-    program = folder / PROGRAM
-    return program if os.access(program, os.X_OK) else None
-
-
-def find(environ: Mapping[str, str] | None = None) -> Path:
-    """The program.
-
-    Raises:
-        NoHelm: the cache has not got it.
-    """
-    if (found := in_folder(cache_folder(environ))) is not None:
-        return found
-    raise NoHelm(f"no helm {VERSION} on this machine; `make kube` builds one")
 
 
 class Helm:
