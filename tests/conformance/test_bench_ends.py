@@ -77,6 +77,8 @@ def test_a_benchmark_that_is_ended_ends_its_programs(
         for process in started:
             os.close(process)
         if number is not signal.SIGKILL:
-            assert said == "bench: stopped before the end; nothing is left behind\n"
+            assert said == (
+                "bench: stopped before the end: a signal ended it. What it had not measured is empty above\n"
+            )
             assert bench.returncode == 1
             assert not list(tmp_path.iterdir())
