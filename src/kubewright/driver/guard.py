@@ -8,7 +8,8 @@ Invariants.  Cancellation by the caller passes through untouched; a driver that 
              The wait for a slot has a deadline of the same length as the call's; when it passes the call was
              never begun, and the error is ``Unavailable``. When the deadline of the call passes, the cloud
              may have done it or not: DeadlineExceeded. A process that is not ``entitled`` to act any more,
-             since it lost its Lease (``runtime.leader``), begins no call.
+             since it lost its Lease (``runtime.leader``), begins no call, and the error is ``Unavailable``,
+             too: a process that stood still leads again in a moment, and then the call is due at once.
 Called by    ``compose``, which puts every driver that it loads behind a guard.
 """
 
@@ -189,7 +190,9 @@ class GuardedDriver:
             raise DriverError.of(Code.Unavailable, busy) from None
         try:
             if not self._entitled():
-                raise DriverError.of(Code.Canceled, f"{operation.value} of {what}: we do not lead any more")
+                raise DriverError.of(
+                    Code.Unavailable, f"{operation.value} of {what}: we do not lead any more"
+                )
             async with asyncio.timeout(seconds):
                 return answers.checked(
                     await _translated(operation, what, call), kind, f"{operation.value} of {what}"

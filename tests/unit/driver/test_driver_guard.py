@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
+from kubewright.base.delays import SHORT
 from kubewright.base.limits import DRIVER_MESSAGE_CHARS
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
-from kubewright.driver.errors import Code, DriverError, During, NotFound
+from kubewright.driver.errors import PAUSES, Code, DriverError, During, NotFound
 from kubewright.driver.guard import CALL_LIMITS, CallEnded, CallLimits, GuardedDriver, Operation
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.testing.clocks import LoopClock
@@ -214,6 +215,20 @@ async def test_a_cancelled_call_frees_its_slot() -> None:
     first.cancel()
     assert await driver.create(REQUEST) == VM
     assert driver.statistics() == {(Operation.CREATE, Code.Canceled): 1, (Operation.CREATE, Code.OK): 1}
+
+
+async def test_a_call_that_a_process_may_not_make_while_it_does_not_lead_is_not_made_and_is_due_soon() -> (
+    None
+):
+    inner = Scripted(at_once)
+    leads = False
+    driver = GuardedDriver(inner, LoopClock(), entitled=lambda: leads)
+    with pytest.raises(DriverError) as refused:
+        await driver.create(REQUEST)
+    assert (inner.most, PAUSES[During.CREATING][refused.value.meaning.trouble]) == (0, SHORT)
+    assert PAUSES[During.DELETING][refused.value.meaning.trouble] == SHORT
+    leads = True
+    assert await driver.create(REQUEST) == VM
 
 
 async def test_calls_are_counted_by_operation_and_code_and_timed() -> None:
