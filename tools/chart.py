@@ -46,7 +46,7 @@ def files() -> dict[str, str]:
     copies = {Path(each).name: (DEPLOY / each).read_text() for each in AS_THEY_ARE}
     more = {f"clusters-{Path(each).name}": (DEPLOY / each).read_text() for each in OF_CLUSTERS}
     kept = {f"crd-{each['spec']['names']['plural']}.yaml": HEADER + as_yaml([_kept(each)]) for each in crds()}
-    return {**rbac.files(), **monitoring.files(), **roles, **copies, **more, **kept}
+    return {**rbac.files(), **rbac.files_of_halves(), **monitoring.files(), **roles, **copies, **more, **kept}
 
 
 def _kept(crd: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ Called by    ``make gen`` and ``make check``.
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import chart
@@ -56,6 +57,10 @@ def _one_namespace() -> Texts:
 GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/crds", crds.files),
     Generated("deploy/rbac", rbac.files),
+    *(
+        Generated(f"deploy/beside-mcm/{half}", partial(rbac.patches_of, half), shared=True)
+        for half in rbac.HALVES
+    ),
     Generated("deploy/clusters", cluster_rbac.files, shared=True),
     Generated("deploy/clusters", bootstrap_rbac.files, shared=True),
     Generated("deploy/clusters", infra_rbac.files, shared=True),

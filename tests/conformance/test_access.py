@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import CRD, NODE, PDB, SECRET
+from kubewright.api.core import CRD, EVENT, NODE, PDB, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.api.machine import names
 from kubewright.api.machine.crds import crds
-from kubewright.api.machine.names import Phase
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
+from kubewright.api.machine.names import EventReason, Phase
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.clock import SystemClock
 from kubewright.driver.contract import stub
@@ -32,13 +32,15 @@ from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.scenes import class_request
 from kubewright.testing.sites import (
     CONTROL,
+    EVERYTHING,
     RBAC,
     TIMEOUT_SECONDS,
     Site,
+    embedded_halves,
     embedded_site,
     eventually,
-    manifests,
     real_cluster,
+    real_halves,
     real_site,
 )
 from kubewright.testing.world import Snapshot, World
@@ -46,20 +48,28 @@ from kubewright.wire.errors import ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 NewSite = Callable[..., AbstractAsyncContextManager[Site]]
+NewHalves = Callable[[], AbstractAsyncContextManager[list[Site]]]
+SERVERS = [
+    pytest.param("embedded", id="embedded"),
+    pytest.param("real", id="real", marks=[pytest.mark.kube, pytest.mark.looptime(False)]),
+]
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("embedded", id="embedded"),
-        pytest.param("real", id="real", marks=[pytest.mark.kube, pytest.mark.looptime(False)]),
-    ]
-)
+@pytest.fixture(params=SERVERS)
 def new_site(request: pytest.FixtureRequest) -> NewSite:
     """Begins a site, with one cluster or with ``two``."""
     if request.param == "embedded":
         return embedded_site
     real_kubernetes = request.getfixturevalue("real_kubernetes")
     return partial(real_site, real_kubernetes)
+
+
+@pytest.fixture(params=SERVERS)
+def new_halves(request: pytest.FixtureRequest) -> NewHalves:
+    """Begins a site for each half of the controllers, on one cluster."""
+    if request.param == "embedded":
+        return embedded_halves
+    return partial(real_halves, request.getfixturevalue("real_kubernetes"))
 
 
 @pytest.mark.timeout(150)
@@ -73,6 +83,18 @@ async def test_the_shipped_roles_are_enough_and_none_is_idle(new_site: NewSite, 
         if two:  # with --namespace, a RoleBinding there will do instead of the ClusterRoleBinding
             within = [replace(grant, namespace=site.world.namespace) for grant in site.control.grants]
             assert missing(site.control.log.needs, within) == []
+
+
+@pytest.mark.timeout(150)
+async def test_the_roles_of_each_half_are_enough_for_it_and_none_is_idle(new_halves: NewHalves) -> None:
+    async with new_halves() as sites:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(sites[0].joining())
+            for site in sites:
+                await stack.enter_async_context(site.working())
+            await whole_life(sites[0].world)
+        wrong = {site.control.party.half: site.control.verdict() for site in sites}
+        assert not any(any(each.values()) for each in wrong.values()), json.dumps(wrong, indent=1)
 
 
 @pytest.mark.kube
@@ -110,7 +132,7 @@ async def test_references_that_hold_their_owner_are_admitted_because_of_the_fina
             "spec": {"class": {"kind": "MachineClass", "name": "small"}},
         }
         await eventually(clock, refusal, lambda said: not said, "the machine is admitted")
-        role = next(each for each in manifests([CONTROL]) if each["kind"] == "ClusterRole")
+        role = next(each for each in EVERYTHING.manifests([CONTROL]) if each["kind"] == "ClusterRole")
         rules = [rule for rule in role["rules"] if "machinesets/finalizers" not in rule["resources"]]
         await admin.patch(RBAC["ClusterRole"], Key("", role["metadata"]["name"]), {"rules": rules})
         await eventually(
@@ -138,6 +160,7 @@ async def whole_life(world: World) -> None:
         a_deletion_is_forced,
         a_cloud_refuses_until_its_class_changes,
         a_vm_is_left_behind,
+        a_mistake_is_made_again_and_a_node_asks_for_its_deletion,
     )
     async with asyncio.TaskGroup() as group:
         for scene in scenes:
@@ -178,6 +201,33 @@ async def a_vm_dies_and_is_replaced(world: World) -> None:
     world.cloud.kill(vm.id)
     await until(world, lambda s: first not in s.names and well(s, "mortal", 1), "it is replaced")
     await world.delete("mortal")
+
+
+async def a_mistake_is_made_again_and_a_node_asks_for_its_deletion(world: World) -> None:
+    """The controller of machines says the same sentence twice, so the event's count goes up."""
+    await world.make("unwanted")
+    await up(world, "unwanted", 1)
+    for times in (1, 2):
+        await preserve(world, "perhaps")
+        await answered(
+            world, lambda: told(world, "unwanted", EventReason.INVALID_PRESERVE), times, "it says so"
+        )
+        await preserve(world, None)
+        await world.clock.sleep(1.0)  # the controller sees it without the mistake
+    asked = {"metadata": {"annotations": {names.TRIGGER_DELETION_ANNOTATION: "true"}}}
+    await world.target.patch(NODE, Key("", "unwanted"), asked)
+    await until(world, lambda s: not of(s, "unwanted"), "its machine goes")
+
+
+async def preserve(world: World, value: str | None) -> None:
+    mark = {"metadata": {"annotations": {names.PRESERVE_ANNOTATION: value}}}
+    await world.client.patch(MACHINE, world.key("unwanted"), mark)
+
+
+async def told(world: World, name: str, reason: EventReason) -> int:
+    """How often an event of this reason was told of the machine."""
+    found = await world.client.list(EVENT, world.namespace)
+    return sum(e.count for e in found if (e.involved_object.name, e.reason) == (name, reason))
 
 
 async def attach(world: World, node: str) -> None:
@@ -255,16 +305,19 @@ def of(snapshot: Snapshot, prefix: str) -> list[str]:
     return sorted(name for name in snapshot.names if name == prefix or name.startswith(f"{prefix}-"))
 
 
+def mine(snapshot: Snapshot, prefix: str) -> list[Machine]:
+    return [m for m in snapshot.machines if m.metadata.name in of(snapshot, prefix)]
+
+
 def well(snapshot: Snapshot, prefix: str, number: int) -> bool:
-    mine = [m for m in snapshot.machines if m.metadata.name in of(snapshot, prefix)]
-    return len(mine) == number and all(m.status.current_status.phase == Phase.RUNNING for m in mine)
+    found = mine(snapshot, prefix)
+    return len(found) == number and all(m.status.current_status.phase == Phase.RUNNING for m in found)
 
 
 def classes(snapshot: Snapshot) -> list[str]:
     """The classes of the pool's machines, when all of them run."""
-    mine = of(snapshot, "pool")
-    found = [m.spec.machine_class.name for m in snapshot.machines if m.metadata.name in mine]
-    return found if well(snapshot, "pool", len(mine)) else []
+    found = [m.spec.machine_class.name for m in mine(snapshot, "pool")]
+    return found if well(snapshot, "pool", len(found)) else []
 
 
 async def up(world: World, prefix: str, number: int) -> Snapshot:

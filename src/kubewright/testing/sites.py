@@ -6,7 +6,8 @@ Theory.      A site has a control and a target cluster, perhaps the same one: tw
              restricted: they join as the target's admin.
 Invariants.  Real clusters: the account logs in with a token of its own, as a pod does; what was granted is
              taken back at the end. Embedded ones are reached in process under the account's name.
-Called by    tests/conformance/test_access.py.
+             Each half of the controllers may have an account of its own, with its roles (``Party``).
+Called by    tests/conformance: test_access.py, and tests that begin with a site.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -64,10 +66,6 @@ RBAC = {
     )
 }
 SERVICE_ACCOUNT = dynamic(Resource("", "v1", "serviceaccounts", "ServiceAccount"))
-ACCOUNT = User(
-    f"system:serviceaccount:{account.NAMESPACE}:{account.ACCOUNT}",
-    ("system:serviceaccounts", f"system:serviceaccounts:{account.NAMESPACE}", "system:authenticated"),
-)
 ORPHANS = OrphanSettings(
     period=timedelta(seconds=2), confirmation=timedelta(seconds=3), soon=timedelta(seconds=1)
 )
@@ -81,17 +79,64 @@ _numbers = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
+class Party:
+    """Some controllers, their account, and its roles.
+
+    ``half`` is one of ``rbac.HALVES``; empty: both halves in one process, under the account and the roles of
+    the files as they are. A half by itself has names of its own, since both are on one server.
+    """
+
+    half: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{account.ACCOUNT}-{self.half}" if self.half else account.ACCOUNT
+
+    @property
+    def user(self) -> User:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account.NAMESPACE}")
+        who = f"system:serviceaccount:{account.NAMESPACE}:{self.name}"
+        return User(who, (*groups, "system:authenticated"))
+
+    @property
+    def controllers(self) -> tuple[str, ...]:
+        """As the overlays in ``deploy/beside-mcm`` choose them."""
+        sets = ("machinedeployment", "machineset")
+        chosen = {"sets": sets, "machines": ("*", *(f"-{each}" for each in sets))}
+        return chosen.get(self.half, ("*",))
+
+    def manifests(self, files: Iterable[str]) -> list[dict[str, Any]]:
+        """The objects of some files of ``deploy/rbac``, with the rules of this party, for its account."""
+        given = rbac.manifests(rbac.HALVES.get(self.half, rbac.BOTH))
+        return [self._own(each) for name in files for each in given[name]]
+
+    def _own(self, body: dict[str, Any]) -> dict[str, Any]:
+        if not self.half:
+            return body
+        own = deepcopy(body)
+        for named in (own["metadata"], own.get("roleRef", {})):
+            named["name"] = f"{body['metadata']['name']}-{self.half}"
+        for subject in own.get("subjects", ()):
+            subject["name"] = self.name
+        return own
+
+
+EVERYTHING = Party()
+
+
+@dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster: its admin, our account, the log of what it asks for, and its files of ``deploy/rbac``."""
+    """A cluster: its admin, a party's account, the log of what it asks for, its files of ``deploy/rbac``."""
 
     admin: Client
     account: Client
     log: PermissionLog
     files: tuple[str, ...]
+    party: Party = EVERYTHING
 
     @property
     def grants(self) -> frozenset[Permission]:
-        return granted(manifests(self.files))
+        return granted(self.party.manifests(self.files))
 
     def verdict(self) -> dict[str, list[str]]:
         """What was wrong with the roles in the life that was seen."""
@@ -118,15 +163,14 @@ class Site:
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """The controllers as our account, restricted to the world's namespace, and the kubelets."""
-        options = replace(OPTIONS, namespaces=Namespaces.parsed(self.world.namespace))
-        election = Election(namespace=self.world.namespace, timings=Timings(6.0, 4.0, 1.0))
-        driver = SimDriver(self.world.cloud, KubeletSettings(kubelets="off"))
+        async with self.joining(), self.working():
+            yield
+
+    @asynccontextmanager
+    async def joining(self) -> AsyncIterator[None]:
+        """Kubelets that join as the target's admin."""
         nodes = Informers(self.target.admin)
         kubelets = SimDriver(self.world.cloud, KUBELETS)
-
-        async def serve(stop: asyncio.Event) -> None:
-            one, other = self.control.account, self.target.account
-            await run_with(one, other, driver, options, election=election, stop=stop)
 
         async def join(stop: asyncio.Event) -> None:
             async with asyncio.TaskGroup() as group:
@@ -135,17 +179,27 @@ class Site:
                 for task in tasks:
                     task.cancel()
 
-        here, there = (Endpoint(each.account, name, "") for name, each in self.clusters.items())
-        assert await Preflight(here, there, Intent(kinds(options), self.world.namespace)).passed(
-            asyncio.Event()
-        )
-        async with running(join), running(serve):
+        async with running(join):
             yield
 
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """The party's controllers as its account, restricted to the world's namespace."""
+        here = Namespaces.parsed(self.world.namespace)
+        options = replace(OPTIONS, namespaces=here, controllers=self.control.party.controllers)
+        election = Election(namespace=self.world.namespace, timings=Timings(6.0, 4.0, 1.0))
+        driver = SimDriver(self.world.cloud, KubeletSettings(kubelets="off"))
 
-def manifests(files: Iterable[str]) -> list[dict[str, Any]]:
-    """The objects of some files of ``deploy/rbac``."""
-    return [each for name in files for each in rbac.manifests()[name]]
+        async def serve(stop: asyncio.Event) -> None:
+            one, other = self.control.account, self.target.account
+            await run_with(one, other, driver, options, election=election, stop=stop)
+
+        control, target = (Endpoint(each.account, name, "") for name, each in self.clusters.items())
+        assert await Preflight(control, target, Intent(kinds(options), self.world.namespace)).passed(
+            asyncio.Event()
+        )
+        async with running(serve):
+            yield
 
 
 class As(InProcess):
@@ -164,25 +218,36 @@ class As(InProcess):
 async def embedded_site(*, two: bool) -> AsyncIterator[Site]:
     """Embedded servers on virtual time."""
     async with stage(OPTIONS, two=two) as scene:
-
-        async def cluster(handler: Handler, admin: Client, name: str, *files: str) -> Cluster:
-            await _furnish(admin, files)
-            log = PermissionLog(As(handler, ACCOUNT))
-            return Cluster(admin, Client(log, scene.clock, name=name), log, files)
-
         world, here, there = scene.world, scene.control.handle, scene.target.handle
         if not two:
-            only = await cluster(here, world.client, "control", CONTROL, TARGET)
+            only = await _embedded(here, world.client, CONTROL, TARGET)
             yield Site(only, only, world)
         else:
-            control = await cluster(here, world.client, "control", CONTROL)
-            yield Site(control, await cluster(there, world.target, "target", TARGET), world)
+            control = await _embedded(here, world.client, CONTROL)
+            yield Site(control, await _embedded(there, world.target, TARGET), world)
+
+
+@asynccontextmanager
+async def embedded_halves() -> AsyncIterator[list[Site]]:
+    """One embedded server, and a site for each half of the controllers."""
+    async with stage(OPTIONS, two=False) as scene:
+        found = []
+        for party in map(Party, rbac.HALVES):
+            only = await _embedded(scene.control.handle, scene.world.client, CONTROL, TARGET, party=party)
+            found.append(Site(only, only, scene.world))
+        yield found
+
+
+async def _embedded(handler: Handler, admin: Client, *files: str, party: Party = EVERYTHING) -> Cluster:
+    await _furnish(admin, party, files)
+    log = PermissionLog(As(handler, party.user))
+    return Cluster(admin, Client(log, admin.clock, name=party.name), log, files, party)
 
 
 @asynccontextmanager
 async def real_site(real_kubernetes: RealKubernetes, *, two: bool) -> AsyncIterator[Site]:
     """On one that runs; ``two``: another one is started as the target."""
-    clock, namespace = SystemClock(), f"access-{next(_numbers)}"
+    clock = SystemClock()
     async with AsyncExitStack() as stack:
         if not two:
             control = target = await real_cluster(real_kubernetes, clock, stack, CONTROL, TARGET)
@@ -190,53 +255,76 @@ async def real_site(real_kubernetes: RealKubernetes, *, two: bool) -> AsyncItera
             control = await real_cluster(real_kubernetes, clock, stack, CONTROL)
             other = RealKubernetes(find(), clock, Options(fsync=False, node_grace_seconds=8))
             target = await real_cluster(await stack.enter_async_context(other), clock, stack, TARGET)
-        for crd in crds():
-            with suppress(AlreadyExists):
-                await control.admin.create(dynamic(CRD.resource), crd)
-        await control.admin.create(NAMESPACE, {"metadata": {"name": namespace}})
-        world = World(control.admin, Cloud(clock, Store(None)), clock, namespace, target=target.admin)
-        await world.furnish()
-        yield Site(control, target, world)
+        yield Site(control, target, await _world(control, target, clock))
+
+
+@asynccontextmanager
+async def real_halves(real_kubernetes: RealKubernetes) -> AsyncIterator[list[Site]]:
+    """One real Kubernetes, and a site for each half of the controllers."""
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        found: list[Site] = []
+        for party in map(Party, rbac.HALVES):
+            only = await real_cluster(real_kubernetes, clock, stack, CONTROL, TARGET, party=party)
+            world = found[0].world if found else await _world(only, only, clock)
+            found.append(Site(only, only, world))
+        yield found
+
+
+async def _world(control: Cluster, target: Cluster, clock: Clock) -> World:
+    """A namespace of its own, with classes, on a control cluster that has the kinds from now on."""
+    namespace = f"access-{next(_numbers)}"
+    for crd in crds():
+        with suppress(AlreadyExists):
+            await control.admin.create(dynamic(CRD.resource), crd)
+    await control.admin.create(NAMESPACE, {"metadata": {"name": namespace}})
+    world = World(control.admin, Cloud(clock, Store(None)), clock, namespace, target=target.admin)
+    await world.furnish()
+    return world
 
 
 async def real_cluster(
-    real_kubernetes: RealKubernetes, clock: Clock, stack: AsyncExitStack, *files: str
+    real_kubernetes: RealKubernetes,
+    clock: Clock,
+    stack: AsyncExitStack,
+    *files: str,
+    party: Party = EVERYTHING,
 ) -> Cluster:
-    """Our account on a real Kubernetes, with the roles of ``files`` until ``stack`` is unwound."""
+    """The party's account on a real Kubernetes, with the roles of ``files`` until ``stack`` is unwound."""
     admin = Client(load(real_kubernetes.kubeconfig, clock=clock), clock, name="admin")
     stack.push_async_callback(admin.transport.close)
-    stack.push_async_callback(_take_back, admin, files)
-    await _furnish(admin, files)
-    log = PermissionLog(await _login(real_kubernetes, admin, clock))
+    stack.push_async_callback(_take_back, admin, party, files)
+    await _furnish(admin, party, files)
+    log = PermissionLog(await _login(real_kubernetes, admin, party, clock))
     stack.push_async_callback(log.close)
-    account = Client(log, clock, name="account")
-    await _allowed(account, granted(manifests(files)))
+    client = Client(log, clock, name=party.name)
+    await _allowed(client, granted(party.manifests(files)))
     log.needs.clear()
-    return Cluster(admin, account, log, files)
+    return Cluster(admin, client, log, files, party)
 
 
-async def _furnish(admin: Client, files: Iterable[str]) -> None:
-    """Our account and its roles."""
+async def _furnish(admin: Client, party: Party, files: Iterable[str]) -> None:
+    """The party's account and its roles."""
     with suppress(AlreadyExists):
         await admin.create(NAMESPACE, {"metadata": {"name": account.NAMESPACE}})
     with suppress(AlreadyExists):
         await admin.create(
-            SERVICE_ACCOUNT, {"metadata": {"name": account.ACCOUNT, "namespace": account.NAMESPACE}}
+            SERVICE_ACCOUNT, {"metadata": {"name": party.name, "namespace": account.NAMESPACE}}
         )
-    for body in manifests(files):
+    for body in party.manifests(files):
         await admin.create(RBAC[body["kind"]], body, namespace=body["metadata"].get("namespace", ""))
 
 
-async def _take_back(admin: Client, files: Iterable[str]) -> None:
-    for body in manifests(files):
+async def _take_back(admin: Client, party: Party, files: Iterable[str]) -> None:
+    for body in party.manifests(files):
         meta = body["metadata"]
         with suppress(NotFound):
             await admin.delete(RBAC[body["kind"]], Key(meta.get("namespace", ""), meta["name"]))
 
 
-async def _login(real_kubernetes: RealKubernetes, admin: Client, clock: Clock) -> Transport:
-    """A connection with a token of our service account, as a pod has one."""
-    path = f"/api/v1/namespaces/{account.NAMESPACE}/serviceaccounts/{account.ACCOUNT}/token"
+async def _login(real_kubernetes: RealKubernetes, admin: Client, party: Party, clock: Clock) -> Transport:
+    """A connection with a token of the party's service account, as a pod has one."""
+    path = f"/api/v1/namespaces/{account.NAMESPACE}/serviceaccounts/{party.name}/token"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = await admin.send(admin.request("POST", path, json.dumps(body).encode()))
     token = json.loads(answer.body)["status"]["token"]

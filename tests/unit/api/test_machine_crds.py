@@ -182,5 +182,12 @@ def test_committed_files_are_current(folder, texts):
     assert committed == texts, "run: make gen"
 
 
+@pytest.mark.parametrize("half", rbac.HALVES)
+def test_the_rules_of_each_half_are_current(half):
+    folder = ROOT / "deploy" / "beside-mcm" / half
+    texts = rbac.patches_of(half)
+    assert {name: (folder / name).read_text() for name in texts} == texts, "run: make gen"
+
+
 def test_yaml_reads_back():
     assert tuple(yaml.load_all(manifest(), Loader=yaml.CSafeLoader)) == crds()
