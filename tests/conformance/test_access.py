@@ -362,9 +362,10 @@ async def tokens(world: World, machine: str) -> list[tuple[str, str]]:
 
 
 async def guard(world: World, name: str, node: str) -> None:
-    """A pod whose budget never allows its eviction."""
-    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": name}}}
-    await world.target.create(PDB, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
-    await world.run_pod(name, node, labels={"app": name})
+    """A pod whose budget never allows its eviction; the budget has a name that no other world's has."""
+    app = f"{name}-{world.namespace}"
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}
+    await world.target.create(PDB, {"metadata": {"name": app, "namespace": "default"}, "spec": spec})
+    await world.run_pod(name, node, labels={"app": app})
 
     await world.clock.sleep(2)
