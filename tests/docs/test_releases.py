@@ -69,11 +69,15 @@ def test_the_installations_have_every_manifest() -> None:
         if path.name != "kustomization.yaml" and not path.is_relative_to(DEPLOY / "chart")
     } - read_by_others
     listed = {
-        path.parent / each
-        for path in DEPLOY.rglob("kustomization.yaml")
-        for each in yaml.safe_load(path.read_text()).get("resources", ())
+        path.parent / each for path in DEPLOY.rglob("kustomization.yaml") for each in read_by_kustomize(path)
     }
     assert listed == there
+
+
+def read_by_kustomize(kustomization: Path) -> list[str]:
+    """The files that it names: objects, and patches of them."""
+    body = yaml.safe_load(kustomization.read_text())
+    return [*body.get("resources", ()), *(p["path"] for p in body.get("patches", ()) if "path" in p)]
 
 
 def container() -> Any:
