@@ -18,7 +18,8 @@ class Member:
     """One child, as far as replicas are concerned. A policy's own facts are added by inheritance.
 
     ``ready_since`` is when it became ready, on the index's clock; None while it is not. ``number`` is its
-    index among the members that its set has ever had; 0 if the set did not count it (``naming``).
+    index among the members that its set has ever had; 0 if the set did not count it (``naming``). ``moved``:
+    it came from another set, and the size of its own may not count it yet (``rollout.in_place``).
     """
 
     key: Key
@@ -29,6 +30,7 @@ class Member:
     created: float = 0.0
     ready_since: float | None = None
     number: int = 0
+    moved: bool = False
     version: str = field(default="", compare=False)
 
     @property

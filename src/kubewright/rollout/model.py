@@ -28,8 +28,9 @@ class Group:
     number of those that wait only for ``minReadySeconds``. ``terminating`` members are being deleted.
     ``desired`` and ``ceiling`` are the fleet's replicas and replicas plus surge when the group was last
     scaled (the annotations ``desired-replicas`` and ``max-replicas``). ``observed`` says that the group's
-    controller has seen its last change; ``frozen``, that it may not create members. A group that is being
-    deleted has size 0.
+    controller has seen its last change; ``frozen``, that it may not create members. ``moved`` members came
+    from another group and carry a mark, until the size counts them; ``settled`` says that the group's
+    controller has seen all that have left. A group that is being deleted has size 0.
     """
 
     name: str
@@ -43,6 +44,8 @@ class Group:
     revision: int = 0
     observed: bool = True
     frozen: bool = False
+    moved: int = 0
+    settled: bool = True
 
     @property
     def alive(self) -> int:
@@ -132,7 +135,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """Forbid a group to create members: the current group replaces those that it loses (OnDelete)."""
+    """Forbid a group to create members: the current group replaces those that it loses."""
 
     group: str
     because: str
@@ -181,3 +184,10 @@ def describe(intent: Intent) -> str:
 def resize(group: Group, size: int, because: str) -> tuple[Resize, ...]:
     """One resize, or none when the group has that size already."""
     return (Resize(group.name, group.size, size, because),) if size != group.size else ()
+
+
+def freezes(fleet: Fleet, because: str) -> Iterator[Freeze]:
+    """Freeze the old groups that have members, or are to have some, and may still create others."""
+    for group in fleet.old:
+        if group.expected > 0 and not group.frozen:
+            yield Freeze(group.name, because)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kubewright.rollout.bounds import Bounds, IntOrPercent, bounds
+from kubewright.rollout.in_place import in_place
 from kubewright.rollout.model import Fleet, Sizes
 from kubewright.rollout.proportional import Growth, scale, scaling_wanted
 from kubewright.rollout.rolling import rolling
-from kubewright.rollout.strategies import in_place, on_delete, recreate
+from kubewright.rollout.strategies import on_delete, recreate
 
 
 class Strategy(Protocol):
@@ -51,15 +52,17 @@ class Recreate:
 
 @dataclass(frozen=True, slots=True)
 class InPlaceUpdate:
-    """Old ones are updated in place. Until that exists they stay old (``strategies``)."""
+    """Old ones are updated where they are; ``manual``: a user chooses which, so nothing is made on top."""
 
+    max_surge: IntOrPercent = 1
     max_unavailable: IntOrPercent = 0
+    manual: bool = False
 
     def limits(self, replicas: int) -> Bounds:
-        return replace(bounds(replicas, 1, self.max_unavailable), surge=0)
+        return bounds(replicas, 0 if self.manual else self.max_surge, self.max_unavailable)
 
     def step(self, fleet: Fleet) -> Sizes:
-        return in_place(fleet)
+        return in_place(fleet, self.limits(fleet.replicas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +89,12 @@ CAPI_SCALING = Scaling(first=False, growth=Growth.SHARED)
 
 
 def plan(fleet: Fleet, strategy: Strategy, scaling: Scaling = MCM_SCALING) -> Sizes:
-    """What to do next with a fleet."""
+    """What to do next with a fleet. A step of an update in place scales it, too: no member is given away."""
     limits = strategy.limits(fleet.replicas)
     if fleet.paused:
         step = scale(fleet, limits, scaling.growth)
         return replace(step, notes=(*step.notes, "paused"))
-    if scaling.first and scaling_wanted(fleet):
+    if scaling.first and scaling_wanted(fleet) and not isinstance(strategy, InPlaceUpdate):
         step = scale(fleet, limits, scaling.growth)
         if not step.idle:
             return step

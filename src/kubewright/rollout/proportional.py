@@ -55,7 +55,7 @@ def _scale_one(fleet: Fleet, limits: Bounds) -> Sizes:
         return Sizes(notes=(f"{others} machines of other groups still exist",))
     size = min(fleet.replicas, max(group.size, limits.ceiling - others))
     intents = resize(group, size, f"scaled to {fleet.replicas} replicas")
-    return Sizes(intents, _to_annotate((group,), fleet, limits), fleet.replicas, limits.ceiling)
+    return Sizes(intents, to_annotate((group,), fleet, limits), fleet.replicas, limits.ceiling)
 
 
 def _saturated(fleet: Fleet) -> bool:
@@ -75,18 +75,18 @@ def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Sizes:
     intents: tuple[Intent, ...] = ()
     for group in fleet.active:
         intents += resize(group, sizes[group.name], because)
-    to_annotate = _to_annotate(fleet.active, fleet, limits)
+    stale = to_annotate(fleet.active, fleet, limits)
     if fleet.paused and step < delta:
         growing = _growing(fleet).name
         note = f"{delta - step} more when terminating machines are gone"
         return Sizes(
             intents,
-            tuple(name for name in to_annotate if name != growing),
+            tuple(name for name in stale if name != growing),
             fleet.replicas,
             limits.ceiling,
             (note,),
         )
-    return Sizes(intents, to_annotate, fleet.replicas, limits.ceiling)
+    return Sizes(intents, stale, fleet.replicas, limits.ceiling)
 
 
 def _grown(fleet: Fleet, step: int) -> dict[str, int]:
@@ -127,6 +127,7 @@ def half_away(numerator: int, denominator: int) -> int:
     return (2 * numerator + denominator) // (2 * denominator)
 
 
-def _to_annotate(groups: tuple[Group, ...], fleet: Fleet, limits: Bounds) -> tuple[str, ...]:
+def to_annotate(groups: tuple[Group, ...], fleet: Fleet, limits: Bounds) -> tuple[str, ...]:
+    """The groups that do not say yet which replicas and which ceiling they were sized for."""
     wanted = (fleet.replicas, limits.ceiling)
     return tuple(group.name for group in groups if (group.desired, group.ceiling) != wanted)

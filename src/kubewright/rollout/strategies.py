@@ -1,4 +1,4 @@
-"""The strategies without bounds: Recreate, OnDelete, and InPlaceUpdate as far as it is supported.
+"""The strategies without bounds: Recreate and OnDelete.
 
 Recreate     All old groups are emptied before the current group is created. While any old member exists,
              those being deleted included, no new one is created: two templates never run side by side
@@ -6,17 +6,10 @@ Recreate     All old groups are emptied before the current group is created. Whi
 OnDelete     The current group replaces what users delete from the old ones. Old groups create no members any
              more, and their size follows the members that are left. Only when the fleet as a whole is too
              large are members deleted, from the largest old group first (capi.md §7.9).
-In place     A user who asks for updates in place wants to keep the machines. So this strategy never replaces
-             them: while old groups have members they stay as they are, no current group is created, and only
-             scaling changes sizes (``proportional``). Without old members there is nothing to update: the
-             current group is created, and has as many members as there are to be replicas (mcm.md §7.9, of
-             which updating a node in place is not implemented).
 Called by    ``planner``.
 """
 
-from kubewright.rollout.model import Create, Fleet, Freeze, Group, Intent, Resize, Sizes, resize
-
-UNSUPPORTED = "updating machines in place is not supported yet: machines of older templates stay as they are"
+from kubewright.rollout.model import Create, Fleet, Group, Intent, Resize, Sizes, freezes, resize
 
 
 def recreate(fleet: Fleet) -> Sizes:
@@ -40,12 +33,8 @@ def on_delete(fleet: Fleet) -> Sizes:
     current = fleet.current
     size = current.size if current else 0
     sizes = {group.name: min(group.size, group.alive) for group in fleet.old}
-    _cap(fleet, sizes, sum(sizes.values()) + min(size, fleet.replicas) - fleet.replicas)
-    intents: list[Intent] = [
-        Freeze(group.name, "members of old groups are not replaced")
-        for group in fleet.old
-        if group.expected > 0 and not group.frozen
-    ]
+    cut_largest(fleet, sizes, sum(sizes.values()) + min(size, fleet.replicas) - fleet.replicas)
+    intents: list[Intent] = [*freezes(fleet, "members of old groups are not replaced")]
     for group in fleet.old:
         intents += resize(
             group, sizes[group.name], f"{group.alive} members left, {fleet.replicas} replicas in all"
@@ -60,8 +49,9 @@ def on_delete(fleet: Fleet) -> Sizes:
     return Sizes(tuple(intents), desired=fleet.replicas, ceiling=fleet.replicas)
 
 
-def _cap(fleet: Fleet, sizes: dict[str, int], excess: int) -> None:
-    for group in sorted(fleet.old, key=_largest_first):
+def cut_largest(fleet: Fleet, sizes: dict[str, int], excess: int) -> None:
+    """Take ``excess`` members off the ``sizes`` of old groups, the largest first; a group may have none."""
+    for group in sorted((each for each in fleet.old if each.name in sizes), key=_largest_first):
         take = max(0, min(sizes[group.name], excess))
         sizes[group.name] -= take
         excess -= take
@@ -74,19 +64,3 @@ def _largest_first(group: Group) -> tuple[int, float, str]:
 def _expected(fleet: Fleet, sizes: dict[str, int], current: int) -> int:
     old = sum(max(sizes[group.name], group.existing) for group in fleet.old)
     return old + max(current, fleet.current.existing if fleet.current else 0)
-
-
-def in_place(fleet: Fleet) -> Sizes:
-    """The plan: all replicas for the current group, or no change while old groups have members."""
-    if is_refused(fleet):
-        return Sizes(desired=fleet.replicas, ceiling=fleet.replicas, notes=(UNSUPPORTED,))
-    because = "no machine is to be updated in place"
-    if fleet.current is None:
-        return Sizes((Create(fleet.replicas, because),), desired=fleet.replicas, ceiling=fleet.replicas)
-    growth = resize(fleet.current, fleet.replicas, because)
-    return Sizes(growth, desired=fleet.replicas, ceiling=fleet.replicas)
-
-
-def is_refused(fleet: Fleet) -> bool:
-    """Whether old groups have, or will have, members that would need an update in place."""
-    return any(group.expected for group in fleet.old)

@@ -2,11 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from kubewright.api.core import EVENT
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, MachineDeployment
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.wire.gvk import Key
 
 if TYPE_CHECKING:
@@ -15,11 +13,6 @@ else:
     World = Any
 
 NS = "default"
-IN_PLACE = {
-    "type": "InPlaceUpdate",
-    "inPlaceUpdate": {"maxSurge": 0, "maxUnavailable": 1, "orchestrationType": "Auto"},
-}
-OLD_CLASS = {"template": {"spec": {"class": {"name": "small"}}}}
 
 
 def said(obj: Any, kind: str) -> tuple[str, str]:
@@ -149,64 +142,3 @@ async def test_events_come_from_who_the_original_says(world: World) -> None:
     found = await sources(world)
     assert found["SuccessfulCreate"] == found["SuccessfulDelete"] == {"machineset-controller"}
     assert found["ScalingMachineSet"] == {"machine-controller-manager"}
-
-
-async def in_place_pool(world: World) -> MachineDeployment:
-    """A pool of three whose new class would have to be updated in place."""
-    await world.deploy(replicas=3, strategy=IN_PLACE)
-    await world.settle(3)
-    await world.roll("large")
-    await world.clock.sleep(5)
-    return await world.deployment()
-
-
-async def test_an_update_in_place_is_refused_and_nothing_else(world: World) -> None:
-    found = await in_place_pool(world)
-    assert said(found, "Progressing") == ("False", "InPlaceUpdateUnsupported")
-    assert found.status.observed_generation == found.metadata.generation
-    assert len(world.running("small")) == 3
-    await world.change({"replicas": 5})
-    await world.settle(5, "small")
-    await world.change({"replicas": 2})
-    await world.settle(2, "small")
-    found = await world.deployment()
-    assert found.status.observed_generation == found.metadata.generation
-    assert (found.status.replicas, found.status.available_replicas) == (2, 2)
-    told = [reason for reason, _ in await world.events() if reason == "InPlaceUpdateUnsupported"]
-    assert told == ["InPlaceUpdateUnsupported"]
-
-
-async def test_what_needs_no_update_in_place_reaches_the_machines(world: World) -> None:
-    await in_place_pool(world)
-    node = {"metadata": {"labels": {"tier": "two"}}}
-    await world.change({"template": {"spec": {"nodeTemplate": node}}})
-    await world.clock.sleep(5)
-    found = [m.spec.node_template.metadata.labels for m in world.all() if m.spec.node_template]
-    assert found == [{"tier": "two"}] * 3
-    assert {m.spec.machine_class.name for m in world.all()} == {"small"}
-
-
-@pytest.mark.parametrize(
-    ("change", "machine_class"),
-    [
-        pytest.param(OLD_CLASS, "small", id="the old class is wanted again"),
-        pytest.param(
-            {"strategy": {"type": "Recreate", "inPlaceUpdate": None}}, "large", id="another strategy"
-        ),
-    ],
-)
-async def test_a_refused_update_ends_when(world: World, change: dict[str, Any], machine_class: str) -> None:
-    await in_place_pool(world)
-    await world.change(change)
-    await world.settle(3, machine_class)
-    assert said(await world.deployment(), "Progressing") == ("True", "NewMachineSetAvailable")
-
-
-async def test_a_paused_deployment_in_place_is_paused(world: World) -> None:
-    await in_place_pool(world)
-    await world.change({"paused": True})
-    await world.clock.sleep(5)
-    assert said(await world.deployment(), "Progressing") == ("Unknown", "DeploymentPaused")
-    await world.change({"paused": False})
-    await world.clock.sleep(5)
-    assert said(await world.deployment(), "Progressing") == ("False", "InPlaceUpdateUnsupported")

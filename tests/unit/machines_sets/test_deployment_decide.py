@@ -64,7 +64,9 @@ def deployment(replicas: int = 3, *, of: MachineTemplateSpec | None = None, meta
                kind: str = "RollingUpdate", **spec: Any) -> MachineDeployment:  # fmt: skip
     rolling = RollingUpdate(max_surge=1, max_unavailable=1) if kind == "RollingUpdate" else None
     in_place = (
-        InPlaceUpdate(max_unavailable=1, orchestration_type="Auto") if kind == "InPlaceUpdate" else None
+        InPlaceUpdate(max_surge=0, max_unavailable=1, orchestration_type="Auto")
+        if kind == "InPlaceUpdate"
+        else None
     )
     spec.setdefault("selector", LabelSelector(match_labels={"app": "a"}))
     return MachineDeployment(
@@ -107,6 +109,12 @@ def made(class_name: str, size: int, revision: int = 1, *, desired: int = 3, **m
         found.metadata, name=f"ms-{class_name}", uid=f"{class_name}-uid", creation_timestamp=stamp, **meta
     )
     return structs.replace(found, metadata=metadata)
+
+
+def frozen(class_name: str, size: int, value: str = "in-place-update") -> MachineSet:
+    found = made(class_name, size)
+    labels = {**found.metadata.labels, names.SCALE_UP_DISABLED_LABEL: value}
+    return structs.replace(found, metadata=structs.replace(found.metadata, labels=labels))
 
 
 LIMIT = names.MAX_REPLACEMENTS_ANNOTATION
@@ -237,17 +245,23 @@ CASES = [
          ["create set with 3", "tell ScalingMachineSet: Scaled up machine set md-79bf6 to 3", "change revision=2"]),
     Case("an omitted strategy is a rolling update",
          World(deployment(meta=REVISION_1, kind=""), (made("small", 3),), running("small", 3)), []),
-    # updates in place that are refused
-    Case("while an update in place is refused, the newest old set with machines gets what needs no rollout",
-         World(deployment(of=template("large", drain_timeout="1h"), meta=REVISION_1, kind="InPlaceUpdate"),
-               (made("x", 1), made("z", 1, 2), made("small", 1, 3), made("y", 0, 4))), ["ms-small drainTimeout=1h"]),
-    Case("not when a current set exists, which gets it",
+    # updates in place (the sizes: tests/unit/rollout/test_in_place.py)
+    Case("an update in place forbids the old set to make machines, and makes the new one without any",
+         World(deployment(of=template("large"), meta=REVISION_1, kind="InPlaceUpdate"), (made("small", 3),),
+               running("small", 3)),
+         ["ms-small scale-up-disabled=in-place-update max-replicas=3", "create set with 0", "change revision=2"]),
+    Case("what needs no rollout goes to the new set",
          World(deployment(of=template("large", drain_timeout="1h"), meta=REVISION_2, kind="InPlaceUpdate"),
-               (made("small", 3), made("large", 0, 2))), ["ms-large drainTimeout=1h"]),
-    Case("nor when the old set is replaced",
-         World(deployment(of=template("large", drain_timeout="1h"), meta=REVISION_1, kind="Recreate"),
-               (made("small", 3),), running("small", 3)),
-         ["ms-small max-replicas=3 replicas=None", "tell ScalingMachineSet: Scaled down machine set ms-small to 0"]),
+               (frozen("small", 3), made("large", 0, 2)), running("small", 3)),
+         ["ms-small max-replicas=3", "ms-large max-replicas=3 drainTimeout=1h"]),
+    Case("a set that becomes the current one again may make machines again",
+         World(deployment(meta=REVISION_2, kind="InPlaceUpdate"), (frozen("small", 3), made("large", 0, 2)),
+               running("small", 3)),
+         ["ms-small max-replicas=3 revision=3 revision-history=1 scale-up-disabled=None", "change revision=3"]),
+    Case("unless a user forbids it",
+         World(deployment(meta=REVISION_2, kind="InPlaceUpdate"),
+               (frozen("small", 3, "true"), made("large", 0, 2)), running("small", 3)),
+         ["ms-small max-replicas=3 revision=3 revision-history=1", "change revision=3"]),
     Case("orphaned sets are adopted, then everything is looked at anew",
          World(deployment(), more={"orphans": (made("small", 3),)}), ["adopt ms-small"]),
     Case("sets that no longer match are disowned",

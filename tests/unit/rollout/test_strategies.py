@@ -20,7 +20,6 @@ from kubewright.rollout.planner import (
     plan,
 )
 from kubewright.rollout.proportional import Growth, half_away, scaling_wanted
-from kubewright.rollout.strategies import UNSUPPORTED
 
 ROLL = RollingUpdate(3, 2)
 
@@ -36,7 +35,7 @@ def group(name: str, size: int, *, alive: int | None = None, desired: int | None
 class Case:
     name: str
     replicas: int
-    strategy: Recreate | OnDelete | RollingUpdate | InPlaceUpdate
+    strategy: Recreate | OnDelete | RollingUpdate
     new: Group | None
     old: tuple[Group, ...]
     expect: list[str]
@@ -55,16 +54,6 @@ CASES = [
     Case("recreate: nor does a set that exists grow meanwhile", 3, Recreate(), group("new", 0, desired=3),
          (group("old", 0, desired=3, terminating=1),), []),
     Case("recreate: a plain change of replicas needs no rollout", 5, Recreate(), group("new", 3, desired=3), (),
-         ["new=5", "mark new"]),
-    Case("in place: old machines are neither replaced nor updated", 3, InPlaceUpdate(), None,
-         (group("old", 3, desired=3),), []),
-    Case("in place: nor when half of them were replaced before", 4, InPlaceUpdate(), group("new", 2, desired=4),
-         (group("old", 2, desired=4),), []),
-    Case("in place: but they are scaled", 5, InPlaceUpdate(), None, (group("old", 3, desired=3),),
-         ["old=5", "mark old"]),
-    Case("in place: without any machine the new set is made complete", 3, InPlaceUpdate(), None,
-         (group("old", 0, desired=3),), ["create=3"]),
-    Case("in place: a set that exists follows the replicas", 5, InPlaceUpdate(), group("new", 3, desired=3), (),
          ["new=5", "mark new"]),
     Case("on delete: old sets are frozen and nothing is deleted", 3, OnDelete(), group("new", 0, desired=3),
          (group("old", 3, desired=3),), ["freeze old"], CAPI_SCALING),
@@ -171,7 +160,6 @@ def test_plan(case: Case) -> None:
 
 
 SHRINK, FILL = "recreate: old machines go first", "recreate: no old machine is left"
-NO_OLD = "no machine is to be updated in place"
 SURGE = RollingUpdate(3, 0)
 
 WHOLE_PLANS = [
@@ -193,20 +181,6 @@ WHOLE_PLANS = [
         Fleet("md", 3, group("new", 1, desired=3)), Recreate(),
         Sizes((Resize("new", 1, 3, FILL),), desired=3, ceiling=3),
         id="recreate: a set that has not grown yet",
-    ),
-    pytest.param(
-        Fleet("md", 3, None, (group("old", 3, desired=3),)), InPlaceUpdate(),
-        Sizes(desired=3, ceiling=3, notes=(UNSUPPORTED,)),
-        id="in place: says why nothing moves",
-    ),
-    pytest.param(
-        Fleet("md", 3), InPlaceUpdate(), Sizes((Create(3, NO_OLD),), desired=3, ceiling=3),
-        id="in place: a new set",
-    ),
-    pytest.param(
-        Fleet("md", 5, group("new", 3, desired=5)), InPlaceUpdate(),
-        Sizes((Resize("new", 3, 5, NO_OLD),), desired=5, ceiling=5),
-        id="in place: a set that has not grown yet",
     ),
     pytest.param(
         Fleet("md", 10, group("new", 10, desired=10), (group("older", 1, desired=9), group("old", 2, desired=9))),
@@ -315,11 +289,12 @@ def test_the_whole_plan(fleet: Fleet, strategy: Strategy, expect: Sizes) -> None
     [
         (RollingUpdate(3, "20%"), Bounds(10, 3, 2)),
         (Recreate(), Bounds(10)),
-        (InPlaceUpdate(2), Bounds(10, 0, 2)),
-        (InPlaceUpdate(), Bounds(10)),
+        (InPlaceUpdate(3, "20%"), Bounds(10, 3, 2)),
+        (InPlaceUpdate(3, "20%", manual=True), Bounds(10, 0, 2)),
+        (InPlaceUpdate(3, 0, manual=True), Bounds(10, 0, 1)),
         (OnDelete(), Bounds(10)),
     ],
-    ids=["rolling", "recreate", "in place", "in place, all the time", "on delete"],
+    ids=["rolling", "recreate", "in place", "in place, by a user", "who takes one at least", "on delete"],
 )
 def test_how_far_a_strategy_goes(strategy: Strategy, expect: Bounds) -> None:
     assert strategy.limits(10) == expect

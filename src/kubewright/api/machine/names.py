@@ -211,8 +211,6 @@ class ConditionReason(StrEnum):
     MACHINE_SET_CREATE_ERROR = "MachineSetCreateError"
     DEPLOYMENT_PAUSED = "DeploymentPaused"
     DEPLOYMENT_RESUMED = "DeploymentResumed"
-    IN_PLACE_UPDATE_UNSUPPORTED = "InPlaceUpdateUnsupported"
-    """Ours, of an event too: machines stay as they are, since they cannot be updated in place yet."""
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
     OVERSHOOTING = "OverShootingReplicaCount"

@@ -16,9 +16,14 @@ CANDIDATE_LABEL = "node.machine.sapcloud.io/candidate-for-update"
 SELECTED_LABEL = "node.machine.sapcloud.io/selected-for-update"
 """On a Node: it is to be updated now. Its presence counts, whatever the value."""
 UPDATE_RESULT_LABEL = "node.machine.sapcloud.io/update-result"
-"""On a Node: how its update in place ended, one of ``UpdateResult``; the agent on the node writes it."""
+"""On a Node: how its update in place ended, one of ``UpdateResult``; the agent on the node writes it. On a
+Machine: it was updated and moved to another set, whose size may not count it yet."""
 UPDATE_FAILED_REASON_ANNOTATION = "node.machine.sapcloud.io/update-failed-reason"
 """On a Node: why its update in place failed, in the words of the agent on the node."""
+UPDATE_AIM_ANNOTATION = "kubewright.dev/update-aim"
+"""On a Node: the hash of the template that the controller selected it for; none if a user selected it."""
+SCALE_UP_DISABLED_BY_US = "in-place-update"
+"""Our value of the label that keeps an old set from creating machines; a user or MCM writes another one."""
 
 
 class UpdateReason(StrEnum):

@@ -53,7 +53,6 @@ REASONS = Reasons(
     paused="DeploymentPaused",
     resumed="",  # kube-controller-manager says it for a moment, before it says what follows
     create_error="ReplicaSetCreateError",
-    refused="UnsupportedStrategy",
     invalid=INVALID,
     available="MinimumReplicasAvailable",
     unavailable="MinimumReplicasUnavailable",

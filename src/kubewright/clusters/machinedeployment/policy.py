@@ -65,7 +65,6 @@ REASONS = Reasons(
     paused="",
     resumed="",
     create_error=EventReason.FAILED_CREATE,
-    refused="",
     invalid=INVALID,
     available="",
     unavailable="",

@@ -7,9 +7,9 @@ Source       mcm.md §2.6-2.7, §7.2-7.10.
 from msgspec import structs
 
 from kubewright.api.faults import summary
-from kubewright.api.machine import names
+from kubewright.api.machine import names, updates
 from kubewright.api.machine.defaults import with_defaults
-from kubewright.api.machine.names import ConditionReason, EventReason, StrategyType
+from kubewright.api.machine.names import ConditionReason, EventReason, Orchestration, StrategyType
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
     MACHINE_DEPLOYMENT,
@@ -34,6 +34,7 @@ METADATA_KEYS = MetadataKeys(
     history=names.REVISION_HISTORY_ANNOTATION,
     desired=names.DESIRED_REPLICAS_ANNOTATION,
     ceiling=names.MAX_REPLICAS_ANNOTATION,
+    no_creation_label=(names.SCALE_UP_DISABLED_LABEL, updates.SCALE_UP_DISABLED_BY_US),
     own=frozenset(
         (
             names.LAST_APPLIED_CONFIG_ANNOTATION,
@@ -55,7 +56,6 @@ REASONS = Reasons(
     paused=ConditionReason.DEPLOYMENT_PAUSED,
     resumed=ConditionReason.DEPLOYMENT_RESUMED,
     create_error=ConditionReason.MACHINE_SET_CREATE_ERROR,
-    refused=ConditionReason.IN_PLACE_UPDATE_UNSUPPORTED,
     invalid=INVALID,
     selects_all=EventReason.SELECTING_ALL,
     available=ConditionReason.MINIMUM_REPLICAS_AVAILABLE,
@@ -81,8 +81,9 @@ def strategy(deployment: MachineDeployment) -> Strategy:
     given = deployment.spec.strategy
     rolling, in_place = given.rolling_update, given.in_place_update
     if given.type == StrategyType.IN_PLACE_UPDATE and in_place is not None:
-        missing = in_place.max_unavailable
-        return InPlaceUpdate(missing if missing is not None else 0)
+        above, below = in_place.max_surge, in_place.max_unavailable
+        manual = in_place.orchestration_type == Orchestration.MANUAL
+        return InPlaceUpdate(above if above is not None else 1, below if below is not None else 0, manual)
     if given.type != StrategyType.ROLLING_UPDATE or rolling is None:
         return Recreate()
     surge, unavailable = rolling.max_surge, rolling.max_unavailable

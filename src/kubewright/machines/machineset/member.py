@@ -15,7 +15,7 @@ from msgspec import structs
 
 from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NODE_READY
-from kubewright.api.machine import names
+from kubewright.api.machine import names, updates
 from kubewright.api.machine.names import OperationState, Phase, Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
 from kubewright.base.clock import parse_rfc3339, stamp
@@ -162,6 +162,7 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Mach
         propagated_digest=digest(machine.spec, own_timeout=own_timeout),
         own_timeout=own_timeout,
         failure_summary=_failure_summary(machine),
+        moved=updates.UPDATE_RESULT_LABEL in meta.labels,
         number=verified_number(controller.uid if controller else "", meta.name, names.number(notes)),
         version=meta.resource_version,
     )

@@ -6,12 +6,13 @@ Theory.      A new machine carries the finalizer and the default priority from i
              for new machines only (mcm.md §6.4, §6.7).
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import structs
 
 from kubewright.api.diff import merge_patch
-from kubewright.api.machine import names
+from kubewright.api.machine import names, updates
 from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineSet
 from kubewright.api.meta import ObjectMeta, with_finalizer
 from kubewright.base.durations import format_duration
@@ -57,3 +58,31 @@ def configuration_patch(machine_set: MachineSet, machine: Machine) -> dict[str, 
     )
     patch = merge_patch(spec, target)
     return {"spec": patch} if patch else {}
+
+
+def moved_patch(machine: Machine, source: MachineSet, target: MachineSet) -> dict[str, Any]:
+    """What makes a machine of ``source``, which was updated in place, one of ``target``: owner, labels,
+    annotations and class as the template of ``target`` has them. What others wrote on the machine stays.
+
+    The mark ``update-result`` says that the size of ``target`` may not count the machine yet.
+    """
+    meta, old, new = machine.metadata, source.spec.template.metadata, target.spec.template.metadata
+    owners = tuple(owner for owner in meta.owner_references if owner.uid != source.metadata.uid)
+    labels = {**_without(meta.labels, old.labels), **new.labels}
+    labels[updates.UPDATE_RESULT_LABEL] = updates.UpdateResult.SUCCESSFUL
+    after = structs.replace(
+        machine,
+        metadata=structs.replace(
+            meta,
+            labels=labels,
+            annotations={**_without(meta.annotations, old.annotations), **new.annotations},
+            owner_references=(*owners, reference(target, MACHINE_SET)),
+        ),
+        spec=structs.replace(machine.spec, machine_class=target.spec.template.spec.machine_class),
+    )
+    return merge_patch(machine, after)
+
+
+def _without(found: Mapping[str, str], template: Mapping[str, str]) -> dict[str, str]:
+    """Those that the template did not give."""
+    return {key: text for key, text in found.items() if template.get(key) != text}

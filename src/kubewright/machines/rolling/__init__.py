@@ -3,8 +3,12 @@
 Theory.      While a rollout replaces old machines by new ones, the scheduler should prefer the nodes that
              stay, and cluster-autoscaler should remove no node: it would undo what the rollout does, or
              remove a new node that is still empty. A controller of its own (``rolloutnodes``) writes these
-             marks, so that sets are still scaled while the target cluster does not answer.
+             marks, so that sets are still scaled while the target cluster does not answer. With InPlaceUpdate
+             it also leads the machines through their update: it is the only controller that sees both the
+             nodes and the deployment.
 Map          decide.py      which nodes get or lose which mark, and which sets are annotated (pure)
-             reconciler.py  looks, asks decide, writes; and which changes enqueue a deployment
-Source       mcm.md §2.2, §2.4, §7.4, §7.6; decision 0047.
+             updating.py    which nodes are updated in place next, and which machines change their set (pure)
+             labels.py      how a node's labels change for that (pure) reconciler.py  looks, asks decide,
+             writes; and which changes enqueue a deployment
+Source       mcm.md §2.2, §2.4, §7.4, §7.6, §7.9; decisions 0047, 0053.
 """

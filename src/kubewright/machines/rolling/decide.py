@@ -4,7 +4,7 @@ Theory.      A rollout *goes on* while an old set has machines (also deleting on
              *over* when no old set does and enough new machines are available. Between the two it only waits
              for new machines to become available. While it goes on, the nodes of all sets have the annotation
              that stops cluster-autoscaler from removing them; it is removed when the rollout is over. With
-             RollingUpdate the nodes of old sets have a taint that makes the scheduler prefer other nodes;
+             RollingUpdate and InPlaceUpdate old nodes have a taint that makes the scheduler prefer others;
              with Recreate there are no others. A tainted node whose set is the current one, after a rollback,
              loses the taint at once. MCM marks nodes once, when a rollout begins; here each pass compares the
              marks with what they should be, so a node that joins in the middle is marked too.
@@ -16,19 +16,26 @@ Source       mcm.md §7.4, §7.6, §7.8; the bug of "scaled to zero" is not copi
 Called by    ``reconciler``.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import StrategyType
-from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
+from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.base.plan import AT_ONCE, Plan, in_seconds, soonest
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.replicas.deployment.seen import Seen
+from kubewright.machines.rolling.updating import (
+    LabelNode,
+    Move,
+    RollingSeen,
+    Unmark,
+    UpdateStep,
+    progress,
+    updates_in_place,
+)
 from kubewright.replicas.member import until_available
-
-RollingSeen = Seen[MachineDeployment, MachineSet, MachineMember]
 
 BURST = 250
 """Nodes that are marked in one pass; the next pass follows at once."""
@@ -40,12 +47,22 @@ class Nodes:
 
     ``annotated``  they have cluster-autoscaler's annotation, with any value
     ``ours``       they have the one that says that we wrote it
+    ``candidates`` may be updated in place; ``selected``: are to be, or are being, updated
+    ``begun``      are drained for an update that has no result yet, or ready for it
+    ``updated``    their update succeeded
+    ``aimed``      the controller selected them for a template; ``misaimed``: for another one than the current
     """
 
     there: AbstractSet[str] = frozenset()
     tainted: AbstractSet[str] = frozenset()
     annotated: AbstractSet[str] = frozenset()
     ours: AbstractSet[str] = frozenset()
+    candidates: AbstractSet[str] = frozenset()
+    selected: AbstractSet[str] = frozenset()
+    begun: AbstractSet[str] = frozenset()
+    updated: AbstractSet[str] = frozenset()
+    aimed: AbstractSet[str] = frozenset()
+    misaimed: AbstractSet[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +86,7 @@ class MarkSet:
     tainted: bool
 
 
-Step = MarkNode | MarkSet
+Step = MarkNode | MarkSet | UpdateStep
 
 
 def decide(seen: RollingSeen, nodes: Nodes, *, annotate: bool) -> Plan[Step]:
@@ -84,19 +101,39 @@ def decide(seen: RollingSeen, nodes: Nodes, *, annotate: bool) -> Plan[Step]:
         if member.alive and names.node_name(member.labels) in nodes.there
         if (found := _mark(seen, each, member, nodes, goes_on=goes_on, over=over, annotate=annotate))
     ]
-    steps: tuple[Step, ...] = (*wanted[:BURST], *_sets(seen))
+    updates = updates_in_place(seen, nodes)
+    steps: tuple[Step, ...] = (*wanted[:BURST], *_sets(seen), *updates[:BURST])
+    how_far = progress(seen, nodes)
     if not steps:
-        return _until_over(seen) if not (goes_on or over) else Plan()
+        return _until_available(seen, how_far) if how_far or not (goes_on or over) else Plan()
     what = "it rolls out" if goes_on else "its rollout is over"
-    because = f"{what}, and nodes to be marked so: {len(wanted)}"
-    return Plan(steps, AT_ONCE if len(wanted) > BURST else None, because)
+    marked = f"{what}, and nodes to be marked so: {len(wanted)}" if wanted else ""
+    because = "; ".join(filter(None, (marked, _told(updates), how_far)))
+    return Plan(steps, AT_ONCE if max(len(wanted), len(updates)) > BURST else None, because)
 
 
-def _until_over(seen: RollingSeen) -> Plan[Step]:
+def _told(updates: Sequence[UpdateStep]) -> str:
+    """What the steps of an update in place are, in numbers."""
+    found = Counter(
+        f"nodes of which {step.mark.value}" if isinstance(step, LabelNode) else _OF_MACHINES[type(step)]
+        for step in updates
+    )
+    return ", ".join(f"{what}: {number}" for what, number in found.items())
+
+
+_OF_MACHINES: Mapping[type[UpdateStep], str] = {
+    Move: "machines that move to the current set",
+    Unmark: "moved machines that the set's size counts",
+}
+
+
+def _until_available(seen: RollingSeen, how_far: str) -> Plan[Step]:
     """Look again when a new machine has been ready for minReadySeconds: no change of an object tells that."""
     waits = (until_available(seen.members_of(s), s.spec.min_ready_seconds, seen.now) for s in seen.sets)
     wait = soonest(*waits)
-    return Plan() if wait is None else Plan((), in_seconds(wait), "new machines are not available yet")
+    if wait is None:
+        return Plan(because=how_far)
+    return Plan((), in_seconds(wait), how_far or "new machines are not available yet")
 
 
 def _mark(
@@ -142,7 +179,7 @@ def _any_node(members: Iterable[MachineMember]) -> bool:
 
 def _prefers_new(seen: RollingSeen) -> bool:
     """Whether the scheduler is to prefer new nodes to old ones; with Recreate there are none meanwhile."""
-    return seen.deployment.spec.strategy.type == StrategyType.ROLLING_UPDATE
+    return seen.deployment.spec.strategy.type != StrategyType.RECREATE
 
 
 def _goes_on(seen: RollingSeen) -> bool:

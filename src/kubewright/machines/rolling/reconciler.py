@@ -8,24 +8,30 @@ Invariants.  A patch of a node carries its uid; where it changes taints, its ver
 Called by    ``runtime.controller``; put together by ``machines.world``.
 """
 
-from collections.abc import Iterable
+from typing import assert_never
 
 from kubewright.api.core import NODE, Node
 from kubewright.api.kinds import Undecodable
-from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import MACHINE_SET, Machine, MachineDeployment, MachineSet
+from kubewright.api.machine import names, updates
+from kubewright.api.machine.updates import UpdateReason, UpdateResult
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine, MachineDeployment, MachineSet
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
-from kubewright.kube.patches import with_uid
+from kubewright.kube.patches import onto, with_uid
 from kubewright.machines.machine.caches import belongs
+from kubewright.machines.machine.in_place import reason_in
 from kubewright.machines.machine.node_marks import rolling
 from kubewright.machines.machineset.member import MachineMember
+from kubewright.machines.machineset.template import moved_patch
 from kubewright.machines.rolling.decide import MarkNode, MarkSet, Nodes, decide
+from kubewright.machines.rolling.labels import update_labels
+from kubewright.machines.rolling.updating import LabelNode, Move, RollingSeen, Unmark, aim_of
 from kubewright.replicas.deployment.reconciler import Deployments
+from kubewright.replicas.doubts import Stale
 from kubewright.replicas.effects import error_of, run_parallel
 from kubewright.replicas.ownership import key_of
 from kubewright.runtime.controller import Controller
@@ -38,7 +44,8 @@ from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 TAINTED, ANNOTATED, OURS = "tainted", "annotated", "ours"
-"""The values of the index ``MARKS`` of nodes."""
+CANDIDATE, SELECTED, BEGUN, UPDATED, AIMED = "candidate", "selected", "begun", "updated", "aimed"
+"""The values of the index ``MARKS`` of nodes; besides ``AIMED`` there is one for each template aimed at."""
 PREFERS_OTHERS = (names.PREFER_NO_SCHEDULE, "PreferNoSchedule")
 MARKS = "rolling-marks"
 BY_NODE = "rolling-node"
@@ -73,13 +80,13 @@ class RollingNodes:
         if not self._nodes.synced:
             idle("the cluster of the nodes has not answered yet")
             return Result.later(delays.UNHEARD)
-        plan = decide(seen, self._seen_nodes(seen.all_members), annotate=self._annotate)
+        plan = decide(seen, self._seen_nodes(seen), annotate=self._annotate)
         planned(plan)
-        nodes = [step for step in plan.steps if isinstance(step, MarkNode)]
+        nodes = [step for step in plan.steps if isinstance(step, MarkNode | LabelNode)]
         errors = await run_parallel(nodes, self._mark_node)
         if not errors:
-            sets = [step for step in plan.steps if isinstance(step, MarkSet)]
-            errors = await run_parallel(sets, self._mark_set)
+            others = [step for step in plan.steps if not isinstance(step, MarkNode | LabelNode)]
+            errors = await run_parallel(others, self._mark_object)
         if errors:
             raise errors[0]
         return Result.later(plan.wake)
@@ -97,33 +104,60 @@ class RollingNodes:
             self._controller.watches(self._watched, self._of_node)
         return self._watched
 
-    def _seen_nodes(self, members: Iterable[MachineMember]) -> Nodes:
-        nodes = [names.node_name(member.labels) for member in members]
+    def _seen_nodes(self, seen: RollingSeen) -> Nodes:
+        nodes = [names.node_name(member.labels) for member in seen.all_members]
         there = frozenset(name for name in nodes if name and self._nodes.header(Key("", name)))
-        tainted, annotated, ours = (
-            frozenset(key.name for key in self._nodes.keys_by(MARKS, mark))
-            for mark in (TAINTED, ANNOTATED, OURS)
+        aim = aim_of(seen.current) if seen.current is not None else ""
+        return Nodes(
+            there,
+            tainted=self._with(TAINTED),
+            annotated=self._with(ANNOTATED),
+            ours=self._with(OURS),
+            candidates=self._with(CANDIDATE),
+            selected=self._with(SELECTED),
+            begun=self._with(BEGUN),
+            updated=self._with(UPDATED),
+            aimed=self._with(AIMED),
+            misaimed=self._with(AIMED) - self._with(f"{AIMED}:{aim}"),
         )
-        return Nodes(there, tainted, annotated, ours)
 
-    async def _mark_node(self, step: MarkNode) -> KubewrightError | None:
-        key = Key("", step.node)
+    def _with(self, mark: str) -> frozenset[str]:
+        return frozenset(key.name for key in self._nodes.keys_by(MARKS, mark))
+
+    async def _mark_node(self, step: MarkNode | LabelNode) -> KubewrightError | None:
+        key = Key("", names.node_name(step.member.labels))
         try:
             node, machine = self._nodes.get(key), self._machines.get(step.member.key)
         except Undecodable as unreadable:
             return unreadable
         if node is None or machine is None or not belongs(node, machine):
             return None
-        body = with_uid(rolling(node, taint=step.taint, annotated=step.annotate), node.metadata.uid)
-        error = await error_of(self._target.client.patch(NODE, key, body)) if body else None
+        if isinstance(step, MarkNode):
+            patch = rolling(node, taint=step.taint, annotated=step.annotate)
+        else:
+            patch = update_labels(node, step.mark, step.aim)
+        body = with_uid(patch, node.metadata.uid)
+        error = await error_of(self._target.client.patch(NODE, key, body)) if patch else None
         return None if isinstance(error, NotFound) else error
 
-    async def _mark_set(self, step: MarkSet) -> KubewrightError | None:
-        value = names.TRUE if step.tainted else None
-        body = with_uid(
-            {"metadata": {"annotations": {names.PREFER_NO_SCHEDULE: value}}}, step.set.metadata.uid
-        )
-        error = await error_of(self._control.patch(MACHINE_SET, key_of(step.set), body))
+    async def _mark_object(self, step: MarkSet | Move | Unmark) -> KubewrightError | None:
+        match step:
+            case MarkSet(found, tainted):
+                value = names.TRUE if tainted else None
+                body = {"metadata": {"annotations": {names.PREFER_NO_SCHEDULE: value}}}
+                body = with_uid(body, found.metadata.uid)
+                error = await error_of(self._control.patch(MACHINE_SET, key_of(found), body))
+            case Unmark(member):
+                body = with_uid({"metadata": {"labels": {updates.UPDATE_RESULT_LABEL: None}}}, member.uid)
+                error = await error_of(self._control.patch(MACHINE, member.key, body))
+            case Move(member, source, target):
+                machine = self._machines.get(member.key)
+                if machine is None or machine.metadata.resource_version != member.version:
+                    return Stale(f"machine {member.name} is no longer the one that was seen")
+                body = onto(moved_patch(machine, source, target), machine.metadata)
+                error = await error_of(self._control.patch(MACHINE, member.key, body))
+            case _:
+                assert_never(step)
         return None if isinstance(error, NotFound) else error
 
     def controller(self, clock: Clock, metrics: Metrics | None = None) -> Controller:
@@ -152,11 +186,19 @@ class RollingNodes:
 
 def marks_of(node: Node) -> list[str]:
     """The marks of a node, as values of the index."""
-    annotations = node.metadata.annotations
+    labels, annotations = node.metadata.labels, node.metadata.annotations
+    reason, result = reason_in(node.status.conditions), updates.update_result(labels)
+    aim = annotations.get(updates.UPDATE_AIM_ANNOTATION)
     found = {
         TAINTED: any((taint.key, taint.effect) == PREFERS_OTHERS for taint in node.spec.taints),
         ANNOTATED: names.SCALE_DOWN_DISABLED_ANNOTATION in annotations,
         OURS: names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in annotations,
+        CANDIDATE: updates.CANDIDATE_LABEL in labels,
+        SELECTED: updates.SELECTED_LABEL in labels,
+        BEGUN: reason in (UpdateReason.DRAINED, UpdateReason.READY) and updates.CANDIDATE_LABEL in labels,
+        UPDATED: (result, reason) == (UpdateResult.SUCCESSFUL, UpdateReason.SUCCESSFUL),
+        AIMED: aim is not None,
+        f"{AIMED}:{aim}": aim is not None,
     }
     return [mark for mark, there in found.items() if there]
 

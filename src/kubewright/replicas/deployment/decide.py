@@ -130,9 +130,6 @@ def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
     policy, wanted = seen.policy, {each.name: each for each in seen.sets}
     if seen.current is not None:
         wanted[seen.current.name] = refreshed(policy, seen.current, seen.deployment, revision)
-    if (kept := _kept(seen)) is not None:
-        number = revision_of(policy, kept).number
-        wanted[kept.name] = refreshed(policy, kept, seen.deployment, number)
     for name in sizes.to_annotate:
         wanted[name] = sized(policy, wanted[name], sizes)
     for intent in sizes.intents:
@@ -142,12 +139,6 @@ def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
             case Freeze(name, _):
                 wanted[name] = frozen(policy, wanted[name])
     return wanted
-
-
-def _kept(seen: Seen[D, S, M]) -> S | None:
-    """The old set that stays in use while the rollout is refused: changes that need no rollout go to it."""
-    active = [group for group in seen.fleet.old if group.size > 0]
-    return seen.named(active[-1].name) if seen.refused and seen.current is None and active else None
 
 
 def _numbered(seen: Seen[D, S, M], revision: int) -> list[Step]:

@@ -40,7 +40,9 @@ class MetadataKeys:
     history: str  # annotation of sets: the numbers that it had before
     desired: str  # annotation of sets: the deployment's replicas when the set was last sized
     ceiling: str  # annotation of sets: that number plus surge
-    no_creation: str = ""  # annotation of sets: they create no members; for APIs that have OnDelete
+    no_creation: str = ""  # annotation of old sets: they create no members; for APIs that have OnDelete
+    no_creation_label: tuple[str, str] | None = None
+    """The label, and our value of it, that says the same where an API has a label for it."""
     collisions: str = ""  # annotation of deployments, where ``status.collisionCount`` does not exist
     own: frozenset[str] = frozenset()
     """Further annotations that belong to one object alone: they are neither propagated nor rolled back."""
@@ -77,7 +79,6 @@ class Reasons:
 
     # of Progressing, and of an event
     create_error: str  # the current set cannot be created
-    refused: str  # this rollout is not supported: the members stay as they are
     invalid: str  # the deployment is not reconciled
 
     # of Available

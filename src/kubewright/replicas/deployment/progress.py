@@ -1,15 +1,14 @@
 """Compute a deployment's condition ``Progressing``, the report on its rollout. Pure.
 
 Theory.      Each rollout is reported from its beginning, and its completion once. Which rollout the written
-             condition is about follows from its message, which names a set: if that is not the current
-             set, it is about an earlier rollout, and the present one begins with this report. Its
-             creationTimestamp and revisions say whether the set was created for this rollout or found. So
-             a later report replaces one that came too early, was refused, or was lost with its
-             process, and no order of edits hides a rollout. "Complete" stays until the next
-             rollout: neither a new size nor an unhealthy member begins one (cluster-autoscaler removes
-             machines only while the condition has that reason).
-             Progress is what exceeds every earlier report of the same rollout: members that fail and are
-             replaced are no progress, and do not postpone the deadline.
+             condition is about follows from its message, which names a set: if that is not the current set,
+             it is about an earlier rollout, and the present one begins with this report. Its
+             creationTimestamp and revisions say whether the set was created for this rollout or found. So a
+             later report replaces one that came too early, or was lost with its process, and no order of
+             edits hides a rollout. "Complete" stays until the next rollout: neither a new size nor an
+             unhealthy member begins one (cluster-autoscaler removes machines only while the condition has
+             that reason). Progress is what exceeds every earlier report of the same rollout: members that
+             fail and are replaced are no progress, and do not postpone the deadline.
 Source       mcm.md §2.7, §7.10, §7.11; the reasons and nouns are the policy's.
 Called by    ``status``.
 """
@@ -52,8 +51,6 @@ def rollout_statement(seen: Seen[D, S, M], outcome: Outcome) -> Statement | None
     if paused:
         statement = Statement(UNKNOWN, reasons.paused, "Deployment is paused")
         return None if _has_reason(known, reasons.timed_out, reasons.paused) else statement
-    if seen.refused:
-        return Statement(FALSE, reasons.refused, seen.refused)
     if rolled_out(seen):
         return Statement(TRUE, reasons.complete, f"{_subject(seen)} has successfully progressed.")
     if reasons.resumed and _has_reason(known, reasons.paused):

@@ -20,6 +20,7 @@ from kubewright.replicas.deployment.look import look
 from kubewright.replicas.deployment.policy import D, DeploymentPolicy
 from kubewright.replicas.deployment.progress import is_unreported, progress_reported, reported_counts
 from kubewright.replicas.deployment.seen import Seen
+from kubewright.replicas.deployment.sets import is_frozen
 from kubewright.replicas.deployment.status import next_look
 from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.doubts import Doubts
@@ -144,11 +145,10 @@ class Deployments(Generic[D, S, M]):
         self._best[seen.key] = (meta.uid, meta.generation, best)
 
     def _report_problem(self, seen: Seen[D, S, M]) -> None:
-        """Send an event about a deployment that is invalid, or asks for a rollout that is not supported."""
+        """Send an event about a deployment that is invalid."""
         reasons = self.policy.reasons
         wrong = reasons.selects_all if seen.selects_all else reasons.invalid
-        problem = "" if seen.deleting else seen.problem or seen.refused
-        self._reports.report_problem(seen.written, wrong if seen.problem else reasons.refused, problem)
+        self._reports.report_problem(seen.written, wrong, "" if seen.deleting else seen.problem)
 
     def controller(self, metrics: Metrics | None = None) -> Controller:
         """Workers for this reconciler, listening to deployments, sets and facts about members."""
@@ -177,7 +177,7 @@ class Deployments(Generic[D, S, M]):
         """The deployments that own a set before and after a change; for an orphan, those that select it.
 
         Of a set's status only conditions and the observed generation matter: a deployment counts the members
-        themselves.
+        themselves. Of a set that may create none it also matters that its controller has seen some leave.
         """
         if status_alone(change, self._same_status):
             return set()
@@ -191,6 +191,8 @@ class Deployments(Generic[D, S, M]):
 
     def _same_status(self, before: S, after: S) -> bool:
         conditions, old, new = self.policy.set_conditions, before.status, after.status
+        if is_frozen(self.policy, after) and old.replicas != new.replicas:
+            return False
         return conditions(before) == conditions(after) and old.observed_generation == new.observed_generation
 
 

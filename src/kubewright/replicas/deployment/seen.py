@@ -16,15 +16,14 @@ from typing import Any, Generic
 from kubewright.api.meta import integer
 from kubewright.base.clock import stamp
 from kubewright.replicas.deployment.policy import D, DeploymentPolicy
-from kubewright.replicas.deployment.sets import revision_of
+from kubewright.replicas.deployment.sets import is_frozen, revision_of
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S
 from kubewright.replicas.ownership import key_of
 from kubewright.rollout.model import Fleet, Group
-from kubewright.rollout.planner import InPlaceUpdate, Strategy
+from kubewright.rollout.planner import Strategy
 from kubewright.rollout.progress import Counts
 from kubewright.rollout.revisions import current_of
-from kubewright.rollout.strategies import UNSUPPORTED, is_refused
 from kubewright.wire.gvk import Key
 
 
@@ -135,12 +134,6 @@ class Seen(Generic[D, S, M]):
         """Why the deployment cannot be worked on; empty when it can."""
         return self.policy.validate(self.deployment) or self.selector_problem
 
-    @cached_property
-    def refused(self) -> str:
-        """Why a rollout that the deployment asks for is not carried out; empty when none is refused."""
-        refused = isinstance(self.strategy, InPlaceUpdate) and is_refused(self.fleet)
-        return f"spec.strategy.type: {UNSUPPORTED}" if refused else ""
-
     @property
     def selects_all(self) -> bool:
         """The selector is there but empty: it would match everything."""
@@ -150,6 +143,10 @@ class Seen(Generic[D, S, M]):
     def members_of(self, each: S) -> tuple[M, ...]:
         """The members of one set."""
         return self.members.get(each.metadata.uid, ())
+
+    def available(self, each: S, member: M) -> bool:
+        """Whether a member of this set is available now."""
+        return member.available_at(self.now, each.spec.min_ready_seconds)
 
     def named(self, name: str) -> S:
         """One of the sets."""
@@ -161,12 +158,11 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     them count against the surge, and are not available."""
     meta, keys, members = each.metadata, seen.policy.metadata_keys, seen.members_of(each)
     alive = [member for member in members if member.alive]
-    min_ready = each.spec.min_ready_seconds
     deleting = len(members) - len(alive) if seen.policy.waits_for_deleting(seen.deployment) else 0
-    up = [member.available_at(seen.now, min_ready) for member in alive]
+    up = [seen.available(each, member) for member in alive]
     if any(up) and not all(up):  # otherwise the order makes no difference
         ranking = seen.policy.ranking(each, seen.wall.timestamp())
-        up = [member.available_at(seen.now, min_ready) for member in sorted(alive, key=ranking)]
+        up = [seen.available(each, member) for member in sorted(alive, key=ranking)]
     return Group(
         meta.name,
         created=stamp(meta.creation_timestamp) or 0.0,
@@ -177,7 +173,9 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
         desired=_natural(meta.annotations, keys.desired),
         ceiling=_natural(meta.annotations, keys.ceiling),
         revision=revision_of(seen.policy, each).number,
-        frozen=keys.no_creation in meta.annotations,
+        frozen=is_frozen(seen.policy, each),
+        moved=sum(member.moved for member in alive),
+        settled=each.status.replicas <= len(members),
         observed=each.status.observed_generation >= meta.generation and not meta.deleting,
     )
 

@@ -73,7 +73,7 @@ def new_set(policy: DeploymentPolicy[D, S, M], deployment: D, revision: int, siz
 def refreshed(policy: DeploymentPolicy[D, S, M], current: S, deployment: D, revision: int) -> S:
     """The current set with all that is propagated without a rollout, and with at least this revision.
 
-    It may create members, even if it was an old set that OnDelete frozen before.
+    It may create members, even if it was an old set that a rollout froze before.
     """
     keys, mine = policy.metadata_keys, current.metadata.annotations
     raised = revision_of(policy, current).raised(revision)
@@ -83,7 +83,12 @@ def refreshed(policy: DeploymentPolicy[D, S, M], current: S, deployment: D, revi
     if raised.history:
         annotations[keys.history] = write_history(raised.history)
     annotations.pop(keys.no_creation, None)
-    return _propagated(policy, with_annotations(current, annotations), deployment)
+    thawed = with_annotations(current, annotations)
+    if is_frozen(policy, current) and keys.no_creation_label is not None:
+        label, _ = keys.no_creation_label
+        labels = {key: text for key, text in current.metadata.labels.items() if key != label}
+        thawed = changed(thawed, metadata=structs.replace(thawed.metadata, labels=labels))
+    return _propagated(policy, thawed, deployment)
 
 
 def _propagated(policy: DeploymentPolicy[D, S, M], each: S, deployment: D) -> S:
@@ -93,8 +98,22 @@ def _propagated(policy: DeploymentPolicy[D, S, M], each: S, deployment: D) -> S:
 
 
 def frozen(policy: DeploymentPolicy[D, S, M], each: S) -> S:
-    """The set with the annotation that stops it from creating members: the current set does it instead."""
-    return annotated(each, policy.metadata_keys.no_creation, "true")
+    """The set with the mark that stops it from creating members: the current set does it instead."""
+    keys = policy.metadata_keys
+    if keys.no_creation_label is None:
+        return annotated(each, keys.no_creation, "true")
+    label, value = keys.no_creation_label
+    labels = {**each.metadata.labels, label: value}
+    return changed(each, metadata=structs.replace(each.metadata, labels=labels))
+
+
+def is_frozen(policy: DeploymentPolicy[D, S, M], each: S) -> bool:
+    """Whether a set has the mark of ``frozen``. A label with another value is a user's, and stays."""
+    meta, keys = each.metadata, policy.metadata_keys
+    if keys.no_creation_label is None:
+        return keys.no_creation in meta.annotations
+    label, value = keys.no_creation_label
+    return meta.labels.get(label) == value
 
 
 def sized(policy: DeploymentPolicy[D, S, M], each: S, sizes: Sizes, size: int | None = None) -> S:

@@ -74,12 +74,14 @@ class Seen(Generic[S, M]):
 
     @cached_property
     def surplus(self) -> tuple[M, ...]:
-        """The members that are too many, in the order in which they are deleted."""
-        too_many = len(self.alive) - self.set.spec.replicas
+        """The members that are too many, in the order in which they are deleted. Those that were moved here
+        from another set wait for the size to follow, and are never too many."""
+        own = [member for member in self.alive if not member.moved]
+        too_many = len(own) - self.set.spec.replicas
         if self.pause or too_many <= 0:
             return ()
         ranking = self.policy.ranking(self.set, self.wall.timestamp())
-        return tuple(sorted(self.alive, key=ranking)[:too_many])
+        return tuple(sorted(own, key=ranking)[:too_many])
 
     @property
     def deleting(self) -> bool:

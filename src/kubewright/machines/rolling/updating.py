@@ -1,0 +1,167 @@
+"""Decide which nodes of a deployment are updated in place next, and which machines change their set. Pure.
+
+Theory.      The nodes of old sets become candidates. Of them the controller selects as many as the bounds
+             allow (Auto), or a user does (Manual); the machine's controller and the agent on the node do the
+             rest (``machine.in_place``). A machine whose node was updated is *moved*: one write gives it the
+             current set as its owner, with the labels and the class of that set's template. The sizes of both
+             sets follow (``rollout.in_place``), the mark of a moved machine goes, and its node is released:
+             the labels go, and it takes pods again. Each of these is one write, and the next pass finds out
+             from what is there how far the last one came. A node that is selected says for which template: if
+             the deployment has another one by the time when it was updated, it is a candidate anew.
+Invariants.  Never more nodes are selected than leave the floor available. A machine has exactly one set at
+             any moment, and none is deleted in order to be updated. What the agent has begun is never called
+             off: a node that is drained or ready keeps its labels until there is a result, though its set
+             became the current one again.
+Source       mcm.md §7.9. Differently from MCM a moved machine has the class and the labels of its new
+             template.
+Called by    ``decide``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from kubewright.api.machine import names
+from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
+from kubewright.machines.machine.states import UPDATING
+from kubewright.machines.machineset.member import MachineMember
+from kubewright.replicas.deployment.seen import Seen
+from kubewright.rollout.in_place import selectable
+from kubewright.rollout.planner import InPlaceUpdate
+
+if TYPE_CHECKING:
+    from kubewright.machines.rolling.decide import Nodes
+
+RollingSeen = Seen[MachineDeployment, MachineSet, MachineMember]
+
+
+class UpdateMark(StrEnum):
+    """What the labels of a node are changed to, and why."""
+
+    CANDIDATE = "it may be updated in place"
+    SELECTED = "it is to be updated in place now"
+    CANDIDATE_AGAIN = "it was updated to a template that is wanted no longer"
+    RELEASED = "its machine is of the wanted template"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelNode:
+    """Change the labels of a machine's node; ``aim``: the hash of the template that it is selected for."""
+
+    member: MachineMember
+    mark: UpdateMark
+    aim: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Give a machine, whose node was updated, to the current set."""
+
+    member: MachineMember
+    source: MachineSet
+    target: MachineSet
+
+
+@dataclass(frozen=True, slots=True)
+class Unmark:
+    """Take the mark off a moved machine: the size of its set counts it."""
+
+    member: MachineMember
+
+
+UpdateStep = LabelNode | Move | Unmark
+
+
+def updates_in_place(seen: RollingSeen, nodes: "Nodes") -> list[UpdateStep]:
+    """The next steps; empty when there is nothing to do but wait, or nothing at all."""
+    steps = list(_of_current(seen, nodes))
+    if isinstance(seen.strategy, InPlaceUpdate):
+        steps += _of_old(seen, nodes)
+        steps += _selected(seen, nodes, seen.strategy)
+    return steps
+
+
+def progress(seen: RollingSeen, nodes: "Nodes") -> str:
+    """How far the update in place is, for a user; empty where none goes on."""
+    old = list(_old_members(seen, nodes))
+    if not old or not isinstance(seen.strategy, InPlaceUpdate):
+        return ""
+    under_way = sum(node in nodes.selected for _, _, node in old)
+    who = "; a user selects them" if seen.strategy.manual else ""
+    return f"machines to be updated in place: {len(old)}, of these selected: {under_way}{who}"
+
+
+def aim_of(machine_set: MachineSet) -> str:
+    """What a node says that is selected for this set's template."""
+    return machine_set.metadata.labels.get(names.TEMPLATE_HASH_LABEL, "")
+
+
+def _of_current(seen: RollingSeen, nodes: "Nodes") -> Iterator[UpdateStep]:
+    """Release the nodes of the current set, and take marks off machines that its size counts.
+
+    With other strategies only those nodes are released that the controller selected: a user may mark others.
+    """
+    current = seen.current
+    if current is None:
+        return
+    counted = _counts_all(seen, current)
+    marked = nodes.aimed
+    if isinstance(seen.strategy, InPlaceUpdate):
+        marked |= nodes.candidates | nodes.selected | nodes.updated
+    for member in seen.members_of(current):
+        node = names.node_name(member.labels)
+        ended = node in nodes.updated and member.phase not in UPDATING
+        if member.alive and node in marked and (ended or node not in nodes.begun):
+            yield LabelNode(member, UpdateMark.RELEASED)
+        if member.moved and counted:
+            yield Unmark(member)
+
+
+def _counts_all(seen: RollingSeen, current: MachineSet) -> bool:
+    """Whether the current set's controller knows a size that counts the moved machines, or is not to grow."""
+    group, meta = seen.groups[current.name], current.metadata
+    known = current.status.observed_generation >= meta.generation
+    return known and (group.size >= group.alive or group.size >= seen.written.spec.replicas)
+
+
+def _old_members(seen: RollingSeen, nodes: "Nodes") -> Iterator[tuple[MachineSet, MachineMember, str]]:
+    """The living machines of old sets whose nodes exist, with their nodes; the oldest sets first."""
+    for group in seen.fleet.old:
+        each = seen.named(group.name)
+        for member in sorted(seen.members_of(each), key=lambda m: (m.created, m.name)):
+            node = names.node_name(member.labels)
+            if member.alive and node in nodes.there:
+                yield each, member, node
+
+
+def _of_old(seen: RollingSeen, nodes: "Nodes") -> Iterator[UpdateStep]:
+    """Move the machines whose nodes were updated; the other nodes become candidates."""
+    assert seen.current is not None, "nothing is marked before the current set is there"
+    for each, member, node in _old_members(seen, nodes):
+        if node in nodes.updated and member.phase not in UPDATING:
+            if node in nodes.misaimed:
+                yield LabelNode(member, UpdateMark.CANDIDATE_AGAIN)
+            else:
+                yield Move(member, each, seen.current)
+        elif node not in nodes.candidates:
+            yield LabelNode(member, UpdateMark.CANDIDATE)
+
+
+def _selected(seen: RollingSeen, nodes: "Nodes", strategy: InPlaceUpdate) -> Iterator[UpdateStep]:
+    """Select candidates whose machines are available, as many as the bounds allow. A moved machine does not
+    count as available before its node is released."""
+    if strategy.manual or seen.current is None:
+        return
+    old = [(member, node, seen.available(each, member)) for each, member, node in _old_members(seen, nodes)]
+    selected = [available for _, node, available in old if node in nodes.selected]
+    cordoned = sum(
+        seen.available(seen.current, member)
+        for member in seen.members_of(seen.current)
+        if names.node_name(member.labels) in nodes.selected
+    )
+    limits = strategy.limits(seen.written.spec.replicas)
+    number = selectable(seen.fleet, limits, len(selected), sum(selected) + cordoned)
+    waiting = [m for m, node, up in old if up and node in nodes.candidates and node not in nodes.selected]
+    for member in waiting[:number]:
+        yield LabelNode(member, UpdateMark.SELECTED, aim_of(seen.current))
