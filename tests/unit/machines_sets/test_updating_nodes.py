@@ -33,7 +33,6 @@ from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember, member_of
 from kubewright.machines.machineset.template import moved_patch
 from kubewright.machines.rolling.decide import Nodes, decide
-from kubewright.machines.rolling.labels import update_labels
 from kubewright.machines.rolling.updating import LabelNode, Move, Unmark, UpdateMark, aim_of, updates_in_place
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import new_set

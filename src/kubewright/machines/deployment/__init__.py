@@ -7,6 +7,5 @@ Map            policy.py      all of it as one value, which is passed in
                rollback.py    ``spec.rollbackTo``: back to an earlier template
                freezing.py    the label ``freeze``, and a user's request to unfreeze
                status.py      what only a MachineDeployment's status says
-Source         mcm.md §1.5, §7. Not yet: in-place updates (users who ask for one are refused it, and nothing
-               else), PreferNoSchedule taints and the autoscaler's annotations on the nodes of old sets.
+Source         mcm.md §1.5, §7. What is done to nodes meanwhile: ``machines.rolling``.
 """

@@ -8,7 +8,6 @@ Theory.      While a rollout replaces old machines by new ones, the scheduler sh
              nodes and the deployment.
 Map          decide.py      which nodes get or lose which mark, and which sets are annotated (pure)
              updating.py    which nodes are updated in place next, and which machines change their set (pure)
-             labels.py      how a node's labels change for that (pure) reconciler.py  looks, asks decide,
-             writes; and which changes enqueue a deployment
+             reconciler.py  looks, asks decide, writes; and which changes enqueue a deployment
 Source       mcm.md §2.2, §2.4, §7.4, §7.6, §7.9; decisions 0047, 0053.
 """

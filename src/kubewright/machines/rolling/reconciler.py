@@ -28,8 +28,14 @@ from kubewright.machines.machine.node_marks import rolling
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.template import moved_patch
 from kubewright.machines.rolling.decide import MarkNode, MarkSet, Nodes, decide
-from kubewright.machines.rolling.labels import update_labels
-from kubewright.machines.rolling.updating import LabelNode, Move, RollingSeen, Unmark, aim_of
+from kubewright.machines.rolling.updating import (
+    LabelNode,
+    Move,
+    RollingSeen,
+    Unmark,
+    aim_of,
+    update_labels,
+)
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.doubts import Stale
 from kubewright.replicas.effects import error_of, run_parallel

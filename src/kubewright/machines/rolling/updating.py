@@ -14,7 +14,7 @@ Invariants.  Never more nodes are selected than leave the floor available. A mac
              became the current one again.
 Source       mcm.md §7.9. Differently from MCM a moved machine has the class and the labels of its new
              template.
-Called by    ``decide``.
+Called by    ``decide``, ``reconciler``.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kubewright.api.machine import names
+from kubewright.api.core import Node
+from kubewright.api.diff import Patch
+from kubewright.api.machine import names, updates
 from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.machines.machine.states import UPDATING
 from kubewright.machines.machineset.member import MachineMember
@@ -32,6 +34,9 @@ from kubewright.rollout.planner import InPlaceUpdate
 
 if TYPE_CHECKING:
     from kubewright.machines.rolling.decide import Nodes
+
+_OF_RESULT = (updates.SELECTED_LABEL, updates.UPDATE_RESULT_LABEL)
+_OF_AGENT = (updates.UPDATE_FAILED_REASON_ANNOTATION, updates.UPDATE_AIM_ANNOTATION)
 
 RollingSeen = Seen[MachineDeployment, MachineSet, MachineMember]
 
@@ -165,3 +170,27 @@ def _selected(seen: RollingSeen, nodes: "Nodes", strategy: InPlaceUpdate) -> Ite
     waiting = [m for m, node, up in old if up and node in nodes.candidates and node not in nodes.selected]
     for member in waiting[:number]:
         yield LabelNode(member, UpdateMark.SELECTED, aim_of(seen.current))
+
+
+def update_labels(node: Node, mark: UpdateMark, aim: str) -> Patch:
+    """How the labels of a node change, as a merge patch.
+
+    A node that was selected has been cordoned for its drain, so letting go of it uncordons it, too; one that was
+    a candidate only may have been cordoned by a user, and stays as it is. It gets no taint for critical
+    components afterwards, as from MCM: only Gardener's own controllers would remove it.
+    """
+    labels, annotations = node.metadata.labels, node.metadata.annotations
+    if mark is UpdateMark.CANDIDATE:
+        return {"metadata": {"labels": {updates.CANDIDATE_LABEL: "true"}}}
+    if mark is UpdateMark.SELECTED:
+        notes = {updates.UPDATE_AIM_ANNOTATION: aim}
+        return {"metadata": {"labels": {updates.SELECTED_LABEL: "true"}, "annotations": notes}}
+    gone = _OF_RESULT if mark is UpdateMark.CANDIDATE_AGAIN else (updates.CANDIDATE_LABEL, *_OF_RESULT)
+    metadata = {
+        "labels": {key: None for key in gone if key in labels},
+        "annotations": {key: None for key in _OF_AGENT if key in annotations},
+    }
+    patch: Patch = {"metadata": {part: edits for part, edits in metadata.items() if edits}}
+    if updates.SELECTED_LABEL in labels and node.spec.unschedulable:
+        patch["spec"] = {"unschedulable": False}
+    return patch
