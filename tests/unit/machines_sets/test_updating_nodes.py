@@ -33,7 +33,15 @@ from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember, member_of
 from kubewright.machines.machineset.template import moved_patch
 from kubewright.machines.rolling.decide import Nodes, decide
-from kubewright.machines.rolling.updating import LabelNode, Move, Unmark, UpdateMark, aim_of, updates_in_place
+from kubewright.machines.rolling.updating import (
+    LabelNode,
+    Move,
+    Unmark,
+    UpdateMark,
+    aim_of,
+    update_labels,
+    updates_in_place,
+)
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import new_set
 from kubewright.rollout.model import Sizes

@@ -175,9 +175,9 @@ def _selected(seen: RollingSeen, nodes: "Nodes", strategy: InPlaceUpdate) -> Ite
 def update_labels(node: Node, mark: UpdateMark, aim: str) -> Patch:
     """How the labels of a node change, as a merge patch.
 
-    A node that was selected has been cordoned for its drain, so letting go of it uncordons it, too; one that was
-    a candidate only may have been cordoned by a user, and stays as it is. It gets no taint for critical
-    components afterwards, as from MCM: only Gardener's own controllers would remove it.
+    A node that was selected has been cordoned for its drain, so letting go of it uncordons it, too; one that
+    was a candidate only may have been cordoned by a user, and stays as it is. Afterwards MCM taints it for
+    critical components, and we do not: only Gardener's own controllers would remove the taint.
     """
     labels, annotations = node.metadata.labels, node.metadata.annotations
     if mark is UpdateMark.CANDIDATE:
