@@ -34,6 +34,7 @@ from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Plan, Report
 from kubewright.machines.machineset import policy as set_policy
 from kubewright.machines.machineset.member import MachineMember
+from kubewright.machines.rolling import updating
 from kubewright.nodes.drain.volumes import Attached
 from kubewright.replicas.deployment import decide as deployment_decide
 from kubewright.replicas.deployment import progress as deployment_progress
@@ -157,6 +158,22 @@ def _scales_down_the_living(patch: Patch) -> None:
         return tuple(sorted(seen.alive, key=ranking, reverse=True)[: len(true(seen))])
 
     patch.setattr(set_seen.Seen, "surplus", property(surplus))
+
+
+def _moved_ones_are_too_many(patch: Patch) -> None:
+    """A set deletes a machine that was moved to it before its size counts the machine."""
+
+    def surplus(seen: Any) -> Any:
+        ranking = seen.policy.ranking(seen.set, seen.wall.timestamp())
+        return tuple(sorted(seen.alive, key=ranking)[: max(0, len(seen.alive) - seen.set.spec.replicas)])
+
+    patch.setattr(set_seen.Seen, "surplus", property(surplus))
+
+
+def _selected_ones_serve(patch: Patch) -> None:
+    """A node that is selected for an update counts as available as long as its machine runs."""
+    true = updating.selectable
+    patch.setattr(updating, "selectable", lambda fleet, limits, _selected, _up: true(fleet, limits, 0, 0))
 
 
 def _vm_never_recorded_after_failure(patch: Patch) -> None:
@@ -483,6 +500,8 @@ MUTATIONS = (
     Mutation("one time-out for all", ("a_machine_has_its_time",), _one_timeout_for_all,
              stories=("heal-in-turn",)),
     Mutation("a minute late", ("a_machine_is_given_up_in_time",), _a_minute_late, stories=("heal-in-turn",)),
+    Mutation("moved machines are too many", ("a_moved_machine_stays",), _moved_ones_are_too_many, stories=("update",)),
+    Mutation("selected nodes serve", ("updates_leave_enough",), _selected_ones_serve, stories=("update",)),
     Mutation("secrets are optional", ("the_finalizer_goes_last",), _secrets_are_optional,
              stories=("secret-goes-first",)),
     Mutation("nothing asked, nothing doubted", ("the_finalizer_goes_last",), _nothing_asked_nothing_doubted,

@@ -88,10 +88,8 @@ class Person:
 
     async def delete_class(self, name: str) -> None:
         """Delete a MachineClass."""
-        key = Key(NAMESPACE_NAME, name)
-        await self._with_retries(
-            f"deletes class {name}", lambda: self.world.client.delete(MACHINE_CLASS, key)
-        )
+        key, told = Key(NAMESPACE_NAME, name), f"deletes class {name}"
+        await self._with_retries(told, lambda: self.world.client.delete(MACHINE_CLASS, key))
 
     async def make_secret(self, name: str) -> None:
         """Create a Secret such as classes need."""
@@ -104,9 +102,8 @@ class Person:
         key, client = Key(NAMESPACE_NAME, name), self.world.client
         await self._with_retries(f"deletes secret {name}", lambda: client.delete(SECRET, key))
         free = {"metadata": {"finalizers": None}}
-        await self._with_retries(
-            f"takes the finalizers off secret {name}", lambda: client.patch(SECRET, key, free)
-        )
+        told = f"takes the finalizers off secret {name}"
+        await self._with_retries(told, lambda: client.patch(SECRET, key, free))
 
     async def make_vm(self, name: str) -> None:
         """Make a VM of class ``small`` for a machine that does not exist."""
@@ -195,6 +192,14 @@ class Person:
         told = f"annotates node {name}: {orjson.dumps(annotations).decode()}"
         await self._with_retries(told, lambda: self.world.nodes.patch(NODE, Key("", name), body))
 
+    async def label_node(self, name: str, labels: Mapping[str, str | None]) -> None:
+        """Label a node; None takes a label off."""
+        body, told = (
+            {"metadata": {"labels": dict(labels)}},
+            f"labels node {name}: {orjson.dumps(labels).decode()}",
+        )
+        await self._with_retries(told, lambda: self.world.nodes.patch(NODE, Key("", name), body))
+
     async def note_machine(self, name: str, annotations: Mapping[str, str | None]) -> None:
         """Annotate a machine; None takes an annotation off."""
         body, key = {"metadata": {"annotations": dict(annotations)}}, Key(NAMESPACE_NAME, name)
@@ -246,20 +251,14 @@ class Person:
         self, kind: Kind[Any], name: str, patch: Mapping[str, Any], subresource: str = ""
     ) -> None:
         """Patch an object of any kind."""
-        key, told = (
-            Key(NAMESPACE_NAME, name),
-            f"changes {kind.resource.kind} {name}: {orjson.dumps(patch).decode()}",
-        )
-        await self._with_retries(
-            told, lambda: self.world.client.patch(kind, key, patch, subresource=subresource)
-        )
+        key, client = Key(NAMESPACE_NAME, name), self.world.client
+        told = f"changes {kind.resource.kind} {name}: {orjson.dumps(patch).decode()}"
+        await self._with_retries(told, lambda: client.patch(kind, key, patch, subresource=subresource))
 
     async def remove(self, kind: Kind[Any], name: str) -> None:
         """Delete an object of any kind."""
-        key = Key(NAMESPACE_NAME, name)
-        await self._with_retries(
-            f"deletes {kind.resource.kind} {name}", lambda: self.world.client.delete(kind, key)
-        )
+        key, told = Key(NAMESPACE_NAME, name), f"deletes {kind.resource.kind} {name}"
+        await self._with_retries(told, lambda: self.world.client.delete(kind, key))
 
     async def wait(self, seconds: float) -> None:
         """Let time pass."""

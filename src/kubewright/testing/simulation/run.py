@@ -210,6 +210,7 @@ class _Run:
             desired=sum(each.most for deployment in past.deployments.values() for each in deployment.desired),
             changes=sum(len(deployment.desired) for deployment in past.deployments.values()),
             seconds=self._loop.time() - self.world.began,
+            updates=past.updates,
             held=self.person.held,
             other_requests=self.world.other_requests(),
             elect=self._plot.elect,

@@ -10,7 +10,7 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 from dataclasses import dataclass
 
 from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.testing.simulation import acts, drains, ends, healing
+from kubewright.testing.simulation import acts, drains, ends, healing, updates
 from kubewright.testing.simulation.acts import Part, pool
 from kubewright.testing.simulation.ends import End, reported, settled
 
@@ -92,6 +92,37 @@ STORIES: tuple[Story, ...] = (
     Story("nodes-forbidden", acts.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),
     Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),
     Story("secret-goes-first", acts.secret_goes_first, ends.nothing_left, before=acts.locked_class),
+    Story("update", updates.update(), updates.updated(3), before=updates.noted_pool(3)),
+    Story(
+        "update-with-surge",
+        updates.update(),
+        updates.updated(2, replaced=1),
+        before=updates.noted_pool(2, maxSurge=1, maxUnavailable=0),
+    ),
+    Story(
+        "update-fails",
+        updates.update(updates.failed_once),
+        updates.updated(2, replaced=1),
+        before=updates.noted_pool(2),
+    ),
+    Story(
+        "update-hangs",
+        updates.update(updates.silent_once),
+        updates.updated(2, replaced=1),
+        before=updates.noted_pool(2),
+    ),
+    Story(
+        "update-and-back",
+        updates.update_and_call_off,
+        updates.updated(2, "small"),
+        before=updates.noted_pool(2),
+    ),
+    Story(
+        "update-and-scale",
+        updates.update_and_scale,
+        updates.updated(2, replaced=2),
+        before=updates.noted_pool(2),
+    ),
     Story("drain-volumes", drains.delete, ends.nothing_left, drains.pods_with_volumes, SLOW_PODS),
     Story("drain-in-vain", drains.delete_in_vain, ends.nothing_left, drains.pods_that_stay, SLOW_PODS),
     Story("roll-databases", drains.roll, drains.rolled, drains.databases, SLOW_PODS),

@@ -26,6 +26,10 @@ MACHINE = 12
 REPLACED = 2
 """Machines that one fault may cost: the one that it harms, and one that was being made."""
 
+UPDATED = 24
+"""To update one in place: ten writes of the node (marks, labels, conditions, cordon), each of which
+one of the machine's status may follow; the machine moves, and loses its mark; its pods; three events."""
+
 CHANGE = 12
 """A user's change: set and finalizer, sizes, revision, two statuses a few times each, events."""
 
@@ -111,6 +115,7 @@ class Work:
     ``machines``       how many there ever were
     ``desired``        the sum of what users asked for, change by change
     ``changes``        how many changes users made
+    ``updates``        how often a node was selected for an update in place
     ``held``           for how many seconds users keep pods from leaving, of all nodes together
     ``other_requests`` those that the controllers of other APIs than that of machines may make
     """
@@ -122,6 +127,7 @@ class Work:
     machines: int = 0
     desired: int = 0
     changes: int = 0
+    updates: int = 0
     seconds: float = 0.0
     held: float = 0.0
     other_requests: int = 0
@@ -134,7 +140,7 @@ class Work:
         pace = kinds / WATCH_SECONDS + RENEWALS * self.elect
         harm = sum(self._price(word) * count for word, count in self.faults.items())
         lives = (self.lives - 1) * self._life
-        work = MACHINE * self._right + CHANGE * max(1, self.changes)
+        work = MACHINE * self._right + UPDATED * self.updates + CHANGE * max(1, self.changes)
         expected = work + lives + harm + pace * self.seconds + HELD * self.held
         return round(SLACK * expected + self.other_requests)
 

@@ -8,6 +8,7 @@ Where        ``vms``       machines and their VMs: one each, none forgotten, non
              ``replicas``  numbers: neither too many nor too few; statuses count only what exists
              ``drains``    pods: asked to leave in their order, and removed only when their time is up
              ``timeouts``  when machines are Failed, and how many are replaced at once
+             ``updates``   updates in place: enough machines serve meanwhile, and none goes for its update
              ``rollouts``  what a deployment's status says about its rollout
              ``past``, ``pods``, ``waits``, ``history``, ``facts``   what the rules read
 To add one   write a function ``(step, past) -> str`` and put it into ``INVARIANTS``; then break the
@@ -46,6 +47,7 @@ from kubewright.testing.simulation.invariants.timeouts import (
     a_machine_is_given_up_in_time,
     replacements_are_limited,
 )
+from kubewright.testing.simulation.invariants.updates import a_moved_machine_stays, updates_leave_enough
 from kubewright.testing.simulation.invariants.vms import (
     a_healthy_machine_is_not_failed,
     a_living_machine_keeps_its_vm,
@@ -93,6 +95,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     replacements_are_limited,
     a_machine_has_its_time,
     a_machine_is_given_up_in_time,
+    updates_leave_enough,
+    a_moved_machine_stays,
 )
 
 

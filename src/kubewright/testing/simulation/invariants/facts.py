@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 from kubewright.api.machine import names
+from kubewright.api.machine.updates import SELECTED_LABEL
 from kubewright.base.clock import parse_rfc3339
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.simulation.journal import ApiStep, Object, Step, VmStep
@@ -125,3 +126,9 @@ def asks_for_deletion(step: VmStep) -> bool:
     """Whether the cloud was asked to delete the VM in this step."""
     old, new = step.old, step.new
     return old is not None and new is not None and old.gone_at is None and new.gone_at is not None
+
+
+def selects(step: ApiStep) -> bool:
+    """Whether a node is selected for an update in place from this step on."""
+    before, after = (each["metadata"].get("labels", {}) if each else {} for each in (step.old, step.new))
+    return SELECTED_LABEL in after and SELECTED_LABEL not in before

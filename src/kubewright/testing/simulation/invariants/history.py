@@ -74,6 +74,8 @@ class SetRecord:
     there: bool = False
     """Whether the set itself exists."""
     size: int = 0
+    frozen: bool = False
+    """Whether it may make no machine, so that its size is no more than what it has."""
     sizes: History[int] = field(default_factory=History)
     size_since: float = 0.0
     """``Past.since`` at the moment when its size last changed."""
@@ -234,8 +236,8 @@ class DeploymentRecord:
 
     @property
     def size(self) -> int:
-        """The sum of the sets' sizes."""
-        return sum(record.size for record in self.sets.values())
+        """The sum of the sets' sizes; a frozen set makes none of the machines that it lacks."""
+        return sum(min(each.size, each.total) if each.frozen else each.size for each in self.sets.values())
 
     @property
     def alive(self) -> int:
@@ -256,7 +258,7 @@ def desired_by(deployment: Object) -> Desired:
     """What a deployment's spec asks for."""
     spec = deployment["spec"]
     strategy: dict[str, Any] = spec.get("strategy", {})
-    rolling = strategy.get("rollingUpdate") or {}
+    rolling = strategy.get("rollingUpdate") or strategy.get("inPlaceUpdate") or {}
     replicas = int(spec.get("replicas", 0))
     recreate = strategy.get("type") == "Recreate"
     surge = 0 if recreate else share(rolling.get("maxSurge", 0), replicas, up=True)

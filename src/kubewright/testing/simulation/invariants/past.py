@@ -13,6 +13,7 @@ Called by    ``run``; read by all rules.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kubewright.api.machine import names
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.testing.simulation.invariants.facts import (
     controller_of,
@@ -22,6 +23,7 @@ from kubewright.testing.simulation.invariants.facts import (
     ready_date,
     recorded_by,
     running,
+    selects,
     template_of,
 )
 from kubewright.testing.simulation.invariants.history import LONG, DeploymentRecord, SetRecord, desired_by
@@ -78,6 +80,8 @@ class Past:
     """The versions that the lists of the last manager did not show: above the first, up to the second."""
     machines: int = 0
     """How many there ever were."""
+    updates: int = 0
+    """How often a node was selected for an update in place."""
     name_repeated: bool = False
     """Whether the machine that was made last has the name of an earlier one of its set."""
     uids: dict[str, str] = field(default_factory=dict)
@@ -243,6 +247,7 @@ class Past:
         record.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
         record.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
         record.template = template_of(found)
+        record.frozen = names.SCALE_UP_DISABLED_LABEL in found["metadata"].get("labels", {})
         record.min_ready_seconds = float(found["spec"].get("minReadySeconds", 0))
         record.size = int(found["spec"].get("replicas", 0)) if record.there else 0
         if record.sizes.put(record.size, self.now()):
@@ -304,6 +309,7 @@ class Past:
             self.dead.add(vm.node_name)
 
     def _node(self, step: ApiStep) -> None:
+        self.updates += selects(step)
         if step.new is None:
             self.not_ready.pop(step.key, None)
             self.ready.pop(step.key, None)

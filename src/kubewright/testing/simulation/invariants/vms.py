@@ -127,10 +127,11 @@ def no_phase_goes_back(step: Step, _past: Past) -> str:
 
 
 def a_healthy_machine_is_not_failed(step: Step, past: Past) -> str:
-    """No machine is called Failed while its node is Ready, and was for longer than the manager is stale."""
+    """No machine is called Failed while its node is Ready, and was for longer than the manager is stale; but
+    for one whose node could not be updated in place."""
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.new is None:
         return ""
-    if phase(step.new) != "Failed" or (step.old is not None and phase(step.old) == "Failed"):
+    if phase(step.new) != "Failed" or (step.old and phase(step.old) in ("Failed", "InPlaceUpdateFailed")):
         return ""
     ready = past.ready.get(node_name(step.new))
     if ready is None or ready >= past.since():

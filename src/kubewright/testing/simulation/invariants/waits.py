@@ -11,8 +11,10 @@ from kubewright.machines.machine.settings import MachineSettings, effective
 from kubewright.testing.simulation.invariants.facts import deleting, phase
 from kubewright.testing.simulation.journal import ApiStep, Object
 
-SINCE_UP = ("Running", "Unknown")
-"""Phases of a machine that has been up."""
+SINCE_UP = ("Running", "Unknown", "InPlaceUpdateSuccessful", "InPlaceUpdateFailed")
+"""Phases of a machine that has been up, and is not taken out of service for an update."""
+GIVEN_UP = ("Unknown", "InPlaceUpdateFailed")
+"""Phases in which the health time-out runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class Waits:
     settings: MachineSettings
     group: Callable[[Object], str]
     since: dict[str, float] = field(default_factory=dict)
-    """Since when machines wait: those that have not joined since they were made, Unknown ones since they are
-    Unknown, by uid."""
+    """Since when machines wait: those that have not joined since they were made, others since they are
+    Unknown or were not updated, by uid."""
     before: dict[str, tuple[float, Limits]] = field(default_factory=dict)
     """When the limits of machines changed, and what they were before, by uid."""
     replacing: dict[str, tuple[str, float]] = field(default_factory=dict)
@@ -51,7 +53,7 @@ class Waits:
             self.before.pop(uid, None)
             return
         was = phase(step.old) if step.old is not None else None
-        if was is None or (phase(step.new) == "Unknown" != was):
+        if was is None or (phase(step.new) in GIVEN_UP and phase(step.new) != was):
             self.since[uid] = self.now()
         if step.old is not None and (limits := self.limits(step.old)) != self.limits(step.new):
             self.before[uid] = self.now(), limits
