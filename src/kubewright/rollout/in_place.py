@@ -17,7 +17,7 @@ Called by    ``planner``; the controller that labels nodes (``selectable``).
 """
 
 from kubewright.rollout.bounds import Bounds
-from kubewright.rollout.model import Create, Fleet, Intent, Sizes, freezes, resize
+from kubewright.rollout.model import Create, Fleet, Group, Intent, Sizes, freezes, resize
 from kubewright.rollout.proportional import to_annotate
 from kubewright.rollout.strategies import cut_largest
 
@@ -29,7 +29,7 @@ def in_place(fleet: Fleet, limits: Bounds) -> Sizes:
     wanted, sizes = _current(fleet, limits), _old(fleet)
     if _finished(fleet):
         sizes = dict.fromkeys(sizes, 0)
-    there = sum(min(group.size, group.alive) for group in fleet.old)
+    there = sum(map(_counted, fleet.old))
     cut_largest(fleet, sizes, there + wanted - limits.ceiling)
     intents: list[Intent] = [*freezes(fleet, "its machines are updated in place, and not replaced")]
     for group in fleet.old:
@@ -72,8 +72,13 @@ def _sized(fleet: Fleet, size: int, because: str) -> tuple[Intent, ...]:
 
 
 def _old(fleet: Fleet) -> dict[str, int]:
-    """Sizes without the members that have left, of the old groups whose controllers have seen that."""
-    return {group.name: min(group.size, group.alive) for group in fleet.old if group.settled}
+    """Sizes of the old groups whose controllers have seen the members leave that have left."""
+    return {group.name: _counted(group) for group in fleet.old if group.settled}
+
+
+def _counted(group: Group) -> int:
+    """An old group's size without those that have left it, and with those that were moved to it."""
+    return min(group.alive, group.size + group.moved)
 
 
 def _current(fleet: Fleet, limits: Bounds) -> int:

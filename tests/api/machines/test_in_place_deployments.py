@@ -5,68 +5,22 @@ An agent plays what runs on the nodes: it labels those that are ready for their 
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager
 from typing import Any
 
-from kubewright.api.core import NODE, Node
+from kubewright.api.core import NODE
 from kubewright.api.machine import names
-from kubewright.api.machine.updates import CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL, UpdateReason
+from kubewright.api.machine.updates import CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL
 from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT, MACHINE_SET, Machine
-from kubewright.machines.machine.in_place import reason_in
+from kubewright.testing.update_agent import Agent, label
 from kubewright.testing.world import Snapshot, World, embedded_world, short_timeouts
-from kubewright.wire.errors import NotFound
-from kubewright.wire.gvk import Key
 
 AUTO = {"maxSurge": 0, "maxUnavailable": 1, "orchestrationType": "Auto"}
 MANUAL = {**AUTO, "orchestrationType": "Manual"}
-SECONDS = 5.0
-"""How long the agent works on a node."""
 
 
 def in_place(**changes: Any) -> dict[str, Any]:
     return {"strategy": {"type": "InPlaceUpdate", "inPlaceUpdate": {**AUTO, **changes}}}
-
-
-@dataclass
-class Agent:
-    """``result`` is what it says of a node. It notes in which order it worked, and on how many at a time."""
-
-    world: World
-    result: Callable[[str], str] = lambda _node: "successful"
-    worked: list[str] = field(default_factory=list)
-    out_of_service: int = 0
-
-    async def run(self) -> None:
-        """Play until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            at_work = set[str]()
-            while True:
-                nodes = await self.world.target.list(NODE)
-                out = [node for node in nodes if node.spec.unschedulable]
-                self.out_of_service = max(self.out_of_service, len(out))
-                for node in nodes:
-                    name = node.metadata.name
-                    if is_ready(node) and name not in at_work:
-                        at_work.add(name)
-                        group.create_task(self._work(name, at_work))
-                await self.world.clock.sleep(0.5)
-
-    async def _work(self, name: str, at_work: set[str]) -> None:
-        self.worked.append(name)
-        await self.world.clock.sleep(SECONDS)
-        with suppress(NotFound):  # the node went with its machine
-            await label(self.world, name, **{UPDATE_RESULT_LABEL: self.result(name)})
-        at_work.discard(name)
-
-
-def is_ready(node: Node) -> bool:
-    ready, labels = reason_in(node.status.conditions) == UpdateReason.READY, node.metadata.labels
-    return ready and CANDIDATE_LABEL in labels and UPDATE_RESULT_LABEL not in labels
-
-
-async def label(world: World, name: str, **labels: str | None) -> None:
-    await world.target.patch(NODE, Key("", name), {"metadata": {"labels": labels}})
 
 
 @asynccontextmanager

@@ -75,6 +75,8 @@ CASES = [
     Case("a pool of none loses all", 0, ONE_LESS, group("new", 1), (group("old", 2),), ["old=0", "new=0"]),
     Case("a set that becomes the current one again wants no more than is missing", 3, ONE_LESS,
          group("new", 3, alive=2), (group("old", 1, frozen=False),), ["freeze old", "new=2"]),
+    Case("an old set counts what was moved to it while it was the current one", 3, ONE_LESS, group("new", 2),
+         (group("old", 0, alive=1, moved=1),), ["old=1"]),
     Case("a paused pool is scaled, and nothing else", 3, ONE_LESS, group("new", 0, alive=1, moved=1),
          (group("old", 3, alive=2),), [], paused=True),
 ]  # fmt: skip

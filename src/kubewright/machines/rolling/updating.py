@@ -30,6 +30,7 @@ from kubewright.machines.machine.states import UPDATING
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.rollout.in_place import selectable
+from kubewright.rollout.model import Resize
 from kubewright.rollout.planner import InPlaceUpdate
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ UpdateStep = LabelNode | Move | Unmark
 
 def updates_in_place(seen: RollingSeen, nodes: "Nodes") -> list[UpdateStep]:
     """The next steps; empty when there is nothing to do but wait, or nothing at all."""
-    steps = list(_of_current(seen, nodes))
+    steps: list[UpdateStep] = [*_of_current(seen, nodes), *_unmarked(seen)]
     if isinstance(seen.strategy, InPlaceUpdate):
         steps += _of_old(seen, nodes)
         steps += _selected(seen, nodes, seen.strategy)
@@ -103,31 +104,27 @@ def aim_of(machine_set: MachineSet) -> str:
 
 
 def _of_current(seen: RollingSeen, nodes: "Nodes") -> Iterator[UpdateStep]:
-    """Release the nodes of the current set, and take marks off machines that its size counts.
-
-    With other strategies only those nodes are released that the controller selected: a user may mark others.
-    """
-    current = seen.current
-    if current is None:
+    """Release the nodes of the current set. With other strategies only those are released that the controller
+    selected: a user may mark others."""
+    if seen.current is None:
         return
-    counted = _counts_all(seen, current)
     marked = nodes.aimed
     if isinstance(seen.strategy, InPlaceUpdate):
         marked |= nodes.candidates | nodes.selected | nodes.updated
-    for member in seen.members_of(current):
+    for member in seen.members_of(seen.current):
         node = names.node_name(member.labels)
         ended = node in nodes.updated and member.phase not in UPDATING
         if member.alive and node in marked and (ended or node not in nodes.begun):
             yield LabelNode(member, UpdateMark.RELEASED)
-        if member.moved and counted:
-            yield Unmark(member)
 
 
-def _counts_all(seen: RollingSeen, current: MachineSet) -> bool:
-    """Whether the current set's controller knows a size that counts the moved machines, or is not to grow."""
-    group, meta = seen.groups[current.name], current.metadata
-    known = current.status.observed_generation >= meta.generation
-    return known and (group.size >= group.alive or group.size >= seen.written.spec.replicas)
+def _unmarked(seen: RollingSeen) -> Iterator[Unmark]:
+    """Take the marks off machines of sets that are to have no other size, and whose controllers know that."""
+    resized = {intent.group for intent in seen.sizes.intents if isinstance(intent, Resize)}
+    for each in seen.sets:
+        known = each.status.observed_generation >= each.metadata.generation
+        if known and each.name not in resized:
+            yield from (Unmark(member) for member in seen.members_of(each) if member.moved)
 
 
 def _old_members(seen: RollingSeen, nodes: "Nodes") -> Iterator[tuple[MachineSet, MachineMember, str]]:

@@ -28,7 +28,6 @@ from kubewright.replicas.deployment.steps import (
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, changed
 from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
-from kubewright.rollout import planner
 from kubewright.rollout.model import Create, Freeze, Resize, Sizes
 from kubewright.rollout.revisions import next_revision, prunable
 
@@ -74,7 +73,7 @@ def adopt_and_disown(seen: Seen[D, S, M]) -> Plan[Step]:
 
 def resize(seen: Seen[D, S, M]) -> Plan[Step]:
     """Create the current set if it is missing, and give every set its size."""
-    policy, sizes = seen.policy, _sizes(seen)
+    policy, sizes = seen.policy, seen.sizes
     revision = next_revision(seen.fleet.old)
     wanted = _wanted(seen, sizes, revision)
     steps: list[Step] = []
@@ -99,7 +98,7 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
 
 def prune(seen: Seen[D, S, M]) -> Plan[Step]:
     """Delete old sets beyond the history limit, once the rollout has nothing left to do."""
-    if not _sizes(seen).idle or seen.policy.keeps_history(seen.written):
+    if not seen.sizes.idle or seen.policy.keeps_history(seen.written):
         return Plan()
     surplus = prunable(seen.fleet.old, seen.deployment.spec.revision_history_limit)
     sets = tuple(seen.named(group.name) for group in surplus)
@@ -119,10 +118,6 @@ def delete_sets(seen: Seen[D, S, M]) -> Plan[Step]:
         return Plan((RemoveFinalizer(),), because="no set is left")
     living = tuple(each for each in seen.sets if not each.metadata.deleting)
     return Plan((DeleteSets(living),) if living else (), because=f"sets left: {len(seen.sets)}")
-
-
-def _sizes(seen: Seen[D, S, M]) -> Sizes:
-    return planner.plan(seen.fleet, seen.strategy, seen.policy.scaling)
 
 
 def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:

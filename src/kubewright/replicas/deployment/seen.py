@@ -20,7 +20,8 @@ from kubewright.replicas.deployment.sets import is_frozen, revision_of
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S
 from kubewright.replicas.ownership import key_of
-from kubewright.rollout.model import Fleet, Group
+from kubewright.rollout import planner
+from kubewright.rollout.model import Fleet, Group, Sizes
 from kubewright.rollout.planner import Strategy
 from kubewright.rollout.progress import Counts
 from kubewright.rollout.revisions import current_of
@@ -128,6 +129,11 @@ class Seen(Generic[D, S, M]):
     def strategy(self) -> Strategy:
         """How old members give way; call it only on a valid deployment."""
         return self.policy.strategy(self.deployment)
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The sizes that the sets get next; call it only on a valid deployment."""
+        return planner.plan(self.fleet, self.strategy, self.policy.scaling)
 
     @cached_property
     def problem(self) -> str:

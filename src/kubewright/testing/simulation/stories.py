@@ -120,7 +120,7 @@ STORIES: tuple[Story, ...] = (
     Story(
         "update-and-scale",
         updates.update_and_scale,
-        updates.updated(2, replaced=2),
+        updates.updated(3),
         before=updates.noted_pool(2),
     ),
     Story("drain-volumes", drains.delete, ends.nothing_left, drains.pods_with_volumes, SLOW_PODS),
