@@ -8,6 +8,7 @@ Called by    ``invariants``, whose table these rules stand in.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kubewright.api.machine.updates import UPDATE_RESULT_LABEL
 from kubewright.testing.simulation.invariants.facts import deleting, loses_finalizer, revision, running
 from kubewright.testing.simulation.invariants.history import DeploymentRecord, SetRecord, most_seen
 from kubewright.testing.simulation.invariants.past import Past
@@ -38,15 +39,16 @@ def not_too_many(step: Step, past: Past) -> str:
 
 
 def a_set_keeps_its_size(step: Step, past: Past) -> str:
-    """A set makes no machine beyond its own size."""
+    """A set makes no machine beyond its own size, but for those that were moved to it: a manager that does
+    not see a move yet makes the machine that the set has lacked before."""
     made = _made(step, past)
     record = past.set_of(made) if made is not None else None
     if record is None or not record.sizes:
         return ""
     size = max(record.sizes.in_force(past.since()))
-    return (
-        f"set {record.key} has {record.alive} machines, and a size of {size}" if record.alive > size else ""
-    )
+    if record.alive <= size or record.alive - _moved(record, past) <= size:
+        return ""
+    return f"set {record.key} has {record.alive} machines, and a size of {size}"
 
 
 def a_name_is_for_one_machine(step: Step, past: Past) -> str:
@@ -198,6 +200,12 @@ def _made(step: Step, past: Past) -> Object | None:
     if not isinstance(step, ApiStep) or step.resource != MACHINES or step.old is not None or step.new is None:
         return None
     return None if past.late_creation(step.new["metadata"]["name"]) else step.new
+
+
+def _moved(record: SetRecord, past: Past) -> int:
+    """How many machines of a set carry the mark of a move."""
+    found = (m for m in past.journal.objects[MACHINES].values() if past.set_of(m) is record)
+    return sum(UPDATE_RESULT_LABEL in m["metadata"].get("labels", {}) for m in found)
 
 
 def _current(deployment: DeploymentRecord, since: float) -> list[SetRecord]:
