@@ -29,6 +29,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import LabelSelector
 
 INT32_MAX = 2**31 - 1
+WHOLE_PERCENT = 100
 _PERCENT = re.compile(r"\d{1,9}%")
 
 
@@ -151,6 +152,9 @@ def _bounds(bounds: RollingUpdate, path: str) -> Errors:
     for name, value in (("maxUnavailable", bounds.max_unavailable), ("maxSurge", bounds.max_surge)):
         if value is None or not is_count_or_percent(value):
             yield FieldError(f"{path}.{name}", f"unable to convert {name} to int32")
+    below = bounds.max_unavailable
+    if isinstance(below, str) and is_count_or_percent(below) and int(below.removesuffix("%")) > WHOLE_PERCENT:
+        yield FieldError(f"{path}.maxUnavailable", "must not be greater than 100%", Fault.INVALID, below)
 
 
 def _orchestration(kind: str, path: str) -> Errors:
