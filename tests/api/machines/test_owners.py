@@ -125,6 +125,23 @@ async def test_a_secret_without_user_data_is_reported_and_waited_for() -> None:
         await world.settled(1, seconds=5)
 
 
+async def test_a_class_whose_node_template_is_incomplete_is_reported_and_waited_for() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        body = manifests.machine_class("vague", world.namespace, pace=0.1)
+        complete = body["nodeTemplate"]["capacity"]
+        body["nodeTemplate"]["capacity"] = {key: text for key, text in complete.items() if key != "memory"}
+        await world.client.create(MACHINE_CLASS, body)
+        await world.make("m1", "vague")
+        told = (await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so")).machines[0]
+        words = "MachineClass NodeTemplate Capacity should mandatorily have CPU, GPU and Memory configured"
+        assert words in told.status.last_operation.description
+        await world.clock.sleep(5)
+        assert "FailedValidation" in await world.warnings()
+        mended = {"nodeTemplate": {"capacity": complete}}
+        await world.client.patch(MACHINE_CLASS, world.key("vague"), mended)
+        await world.settled(1, seconds=5)
+
+
 async def test_a_missing_class_does_not_suspend_the_creation_timeout() -> None:
     async with embedded_world(short_timeouts(creation_timeout=10)) as world:
         await world.make("m1", "never")
