@@ -89,6 +89,7 @@ def world(
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         halves = {each.lease for each in CONTROLLERS if each.name in chosen}
+        environment.metrics.queues_as("mcm_")
         made = _sets(environment, chosen, settings.sets) if Half.SETS in halves else []
         background: list[Task] = []
         if Half.MACHINES in halves:

@@ -56,6 +56,7 @@ class Metrics:
             registry=self.registry,
         )
         self._counters: dict[str, Counter] = {}
+        self._second_names: set[str] = set()
         self._families = _Families()
         self.registry.register(self._families)
         for make, metric, help_text, _ in _QUEUE_METRICS:
@@ -81,6 +82,12 @@ class Metrics:
         if name not in self._counters:
             self._counters[name] = Counter(name, help_text, labels, registry=self.registry)
         return self._counters[name]
+
+    def queues_as(self, prefix: str) -> None:
+        """Show the families of the queues under a second name, too: ``prefix`` before their own."""
+        if prefix not in self._second_names:
+            self._second_names.add(prefix)
+            self.registry.register(_SecondNames(prefix, (self._families, self._waited, self._took)))
 
     def informers(self, informers: Informers) -> None:
         """Take the caches of one cluster in; they are read at each scrape."""
@@ -202,6 +209,26 @@ class _Families(Collector):
             for values, value in (entry for read in reads.values() for entry in read()):
                 family.add_metric(values, value)
             yield family
+
+
+class _SecondNames(Collector):
+    """The families of the queues once more, for dashboards that know them under names of their own."""
+
+    def __init__(self, prefix: str, collectors: tuple[Collector, ...]) -> None:
+        self._prefix = prefix
+        self._collectors = collectors
+
+    def collect(self) -> Iterator[Metric]:
+        for each in self._collectors:
+            for family in each.collect():
+                if family.name.startswith("workqueue_"):
+                    again = Metric(self._prefix + family.name, family.documentation, family.type)
+                    again.samples = [
+                        one._replace(name=self._prefix + one.name)
+                        for one in family.samples
+                        if not one.name.endswith("_created")
+                    ]
+                    yield again
 
 
 class Metered:

@@ -18,6 +18,7 @@ from kubewright.kube.informer import Change
 from kubewright.machines.machine.act import Actor, WriteRefused
 from kubewright.machines.machine.caches import Caches, Shared
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.durations import Durations
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.refusals import event_of
@@ -49,6 +50,7 @@ class Machines:
         self._calls = calls
         self._recorder = shared.recorder
         self._busy = busy
+        self._durations = Durations(shared.caches, shared.metrics)
         self._uids: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> Result:
@@ -83,7 +85,9 @@ class Machines:
             seen = await self._looker.with_live_node(seen)
             plan = decide(seen)
         planned(plan)
-        return await self._actor.perform(seen, plan, self._looker.notes(machine, keep=bool(plan.topics)))
+        result = await self._actor.perform(seen, plan, self._looker.notes(machine, keep=bool(plan.topics)))
+        self._durations.note(seen, plan)
+        return result
 
     def _tell(self, machine: Machine, reason: str, problem: str, result: Result) -> Result:
         """Say what an API server refused."""

@@ -1,0 +1,108 @@
+"""How long machines took to be made, to join, to drain and to go, and how many never joined: for Prometheus.
+
+Theory.      A pass that sees a machine reach one of these points knows when it began (``seen``), so
+             ``lasted`` is a pure function of what was seen and planned. The last duration of each label set
+             is kept, as MCM keeps it: a gauge for each deployment, kind of VM and zone, never one for each
+             machine.
+Invariants.  Nothing is kept of a machine. What another process decided is not counted here.
+Source       mcm.md §10.5.
+Called by    ``reconciler``.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from enum import StrEnum
+
+from kubewright.api.machine.names import EventReason, OperationType, Phase
+from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.driver.life.seen import Verb
+from kubewright.machines.machine.caches import Caches, class_key
+from kubewright.machines.machine.seen import Seen
+from kubewright.machines.machine.steps import Call, Plan
+from kubewright.runtime.metrics import Metrics
+
+OF_KIND = ("namespace", "machine_deployment", "instance_type", "zone")
+FAILED_JOIN = "mcm_machine_num_failed_join"
+
+
+class Lasted(StrEnum):
+    """What took time; the value is the name of MCM's gauge."""
+
+    CREATE = "mcm_machine_create_duration_seconds"
+    JOIN = "mcm_machine_join_duration_seconds"
+    DRAIN = "mcm_machine_drain_duration_seconds"
+    DELETE = "mcm_machine_delete_duration_seconds"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return OF_KIND[:2] if self is Lasted.DRAIN else OF_KIND
+
+
+HELP = {
+    Lasted.CREATE: "Seconds from the creation of a machine until its VM was on record, the last time",
+    Lasted.JOIN: "Seconds from the creation of a machine until its node was Ready, the last time",
+    Lasted.DRAIN: "Seconds from the deletion of a machine until its node was drained, the last time",
+    Lasted.DELETE: "Seconds from the deletion of a machine until nothing of it was left, the last time",
+}
+_POINTS = {
+    EventReason.VM_CREATED: Lasted.CREATE,
+    EventReason.JOINED: Lasted.JOIN,
+    EventReason.DELETED: Lasted.DELETE,
+}
+
+
+def lasted(seen: Seen, plan: Plan) -> Iterator[tuple[Lasted, float]]:
+    """What a machine has behind it when this plan is performed, and for how many seconds it took."""
+    point = _POINTS.get(plan.milestone.reason) if plan.milestone is not None else None
+    if point is not None:
+        since = seen.deleted_at if point is Lasted.DELETE else seen.created
+        yield point, max(0.0, (seen.now - since).total_seconds())
+    goes = any(isinstance(step, Call) and step.verb is Verb.DELETE for step in plan.steps)
+    if goes and seen.drained_since is not None:
+        yield Lasted.DRAIN, max(0.0, (seen.drained_since - seen.deleted_at).total_seconds())
+
+
+def fails_to_join(seen: Seen, plan: Plan) -> bool:
+    """Whether the machine is given up now because it has not joined in time."""
+    found = plan.report
+    if found is None or seen.phase is Phase.FAILED:
+        return False
+    return (found.phase, found.type) == (Phase.FAILED, OperationType.CREATE)
+
+
+class Durations:
+    """The numbers of one process, read at a scrape."""
+
+    def __init__(self, caches: Caches, metrics: Metrics) -> None:
+        self._caches = caches
+        self._last: dict[Lasted, dict[tuple[str, ...], float]] = {each: {} for each in Lasted}
+        self._failed_joins = Counter[tuple[str, ...]]()
+        for each in Lasted:
+            metrics.gauge(each.value, HELP[each], each.labels, self._last[each].items)
+        told = "Machines that did not join in time"
+        metrics.gauge(FAILED_JOIN, told, OF_KIND, self._failed_joins.items)
+
+    def note(self, seen: Seen, plan: Plan) -> None:
+        """The plan was performed."""
+        found, failed = list(lasted(seen, plan)), fails_to_join(seen, plan)
+        if not found and not failed:
+            return
+        kind = self._kind(seen.machine)
+        for what, seconds in found:
+            self._last[what][kind[: len(what.labels)]] = seconds
+        if failed:
+            self._failed_joins[kind] += 1
+
+    def _kind(self, machine: Machine) -> tuple[str, ...]:
+        """The values of ``OF_KIND``; empty where there is no deployment, or the class does not say."""
+        key, owner = class_key(machine), machine.metadata.controller
+        machine_class = self._caches.classes.get(key) if key is not None else None
+        template = machine_class.node_template if machine_class is not None else None
+        found = next(iter(self._caches.sets.by("uid", owner.uid)), None) if owner is not None else None
+        deployment = found.metadata.controller if found is not None else None
+        return (
+            machine.metadata.namespace,
+            deployment.name if deployment is not None else "",
+            template.instance_type if template is not None else "",
+            template.zone if template is not None else "",
+        )

@@ -1,0 +1,34 @@
+"""What a scrape says of how long machines took, and of the queues under MCM's names."""
+
+import re
+
+from kubewright.testing.world import World, embedded_world, short_timeouts
+
+ROW = re.compile(r"^(mcm_\w+)\{(.*?)\} (\S+)$", re.MULTILINE)
+
+
+async def scraped(world: World) -> dict[tuple[str, str], float]:
+    answer = await world.client.send(world.client.request("GET", "/metrics"))
+    return {(name, labels): float(value) for name, labels, value in ROW.findall(answer.body.decode())}
+
+
+async def test_a_life_of_machines_leaves_its_durations_and_no_row_of_a_machine() -> None:
+    async with embedded_world(short_timeouts(creation_timeout=5)) as world:
+        await world.deploy("pool", 2)
+        await world.settled(2)
+        await world.make("never", "missing")
+        await world.clock.sleep(10)
+        await world.change("pool", {"replicas": 0})
+        await world.unmake("never")
+        await world.settled(0)
+        rows = await scraped(world)
+    found = {name: value for (name, labels), value in rows.items() if 'machine_deployment="pool"' in labels}
+    kinds = ("create", "join", "drain", "delete")
+    assert found.keys() == {f"mcm_machine_{each}_duration_seconds" for each in kinds}
+    assert all(0 <= value < 60 for value in found.values())
+    of_kind = 'instance_type="small",machine_deployment="pool",namespace="machines",zone="sim-1a"'
+    assert ("mcm_machine_join_duration_seconds", of_kind) in rows
+    alone = 'instance_type="",machine_deployment="",namespace="machines",zone=""'
+    assert rows["mcm_machine_num_failed_join", alone] == 1
+    assert rows["mcm_workqueue_adds_total", 'name="machine"'] > 0
+    assert rows["mcm_workqueue_work_duration_seconds_count", 'name="machine"'] > 0
