@@ -5,10 +5,11 @@ from operator import attrgetter
 from typing import Any
 
 import pytest
+from tests.unit.rollout.words import told
 
 from kubewright.rollout.bounds import Bounds
 from kubewright.rollout.in_place import selectable
-from kubewright.rollout.model import Create, Fleet, Freeze, Group, Resize, Sizes
+from kubewright.rollout.model import Fleet, Freeze, Group, Resize, Sizes
 from kubewright.rollout.planner import MCM_SCALING, InPlaceUpdate, plan
 
 ONE_LESS = InPlaceUpdate(0, 1)
@@ -86,16 +87,7 @@ CASES = [
 def test_the_sizes(case: Case) -> None:
     fleet = Fleet("md", case.replicas, case.new, case.old, paused=case.paused)
     step = plan(fleet, case.strategy, MCM_SCALING)
-    got = []
-    for intent in step.intents:
-        match intent:
-            case Create(size, _):
-                got.append(f"create={size}")
-            case Resize(name, _, size, _):
-                got.append(f"{name}={size}")
-            case Freeze(name, _):
-                got.append(f"freeze {name}")
-    assert got == case.expect
+    assert told(step) == case.expect
     assert all(intent.because for intent in step.intents)
 
 

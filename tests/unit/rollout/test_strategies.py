@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import Any
 
 import pytest
+from tests.unit.rollout.words import told
 
 from kubewright.rollout.bounds import Bounds
 from kubewright.rollout.model import Create, Fleet, Freeze, Group, Resize, Sizes
@@ -146,16 +147,7 @@ CASES = [
 def test_plan(case: Case) -> None:
     fleet = Fleet("md", case.replicas, case.new, case.old, paused=case.paused)
     step = plan(fleet, case.strategy, case.scaling)
-    got = []
-    for intent in step.intents:
-        match intent:
-            case Create(size, _):
-                got.append(f"create={size}")
-            case Resize(name, _, size, _):
-                got.append(f"{name}={size}")
-            case Freeze(name, _):
-                got.append(f"freeze {name}")
-    assert got + [f"mark {name}" for name in step.to_annotate] == case.expect
+    assert told(step) + [f"mark {name}" for name in step.to_annotate] == case.expect
     assert all(intent.because for intent in step.intents)
 
 
