@@ -170,6 +170,14 @@ def _moved_ones_are_too_many(patch: Patch) -> None:
     patch.setattr(set_seen.Seen, "surplus", property(surplus))
 
 
+def _never_frozen(patch: Patch) -> None:
+    """A set makes machines although it is frozen."""
+    true = machines_world.machine_sets
+    patch.setattr(
+        machines_world, "machine_sets", lambda *of: replace(true(*of), blocked=lambda _set, _around: None)
+    )
+
+
 def _selected_ones_serve(patch: Patch) -> None:
     """A node that is selected for an update counts as available as long as its machine runs."""
     true = updating.selectable
@@ -501,6 +509,7 @@ MUTATIONS = (
              stories=("heal-in-turn",)),
     Mutation("a minute late", ("a_machine_is_given_up_in_time",), _a_minute_late, stories=("heal-in-turn",)),
     Mutation("moved machines are too many", ("a_moved_machine_stays",), _moved_ones_are_too_many, stories=("update",)),
+    Mutation("never frozen", ("a_frozen_set_makes_no_machine",), _never_frozen, stories=("freeze",)),
     Mutation("selected nodes serve", ("updates_leave_enough",), _selected_ones_serve, stories=("update",)),
     Mutation("secrets are optional", ("the_finalizer_goes_last",), _secrets_are_optional,
              stories=("secret-goes-first",)),

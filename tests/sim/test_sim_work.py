@@ -25,7 +25,7 @@ WRITES = {
     "name-too-long": 8, "nodes-forbidden": 19,
     "class-comes-too-late": 31, "stuck": 70, "stuck-recreate": 58, "stuck-while-paused": 62,
     "drain-volumes": 29, "roll-databases": 61, "drain-in-vain": 26, "roll-under-budget": 71, "heal-in-turn": 55,
-    "update": 98, "update-with-surge": 60, "update-fails": 79, "update-hangs": 77, "update-and-back": 94, "update-and-scale": 83,
+    "freeze": 78, "update": 98, "update-with-surge": 60, "update-fails": 79, "update-hangs": 77, "update-and-back": 94, "update-and-scale": 83,
 }  # fmt: skip
 """Writes to API and cloud in each story when nothing goes wrong: the most that five seeds took. A new story
 comes with its own number."""
@@ -51,7 +51,7 @@ EVENTS = {
     "nodes-forbidden": 6, "secret-comes-late": 4, "secret-goes-first": 9, "stuck": 23, "stuck-recreate": 20, "stuck-while-paused": 20,
     "class-comes-too-late": 9, "preserve-failed": 7, "preserve-now": 2,
     "drain-volumes": 6, "roll-databases": 14, "drain-in-vain": 4, "roll-under-budget": 16, "heal-in-turn": 17,
-    "update": 18, "update-with-surge": 12, "update-fails": 16, "update-hangs": 16, "update-and-back": 16, "update-and-scale": 15,
+    "freeze": 18, "update": 18, "update-with-surge": 12, "update-fails": 16, "update-hangs": 16, "update-and-back": 16, "update-and-scale": 15,
 }  # fmt: skip
 """Events told in each story when nothing goes wrong, of sets, deployments and machines: two of a machine that
 comes and goes quickly, more where something lasts, as a drain or an unhealthy node."""

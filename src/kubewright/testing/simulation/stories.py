@@ -10,7 +10,7 @@ Called by    ``run``; every new controller adds its rows here, and their parts t
 from dataclasses import dataclass
 
 from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.testing.simulation import acts, drains, ends, healing, updates
+from kubewright.testing.simulation import acts, drains, ends, freezes, healing, updates
 from kubewright.testing.simulation.acts import Part, pool
 from kubewright.testing.simulation.ends import End, reported, settled
 
@@ -92,6 +92,7 @@ STORIES: tuple[Story, ...] = (
     Story("nodes-forbidden", acts.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),
     Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),
     Story("secret-goes-first", acts.secret_goes_first, ends.nothing_left, before=acts.locked_class),
+    Story("freeze", freezes.delete_too_many, freezes.thawed, before=pool(2), kubelets=SLOW_PODS),
     Story("update", updates.update(), updates.updated(3), before=updates.noted_pool(3)),
     Story(
         "update-with-surge",

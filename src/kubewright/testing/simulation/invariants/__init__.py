@@ -31,6 +31,7 @@ from kubewright.testing.simulation.invariants.past import Past as Past
 from kubewright.testing.simulation.invariants.replicas import (
     a_deployment_counts_what_exists,
     a_deployment_outlives_its_sets,
+    a_frozen_set_makes_no_machine,
     a_name_is_for_one_machine,
     a_set_counts_what_exists,
     a_set_keeps_its_size,
@@ -73,6 +74,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     a_vm_on_record_stays,
     not_too_many,
     a_set_keeps_its_size,
+    a_frozen_set_makes_no_machine,
     a_name_is_for_one_machine,
     sizes_fit_the_spec,
     not_too_few,

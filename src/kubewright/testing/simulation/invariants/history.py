@@ -76,6 +76,8 @@ class SetRecord:
     size: int = 0
     frozen: bool = False
     """Whether it may make no machine, so that its size is no more than what it has."""
+    stopped: History[bool] = field(default_factory=History)
+    """Whether it is frozen since it has too many machines already."""
     sizes: History[int] = field(default_factory=History)
     size_since: float = 0.0
     """``Past.since`` at the moment when its size last changed."""

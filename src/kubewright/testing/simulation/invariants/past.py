@@ -247,6 +247,7 @@ class Past:
         record.deployment = f"{step.key.partition('/')[0]}/{owner['name']}" if owner["uid"] else ""
         record.machine_class = str(found["spec"]["template"]["spec"]["class"]["name"])
         record.template = template_of(found)
+        record.stopped.put(names.FREEZE_LABEL in found["metadata"].get("labels", {}), self.now())
         record.frozen = names.SCALE_UP_DISABLED_LABEL in found["metadata"].get("labels", {})
         record.min_ready_seconds = float(found["spec"].get("minReadySeconds", 0))
         record.size = int(found["spec"].get("replicas", 0)) if record.there else 0

@@ -51,6 +51,15 @@ def a_set_keeps_its_size(step: Step, past: Past) -> str:
     return f"set {record.key} has {record.alive} machines, and a size of {size}"
 
 
+def a_frozen_set_makes_no_machine(step: Step, past: Past) -> str:
+    """A set makes no machine while its label ``freeze`` says that it has too many."""
+    made = _made(step, past)
+    record = past.set_of(made) if made is not None else None
+    if record is None or not record.stopped or not all(record.stopped.in_force(past.since())):
+        return ""
+    return f"set {record.key} is frozen, and makes a machine"
+
+
 def a_name_is_for_one_machine(step: Step, past: Past) -> str:
     """No two machines of a set ever have the same name, also when the first is long gone.
 
