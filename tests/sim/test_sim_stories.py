@@ -96,6 +96,14 @@ FOUND = {
         "roll-twice",
         Plot(2007, parse("api:3:unavailable,at:0.31:kill,await:88:silent-watches,call:2:hang"), apart=True),
     ),
+    "a node is not cordoned by a late request when its update in place is over": (
+        "update-with-surge",
+        Plot(139, parse("api:58:execute-late,await:8:storm-lose"), elect=True, apart=True),
+    ),
+    "a machine that was moved before its deployment went back does not stay in a set of size 0": (
+        "update-and-back",
+        Plot(0, parse("write:28:kill"), elect=True),
+    ),
 }
 """Worlds in which something went wrong once, by what was wrong."""
 

@@ -74,6 +74,12 @@ def cordon() -> Patch:
     return {"spec": {"unschedulable": True}}
 
 
+def cordon_as_seen(node: Node) -> Patch:
+    """The same for a node that will take pods again: a request that arrives late, when the drain is over,
+    must not cordon it once more. Merge patch on the node in the version that was read."""
+    return {"metadata": {"resourceVersion": node.metadata.resource_version}, **cordon()}
+
+
 def annotate(node: Markable, edits: Edits) -> Patch:
     """Set and remove annotations. Merge patch on the node."""
     found = _differences(node.metadata.annotations, edits)

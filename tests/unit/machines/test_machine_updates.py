@@ -94,8 +94,10 @@ def selected(*conditions: NodeCondition, **more: Any) -> Seen:
 def test_a_selected_node_is_cordoned_before_its_pods_are_looked_at():
     look = seen(machine("Running"), at(BOTH, UpdateReason.SELECTED))
     assert not in_place.draining(look)
+    version = {"resourceVersion": look.node.metadata.resource_version}
     assert [step.patch for step in decide(look).steps if step.patch != {}][-1] == {
-        "spec": {"unschedulable": True}
+        "metadata": version,
+        "spec": {"unschedulable": True},
     }
 
 

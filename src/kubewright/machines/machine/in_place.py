@@ -129,7 +129,7 @@ def _drain(seen: Seen, node: Node) -> Plan | None:
     if not node.spec.unschedulable:
         told = Milestone(EventReason.DRAINING, f"Draining node {node.metadata.name} for its update in place")
         because = "its node is to be updated in place, and should take no new pods"
-        return Plan((Cordon(marks.cordon()),), AT_ONCE, because, milestone=told)
+        return Plan((Cordon(marks.cordon_as_seen(node)),), AT_ONCE, because, milestone=told)
     if seen.drain is None:
         return Plan(wake=delays.REFUSED, because="its node is to be drained, and its pods cannot be listed")
     found = seen.drain
