@@ -5,6 +5,7 @@ is known to be able to fail. By default the search begins at a seed near the one
 bug; ``SIM=all`` begins at 0.
 """
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from kubewright.api.core import POD
+from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.base.witness import Witness
 from kubewright.builtin import budgets
@@ -43,6 +45,7 @@ from kubewright.replicas.set import decide as set_decide
 from kubewright.replicas.set import seen as set_seen
 from kubewright.replicas.set.creation import Creation
 from kubewright.replicas.set.seen import Seen as SetSeen
+from kubewright.replicas.set.seen import Wait
 from kubewright.rollout import planner
 from kubewright.rollout.progress import Progress
 from kubewright.runtime.leader import Elector
@@ -55,6 +58,8 @@ from kubewright.wire.gvk import Key
 
 Patch = pytest.MonkeyPatch
 SEEDS = 200
+PATIENCE = 5.0
+"""Seconds that a bug on purpose waits: what is wrong at once may be excused by an old state."""
 BUG = "a bug on purpose"
 """The reason of a planted plan: a plan without one counts as none."""
 ALL = os.environ.get("SIM") == "all"
@@ -171,11 +176,18 @@ def _moved_ones_are_too_many(patch: Patch) -> None:
 
 
 def _never_frozen(patch: Patch) -> None:
-    """A set makes machines although it is frozen."""
-    true = machines_world.machine_sets
-    patch.setattr(
-        machines_world, "machine_sets", lambda *of: replace(true(*of), blocked=lambda _set, _around: None)
-    )
+    """A set makes machines again when its label has said for five seconds that it is frozen."""
+    true, frozen_at = machines_world.machine_sets, dict[str, float]()
+
+    def careless(found: Any, limits: Any) -> Any:
+        now = asyncio.get_running_loop().time()
+        if names.FREEZE_LABEL not in found.metadata.labels:
+            frozen_at.clear()
+            return set_policy.MACHINE_SETS.blocked(found, limits)
+        since = frozen_at.setdefault(found.metadata.uid, now)
+        return Wait("it has patience", PATIENCE) if now - since < PATIENCE else None
+
+    patch.setattr(machines_world, "machine_sets", lambda *of: replace(true(*of), blocked=careless))
 
 
 def _selected_ones_serve(patch: Patch) -> None:
