@@ -205,20 +205,30 @@ class Inventory:
 
     def forget(self, vm_id: str) -> None:
         """Remove a VM, and detach its volumes; an unknown one is fine."""
+        if self._drop(vm_id):
+            self._tell(vm_id)
+
+    def forget_gone(self) -> None:
+        """Remove the VMs whose deletion is complete by now, whether or not a call still waits for it.
+
+        All are removed before the observer is told of the first: it asks for others in turn.
+        """
+        now, due = self.now(), list[str]()
+        while self._deleting and self._deleting[0][0] <= now:
+            due.append(heapq.heappop(self._deleting)[1])
+        for vm_id in [each for each in due if self._drop(each)]:
+            self._tell(vm_id)
+
+    def _drop(self, vm_id: str) -> bool:
+        """Remove a VM without a word; whether there was one."""
         if (vm := self._vms.pop(vm_id, None)) is None:
-            return
+            return False
         del self._ids[vm.namespace, vm.name]
         self._classes[vm.account].discard(vm_id)
         self._gone_vms.add(self.now(), vm)
         self.store.drop_vm(vm)
         self.disks.release(vm_id)
-        self._tell(vm_id)
-
-    def forget_gone(self) -> None:
-        """Remove the VMs whose deletion is complete by now, whether or not a call still waits for it."""
-        now = self.now()
-        while self._deleting and self._deleting[0][0] <= now:
-            self.forget(heapq.heappop(self._deleting)[1])
+        return True
 
     def of(self, account: str, tags: Mapping[str, str], *, lag: float = 0) -> Sequence[Vm]:
         """VMs of the class's namespace that carry all the tags, or without tags those of the class; as it
