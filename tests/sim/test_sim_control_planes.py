@@ -90,6 +90,10 @@ MENDED = {
         "restored-and-etcd-made-again",
         Plot(seed=149, schedule=parse("at:0:slow-watches,at:0:storm-lose-answer,call:3:fail-after")),
     ),
+    "a status is not blamed on a manager that waits for the answer to its first list": (
+        "restored-and-etcd-made-again",
+        Plot(seed=226, schedule=parse("api:40:too-late,at:0.66:kill,await:101:cut-all,call:1:late")),
+    ),
 }
 """Worlds in which a fault was found that is mended."""
 

@@ -8,13 +8,14 @@ Called by    ``world`` (the connection of every manager asks here), ``incidents`
              begin the faults that last).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import orjson
 
+from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.machines.world import Half
-from kubewright.testing.faults import ExecuteLate, is_watch
+from kubewright.testing.faults import Delay, ExecuteLate, is_watch
 from kubewright.testing.faults import Fault as WireFault
 from kubewright.testing.simulation.clock import SimClock
 from kubewright.testing.simulation.journal import Journal
@@ -63,6 +64,8 @@ class Injector:
         self._storms: list[_Storm] = []
         self._call_faults: list[_CallFault] = []
         self._away: dict[str, float] = {}
+        self._answered: dict[str, float] = {}
+        """When each client has, or has given up, the answers that were delayed."""
         self.late_creations: dict[str, str] = {}
         """Names of objects whose creation is carried out late, with the manager that sent it."""
 
@@ -111,6 +114,10 @@ class Injector:
         """For how many seconds more a client is cut off."""
         return max(0.0, self._away.get(client.name, 0.0) - self._now)
 
+    def delayed_until(self, clients: Iterable[Process]) -> float:
+        """When the last of these clients has the answers that were delayed; 0.0: none was."""
+        return max((self._answered.get(each.name, 0.0) for each in clients), default=0.0)
+
     def of_request(self, client: str, request: Request) -> WireFault | None:
         """The fault of this request, if any."""
         self._tally.sends(client, request)
@@ -125,9 +132,13 @@ class Injector:
             self._attempts += 1
             word = self._numbered["api"].pop(self._attempts, "")
         word = word or self._storm(client, request)
-        if isinstance(API.get(word), ExecuteLate) and request.method == "POST":
+        fault = API.get(word)
+        if isinstance(fault, ExecuteLate) and request.method == "POST":
             self.late_creations[str(orjson.loads(request.body)["metadata"].get("name", ""))] = client
-        return self._injected("api", word, API.get(word) or STEADY.get(word))
+        if isinstance(fault, Delay):
+            answered = self._now + min(fault.seconds, REQUEST_SECONDS)
+            self._answered[client] = max(self._answered.get(client, 0.0), answered)
+        return self._injected("api", word, fault or STEADY.get(word))
 
     def of_call(self, client: str, verb: str, name: str, half: Half = Half.MACHINES) -> str:
         """The fault of this call of a driver, or of a host, by the leader of ``half``; empty for none."""

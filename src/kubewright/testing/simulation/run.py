@@ -222,9 +222,16 @@ class _Run:
         return bool(awaited) or len(self.violations) >= VIOLATIONS
 
     def _undisturbed_since(self) -> float:
-        """Since when nothing has disturbed the managers that work; now, while one half has none."""
-        led = self.world.managers.led_since
-        return self._loop.time() if led is None else max(self._troubled, led if self._plot.elect else 0.0)
+        """Since when nothing has disturbed the managers that work; now, while one half has none.
+
+        An answer that a manager waits for disturbs it until it comes: a manager that begins knows nothing
+        before its first lists are complete.
+        """
+        now, managers = self._loop.time(), self.world.managers
+        if (led := managers.led_since) is None:
+            return now
+        delayed = min(now, self.world.injector.delayed_until(managers.living))
+        return max(self._troubled, delayed, led if self._plot.elect else 0.0)
 
     def _watch_faults(self) -> None:
         """Remember when a fault last happened, or was still under way."""
