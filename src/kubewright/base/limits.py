@@ -27,6 +27,10 @@ QUEUE_KEYS = 1_000_000
 REQUEST_SECONDS = 30.0
 """Deadline of one ordinary API request, answer included."""
 
+EVICTION_SECONDS = 65.0
+"""Deadline of an eviction: webhooks and conflicts at a budget may take all of the time that kube-apiserver
+has for a request, and an eviction that we give up earlier counts as refused and may still happen."""
+
 DOUBT_SECONDS = 60.0
 """For how long a creation whose answer we did not get may still happen: kube-apiserver's request timeout."""
 

@@ -19,7 +19,7 @@ import structlog
 
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock, SteadyClock
-from kubewright.base.limits import LIST_PAGE, REQUEST_SECONDS
+from kubewright.base.limits import EVICTION_SECONDS, LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import patches
 from kubewright.kube.answers import failure, read_page, read_status
 from kubewright.kube.errors import Silent, TransportError
@@ -221,31 +221,29 @@ class Client:
             **_present(deleteOptions=options),
         }
         path = f"/api/v1/namespaces/{key.namespace}/pods/{key.name}/eviction"
-        await self.send(
-            self.request("POST", path, msgspec.json.encode(body)), safe=bool(uid), wait_if_asked=False
-        )
+        await self.send(self.request("POST", path, msgspec.json.encode(body)), safe=bool(uid), eviction=True)
 
-    async def send(self, request: Request, *, safe: bool = False, wait_if_asked: bool = True) -> Response:
+    async def send(self, request: Request, *, safe: bool = False, eviction: bool = False) -> Response:
         """One request with retries, deadline and errors as of all verbs; for paths that have no verb here.
 
         Args:
             request: what to send.
             safe: sending it twice does no harm.
-            wait_if_asked: wait and repeat when the server asks for that with ``Retry-After``. A refused
-                eviction looks the same and is an answer to the caller, so evictions do not wait.
+            eviction: it is one. When it is refused the server asks to wait and repeat, as a busy server does:
+                that is an answer to the caller. And it may take long on a server that is well.
         """
         clock = self.clock
-        deadline = clock.monotonic() + REQUEST_SECONDS
+        deadline = clock.monotonic() + (EVICTION_SECONDS if eviction else REQUEST_SECONDS)
         attempt = 0
         while True:
             attempt += 1
             try:
-                response = await self._once(request, deadline - clock.monotonic())
+                response = await self._once(request, deadline - clock.monotonic(), slow=eviction)
                 if response.status < 400:
                     return response
                 raise failure(response)
             except (ApiError, TransportError) as error:
-                if not wait_if_asked and isinstance(error, TooManyRequests):
+                if eviction and isinstance(error, TooManyRequests):
                     raise
                 wait = pause(error, attempt, safe=safe, draw=clock.random.random())
                 if wait is None or clock.monotonic() + wait >= deadline:
@@ -270,16 +268,16 @@ class Client:
         """Close the transport."""
         await self.transport.close()
 
-    async def _once(self, request: Request, timeout: float) -> Response:
+    async def _once(self, request: Request, timeout: float, *, slow: bool) -> Response:
         began = self.clock.monotonic()
-        admitted = self.health.admit(began, timeout)
+        admitted = self.health.admit(began, timeout, slow=slow)
         if admitted is None:
             raise Silent(f"{self.name} has not answered the last {self.health.silences} requests")
         try:
             response = await self.transport.request(request, timeout=admitted)
         except BaseException:  # cancelled too: the caller may have a shorter deadline than we
             now = self.clock.monotonic()
-            self.health.failed(now, now - began)
+            self.health.failed(now, now - began, slow=slow)
             raise
         self.health.answered()
         self.measure_skew(response, began)

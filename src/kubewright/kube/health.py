@@ -3,7 +3,8 @@
 Theory.      A request to a host that drops packets costs its whole deadline. After ``SILENCES_ALLOWED``
              such silences in a row the client stops waiting: requests fail at once, but for one short
              probe every few seconds. Any answer, a refusal included, ends that. What fails quickly, such
-             as a refused connection, does not count: it costs no time and says what is wrong.
+             as a refused connection, does not count: it costs no time and says what is wrong. What may be
+             slow on a server that is well (an eviction) does not count either, and is no probe.
 Invariants.  A server that answers is never held back. At most one probe is under way, and the next
              one begins soon enough for a leader to renew its Lease in time.
 Called by    ``client``, one per cluster.
@@ -31,11 +32,12 @@ class Health:
         self._probing = False
         self._probe_at = 0.0
 
-    def admit(self, now: float, timeout: float) -> float | None:
-        """The timeout with which a request may go out at this moment; None: it may not."""
+    def admit(self, now: float, timeout: float, *, slow: bool = False) -> float | None:
+        """The timeout with which a request may go out at this moment; None: it may not. ``slow``: the server
+        may take long over it."""
         if self.silences < SILENCES_ALLOWED:
             return timeout
-        if self._probing or now < self._probe_at:
+        if slow or self._probing or now < self._probe_at:
             return None
         self._probing = True
         return min(timeout, PROBE_SECONDS)
@@ -45,8 +47,10 @@ class Health:
         self.silences = 0
         self._probing = False
 
-    def failed(self, now: float, took: float) -> None:
-        """There was no answer, or the caller did not wait for it any longer."""
+    def failed(self, now: float, took: float, *, slow: bool = False) -> None:
+        """There was no answer, or the caller did not wait for it any longer. ``slow``: as it was admitted."""
+        if slow:
+            return
         if took >= SLOW:
             self.silences += 1
         if self._probing or took >= SLOW:

@@ -98,7 +98,7 @@ def world(
             shared = shared_of(environment, guarded, settings)
             controller, calls = machine.wire(shared)
             made += [controller, *machineclass.wire(shared), *orphans.wire(shared, orphaned, calls.busy)]
-            background.append(calls.run)
+            background += [calls.run, shared.removals.run]
             object_metrics.register(environment.metrics, environment.control.caches, families(), [MACHINE])
         return Runnables([each for each in made if each.name in chosen], background)
 

@@ -4,6 +4,7 @@ import pytest
 
 from kubewright.api.core import PDB, POD
 from kubewright.kube.errors import TransportError
+from kubewright.nodes.drain.budgets import ByLabels
 from kubewright.nodes.drain.obstacles import Held, Obstacle, explain, first_clauses, group, never_yields
 from kubewright.wire.errors import ApiError, Conflict, Forbidden, TooManyRequests, Unavailable
 
@@ -17,6 +18,11 @@ WEB = POD.from_plain(
         "spec": {"nodeName": "n1"},
     }
 )
+
+
+def explained(error, budgets):
+    """The obstacle of the pod, among these budgets of the cluster."""
+    return explain(WEB, error, ByLabels(budgets).of(WEB))
 
 
 def budget(name="web", *, namespace="default", selects="web", generation=1, spec=None, **status):
@@ -101,7 +107,7 @@ EXPLAINED = [
     ("error", "budgets", "why", "firm", "topic"), [c[1:] for c in EXPLAINED], ids=[c[0] for c in EXPLAINED]
 )
 def test_a_refusal_is_explained(error, budgets, why, firm, topic):
-    assert explain(WEB, error, budgets) == Obstacle(why, firm, topic)
+    assert explained(error, budgets) == Obstacle(why, firm, topic)
 
 
 ERRORS = [
@@ -119,7 +125,7 @@ ERRORS = [
 
 @pytest.mark.parametrize(("error", "why", "firm"), [c[1:] for c in ERRORS], ids=[c[0] for c in ERRORS])
 def test_an_error_that_is_no_budgets_doing_is_told_in_upstreams_words(error, why, firm):
-    found = explain(WEB, error, [budget()])
+    found = explained(error, [budget()])
     assert found == Obstacle(f"{why} scheduled on node n1", firm, "default/web-1" if firm else "", "when")
     assert str(Held(found, ("default/web-1",))) == (
         f'error when evicting pod "default/web-1": {why} scheduled on node n1'
@@ -127,13 +133,13 @@ def test_an_error_that_is_no_budgets_doing_is_told_in_upstreams_words(error, why
 
 
 def test_counts_change_the_words_and_not_the_topic():
-    topics = {explain(WEB, REFUSED, [budget(currentHealthy=n, disruptionsAllowed=0)]).topic for n in (1, 2)}
+    topics = {explained(REFUSED, [budget(currentHealthy=n, disruptionsAllowed=0)]).topic for n in (1, 2)}
     assert topics == {"default/web"}
 
 
 def test_a_selector_that_makes_no_sense_selects_no_pod():
     wrong = budget(spec={"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}})
-    assert explain(WEB, REFUSED, [wrong]).why.startswith("Cannot evict pod.")
+    assert explained(REFUSED, [wrong]).why.startswith("Cannot evict pod.")
 
 
 def pod(name):

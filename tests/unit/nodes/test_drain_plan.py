@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from kubewright.api.core import POD, NodeCondition
 from kubewright.base.delays import EVICTION, POLL, SOON
 from kubewright.nodes.drain.obstacles import Held, Obstacle
-from kubewright.nodes.drain.plan import BATCH, DrainPlan, Try, plan_pass
+from kubewright.nodes.drain.plan import BATCH, DrainPlan, plan_pass
 from kubewright.nodes.drain.policy import DrainPolicy, Force
+from kubewright.nodes.drain.tries import Try
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -8,9 +8,10 @@ import pytest
 from kubewright.api.core import POD, NodeCondition
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
-from kubewright.nodes.drain.plan import BATCH, DrainPlan, Try
+from kubewright.nodes.drain.plan import BATCH, DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.nodes.drain.session import DrainSession
+from kubewright.nodes.drain.tries import Try
 from kubewright.nodes.drain.volumes import Attached
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import (

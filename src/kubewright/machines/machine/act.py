@@ -10,9 +10,10 @@ Invariants.  No PUT. No step waits for a driver or a pod. A refused eviction is 
 Called by    ``reconciler.Machines``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, assert_never
 
 import structlog
@@ -92,13 +93,17 @@ class NodeGone(KubewrightError):
 class Actor:
     """Performs plans on both clusters."""
 
-    def __init__(self, shared: Shared, requests: Requests, calls: VmCalls) -> None:
+    def __init__(
+        self, shared: Shared, requests: Requests, calls: VmCalls, wake: Callable[[Key, str], None]
+    ) -> None:
         self._control = shared.control
         self._target = shared.target
         self._recorder = shared.recorder
         self._clock = shared.clock
         self._requests = requests
         self._calls = calls
+        self._removals = shared.removals
+        self._wake = wake
 
     async def perform(self, seen: Seen, plan: Plan, notes: Notes) -> Result:
         """All steps, then the status.
@@ -170,7 +175,11 @@ class Actor:
             case NodeStatusPatch(patch):
                 await self._patch_node(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
             case Drain(drain):
-                await notes.drain.run(drain, self._target, now=seen.now)
+                meta = seen.machine.metadata
+                woken = partial(
+                    self._wake, Key(meta.namespace, meta.name), "its pods have been asked to leave"
+                )
+                self._removals.start(meta.uid, notes.drain, drain, woken, now=seen.now)
             case DeleteVolumeAttachments(attachments):
                 for each in attachments:
                     with suppress(NotFound):

@@ -30,6 +30,7 @@ from kubewright.kube.informers import Informers
 from kubewright.machines.machine.replacements import Fleet, counts_as_replaced
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Attachment
+from kubewright.nodes.drain.removals import Removals
 from kubewright.nodes.drain.volumes import Attached
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
@@ -193,13 +194,14 @@ class Shared(Sight):
     """What the controllers of machines, classes and orphans share, for one term.
 
     ``control`` has the machines. ``driver`` is guarded (``driver.guard``). ``recorder`` writes events next to
-    the machines.
+    the machines. ``removals``: what is asked of the pods of nodes that are drained.
     """
 
     control: Client
     driver: Driver
     recorder: Recorder
     metrics: Metrics
+    removals: Removals
 
 
 def shared_of(environment: Environment, driver: Driver, settings: MachineSettings) -> Shared:
@@ -215,6 +217,7 @@ def shared_of(environment: Environment, driver: Driver, settings: MachineSetting
         clock=environment.clock,
         settings=settings,
         metrics=environment.metrics,
+        removals=Removals(target.client),
     )
 
 

@@ -40,13 +40,21 @@ log = structlog.get_logger(__name__)
 
 
 class Machines:
-    """The reconciler of Machines. ``busy`` says that more machines wait than there are workers."""
+    """The reconciler of Machines. ``busy`` says that more machines wait than there are workers; ``wake``
+    enqueues a machine, for a reason."""
 
-    def __init__(self, shared: Shared, calls: VmCalls, moments: Moments, busy: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        calls: VmCalls,
+        moments: Moments,
+        busy: Callable[[], bool],
+        wake: Callable[[Key, str], None],
+    ) -> None:
         self._machines = shared.caches.machines
         self._looker = Looker(shared, calls, moments)
         requests = Requests(shared.caches, shared.target, shared.clock, shared.settings)
-        self._actor = Actor(shared, requests, calls)
+        self._actor = Actor(shared, requests, calls, wake)
         self._calls = calls
         self._recorder = shared.recorder
         self._busy = busy
@@ -126,8 +134,12 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     steady = shared.control.steady()
     moments = Moments(steady)
     caches.machines.subscribe(lambda change: moments.on_change(change, live=caches.machines.synced))
-    calls = VmCalls(shared.driver, steady, lambda key: controller.enqueue(key, "the cloud answered"))
-    machines = Machines(shared, calls, moments, lambda: controller.load > BUSY)
+
+    def wake(key: Key, why: str) -> None:
+        controller.enqueue(key, why)
+
+    calls = VmCalls(shared.driver, steady, lambda key: wake(key, "the cloud answered"))
+    machines = Machines(shared, calls, moments, lambda: controller.load > BUSY, wake)
     controller = Controller("machine", machines, clock, workers=settings.workers, metrics=shared.metrics)
     controller.watches(caches.machines, _when_it_matters)
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))

@@ -39,6 +39,7 @@ class NodeCleanup:
         self._now = shared.target.steady().now
         self._settings = shared.settings
         self._caches = shared.caches
+        self._removals = shared.removals
         self._drains: dict[str, tuple[datetime, DrainSession]] = {}
         """Since when the node of a VM is drained, and the session of that drain; by provider id."""
         self._states = NodeStates(self._now)
@@ -78,7 +79,7 @@ class NodeCleanup:
         )
         if not plan.done:
             log.info("pods on a VM without a machine", node=node.metadata.name, because=plan.because)
-            await session.run(plan, self._target, now=now)
+            self._removals.start(vm, session, plan, lambda: None, now=now)
         return plan.done
 
     async def delete_node(self, node_name: str, provider_id: str) -> None:

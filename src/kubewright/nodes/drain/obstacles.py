@@ -15,12 +15,9 @@ Called by    ``session`` (explains refusals), ``plan`` (tells which pods stay).
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from kubewright.api.core import Pod, PodDisruptionBudget
 from kubewright.base.errors import KubewrightError
-from kubewright.wire import selectors
-from kubewright.wire.errors import ApiError, BadRequest, TooManyRequests
+from kubewright.wire.errors import ApiError, TooManyRequests
 
 BUDGET = "DisruptionBudget"
 """The cause in a 429 that comes from a budget; a 429 without it means that the server is busy."""
@@ -58,21 +55,20 @@ class Held:
         return f"error {self.obstacle.when} evicting pod {told}: {self.obstacle.why}"
 
 
-def explain(pod: Pod, error: KubewrightError, budgets: Iterable[PodDisruptionBudget]) -> Obstacle:
+def explain(pod: Pod, error: KubewrightError, budgets: Sequence[PodDisruptionBudget]) -> Obstacle:
     """The obstacle behind a refusal.
 
     Args:
         pod: the pod that was to be evicted.
         error: the error of its eviction.
-        budgets: those of the pod's namespace, or of all; none when they could not be read.
+        budgets: those that select the pod (``budgets``); none when they could not be read.
     """
-    found = [budget for budget in budgets if _selects(budget, pod)]
-    if isinstance(error, ApiError) and error.code == 500 and len(found) > 1:
-        return _several(found)
+    if isinstance(error, ApiError) and error.code == 500 and len(budgets) > 1:
+        return _several(budgets)
     if isinstance(error, TooManyRequests):
         said = [str(cause.get("message", "")) for cause in error.causes if cause.get("reason") == BUDGET]
-        if said and len(found) == 1:
-            return _of_budget(found[0])
+        if said and len(budgets) == 1:
+            return _of_budget(budgets[0])
         return Obstacle(" ".join([error.message, *said]).removesuffix("."), topic="budget" if said else "")
     firm = isinstance(error, ApiError) and error.code not in (404, 409, 502, 503, 504)
     why = f"{str(error).removesuffix('.')} scheduled on node {pod.spec.node_name}"
@@ -138,12 +134,3 @@ def _several(budgets: Sequence[PodDisruptionBudget]) -> Obstacle:
     told = ", ".join(sorted(f"{each.namespace}/{each.name}" for each in budgets))
     why = f"more than one pod disruption budget selects it ({told}), which no eviction can satisfy"
     return Obstacle(why, firm=True, topic=told)
-
-
-def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    if budget.namespace != pod.namespace or budget.spec.selector is None:
-        return False
-    try:
-        return selectors.from_object(msgspec.to_builtins(budget.spec.selector)).matches(pod.metadata.labels)
-    except BadRequest:
-        return False

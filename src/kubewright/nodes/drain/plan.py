@@ -21,7 +21,7 @@ Source       mcm.md §5.1, §5.3, §5.5 to §5.7.
 Called by    ``session.DrainSession``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -29,8 +29,9 @@ from typing import Any
 from kubewright.api.core import NodeCondition, Pod
 from kubewright.base import delays
 from kubewright.base.durations import format_duration
-from kubewright.nodes.drain.obstacles import Held, Obstacle, first_clauses, group
+from kubewright.nodes.drain.obstacles import Held, first_clauses, group
 from kubewright.nodes.drain.policy import DrainPolicy
+from kubewright.nodes.drain.tries import IDLE, Tries, UnderWay, uids
 from kubewright.nodes.drain.volumes import NONE, Moving, Trip, Trips, awaited
 
 OVERDUE = timedelta(seconds=30)
@@ -40,31 +41,13 @@ BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
-    """How often the eviction of one pod was refused, and when it last was.
-
-    ``forced``: its deletion with no grace failed, too. ``first`` (when it was first refused) and ``why`` are
-    only for messages.
-    """
-
-    refused: int
-    last: datetime
-    forced: bool = False
-    first: datetime | None = field(default=None, compare=False)
-    why: Obstacle | None = field(default=None, compare=False)
-
-
-Tries = Mapping[str, Try]
-"""By pod uid. Kept by ``session.DrainSession`` between passes."""
-
-
-@dataclass(frozen=True, slots=True)
 class DrainPlan:
     """What to do now, and when to look again at the latest.
 
     ``evict``    pods to evict
     ``delete``   pods to delete with no grace
-    ``waiting``  pods that are being deleted, wait for their next attempt or their turn, or end by themselves
+    ``waiting``  pods that are asked just now or being deleted, wait for their next attempt or their turn, or
+                 end by themselves
     ``done``     no pod is left that the drain waits for
     ``forced``   all pods are deleted, none is evicted
     ``because``  the state in a clause for messages
@@ -130,6 +113,8 @@ class _Draft:
     """After how many refused evictions a pod is deleted; None: eviction is tried again without end."""
     awaits: Callable[[Pod], bool] = lambda _pod: False
     moving: Moving = NONE
+    under_way: UnderWay = IDLE
+    asked: list[Pod] = field(default_factory=list)
     evict: list[Pod] = field(default_factory=list)
     delete: list[Pod] = field(default_factory=list)
     leaving: list[Pod] = field(default_factory=list)
@@ -148,6 +133,7 @@ def plan_pass(
     conditions: Sequence[NodeCondition] = (),
     tries: Tries | None = None,
     trips: Trips | None = None,
+    under_way: UnderWay = IDLE,
 ) -> DrainPlan:
     """Decide one pass.
 
@@ -159,17 +145,18 @@ def plan_pass(
         conditions: those of the node; they tell whether its kubelet can still end pods.
         tries: what came of earlier passes.
         trips: the volumes of the node, as far as they are looked at.
+        under_way: requests of earlier passes that have not ended.
     """
     tries, moving = tries or {}, awaited(trips or {}, policy, now)
     here = [pod for pod in pods if not policy.skips(pod)]
     deadline = None if policy.timeout is None else started + policy.timeout
     over = deadline is not None and now >= deadline
     if reason := _force_reason(policy, conditions, now, over=over):
-        return _forced(here, tries, reason)
+        return _forced(here, tries, reason, under_way)
     if over and here:
         because = f"{len(here)} pods stay, because {_took_longer(policy)}"
-        return DrainPlan(done=True, because=because, known=_uids(here))
-    draft = _Draft(now, tries, _most_refusals(policy), policy.awaits, moving)
+        return DrainPlan(done=True, because=because, known=uids(here))
+    draft = _Draft(now, tries, _most_refusals(policy), policy.awaits, moving, under_way)
     turn = min(map(policy.order, here), default=0)
     due = [pod for pod in here if pod.metadata.deleting or policy.order(pod) == turn]
     draft.later += [pod for pod in here if not pod.metadata.deleting and policy.order(pod) > turn]
@@ -179,7 +166,7 @@ def plan_pass(
     if policy.one_by_one:
         _one_by_one([pod for pod in due if stateful(pod)], draft)
     forced_from = deadline if policy.force.at_timeout else None
-    return replace(_asked(draft, deadline, policy.poll), known=_uids(here), **_obstacles(draft, forced_from))
+    return replace(_asked(draft, deadline, policy.poll), known=uids(here), **_obstacles(draft, forced_from))
 
 
 def stateful(pod: Pod) -> bool:
@@ -197,6 +184,8 @@ def _place(pod: Pod, draft: _Draft) -> None:
     tried = draft.tries.get(pod.metadata.uid)
     if pod.metadata.deleting:
         draft.leaving.append(pod)
+    elif pod.metadata.uid in draft.under_way.uids:
+        draft.asked.append(pod)
     elif draft.awaits(pod):
         draft.ending.append(pod)
     elif tried is not None and draft.now < tried.last + delays.EVICTION:
@@ -210,10 +199,11 @@ def _place(pod: Pod, draft: _Draft) -> None:
 def _one_by_one(pods: Sequence[Pod], draft: _Draft) -> None:
     """Of pods with claims only one leaves at a time, and after it its volumes; a refused one lets the next
     leave first."""
-    busy = bool(draft.moving) or any(pod.metadata.deleting for pod in pods)
+    asked = draft.under_way.uids
+    busy = bool(draft.moving) or any(pod.metadata.deleting or pod.metadata.uid in asked for pod in pods)
     for pod in sorted(pods, key=lambda pod: (-pod.spec.priority, pod.namespace, pod.name)):
         before = len(draft.evict) + len(draft.delete)
-        if busy and not pod.metadata.deleting:
+        if busy and not (pod.metadata.deleting or pod.metadata.uid in asked):
             draft.queued.append(pod)
             continue
         _place(pod, draft)
@@ -225,10 +215,10 @@ def _asked(draft: _Draft, deadline: datetime | None, poll: timedelta) -> DrainPl
     evict = draft.evict[: BATCH - len(delete)]
     left = len(draft.delete) + len(draft.evict) - len(delete) - len(evict)
     resting = (pod for pod, _ in draft.resting)
-    waiting = (*draft.leaving, *resting, *draft.queued, *draft.ending, *draft.later)
+    waiting = (*draft.asked, *draft.leaving, *resting, *draft.queued, *draft.ending, *draft.later)
     untils = [*([deadline] if deadline is not None else []), *(until for _, until in draft.resting)]
     wakes = [until - draft.now for until in untils]
-    wakes += [timedelta()] * (left > 0) + [poll] * bool(evict or delete or draft.leaving)
+    wakes += [timedelta()] * (left > 0) + [poll] * bool(evict or delete or draft.leaving or draft.asked)
     wakes += [delays.EVICTION] * bool(draft.ending)
     if draft.moving:
         wakes += [poll] if (until := draft.moving.until) is None else [poll, until - draft.now]
@@ -245,7 +235,7 @@ def _asked(draft: _Draft, deadline: datetime | None, poll: timedelta) -> DrainPl
 
 def _obstacles(draft: _Draft, forced_from: datetime | None) -> dict[str, Any]:
     """The fields of the plan about pods that stay: refused, overdue, and when force begins."""
-    asked = (*draft.evict, *(pod for pod, _ in draft.resting))
+    asked = (*draft.evict, *draft.asked, *(pod for pod, _ in draft.resting))
     tried = ((pod, draft.tries.get(pod.metadata.uid)) for pod in asked)
     refused = [
         (pod, found.why, found.first) for pod, found in tried if found is not None and found.why is not None
@@ -261,23 +251,23 @@ def _obstacles(draft: _Draft, forced_from: datetime | None) -> dict[str, Any]:
     }
 
 
-def _forced(pods: Sequence[Pod], tries: Tries, reason: str) -> DrainPlan:
-    """Delete every pod. One whose deletion the server accepted, or refused once, is not waited for."""
-    delete = tuple(pod for pod in pods if not _removed(pod) and not _given_up(pod, tries))
-    count = f"{len(delete)} pods are removed" if delete else "no pod is waited for"
+def _forced(pods: Sequence[Pod], tries: Tries, reason: str, under_way: UnderWay) -> DrainPlan:
+    """Delete every pod. One whose deletion the server accepted, or refused once, is not waited for; evictions
+    that are under way are not waited for either."""
+    left = [pod for pod in pods if not _removed(pod) and not _given_up(pod, tries)]
+    asked = under_way.uids if under_way.forced else frozenset[str]()
+    delete = tuple(pod for pod in left if pod.metadata.uid not in asked)
+    count = f"{len(left)} pods are removed" if left else "no pod is waited for"
     because = f"{count}, because {reason}"
     return DrainPlan(
         delete=delete[:BATCH],
-        done=not delete,
+        waiting=tuple(pod for pod in left if pod.metadata.uid in asked),
+        done=not left,
         forced=True,
-        wake=delays.SOON if 0 < len(delete) <= BATCH else timedelta(),
+        wake=delays.SOON if left and len(delete) <= BATCH else timedelta(),
         because=because,
-        known=_uids(pods),
+        known=uids(pods),
     )
-
-
-def _uids(pods: Iterable[Pod]) -> frozenset[str]:
-    return frozenset(pod.metadata.uid for pod in pods)
 
 
 def _timeout(pod: Pod) -> str:
@@ -330,6 +320,7 @@ def _took_longer(policy: DrainPolicy) -> str:
 def _because(draft: _Draft) -> str:
     late = sum(1 for pod in draft.leaving if _ends(pod) + OVERDUE < draft.now)
     counts = (
+        (len(draft.asked), "asked to leave just now"),
         (len(draft.evict), "to evict"),
         (len(draft.delete), "to delete after too many refusals"),
         (len(draft.leaving) - late, "leaving"),

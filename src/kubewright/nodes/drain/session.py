@@ -1,30 +1,35 @@
 """The drain of one node over all its passes: lists the pods, plans a pass, performs it, remembers refusals.
 
-Theory.      A pass never waits for a pod to leave: it sends each request once, some at a time, and notes the
-             errors. The next list of pods shows which are gone. Pods are listed for each pass: a cache of
+Theory.      A pass never waits for a pod to leave: each request is sent once, some at a time, and its error
+             is noted. The next list of pods shows which are gone. What is under way when a look begins counts
+             as asked, so no pod is asked twice at a time; whether a worker waits for the requests, the caller
+             decides (``removals``). Pods are listed for each pass: a cache of
              all pods would cost more memory than everything else, and a late one could show a node as
              empty that is not.
 Invariants.  Each request names the pod's uid, so that a later pod of the same name is never hit.
              An eviction of a pod that is gone succeeds. One pod's failure never stops the others; it is
              noted in ``tries`` like a refusal, and so leads to another try or, if the policy says so, to
              a deletion.
-Called by    the contexts that own machines: ``machines.machine``, ``machines.orphans``, ``clusters.machine``.
+Called by    the contexts that own machines: ``machines.machine``, ``machines.orphans``, ``clusters.machine``;
+             ``removals``.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
-from kubewright.api.core import PDB, POD, NodeCondition, Pod, PodDisruptionBudget
+from kubewright.api.core import POD, NodeCondition, Pod
 from kubewright.api.storage import PVC
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
+from kubewright.nodes.drain.budgets import Budgets, ByLabels
 from kubewright.nodes.drain.obstacles import explain
-from kubewright.nodes.drain.plan import DrainPlan, Tries, Try, plan_pass
+from kubewright.nodes.drain.plan import DrainPlan, plan_pass
 from kubewright.nodes.drain.policy import DrainPolicy
+from kubewright.nodes.drain.tries import IDLE, Tries, Try, UnderWay, uids
 from kubewright.nodes.drain.volumes import Attached, Trips, claims, follow, users
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
@@ -32,7 +37,7 @@ from kubewright.wire.gvk import Key
 log = structlog.get_logger(__name__)
 
 AT_ONCE = 10
-"""Requests of one pass that are under way at the same time."""
+"""Requests of one node that are under way at the same time."""
 
 Refusal = tuple[Pod, KubewrightError, bool]
 """A pod, the error of its request, and whether that was a forced deletion."""
@@ -44,11 +49,15 @@ class DrainSession:
 
     ``tries``          refused evictions and failed deletions, by the pod's uid
     ``trips``          volumes of the node's pods, and those that they left behind
+    ``under_way``      the requests that have not ended
+    ``met``            the last look met requests under way, and has planned without what comes of them
     ``drained_since``  when a plan first said that no pod is waited for; None: none has yet
     """
 
     tries: Tries = field(default_factory=dict)
     trips: Trips = field(default_factory=dict)
+    under_way: UnderWay = IDLE
+    met: bool = False
     drained_since: datetime | None = None
     _volumes: dict[Key, str] = field(default_factory=dict)
     """The PersistentVolume of each claim that a pod of the node was seen to use."""
@@ -78,31 +87,44 @@ class DrainSession:
         Raises:
             ApiError, TransportError: pods or claims could not be read.
         """
+        met = self.under_way  # this list may be older than their end
+        self.met = bool(met)
         pods = await client.list(POD, fields=f"spec.nodeName={node}")
         if attached is not None and (attached.here or self.trips):
             self.trips = await self._follow(client, pods, attached, now)
         found = plan_pass(
-            pods, policy, now=now, started=started, conditions=conditions, tries=self.tries, trips=self.trips
+            pods,
+            policy,
+            now=now,
+            started=started,
+            conditions=conditions,
+            tries=self.tries,
+            trips=self.trips,
+            under_way=met,
         )
         if found.done and self.drained_since is None:
             self.drained_since = now
         return found
 
-    async def run(self, plan: DrainPlan, client: Client, *, now: datetime) -> None:
-        """Perform ``plan`` once; ends after at most one API deadline per ``AT_ONCE`` pods.
+    async def run(
+        self, plan: DrainPlan, client: Client, *, now: datetime, budgets: Budgets | None = None
+    ) -> None:
+        """Perform ``plan`` once; ends after at most one deadline of an eviction per ``AT_ONCE`` pods.
+
+        ``budgets``: of the client's cluster, shared with other drains; None: with none.
 
         Raises nothing that an API server or the network can cause.
         """
-        gate = asyncio.Semaphore(AT_ONCE)
-        async with asyncio.TaskGroup() as group:
-            asked = [(pod, False, group.create_task(_ask(gate, _evict, client, pod))) for pod in plan.evict]
-            asked += [
-                (pod, plan.forced, group.create_task(_ask(gate, _delete, client, pod))) for pod in plan.delete
-            ]
-        refusals = [
-            (pod, error, forced) for pod, forced, task in asked if (error := task.result()) is not None
-        ]
-        self._note(plan, refusals, await _budgets(client, refusals), now)
+        mine, began = asked_by(plan), client.clock.monotonic()
+        self.under_way = mine
+        try:
+            refusals = await _perform(plan, client)
+            behind = await (budgets or Budgets(client)).among(_namespaces(refusals))
+            took = timedelta(seconds=client.clock.monotonic() - began)
+            self._note(plan, refusals, behind, now + took)
+        finally:
+            if self.under_way is mine:
+                self.under_way = IDLE
 
     async def _follow(self, client: Client, pods: Sequence[Pod], attached: Attached, now: datetime) -> Trips:
         """The trips after this look; none where claims may not be read: no pod waits for volumes then.
@@ -127,16 +149,15 @@ class DrainSession:
         self,
         plan: DrainPlan,
         refusals: Iterable[Refusal],
-        budgets: Sequence[PodDisruptionBudget],
+        budgets: ByLabels,
         now: datetime,
     ) -> None:
         """Keep the tries of pods that are still there and were not asked now; add the refusals."""
-        asked = {pod.metadata.uid for pod in (*plan.evict, *plan.delete)}
-        still = plan.known | {pod.metadata.uid for pod in plan.waiting}
+        asked, still = uids((*plan.evict, *plan.delete)), plan.known | uids(plan.waiting)
         kept = {uid: tried for uid, tried in self.tries.items() if uid in still - asked}
         for pod, error, forced in refusals:
             before = self.tries.get(pod.metadata.uid, Try(0, now))
-            why = explain(pod, error, budgets)
+            why = explain(pod, error, budgets.of(pod))
             kept[pod.metadata.uid] = Try(before.refused + 1, now, forced, before.first or now, why)
         self.tries = kept
 
@@ -152,22 +173,29 @@ async def _volume_of(gate: asyncio.Semaphore, client: Client, claim: Key) -> str
             return error
 
 
-async def _budgets(client: Client, refusals: Iterable[Refusal]) -> Sequence[PodDisruptionBudget]:
-    """The budgets that may stand behind refusals, in one request; none if they cannot be read.
+async def _perform(plan: DrainPlan, client: Client) -> list[Refusal]:
+    """Send the requests of a plan; returns those that were refused."""
+    gate = asyncio.Semaphore(AT_ONCE)
+    async with asyncio.TaskGroup() as group:
+        asked = [(pod, False, group.create_task(_ask(gate, _evict, client, pod))) for pod in plan.evict]
+        asked += [
+            (pod, plan.forced, group.create_task(_ask(gate, _delete, client, pod))) for pod in plan.delete
+        ]
+    return [(pod, error, forced) for pod, forced, task in asked if (error := task.result()) is not None]
 
-    Refusals are rare and rest for 20 s, so that a cache of budgets would cost more.
-    """
-    asked = {
+
+def asked_by(plan: DrainPlan) -> UnderWay:
+    """The requests that a plan asks for."""
+    return UnderWay(uids((*plan.evict, *plan.delete)), plan.forced)
+
+
+def _namespaces(refusals: Iterable[Refusal]) -> set[str]:
+    """Where budgets may stand behind refusals."""
+    return {
         pod.namespace
         for pod, error, _ in refusals
         if isinstance(error, ApiError) and error.code in (429, 500)
     }
-    if not asked:
-        return ()
-    try:
-        return await client.list(PDB, asked.pop() if len(asked) == 1 else "")
-    except KubewrightError:
-        return ()
 
 
 async def _ask(

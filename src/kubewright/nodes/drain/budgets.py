@@ -1,0 +1,93 @@
+"""The PodDisruptionBudgets that may stand behind refusals: listed once for all drains, found by labels.
+
+Theory.      One node that drains is refused seldom, so a watch of all budgets would cost more than it tells.
+             Ten thousand nodes that drain at once are refused all the time, and mostly by the same budgets.
+             So what was listed is kept for a few seconds, and all drains that ask in that time share it. A
+             list is decoded once, and each budget is put under one label that its pods must have, the one
+             with the fewest budgets so far: a pod is compared with the budgets under its own labels only.
+Invariants.  What is told of a budget is at most ``FRESH_SECONDS`` old, and is used for words and for how
+             long to wait, never for what is safe: that the server decides. Nothing here raises what a server
+             or the network can cause.
+Called by    ``session``, after refusals; ``removals`` has one for all nodes of a cluster.
+"""
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from kubewright.api.core import PDB, Pod, PodDisruptionBudget
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.client import Client
+from kubewright.wire import selectors
+from kubewright.wire.errors import BadRequest
+
+FRESH_SECONDS = 5.0
+"""How long a list of budgets is used again: a refused pod rests for longer."""
+
+_Place = tuple[str, str, str]
+"""A namespace, and a label with its value that all pods of a budget have; without both: any labels."""
+
+
+class ByLabels:
+    """Budgets by what they select."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget] = ()) -> None:
+        self._placed: dict[_Place, list[tuple[selectors.Selector, PodDisruptionBudget]]] = {}
+        for budget in budgets:
+            if (selector := _selector(budget)) is not None:
+                self._placed.setdefault(self._place(budget), []).append((selector, budget))
+
+    def of(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """The budgets that select a pod."""
+        namespace, labels = pod.namespace, pod.metadata.labels
+        places = [(namespace, "", ""), *((namespace, *label) for label in labels.items())]
+        candidates = (each for place in places for each in self._placed.get(place, ()))
+        return [budget for selector, budget in candidates if selector.matches(labels)]
+
+    def _place(self, budget: PodDisruptionBudget) -> _Place:
+        assert budget.spec.selector is not None
+        labels = budget.spec.selector.match_labels.items()
+        places = ((budget.namespace, *label) for label in labels)
+        fewest = min(places, key=lambda place: len(self._placed.get(place, ())), default=None)
+        return fewest or (budget.namespace, "", "")
+
+
+class Budgets:
+    """The budgets of one cluster, as they were listed last."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._one_at_a_time = asyncio.Lock()
+        self._listed: dict[str, tuple[float, ByLabels]] = {}
+        """When the budgets of a namespace (empty: of all) were listed, in monotonic seconds; and those."""
+
+    async def among(self, namespaces: set[str]) -> ByLabels:
+        """The budgets of these namespaces, in one list at most; none where they cannot be read."""
+        if not namespaces:
+            return ByLabels()
+        scope = next(iter(namespaces)) if len(namespaces) == 1 else ""
+        async with self._one_at_a_time:
+            now = self._client.clock.monotonic()
+            self._listed = {of: kept for of, kept in self._listed.items() if now < kept[0] + FRESH_SECONDS}
+            if (kept := self._listed.get(scope) or self._listed.get("")) is not None:
+                return kept[1]
+            found = ByLabels(await self._list(scope))
+            self._listed[scope] = (self._client.clock.monotonic(), found)
+            return found
+
+    async def _list(self, scope: str) -> list[PodDisruptionBudget]:
+        try:
+            return await self._client.list(PDB, scope)
+        except KubewrightError:
+            return []
+
+
+def _selector(budget: PodDisruptionBudget) -> selectors.Selector | None:
+    """What a budget selects; None: nothing, or what cannot be read."""
+    if budget.spec.selector is None:
+        return None
+    try:
+        return selectors.from_object(msgspec.to_builtins(budget.spec.selector))
+    except BadRequest:
+        return None

@@ -1,0 +1,221 @@
+"""Requests about pods that are under way: what a plan makes of them, how many there may be, and what their refusals
+cost."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from kubewright.api.core import PDB, POD
+from kubewright.base.delays import POLL, SOON
+from kubewright.kube.client import Client
+from kubewright.kube.inprocess import InProcess
+from kubewright.nodes.drain.budgets import FRESH_SECONDS, Budgets, ByLabels
+from kubewright.nodes.drain.plan import DrainPlan, plan_pass
+from kubewright.nodes.drain.policy import DrainPolicy, Force
+from kubewright.nodes.drain.removals import MOST, Removals
+from kubewright.nodes.drain.session import DrainSession
+from kubewright.nodes.drain.tries import IDLE, UnderWay
+from kubewright.testing.clocks import LoopClock
+from kubewright.wire.errors import Forbidden, to_status
+from kubewright.wire.http import Request, Response
+
+T0 = datetime(2030, 1, 1, tzinfo=UTC)
+SLOW = 20.0
+"""Seconds that the server takes for an eviction."""
+
+
+def pod(name, *, claim=False, leaving=False, namespace="default", **labels):
+    metadata = {"name": name, "namespace": namespace, "uid": name, "labels": labels}
+    if leaving:
+        metadata |= {"deletionTimestamp": T0.isoformat(), "deletionGracePeriodSeconds": 30}
+    volume = {"persistentVolumeClaim": {"claimName": "c"}} if claim else {"emptyDir": {}}
+    return POD.from_plain({"metadata": metadata, "spec": {"volumes": [{"name": "v", **volume}]}})
+
+
+A, B, DB, DB2 = pod("a"), pod("b"), pod("db", claim=True), pod("db2", claim=True)
+EVICTING_A, FORCING_A = UnderWay(frozenset("a")), UnderWay(frozenset("a"), forced=True)
+ONE_BY_ONE = DrainPolicy(one_by_one=True)
+FORCED = DrainPolicy(force=Force(requested=True))
+ASKED = [
+    # what, pods, policy, under way: evicted, deleted, awaited, whether that is all, and when to look again
+    ("a pod that is asked just now is not asked again", [A], DrainPolicy(), EVICTING_A,
+     ([], [], ["a"], False, POLL)),
+    ("others are asked meanwhile", [A, B], DrainPolicy(), EVICTING_A, (["b"], [], ["a"], False, POLL)),
+    ("the next pod with a claim waits until the first was asked", [DB, DB2], ONE_BY_ONE,
+     UnderWay(frozenset(["db"])), ([], [], ["db", "db2"], False, POLL)),
+    ("of two with claims one is asked", [DB, DB2], ONE_BY_ONE, IDLE, (["db"], [], ["db2"], False, POLL)),
+    ("a pod that leaves already is leaving, and not asked", [pod("a", leaving=True)], DrainPolicy(), EVICTING_A,
+     ([], [], ["a"], False, POLL)),
+    ("one that was asked and is gone is forgotten", [], DrainPolicy(), EVICTING_A, ([], [], [], True, None)),
+    ("force does not wait for an eviction", [A], FORCED, EVICTING_A, ([], ["a"], [], False, SOON)),
+    ("force does not delete twice at a time", [A, B], FORCED, FORCING_A, ([], ["b"], ["a"], False, SOON)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pods", "policy", "under_way", "expected"), [c[1:] for c in ASKED], ids=[c[0] for c in ASKED]
+)
+def test_a_plan_knows_what_is_under_way(pods, policy, under_way, expected):
+    plan = plan_pass(pods, policy, now=T0, started=T0, under_way=under_way)
+    evict, delete, waiting = (
+        [each.metadata.name for each in of] for of in (plan.evict, plan.delete, plan.waiting)
+    )
+    assert (evict, delete, waiting, plan.done, None if plan.done else plan.wake) == expected
+
+
+class Slow:
+    """A server that takes long over evictions, and remembers what it was asked."""
+
+    def __init__(self, budgets=()) -> None:
+        self.evictions: list[float] = []
+        self.deleted: list[str] = []
+        self.cut_off = 0
+        self.lists: list[str] = []
+        self.budgets = budgets
+
+    async def handle(self, request: Request) -> Response:
+        if request.path.endswith("poddisruptionbudgets"):
+            self.lists.append(request.path)
+            if isinstance(self.budgets, Forbidden):
+                return Response(self.budgets.code, json.dumps(to_status(self.budgets)).encode())
+            listed = {"kind": "PodDisruptionBudgetList", "apiVersion": "policy/v1", "items": self.budgets}
+            return Response(200, json.dumps({**listed, "metadata": {"resourceVersion": "1"}}).encode())
+        if request.path.endswith("/eviction"):
+            self.evictions.append(asyncio.get_running_loop().time())
+            try:
+                await asyncio.sleep(SLOW)
+            except asyncio.CancelledError:
+                self.cut_off += 1
+                raise
+        else:
+            self.deleted.append(request.path.rsplit("/", 1)[-1])
+        return Response(201, json.dumps({"kind": "Status", "status": "Success"}).encode())
+
+
+@pytest.fixture
+async def drained():
+    """Runs a test's function with a server, and removals that end with it."""
+
+    async def run(of: Callable[[Slow, Removals], Awaitable[None]]) -> Slow:
+        server = Slow()
+        removals = Removals(Client(InProcess(server.handle), LoopClock()))
+        owner = asyncio.create_task(removals.run())
+        await of(server, removals)
+        owner.cancel()
+        await asyncio.wait([owner])
+        assert len(removals) == 0
+        return server
+
+    return run
+
+
+def evict(*names):
+    return DrainPlan(evict=tuple(pod(name) for name in names))
+
+
+async def test_requests_of_all_drains_have_a_bound_and_those_in_line_look_anew_when_their_turn_comes(drained):
+    woken: list[str] = []
+
+    async def drain(server: Slow, removals: Removals) -> None:
+        for number in range(MOST + 2):
+            name = f"n{number}"
+            removals.start(name, DrainSession(), evict(name), lambda name=name: woken.append(name), now=T0)
+        await asyncio.sleep(SLOW / 2)
+        assert (len(removals), len(server.evictions), woken) == (MOST, MOST, [])
+        await asyncio.sleep(SLOW)
+        assert (len(removals), sorted(woken)) == (0, [f"n{MOST}", f"n{MOST + 1}"])
+
+    await drained(drain)
+
+
+async def test_what_is_under_way_for_a_node_is_not_sent_twice_and_its_end_wakes_a_look_that_met_it(drained):
+    woken: list[str] = []
+    session = DrainSession()
+
+    async def drain(server: Slow, removals: Removals) -> None:
+        removals.start("n", session, evict("a"), lambda: woken.append("first"), now=T0)
+        await asyncio.sleep(1)
+        assert session.under_way == UnderWay(frozenset("a"))
+        removals.start("n", session, evict("a"), lambda: woken.append("second"), now=T0)
+        session.met = True
+        await asyncio.sleep(SLOW)
+        assert (len(server.evictions), session.under_way, woken) == (1, IDLE, ["first"])
+
+    await drained(drain)
+
+
+async def test_force_ends_evictions_and_finds_room_though_their_lane_is_full(drained):
+    async def drain(server: Slow, removals: Removals) -> None:
+        sessions = [DrainSession() for _ in range(MOST)]
+        for number, session in enumerate(sessions):
+            removals.start(f"n{number}", session, evict(f"p{number}"), lambda: None, now=T0)
+        await asyncio.sleep(1)
+        removals.start("n0", sessions[0], DrainPlan(delete=(pod("p0"),), forced=True), lambda: None, now=T0)
+        await asyncio.sleep(1)
+        assert (server.deleted, server.cut_off, sessions[0].under_way) == (["p0"], 1, IDLE)
+
+    await drained(drain)
+
+
+async def test_what_is_under_way_at_the_end_of_a_term_is_cut_off(drained):
+    async def drain(_server: Slow, removals: Removals) -> None:
+        removals.start("n", DrainSession(), evict("a"), lambda: None, now=T0)
+        await asyncio.sleep(1)
+
+    assert (await drained(drain)).cut_off == 1
+
+
+# ------------------------------------------------------------ the budgets behind refusals
+
+
+def budget(name, namespace="default", **spec):
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+WEB = {"matchLabels": {"app": "web"}}
+SELECTED = [
+    ("one with its labels", budget("web", selector=WEB), ["web"]),
+    ("one that asks for a label more", budget("web", selector={"matchLabels": {"app": "web", "tier": "db"}}), []),
+    ("one that selects all", budget("all", selector={}), ["all"]),
+    ("one without a selector", budget("none"), []),
+    ("one of another namespace", budget("web", namespace="other", selector=WEB), []),
+    ("one by an expression", budget("any", selector={"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+     ["any"]),
+    ("one whose selector makes no sense",
+     budget("odd", selector={"matchExpressions": [{"key": "app", "operator": "Like"}]}), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "expected"), [c[1:] for c in SELECTED], ids=[c[0] for c in SELECTED])
+def test_the_budgets_of_a_pod_are_found_among_many(one, expected):
+    many = [budget(f"b{number}", selector={"matchLabels": {"app": f"a{number}"}}) for number in range(5)]
+    found = ByLabels(PDB.from_plain(each) for each in (*many, one)).of(pod("p", app="web", zone="z"))
+    assert [each.name for each in found] == expected
+
+
+async def test_a_list_of_budgets_serves_all_who_ask_within_a_few_seconds():
+    server = Slow([budget("web", selector=WEB)])
+    budgets = Budgets(Client(InProcess(server.handle), LoopClock()))
+    found = await asyncio.gather(*(budgets.among({"default"}) for _ in range(100)))
+    assert {each.name for of in found for each in of.of(pod("p", app="web"))} == {"web"}
+    assert len(server.lists) == 1
+    await asyncio.sleep(FRESH_SECONDS)
+    await budgets.among({"default", "other"})
+    await budgets.among({"default"})
+    assert server.lists[1:] == ["/apis/policy/v1/poddisruptionbudgets"]
+    await budgets.among(set())
+    assert len(server.lists) == 2
+
+
+async def test_budgets_that_may_not_be_read_are_none():
+    budgets = Budgets(Client(InProcess(Slow(Forbidden("no")).handle), LoopClock()))
+    assert (await budgets.among({"default"})).of(pod("p")) == []
+
+
+def test_only_force_takes_the_place_of_evictions():
+    assert [each.yields_to(forced=forced) for each in (IDLE, EVICTING_A, FORCING_A) for forced in (False, True)] == [
+        True, True, False, True, False, False,
+    ]  # fmt: skip
