@@ -18,6 +18,7 @@ from kubewright.compose.options import Election
 from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.world import Half
 from kubewright.providers.sim.settings import kubelet_settings
+from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.testing.stage import Borrowed, Process
 from kubewright.testing.world import SHORT_TIMEOUTS, World
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
@@ -90,11 +91,13 @@ class Scene:
     world: World
 
     @asynccontextmanager
-    async def ours(self, controllers: str = "*") -> AsyncIterator[Process]:
+    async def ours(self, controllers: str = "*", shard: Shard = WHOLE) -> AsyncIterator[Process]:
         """A process of ours, elected by Leases in the machines' namespace."""
         world, stop = self.world, asyncio.Event()
         only = Namespaces((world.namespace,))
-        options = replace(SHORT_TIMEOUTS, namespaces=only, controllers=tuple(controllers.split(",")))
+        options = replace(
+            SHORT_TIMEOUTS, namespaces=only, controllers=tuple(controllers.split(",")), shard=shard
+        )
         driver = Borrowed(world.cloud, kubelet_settings(options.driver_options))
         election = Election(namespace=world.namespace)
         work = run_with(world.client, world.target, driver, options, election=election, stop=stop)
@@ -116,10 +119,11 @@ class Scene:
             task.cancel()
             await asyncio.wait([task])
 
-    async def holders(self) -> list[str]:
-        """Who holds the two Leases, without what makes the name of a process of ours unique."""
+    async def holders(self, shard: Shard = WHOLE) -> list[str]:
+        """Who holds the two Leases, or those of a shard, without what makes the name of a process of ours unique."""
         found = []
         for half in Half:
-            lease = await self.world.client.get(LEASE, Key(self.world.namespace, half.value))
+            name = half.value if shard.whole else shard.lease(half)
+            lease = await self.world.client.get(LEASE, Key(self.world.namespace, name))
             found.append("ours" if "_" in (holder := lease.spec.holder_identity or "") else holder)
         return found

@@ -11,6 +11,7 @@ from tests.conformance.originals import Scene
 
 from kubewright.api.machine.names import Phase
 from kubewright.machines.world import Half
+from kubewright.runtime.shard import Shard
 from kubewright.testing.sites import real_site
 from kubewright.testing.stage import stage
 from kubewright.testing.world import SHORT_TIMEOUTS
@@ -90,5 +91,21 @@ async def test_two_processes_with_a_half_each_work_together(new_scene: NewScene)
             await world.deploy("workers", 2)
             await world.settled(2)
             assert await scene.holders() == ["ours", "ours"]
+            await world.delete("workers")
+            await world.settled(0)
+
+
+async def test_two_shards_work_together_and_keep_the_original_from_it(new_scene: NewScene) -> None:
+    async with new_scene() as scene:
+        world, shards = scene.world, [Shard(0, 2), Shard(1, 2)]
+        async with scene.ours(shard=shards[0]), scene.ours(shard=shards[1]):
+            await world.deploy("workers", 8)
+            await world.settled(8)
+            async with scene.original(Half.MACHINES) as original:
+                for _ in range(34):
+                    await world.clock.sleep(0.5)
+                    assert not original.leads
+                assert await scene.holders() == ["kubewright-2-shards", "kubewright-2-shards"]
+                assert [await scene.holders(each) for each in shards] == [["ours", "ours"], ["ours", "ours"]]
             await world.delete("workers")
             await world.settled(0)

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.kubectl
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 HOW_TO = ROOT / "docs" / "how-to" / "install-on-a-cluster.md"
+SHARDS = ROOT / "docs" / "how-to" / "divide-machines-among-processes.md"
 MACHINES = {"kubewright-control", "kubewright-target", "kubewright-bootstrap-tokens"}
 CLUSTERS = {
     "kubewright-infrastructure",
@@ -114,6 +115,23 @@ def test_every_overlay_of_the_how_to_builds_on_the_installation(kubectl: Kubectl
             assert mounted == {volume["name"] for volume in pod.get("volumes", ())}
         if kubectl.flavour == "real":
             accepted(kubectl, objects)
+
+
+@pytest.mark.usefixtures("kinds_of_machines")
+def test_the_overlay_of_the_how_to_for_shards_runs_a_pod_for_each(kubectl: Kubectl, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")
+    (overlay,) = blocks(SHARDS.read_text(), "yaml")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "kustomization.yaml").write_text(overlay)
+    kubectl.namespace = ""
+    objects = list(yaml.safe_load_all(kubectl("kustomize", str(tmp_path / "mine"))))
+    assert "Deployment" not in {each["kind"] for each in objects}
+    (workload,) = (each["spec"] for each in objects if each["kind"] == "StatefulSet")
+    (container,) = workload["template"]["spec"]["containers"]
+    assert f"--shard=$(SHARD)/{workload['replicas']}" in container["args"]
+    assert "SHARD" in {each["name"] for each in container["env"]}
+    if kubectl.flavour == "real":
+        accepted(kubectl, objects)
 
 
 def accepted(kubectl: Kubectl, objects: list[dict[str, Any]]) -> None:

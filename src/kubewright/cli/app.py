@@ -156,6 +156,7 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     namespace: run_switches.Namespace = "",
     exclude_namespace: run_switches.ExcludedNamespace = "",
     watch_filter: run_switches.WatchFilter = "",
+    shard: run_switches.OfShard = "",
     strict_running: switches.StrictRunning = False,
     controllers: run_switches.Controllers = "*",
     driver: run_switches.DriverName = "",

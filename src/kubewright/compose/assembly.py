@@ -26,7 +26,9 @@ from kubewright.driver.contract import Background, Closing, Driver
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.kube.client import Client
 from kubewright.kube.fence import Entitled, FencedTransport
+from kubewright.kube.header import Header
 from kubewright.kube.informers import Informers
+from kubewright.runtime.candidates import AllOf, Candidate
 from kubewright.runtime.controller import Admits
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Group, Settings, Task, Work
@@ -34,6 +36,7 @@ from kubewright.runtime.leader import Elector
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.lending import Lender
 from kubewright.runtime.sessions.session import Fixed, Session
+from kubewright.runtime.shard import WHOLE
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 from kubewright.wire.gvk import Key
 
@@ -75,6 +78,7 @@ class Assembly:
         ]
         self.clock = control.clock
         self._filter = options.watch_filter
+        self._shard = options.shard
         self.metrics = metrics
         self._worlds = (*worlds(options, driver, on_call, hosts, connect), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
@@ -115,20 +119,32 @@ class Assembly:
         members = [each for each in self.controllers if each.lease == lease]
         if not lease:
             return self._group_without_lease(LEASELESS, members, settings)
-        elector = Elector(
-            self._control.client,
-            self.clock,
-            Key(election.namespace, election.leases.get(lease, lease)),
-            identity=identity,
-            timings=election.timings,
-            recorder=self.recorder,
-            on_request=election.on_request,
-        )
+        elector = self._candidate(election.leases.get(lease, lease), election, identity)
 
         def begin() -> Work:
             return self.term(members, lease, lambda: elector.entitled)
 
         return Group(lease, self.clock, begin, elector=elector, again=election.again, settings=settings)
+
+    def _candidate(self, lease: str, election: Election, identity: str) -> Candidate:
+        """For the Lease; a shard holds it together with the other shards, and one of its own before."""
+
+        def of(name: str, identity: str, *, together: bool = False) -> Elector:
+            return Elector(
+                self._control.client,
+                self.clock,
+                Key(election.namespace, name),
+                identity=identity,
+                timings=election.timings,
+                recorder=self.recorder,
+                on_request=election.on_request,
+                together=together,
+            )
+
+        shard = self._shard
+        if shard.whole:
+            return of(lease, identity)
+        return AllOf([of(shard.lease(lease), identity), of(lease, shard.together, together=True)])
 
     def _group_without_lease(
         self, name: str, controllers: Sequence[ControllerInfo], settings: Settings
@@ -184,15 +200,19 @@ class Assembly:
         )
 
     def _wired(self, world: World, names: Sequence[str], environment: Environment) -> Runnables:
-        """The controllers of a world; where programs divide its objects, they work on ours alone.
+        """The controllers of a world; where programs or shards divide its objects, they work on ours alone.
 
         Controllers that work on a kind of Kubernetes' own, such as a Secret that objects of several programs
         may name, are not divided: each program sees all objects that name it, so all decide alike.
         """
-        if not world.filter_label or not self._filter:
+        labels, shard = self._admits(world.filter_label), self._shard if world.shards else WHOLE
+        if shard.whole and not (world.filter_label and self._filter):
             return world.wire(environment, names)
-        ours = self._admits(world.filter_label)
-        found = world.wire(replace(environment, admits=ours), names)
+
+        def ours(header: Header) -> bool:
+            return shard.has(header.uid) and (not self._filter or labels(header.labels))
+
+        found = world.wire(replace(environment, admits=labels, shard=shard), names)
         kinds = {each.resource.kind: each for each in world.kinds}
         works_on = {each.name: kinds[each.kind] for each in world.controllers if each.kind in kinds}
         for controller in found.controllers:
@@ -202,7 +222,7 @@ class Assembly:
 
     def _admits(self, label: str) -> Admits:
         """Whether an object with these labels is this program's part of those that ``label`` divides."""
-        return lambda labels: not self._filter or labels.get(label) == self._filter
+        return lambda labels: not (label and self._filter) or labels.get(label) == self._filter
 
 
 def _fenced(session: Session, entitled: Entitled, agent: str) -> Session:

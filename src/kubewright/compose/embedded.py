@@ -72,6 +72,7 @@ from kubewright.kube.inprocess import InProcess
 from kubewright.providers.sim import CLOUD_FILE, manifests
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.runtime.group import Settings
+from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metered, Metrics
 from kubewright.runtime.records import PATH
@@ -282,5 +283,5 @@ class Embedded:
         settings = Settings(sync_seconds=READY_SECONDS, tune_gc=self.config is not None)
         election = Election(enabled=self.config is not None, on_request=True)
         groups = assembly.groups(election, IDENTITY, settings)
-        self.others.electors = [each.elector for each in groups if each.elector is not None]
+        self.others.electors = [each.elector for each in groups if isinstance(each.elector, Elector)]
         return Manager(assembly.informers, groups, services=assembly.services)

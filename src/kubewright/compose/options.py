@@ -14,6 +14,7 @@ from kubewright.infra.settings import InfraSettings
 from kubewright.kube.namespaces import EVERYWHERE, Namespaces
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.runtime.lease import Timings
+from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.runtime.webhooks.certificates import Lifetimes
 
 
@@ -39,6 +40,7 @@ class Options:
 
     ``namespaces``      only the objects in these
     ``watch_filter``    only objects whose label ``cluster.x-k8s.io/watch-filter`` says this; empty means all
+    ``shard``           only the objects of this shard, beside processes that have the others
     ``controllers``     names, ``*`` and ``-name``, as ``worlds.select`` reads them
     ``driver``          the cloud, by name; empty where no machines are made
     ``driver_options``  options that the driver itself defines
@@ -62,6 +64,7 @@ class Options:
     simulate: bool = False
     namespaces: Namespaces = EVERYWHERE
     watch_filter: str = ""
+    shard: Shard = WHOLE
     controllers: tuple[str, ...] = ("*",)
     machine: MachineSettings = field(default_factory=MachineSettings)
     orphans: OrphanSettings = field(default_factory=OrphanSettings)

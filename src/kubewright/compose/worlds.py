@@ -10,7 +10,7 @@ Theory.      Each world is a value that its own package makes (``runtime.world``
 Called by    ``assembly``, ``on_kubernetes``, ``embedded`` and ``cli``.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -81,7 +81,7 @@ def chosen(options: Options) -> list[ControllerInfo]:
 
     Raises:
         InvalidInput: it names a controller that does not exist, or leaves none to run, or one whose objects
-            no watch filter divides.
+            the watch filter or the shard of the options does not divide.
     """
     everything, lists = listed(options), shown(options)
     names = select(
@@ -92,12 +92,22 @@ def chosen(options: Options) -> list[ControllerInfo]:
         follows={each.name: each.follows for each in everything if each.follows},
     )
     found = [each for each in everything if each.name in names]
-    if options.watch_filter and (undivided := [w.name for w in running(lists, found) if not w.filter_label]):
-        raise InvalidInput(
-            f"a watch filter is for controllers of Cluster API; leave out those of {', '.join(undivided)}: "
-            f"--controllers {','.join(w.name for w in lists if w.filter_label)}"
+    if options.watch_filter:
+        _divided(
+            lists, found, "a watch filter is for controllers of Cluster API", lambda w: bool(w.filter_label)
         )
+    if not options.shard.whole:
+        _divided(lists, found, "shards are for machines", lambda w: w.shards)
     return found
+
+
+def _divided(
+    lists: Sequence[World], found: Sequence[ControllerInfo], rule: str, divides: Callable[[World], bool]
+) -> None:
+    """Raises InvalidInput when a controller was chosen of a world whose objects are not divided so."""
+    if undivided := [world.name for world in running(lists, found) if not divides(world)]:
+        stead = ",".join(world.name for world in lists if divides(world))
+        raise InvalidInput(f"{rule}; leave out those of {', '.join(undivided)}: --controllers {stead}")
 
 
 def every_word(options: Options) -> tuple[str, ...]:

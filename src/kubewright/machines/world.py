@@ -99,7 +99,9 @@ def world(
             controller, calls = machine.wire(shared)
             made += [controller, *machineclass.wire(shared), *orphans.wire(shared, orphaned, calls.busy)]
             background += [calls.run, shared.removals.run]
-            object_metrics.register(environment.metrics, environment.control.caches, families(), [MACHINE])
+            object_metrics.register(
+                environment.metrics, environment.control.caches, families(), [MACHINE], environment.shard
+            )
         return Runnables([each for each in made if each.name in chosen], background)
 
     return World(
@@ -109,6 +111,7 @@ def world(
         kinds=(MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT, MACHINE_CLASS),
         event_kinds=(SECRET,),
         definitions=crds,
+        shards=True,
     )
 
 
@@ -120,7 +123,7 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
     deployments = Deployments(MACHINE_DEPLOYMENTS, caches, recorder, index=index)
     policy = machine_sets(settings, deployments.deployments, index.owned_by)
     sets = Sets(policy, caches, recorder, index=index)
-    object_metrics.register(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT])
+    object_metrics.register(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
     made = [deployments.controller(metrics), sets.controller(metrics)]
     if ROLLOUT_NODES in chosen:
         target = environment.targets.get(NAMELESS)

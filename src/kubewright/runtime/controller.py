@@ -20,6 +20,7 @@ import structlog
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
+from kubewright.kube.header import Header
 from kubewright.kube.informer import Change, Informer
 from kubewright.runtime.mapping import ToKeys, ToKeysIn, in_order, only, own_key
 from kubewright.runtime.metrics import Metrics
@@ -134,21 +135,20 @@ class Controller:
         workloads.subscribe(Listener(gained, lost))
         return self
 
-    def admits(self, informer: Informer[Any], labels: Admits) -> "Controller":
-        """Reconcile only those objects of this informer, the controller's own kind, whose labels ``labels``
-        admits: another program works on the others.
+    def admits(self, informer: Informer[Any], ours: Callable[[Header], bool]) -> "Controller":
+        """Of the objects of this informer, the controller's own kind, reconcile only those that are ``ours``:
+        another process works on the others.
 
-        An object that is gone is reconciled once more, to be forgotten; one whose new labels are admitted is
-        enqueued then.
+        An object that is gone is reconciled once more, to be forgotten; one that becomes ours is enqueued.
         """
 
         def admitted(key: Key) -> bool:
             header = informer.header(key)
-            return header is None or labels(header.labels)
+            return header is None or ours(header)
 
         def comes(change: Change[Any]) -> bool:
             old, new = change.old, change.new
-            return new is not None and labels(new.labels) and not (old is not None and labels(old.labels))
+            return new is not None and ours(new) and not (old is not None and ours(old))
 
         self._admitted = admitted
         return self.watches(informer, only(comes))

@@ -27,8 +27,9 @@ from kubewright.base.errors import KubewrightError, OnChange, Retry
 from kubewright.kube.errors import TransportError
 from kubewright.kube.informer import Statistics
 from kubewright.kube.informers import Informers
+from kubewright.runtime.candidates import Candidate
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.leader import Elector, LostLease
+from kubewright.runtime.leader import LostLease
 from kubewright.wire.errors import NotFound
 
 log = structlog.get_logger("kubewright.manager")
@@ -97,7 +98,7 @@ class Group:
         clock: Clock,
         begin: Callable[[], Work],
         *,
-        elector: Elector | None = None,
+        elector: Candidate | None = None,
         again: bool = True,
         settings: Settings | None = None,
     ) -> None:

@@ -21,9 +21,12 @@ On request.  In ``up`` all requests of other processes pass through the process 
              again sees the Lease change in time, and the server refuses a write that was computed from a
              Lease that had not changed for longer. Until a process asks, none can have begun to wait, so the
              term is certain; from then on and until the next renewal the rules above hold.
+Together.    Several processes may hold one Lease under one identity (``together``), so that they exclude all
+             others and not each other. Each renews it for itself, and its own renewals say how long it is
+             certain. None releases it, since the others work on; it expires after the last has ended.
 Cost.        One request per ``retry_period`` and replica: five a minute at the 12 s of ``compose.options``.
-             On request: none while no other process asks.
-Called by    ``group``; ``compose.leases`` for ``before_others``. Continues in ``lease``.
+             On request: none while no other process asks. Together: two.
+Called by    ``candidates``, ``group``; ``compose.leases`` for ``before_others``. Continues in ``lease``.
 """
 
 import asyncio
@@ -56,7 +59,8 @@ class LostLease(KubewrightError):
 
 
 class Elector:
-    """One candidate for the Lease at ``key``. No other process may have the same ``identity``.
+    """One candidate for the Lease at ``key``. No other process may have the same ``identity``, unless all of
+    them hold the Lease ``together``.
 
     ``on_request``: each request of another process to the Lease waits for ``before_others``; see the module.
     """
@@ -71,6 +75,7 @@ class Elector:
         timings: Timings | None = None,
         recorder: Recorder | None = None,
         on_request: bool = False,
+        together: bool = False,
     ) -> None:
         self.key = key
         self.identity = identity
@@ -80,6 +85,7 @@ class Elector:
         self._clock = clock
         self._recorder = recorder
         self._on_request = on_request
+        self._together = together
         self._asked, self._renewed = asyncio.Event(), asyncio.Event()
         self._seen: Seen | None = None
         self._certain = False
@@ -266,13 +272,15 @@ class Elector:
         else:
             written = await self._client.replace(LEASE, self.key, structs.replace(old, spec=spec))
         self._seen = Seen.first(written, self._clock.monotonic(), self.identity)
-        self._certain = True
+        self._certain = not self._together  # the others write it, too
 
     def _claimed(self, old: Lease | None) -> LeaseSpec:
         return claimed(old, self.identity, self.timings.lease_duration, self._clock.now())
 
     async def _release(self) -> None:
         """Release the Lease, so that no candidate need wait. Best effort: a Lease expires by itself."""
+        if self._together:
+            return
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
                 seen = self._seen if self._certain and self._seen else await self._look()

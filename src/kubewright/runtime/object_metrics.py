@@ -18,6 +18,7 @@ from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.shard import WHOLE, Shard
 
 D = TypeVar("D")
 
@@ -48,14 +49,20 @@ def decoded(headers: Iterable[Header], decoder: msgspec.json.Decoder[D]) -> Iter
 
 
 def register(
-    metrics: Metrics, caches: Informers, families: Iterable[Family], kinds: Iterable[Kind[Any]]
+    metrics: Metrics,
+    caches: Informers,
+    families: Iterable[Family],
+    kinds: Iterable[Kind[Any]],
+    shard: Shard = WHOLE,
 ) -> None:
-    """Register the families of these kinds; each scrape reads them from the caches of the controllers."""
+    """Register the families of these kinds; each scrape reads them, about the objects of ``shard``, from the
+    caches of the controllers."""
     wanted = {kind.resource for kind in kinds}
     for family in families:
         if family.kind.resource in wanted:
-            metrics.gauge(family.name, family.help, family.labels, _reading(family, caches.get(family.kind)))
+            rows = _reading(family, caches.get(family.kind), shard)
+            metrics.gauge(family.name, family.help, family.labels, rows)
 
 
-def _reading(family: Family, informer: Informer[Any]) -> Callable[[], Iterable[Row]]:
-    return lambda: family.rows(informer.headers())
+def _reading(family: Family, informer: Informer[Any], shard: Shard) -> Callable[[], Iterable[Row]]:
+    return lambda: family.rows(header for header in informer.headers() if shard.has(header.uid))

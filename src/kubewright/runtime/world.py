@@ -22,6 +22,7 @@ from kubewright.runtime.group import Task
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import Lookup, Session
+from kubewright.runtime.shard import WHOLE, Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Environment:
     ``targets``   finds the clusters that nodes join
     ``entitled``  whether this process may write now; the clients of these clusters ask it already
     ``admits``    whether this program works on objects with these labels
+    ``shard``     the part of the objects of a world with ``shards`` that this process works on
     ``workloads`` answers the lookup of clusters that come and go, the same one for all worlds of the term;
                   the term runs it if it was asked for
     """
@@ -68,6 +70,7 @@ class Environment:
     clock: Clock
     metrics: Metrics
     admits: Admits = lambda labels: True
+    shard: Shard = WHOLE
     workloads: Callable[[], Workloads] = _none
 
 
@@ -90,7 +93,8 @@ class World:
     ``wire``         makes those of its controllers whose names it gets, at least one
     ``definitions``  the CustomResourceDefinitions of its kinds, for a server that has none yet
     ``on_request``   its controllers run only where they are named, since not every server has its kinds
-    ``filter_label``  the label by whose value programs divide its objects; empty: they cannot be divided
+    ``filter_label``  the label by whose value programs divide its objects; empty: they cannot be divided so
+    ``shards``       processes may divide its objects by their uids
     ``reaches_workloads``  its controllers may ask for ``Environment.workloads``
     """
 
@@ -102,4 +106,5 @@ class World:
     definitions: Callable[[], Iterable[Mapping[str, Any]]] = tuple
     on_request: bool = False
     filter_label: str = ""
+    shards: bool = False
     reaches_workloads: bool = False

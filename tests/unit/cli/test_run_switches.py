@@ -184,6 +184,28 @@ def test_a_boolean_switch_wants_true_or_false(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "kubewright: --leader-elect 'maybe': write true or false\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--shard=3/3"], "--shard '3/3': the last of 3 is 2/3"),
+        (
+            ["--shard=0/3", "--leader-elect=false"],
+            "--shard needs --leader-elect: Leases keep two processes from having one shard",
+        ),
+        (
+            ["--shard=0/3", "--controllers=*,clusters"],
+            "shards are for machines; leave out those of clusters: --controllers machines",
+        ),
+    ],
+    ids=["there is no such shard", "without Leases", "with controllers whose objects are not divided"],
+)
+def test_a_shard_that_cannot_be_is_refused(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of("run", "--driver=sim", *words) == 1
+    assert capsys.readouterr().err.strip().endswith(told)
+
+
 def test_a_file_gives_switches_and_the_command_line_goes_before_it(
     given: list[RunSwitches], tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import Response
 
@@ -35,6 +36,13 @@ def test_a_watch_filter_is_refused_where_objects_have_no_such_label():
     ):
         chosen(Options(controllers=("*", "clusters"), watch_filter="a"))
     assert chosen(Options(controllers=("clusters", "bootstrap", "infra"), watch_filter="a"))
+
+
+def test_shards_are_refused_where_objects_are_not_divided():
+    with pytest.raises(InvalidInput, match="leave out those of clusters: --controllers machines"):
+        chosen(Options(controllers=("*", "clusters"), shard=Shard(0, 2)))
+    assert chosen(Options(controllers=("machines",), shard=Shard(0, 2)))
+    assert chosen(Options(controllers=("*", "clusters"), shard=WHOLE))
 
 
 @pytest.mark.parametrize(

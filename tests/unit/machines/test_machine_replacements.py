@@ -1,6 +1,6 @@
 """Whether an unhealthy machine may be replaced now: the limit of its deployment, and the brake for all."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 import pytest
@@ -30,6 +30,16 @@ CASES = [
     Case("a machine alone is replaced", Fleet()),
     Case("the first of three is replaced", Fleet(0, 3, "", 1, 3)),
     Case("the second one waits for the first", Fleet(1, 3, "", 2, 3), held="other machines are getting replaced"),
+    Case(
+        "the first one waits while it is the turn of another shard",
+        Fleet(0, 3, "", 1, 3, timedelta(seconds=1)),
+        held="it is the turn of other shards to replace machines of its deployment",
+    ),
+    Case(
+        "no turn lets a second one go",
+        Fleet(1, 3, "", 2, 3, timedelta(seconds=1)),
+        held="other machines are getting replaced",
+    ),
     Case("two at once, if the operator allows two", Fleet(1, 3, "", 2, 3), ReplacementLimits(2)),
     Case(
         "and no third one",

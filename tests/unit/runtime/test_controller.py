@@ -241,7 +241,7 @@ class Labelled:
 async def test_objects_of_another_program_are_not_looked_at_until_they_are_ours():
     script, things = Scripted(), Labelled(a={"of": "us"}, b={"of": "them"})
     controller = Controller("test", script, LoopClock(), workers=2)
-    controller.admits(things, lambda labels: labels.get("of") == "us")
+    controller.admits(things, lambda header: header.labels.get("of") == "us")
     async with running(controller):
         for key in (A, B, Key("ns", "gone")):
             controller.enqueue(key)

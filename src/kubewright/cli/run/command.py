@@ -24,6 +24,7 @@ from kubewright.kube import config
 from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.runtime.lease import Timings
+from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.wire.gvk import Key
 from kubewright.wire.naming import dns_label, dns_subdomain, label_value
 
@@ -45,6 +46,7 @@ def run(typed: RunSwitches) -> None:
         simulate=typed.allow_simulated_nodes,
         namespaces=Namespaces.parsed(typed.namespace, typed.exclude_namespace),
         watch_filter=watch_filter(typed.watch_filter),
+        shard=Shard.parsed(typed.shard) if typed.shard else WHOLE,
         strict_running=typed.strict_running,
         controllers=tuple(typed.controllers.split(",")),
         machine=mcm.settings(
@@ -76,8 +78,10 @@ def election(typed: RunSwitches, options: Options) -> Election:
     """How leaders are elected.
 
     Raises:
-        InvalidInput: a name, a namespace or a duration is not valid.
+        InvalidInput: a name, a namespace or a duration is not valid, or shards are to work without Leases.
     """
+    if not (options.shard.whole or typed.leader_elect):
+        raise InvalidInput("--shard needs --leader-elect: Leases keep two processes from having one shard")
     _namespace("--leader-elect-resource-namespace", typed.leader_elect_resource_namespace)
     numbers = ("lease_duration", "renew_deadline", "retry_period")
     seconds = [duration(typed, f"leader_elect_{name}").total_seconds() for name in numbers]

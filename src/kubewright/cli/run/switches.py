@@ -160,6 +160,14 @@ WatchFilter = Annotated[
         metavar="VALUE",
     ),
 ]
+OfShard = Annotated[
+    str,
+    typer.Option(
+        help="Work on one shard of the machines and their sets, such as 0/3, beside processes that have the "
+        "others.",
+        metavar="INDEX/COUNT",
+    ),
+]
 Controllers = Annotated[
     str,
     typer.Option(
@@ -292,6 +300,7 @@ class RunSwitches:
     namespace: str
     exclude_namespace: str
     watch_filter: str
+    shard: str
     strict_running: bool
     controllers: str
     driver: str

@@ -35,6 +35,7 @@ from kubewright.nodes.drain.volumes import Attached
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS
+from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
 
@@ -181,12 +182,14 @@ class Caches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a look at a machine needs. ``target`` has the nodes; it may be the server of the machines, too."""
+    """What a look at a machine needs. ``target`` has the nodes; it may be the server of the machines, too.
+    ``shard``: which machines this process works on."""
 
     target: Client
     caches: Caches
     clock: Clock
     settings: MachineSettings
+    shard: Shard = WHOLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +221,7 @@ def shared_of(environment: Environment, driver: Driver, settings: MachineSetting
         settings=settings,
         metrics=environment.metrics,
         removals=Removals(target.client),
+        shard=environment.shard,
     )
 
 

@@ -69,6 +69,7 @@ class Looker:
         self._caches = sight.caches
         self._target = sight.target
         self._clock = sight.clock
+        self._shard = sight.shard
         self._calls = calls
         self._moments = moments
         self._settings = sight.settings
@@ -219,7 +220,8 @@ class Looker:
         group, own = self._caches.group_of(machine), machine.metadata.uid
         counted = sum(1 for uid, of in self._replaced.items() if of == group and uid != own)
         found = self._caches.fleet(group)
-        return replace(found, replacing=found.replacing + counted)
+        turn = self._shard.until_turn(group, self._moments.now())
+        return replace(found, replacing=found.replacing + counted, turn=turn)
 
     async def _live_node(self, machine: Machine, vm: VmSeen) -> Node | None:
         """The node, read live once before its VM is deleted, because it may have joined and our cache may not

@@ -8,7 +8,8 @@ Theory.      A network fault makes many nodes silent at once, and their pods run
              A machine that a limit holds stays Unknown. No limit stops a replacement that has begun, or one
              that a user asks for by deleting a machine. A machine that is deleted while its node is healthy,
              by a rollout or by a user, does not count: its drain may wait for the very pods that only the
-             replacement of another machine brings back.
+             replacement of another machine brings back. Where processes divide the machines, each begins
+             replacements in a deployment only in its turn (``runtime.shard``): it has seen what others began.
 Invariants.  A percentage is rounded up, so that one above 0 % always permits one replacement. 0 permits
              none: the machines of that deployment wait for a user. An annotation that cannot be read counts
              as absent, and is named.
@@ -18,6 +19,7 @@ Called by    ``health``; ``caches`` counts.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import MAX_REPLACEMENTS_ANNOTATION, Phase
@@ -35,6 +37,7 @@ class Fleet:
     ``limit``      what the annotation of the deployment asks for; empty: nothing
     ``unhealthy``  machines of all deployments that are Unknown, or Failed for their health
     ``joined``     the unhealthy ones and those that are Running; ``unhealthy`` may be a percentage of these
+    ``turn``       in what time this shard may begin a replacement in the deployment; zero: now
     """
 
     replacing: int = 0
@@ -42,6 +45,7 @@ class Fleet:
     limit: str = ""
     unhealthy: int = 1
     joined: int = 1
+    turn: timedelta = timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ def held_by(fleet: Fleet, limits: ReplacementLimits) -> str:
         told = f"{fleet.unhealthy} of {fleet.joined} machines are unhealthy"
         return f"{told}, and while more than {most} are (--machine-max-unhealthy), none is replaced"
     if fleet.replacing < allowed:
-        return ""
+        return "it is the turn of other shards to replace machines of its deployment" if fleet.turn else ""
     if not allowed:
         return f"its deployment allows no replacement ({MAX_REPLACEMENTS_ANNOTATION}){wrong}"
     return f"other machines are getting replaced{wrong}"
