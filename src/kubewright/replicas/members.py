@@ -26,15 +26,13 @@ from kubewright.kube.informer import Informer
 from kubewright.replicas.doubts import Creations
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.ownership import WITHOUT_OWNER, namespace_of_orphans
+from kubewright.replicas.pace import FEW_MEMBERS
 from kubewright.runtime.controller import Controller
 from kubewright.wire.gvk import Key
 
 SECONDS_PER_MEMBER = 30e-6
 """How much longer changes of members are gathered before a pass, for each member of their set: a pass reads
 all of them, about 5 µs each, and without the wait the passes of a large set would use all of the CPU."""
-
-FEW_MEMBERS = 250
-"""Up to this many members the size of a set does not lengthen the wait."""
 
 Reader = Callable[[Header, Obj | None], M]
 """Reads an object into its facts; the object is None when its type cannot read it."""

@@ -15,6 +15,12 @@ from kubewright.base.delays import MANY, for_words
 STATUS_SECONDS = 0.5
 """Least time between two status writes of one object."""
 
+FEW_MEMBERS = 250
+"""Up to so many members a set is small: of what changes in a larger one, more is gathered."""
+
+LARGE_SECONDS = 1.0
+"""Least time between two status writes of a set, or a deployment, with more than ``FEW_MEMBERS``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -35,15 +41,16 @@ class Pace:
         rewords = patch.keys() == {"conditions"} and _states(before) == _states(status)
         return not self.words or not (rewords or self.underway(before, status))
 
-    def due(self, *, news: bool, waiting: int) -> tuple[float, float]:
+    def due(self, *, news: bool, waiting: int, members: int = 0) -> tuple[float, float]:
         """The seconds that the status must differ, or have been news, and those since the last write.
 
-        ``waiting``: of how many objects of the kind the status differs.
+        ``waiting``: of how many objects of the kind the status differs; ``members``: how many the object has.
         """
+        least = LARGE_SECONDS if members > FEW_MEMBERS else STATUS_SECONDS
         if news:
-            return self.settle, STATUS_SECONDS
+            return self.settle, least
         words = max(self.words, for_words(waiting)) if waiting > MANY else self.words
-        return words, max(STATUS_SECONDS, words)
+        return words, max(least, words)
 
 
 AT_ONCE = Pace()

@@ -69,7 +69,8 @@ class Reports:
             since = self._news.setdefault(key, now)
         else:
             self._news.pop(key, None)
-        lasts, least = pace.due(news=news, waiting=len(self._differs))
+        members = getattr(status, "replicas", 0) or 0
+        lasts, least = pace.due(news=news, waiting=len(self._differs), members=members)
         due = max(since + lasts, self._written.get(key, -inf) + least)
         if due > now:
             return False, Result.later(due - now)

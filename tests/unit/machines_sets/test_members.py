@@ -15,11 +15,13 @@ from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.clock import SteadyClock
 from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
+from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.kube.store import Store
 from kubewright.machines.machineset.member import MachineMember, read
-from kubewright.replicas.members import FEW_MEMBERS, SECONDS_PER_MEMBER, MemberIndex, owners_of
+from kubewright.replicas.members import SECONDS_PER_MEMBER, MemberIndex, owners_of
 from kubewright.replicas.naming import letters
+from kubewright.replicas.pace import FEW_MEMBERS
 from kubewright.runtime.controller import Controller
 from kubewright.testing.clocks import BEGIN, ManualClock
 from kubewright.wire.gvk import Key
@@ -107,6 +109,22 @@ def test_the_newest_version_is_held_though_its_facts_are_the_same(machines, inde
     machines.put(machine("a", "set", version=2))
     assert [member.version for member in index.owned_by("set")] == ["2"]
     assert len(told) == 1
+
+
+def test_each_version_of_a_machine_is_read_once_and_a_pass_over_all_reads_none(machines, hands) -> None:
+    reads: list[str] = []
+
+    def counted(header: Header, machine: Machine | None) -> MachineMember:
+        reads.append(header.key.name)
+        return read(header, machine)
+
+    index = MemberIndex(cast("Informer[Machine]", machines), counted, SteadyClock(hands))
+    for number in range(1000):
+        machines.put(machine(f"m{number:04}", "set"))
+    assert len(reads) == 1000
+    machines.put(machine("m0500", "set", version=2, phase=Phase.RUNNING))
+    assert [each.phase for each in index.owned_by("set")].count(Phase.RUNNING) == 1
+    assert reads[1000:] == ["m0500"]
 
 
 def test_listeners_get_the_facts_before_and_after_a_change(machines, index) -> None:
