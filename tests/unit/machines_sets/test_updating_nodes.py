@@ -187,6 +187,10 @@ def test_how_far_it_is_is_said() -> None:
     assert decide(seen(THREE, kind="Manual"), there, annotate=False).because.endswith(
         "1; a user selects them"
     )
+    assert decide(seen(THREE), Nodes(), annotate=False).because == (
+        "machines to be updated in place: 3, of these selected: 0; without a node, on which an agent could update "
+        "them: 3"
+    )
 
 
 def node(*labels: str, cordoned: bool = False, **annotations: str) -> Node:

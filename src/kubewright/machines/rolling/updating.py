@@ -90,12 +90,16 @@ def updates_in_place(seen: RollingSeen, nodes: "Nodes") -> list[UpdateStep]:
 
 def progress(seen: RollingSeen, nodes: "Nodes") -> str:
     """How far the update in place is, for a user; empty where none goes on."""
+    if not isinstance(seen.strategy, InPlaceUpdate):
+        return ""
     old = list(_old_members(seen, nodes))
-    if not old or not isinstance(seen.strategy, InPlaceUpdate):
+    alive = sum(member.alive for group in seen.fleet.old for member in seen.members_of(seen.named(group.name)))
+    if not alive:
         return ""
     under_way = sum(node in nodes.selected for _, _, node in old)
     who = "; a user selects them" if seen.strategy.manual else ""
-    return f"machines to be updated in place: {len(old)}, of these selected: {under_way}{who}"
+    none = f"; without a node, on which an agent could update them: {alive - len(old)}" * (alive > len(old))
+    return f"machines to be updated in place: {alive}, of these selected: {under_way}{who}{none}"
 
 
 def aim_of(machine_set: MachineSet) -> str:
