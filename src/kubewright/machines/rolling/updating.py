@@ -93,8 +93,8 @@ def progress(seen: RollingSeen, nodes: "Nodes") -> str:
     if not isinstance(seen.strategy, InPlaceUpdate):
         return ""
     old = list(_old_members(seen, nodes))
-    alive = sum(member.alive for group in seen.fleet.old for member in seen.members_of(seen.named(group.name)))
-    if not alive:
+    sets = [seen.named(group.name) for group in seen.fleet.old]
+    if not (alive := sum(member.alive for each in sets for member in seen.members_of(each))):
         return ""
     under_way = sum(node in nodes.selected for _, _, node in old)
     who = "; a user selects them" if seen.strategy.manual else ""
