@@ -1,6 +1,9 @@
 """The endpoint of a nested control plane of real programs answers while its API servers are replaced."""
 
 import asyncio
+import json
+import os
+import signal
 import sys
 from contextlib import asynccontextmanager
 
@@ -28,19 +31,21 @@ PLANE, SERVERS = Key("default", "demo"), Key("default", "demo-apiserver")
 class Visitor:
     """Asks every 50 ms, in turn over a connection of its own and over one that stays open.
 
-    Its kubeconfig is the one that there is now, as a client has it that reads it again when it changes.
+    Its kubeconfig is the one that there is now, as a client has it that reads it again when it changes. On the
+    connection that stays open it asks once more when it is told to (``Retry-After``): a server that has begun to
+    refuse requests cannot end a connection on which one is just coming. A new connection has no such excuse.
     """
 
     def __init__(self, client):
         self._client = client
         self._kubeconfig, self._kept = b"", None
-        self.answered, self.failed, self.longest = 0, [], 0.0
+        self.answered, self.repeated, self.failed, self.longest = 0, 0, [], 0.0
 
     async def run(self):
         try:
             while True:
                 await self._read()
-                await self._ask(self._kept)
+                await self._ask(self._kept, repeats=True)
                 fresh = from_secret(self._kubeconfig)
                 try:
                     await self._ask(fresh)
@@ -56,19 +61,29 @@ class Visitor:
                 await self._kept.close()
             self._kubeconfig, self._kept = now, from_secret(now)
 
-    async def _ask(self, transport):
-        began = CLOCK.monotonic()
-        try:
-            answer = await Api(transport, CLOCK, "real").get("/api/v1/namespaces/default")
-            said = answer.code
-        except KubewrightError as error:
-            said = str(error)
-        self.longest = max(self.longest, CLOCK.monotonic() - began)
+    async def _ask(self, transport, *, repeats=False):
+        said, pause = await self._said(transport)
+        if repeats and pause:
+            self.repeated += 1
+            await CLOCK.sleep(float(pause))
+            said, _ = await self._said(transport)
         if said == 200:
             self.answered += 1
         else:
             self.failed.append(said)
         await CLOCK.sleep(0.05)
+
+    async def _said(self, transport):
+        """200, or what was said instead; and the seconds after which to ask again, if it was told to."""
+        began = CLOCK.monotonic()
+        try:
+            answer = await Api(transport, CLOCK, "real").get("/api/v1/namespaces/default")
+        except KubewrightError as error:
+            return str(error), ""
+        finally:
+            self.longest = max(self.longest, CLOCK.monotonic() - began)
+        refused = answer.code in (429, 503) and answer.headers.get("retry-after", "")
+        return answer.code if answer.code == 200 else f"{answer.code} {answer.message}", refused or ""
 
 
 @asynccontextmanager
@@ -82,7 +97,8 @@ async def asked_all_the_time(client, what):
         task.cancel()
         await asyncio.wait([task])
         seconds, failed = CLOCK.monotonic() - began, visitor.failed
-        told = f"{visitor.answered} answers, the longest after {visitor.longest:.2f} s, failed: {failed}"
+        told = f"{visitor.answered} answers, the longest after {visitor.longest:.2f} s"
+        told += f", repeated: {visitor.repeated}, failed: {failed}"
         sys.stdout.write(f"{what}: {seconds:.1f} s, {told}\n")  # for ``pytest -rP``
     assert failed == []
     assert visitor.answered > 0
@@ -143,6 +159,22 @@ async def upgraded(client, version):
         return status.ready and status.version == f"v{version}"
 
     await until(done, CLOCK)
+
+
+async def test_an_api_server_that_is_to_end_says_so_while_it_still_serves(tmp_path):
+    """So the balancer has the time to lead new connections to another one. Here there is no other one."""
+    async with control_plane(tmp_path, 1) as (client, _):
+        transport = from_secret(await kubeconfig(client))
+        api = Api(transport, CLOCK, "real")
+
+        async def says_so():
+            return (await api.get("/readyz")).code == 500
+
+        os.kill(json.loads(processes(tmp_path)["apiserver-0"])["pid"], signal.SIGTERM)
+        await until(says_so, CLOCK)
+        answer = await api.get("/api/v1/namespaces/default")
+        await transport.close()
+        assert answer.code == 200
 
 
 @pytest.mark.parametrize("replicas", [1, 2])

@@ -6,9 +6,11 @@ import pytest
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import ComponentSpec
+from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.templates.catalog import Catalog, Entry, read
 from kubewright.controlplanes.templates.choice import Choice, choose
+from kubewright.processes.balancer import readiness, relay
 
 OURS = read(files("kubewright.controlplanes.templates") / "sets")
 
@@ -69,3 +71,17 @@ def test_each_channel_of_ours_has_templates_for_each_component(channel, componen
     found = choose(component, ComponentSpec(channel=channel), OURS, default="stable")
     assert isinstance(found, Choice)
     assert [each["kind"] for each in found.manifests].count("StatefulSet") == 1
+
+
+def test_an_api_server_that_ends_serves_until_the_balancer_leads_new_connections_to_another_one():
+    """And its grace period has the time for that, for a request of any length, and for its watches to end."""
+    found = choose(Component.API_SERVER, ComponentSpec(channel="1.36"), OURS, default="stable")
+    workload = next(each for each in found.manifests if each["kind"] == "StatefulSet")
+    pod = workload["spec"]["template"]["spec"]
+    flags = dict(each.split("=", 1) for each in pod["containers"][0]["args"])
+    serves, watches = (
+        parse_duration(flags[f"--shutdown-{name}"]).total_seconds()
+        for name in ("delay-duration", "watch-termination-grace-period")
+    )
+    assert serves >= 2 * readiness.PERIOD
+    assert serves + relay.HALF_OPEN_SECONDS + watches < pod["terminationGracePeriodSeconds"]
