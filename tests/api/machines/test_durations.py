@@ -32,3 +32,24 @@ async def test_a_life_of_machines_leaves_its_durations_and_no_row_of_a_machine()
     assert rows["mcm_machine_num_failed_join", alone] == 1
     assert rows["mcm_workqueue_adds_total", 'name="machine"'] > 0
     assert rows["mcm_workqueue_work_duration_seconds_count", 'name="machine"'] > 0
+
+
+async def test_a_machine_that_is_replaced_for_its_health_is_counted_and_one_that_a_user_deletes_is_not() -> (
+    None
+):
+    async with embedded_world(short_timeouts()) as world:
+        await world.deploy("pool", 2)
+        before = await world.settled(2)
+        await world.unmake(before.machines[0].metadata.name)
+        await world.until(lambda s: s.settled(2) and s.names != before.names, "a user's is made anew")
+        assert await stale(world) == 0
+        world.cloud.kill(next(iter(world.cloud.vms)))
+        names = (await world.look()).names
+        await world.until(lambda s: s.settled(2) and s.names != names, "the dead one is replaced")
+        assert await stale(world) == 1
+
+
+async def stale(world: World) -> float:
+    answer = await world.client.send(world.client.request("GET", "/metrics"))
+    (value,) = re.findall(r"^mcm_machine_stale_machines_total (\S+)$", answer.body.decode(), re.MULTILINE)
+    return float(value)

@@ -232,7 +232,7 @@ async def controllers(transport: Faulty, clock: Clock) -> AsyncIterator[None]:
     recorder = Recorder(client, clock, "test", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT))
     index = MemberIndex(informers.get(MACHINE), read, client.steady())
     deployments = Deployments(MACHINE_DEPLOYMENTS, informers, recorder, index=index)
-    policy = machine_sets(SetSettings(), deployments.deployments, index.owned_by)
+    policy = machine_sets(SetSettings(), deployments.deployments, index.owned_by, lambda: None)
     sets = Sets(policy, informers, recorder, index=index)
     found = [sets.controller(), deployments.controller()]
     manager = alone(clock, Work(found, [informers]))

@@ -16,7 +16,7 @@ from msgspec import structs
 from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import NODE_READY
 from kubewright.api.machine import names, updates
-from kubewright.api.machine.names import OperationState, Phase, Preserve, parse_preserve
+from kubewright.api.machine.names import OperationState, OperationType, Phase, Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
 from kubewright.base.clock import parse_rfc3339, stamp
 from kubewright.driver.errors import Code
@@ -79,6 +79,13 @@ class MachineMember(Member):
             return ""
         operation = found.last_operation
         return operation.description if operation.error_code == Code.ResourceExhausted.name else ""
+
+    @property
+    def failed_for_health(self) -> bool:
+        """Whether it is Failed because its node was not well for too long."""
+        found = self.failure_summary
+        of_health = found is not None and found.last_operation.type == OperationType.HEALTH_CHECK
+        return self.phase is Phase.FAILED and of_health
 
     @property
     def stage(self) -> int:

@@ -112,11 +112,17 @@ def machine_sets(
     settings: SetSettings,
     deployments: Informer[MachineDeployment],
     members_of: Callable[[str], Sequence[MachineMember]],
+    stale: Callable[[], None],
 ) -> SetPolicy[MachineSet, MachineMember, Machine]:
     """The policy with the limits at which sets are frozen.
 
-    ``members_of`` finds the machines of a set by its uid.
+    ``members_of`` finds the machines of a set by its uid; ``stale`` counts those that are deleted because they
+    failed for their health.
     """
+
+    def deleted(member: MachineMember) -> None:
+        if member.failed_for_health:
+            stale()
 
     def look(found: MachineSet) -> Limits | None:
         owner, members = _owner(deployments, found), members_of(found.metadata.uid)
@@ -127,7 +133,7 @@ def machine_sets(
         bounds = strategy(wanted).limits(wanted.spec.replicas) if wanted is not None else None
         return limits_of(found, bounds, len(members), alive, settings)
 
-    return replace(MACHINE_SETS, look=look)
+    return replace(MACHINE_SETS, look=look, deleted=deleted)
 
 
 def _owner(deployments: Informer[MachineDeployment], found: MachineSet) -> MachineDeployment | None:

@@ -128,6 +128,8 @@ class SetPolicy(Generic[S, M, Obj]):
     """The members that are deleted besides those that are too many (``Seen.surplus``)."""
     status_events: Callable[[S, Any], Iterable[SetEvent]] = lambda _before, _status: ()
     """Events about a status that was just written, by what the set was before."""
+    deleted: Callable[[M], None] = lambda _member: None
+    """The set's controller has deleted a member."""
     finalizer: str = ""
     """What keeps a set until its members are gone; empty: the garbage collector deletes them."""
     number_annotation: str = ""
