@@ -37,6 +37,7 @@ from kubewright.machines.machineset.overshoot import (
 from kubewright.machines.machineset.preservation import MachineSetSeen, keep, to_delete
 from kubewright.machines.machineset.status import FROZEN, is_frozen, set_status
 from kubewright.machines.machineset.template import configuration_patch, new_machine
+from kubewright.replicas.member import Member
 from kubewright.replicas.set.policy import Propagation, SetEvent, SetPolicy, Words
 from kubewright.replicas.set.seen import Wait
 from kubewright.wire.gvk import Key
@@ -116,12 +117,12 @@ def machine_sets(
 ) -> SetPolicy[MachineSet, MachineMember, Machine]:
     """The policy with the limits at which sets are frozen.
 
-    ``members_of`` finds the machines of a set by its uid; ``stale`` counts those that are deleted because they
-    failed for their health.
+    ``members_of`` finds the machines of a set by its uid. ``stale`` counts one that is deleted because it
+    failed for its health.
     """
 
-    def deleted(member: MachineMember) -> None:
-        if member.failed_for_health:
+    def deleted(member: Member) -> None:
+        if isinstance(member, MachineMember) and member.failed_for_health:
             stale()
 
     def look(found: MachineSet) -> Limits | None:

@@ -157,10 +157,10 @@ class Actor(Generic[S, M, Obj]):
             case Annotate(_, annotation, value):
                 return onto({"metadata": {"annotations": {annotation: value}}}, found.metadata)
 
-    async def _delete(self, members: Sequence[M], reporter: Reporter, outcome: Outcome) -> None:
+    async def _delete(self, members: Sequence[Member], reporter: Reporter, outcome: Outcome) -> None:
         deleted: list[str] = []
 
-        async def delete(member: M) -> KubewrightError | None:
+        async def delete(member: Member) -> KubewrightError | None:
             uid, version = member.uid, member.version
             call = self._client.delete(self._policy.member, member.key, uid=uid, resource_version=version)
             error = await error_of(call)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from kubewright.api.kinds import Kind
 from kubewright.base.plan import Plan
-from kubewright.replicas.member import M, Obj
+from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.objects import S
 from kubewright.replicas.pace import AT_ONCE, Pace
 from kubewright.replicas.set.seen import Seen, Wait
@@ -128,7 +128,7 @@ class SetPolicy(Generic[S, M, Obj]):
     """The members that are deleted besides those that are too many (``Seen.surplus``)."""
     status_events: Callable[[S, Any], Iterable[SetEvent]] = lambda _before, _status: ()
     """Events about a status that was just written, by what the set was before."""
-    deleted: Callable[[M], None] = lambda _member: None
+    deleted: Callable[[Member], None] = lambda _member: None
     """The set's controller has deleted a member."""
     finalizer: str = ""
     """What keeps a set until its members are gone; empty: the garbage collector deletes them."""
