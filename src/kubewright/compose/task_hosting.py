@@ -140,7 +140,7 @@ class TaskHosting:
             if identity.component is not Component.ETCD:
                 await self._stop_controllers(nested)
             if identity.component is Component.API_SERVER:
-                await self._stop_server(identity, nested)
+                await self._stop_server(nested)
             await self._settle(identity, nested)
 
     async def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
@@ -179,8 +179,10 @@ class TaskHosting:
     async def close(self) -> None:
         """End all controllers; ``planes`` ends the API servers."""
         for nested in self._nested.values():
-            if nested.retry is not None:
-                nested.retry.cancel()
+            retry, nested.retry = nested.retry, None
+            if retry is not None:
+                retry.cancel()
+                await asyncio.wait([retry])
             await self._stop_controllers(nested)
 
     async def _settle(self, identity: WorkloadIdentity, nested: Nested) -> None:
@@ -190,7 +192,7 @@ class TaskHosting:
         if not controls:
             await self._stop_controllers(nested)
         if not serves:
-            await self._stop_server(identity, nested)
+            await self._stop_server(nested)
         if serves and nested.plane is None:
             await self._start_server(identity, nested)
         if controls and nested.plane is not None and nested.controllers is None:
@@ -207,14 +209,20 @@ class TaskHosting:
         except KubewrightError as error:
             part.message = str(error).replace(f"{self._folder}{os.sep}", "")
             log.warning("an API server cannot start", control_plane=str(_key(identity)), problem=str(error))
-            nested.retry = asyncio.create_task(self._settle_later(identity, nested))
+            if nested.plane is None:  # it may have opened its data, which a restore has to replace meanwhile
+                await self._planes.unload(self._address(identity))
+            if nested.retry is None:
+                nested.retry = asyncio.create_task(self._settle_later(identity, nested))
 
     async def _settle_later(self, identity: WorkloadIdentity, nested: Nested) -> None:
         await self._clock.sleep(delays.POLL.total_seconds())
         async with nested.lock:
+            nested.retry = None
             await self._settle(identity, nested)
 
-    async def _stop_server(self, identity: WorkloadIdentity, nested: Nested) -> None:
+    async def _stop_server(self, nested: Nested) -> None:
+        if (part := nested.parts.get(Component.API_SERVER)) is not None:
+            part.message = ""  # why it could not start: it is not asked to any more
         plane, nested.plane = nested.plane, None
         if plane is not None:
             await self._planes.unload(plane.address)
@@ -271,9 +279,12 @@ class TaskHosting:
             self._write()
 
     async def _let_data_go(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
-        if not keep_data and (kept := self._kept.get(str(_key(identity)))) is not None:
-            await self._planes.end(kept.address)
-        self._keep(identity, data=False)
+        """Delete the data of an etcd that is removed; or only forget that it is wanted."""
+        if keep_data:
+            self._keep(identity, data=False)
+            return
+        await self._planes.end(self._address(identity))
+        self._keep(identity, data=False, written=False)
 
     def _release(self, identity: WorkloadIdentity, nested: Nested) -> None:
         """Forget a control plane of which nothing is left; kept data keeps its address taken."""

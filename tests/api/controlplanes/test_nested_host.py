@@ -1,7 +1,9 @@
 """The host of this process, asked as a controller asks it: what outlives a restart, and who gets in."""
 
+import asyncio
 import shutil
 import socket
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 
 import pytest
@@ -14,7 +16,7 @@ from kubewright.apiserver.http.kubeconfig import render
 from kubewright.base.clock import SystemClock
 from kubewright.compose.api_servers import Planes
 from kubewright.compose.task_hosting import TaskHosting
-from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
+from kubewright.controlplanes.hosting.contract import Replacement, Workload, WorkloadIdentity
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
@@ -82,6 +84,15 @@ class Process:
         admin = new_client(signer, User("admin", ("system:masters",)), CLOCK.now(), YEAR)
         content = render(f"https://{host}:{port}", AUTHORITY.certificate, admin)
         return Client(from_secret(content, clock=CLOCK), CLOCK)
+
+
+@contextmanager
+def taken(host, port):
+    """Another program listens there."""
+    with socket.socket() as other:
+        other.bind((host, port))
+        other.listen()
+        yield
 
 
 async def test_users_with_a_certificate_of_the_clusters_authority_get_in_and_others_do_not(tmp_path):
@@ -197,14 +208,54 @@ async def test_another_certificate_is_taken_when_the_instance_is_replaced(tmp_pa
 async def test_a_port_that_another_program_took_while_this_one_did_not_run_is_told(tmp_path):
     async with Process(tmp_path) as process:
         host, port = process.endpoint()
-    with socket.socket() as other:
-        other.bind((host, port))
-        other.listen()
+    with taken(host, port):
         async with Process(tmp_path) as process:
             await process.start()
             (instance,) = process.running(API_SERVER).instances
-    assert not instance.ready
-    assert f"port {port} on {host} is taken" in instance.message
+            assert not instance.ready
+            assert f"port {port} on {host} is taken" in instance.message
+            await process.host.remove(identity(ETCD), keep_data=True)
+            (instance,) = process.running(API_SERVER).instances
+            assert instance.message == NO_ETCD
+
+
+async def test_the_data_of_an_api_server_that_cannot_start_can_be_replaced(tmp_path):
+    snapshot = tmp_path / "snapshot"
+
+    @asynccontextmanager
+    async def fetch():
+        yield snapshot
+
+    async with Process(tmp_path) as process:
+        host, port = process.endpoint()
+        await process.start()
+        await process.host.save_data(identity(ETCD), snapshot)
+    with taken(host, port):
+        async with Process(tmp_path) as process:
+            await process.start()
+            await process.host.apply(workload(ETCD, replicas=0))
+            by = Replacement("mark", 1, fetch, credentials=fetch)
+            done = await process.host.replace_data(identity(ETCD), by)
+    assert (tmp_path / done.former).is_dir()
+
+
+async def test_an_api_server_that_cannot_start_leaves_no_task_behind(tmp_path):
+    before = asyncio.all_tasks()
+    async with Process(tmp_path) as process:
+        host, port = process.endpoint()
+    with taken(host, port):
+        async with Process(tmp_path) as process:
+            for _ in range(3):
+                await process.start()
+            assert len(asyncio.all_tasks() - before) == 1
+    assert asyncio.all_tasks() == before
+
+
+async def test_data_that_was_deleted_with_its_etcd_is_not_missed_by_the_next_one(tmp_path):
+    async with Process(tmp_path) as process:
+        await process.start()
+        await process.host.remove(identity(ETCD), keep_data=False)
+        assert process.running(ETCD).data is None
 
 
 async def test_a_certificate_that_is_none_is_told(tmp_path):
