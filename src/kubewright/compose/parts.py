@@ -9,7 +9,9 @@ Called by    ``task_hosting``.
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kubewright import __version__
 from kubewright.api.controlplane.names import Component
@@ -21,6 +23,8 @@ from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.hosting.contract import Instance, Workload, WorkloadIdentity
 from kubewright.pki.certificates import Identity
 from kubewright.wire.release import version_of
+
+REPLACE = "replace them, or delete the Secret if Kubewright made it"
 
 
 @dataclass(slots=True)
@@ -42,7 +46,8 @@ class Nested:
 
     ``plane``        its API server; None: it does not run
     ``controllers``  its controllers; None: they do not run. They end when ``ending`` is set
-    ``retry``        starts an API server again that could not start
+    ``retry``        waits to start an API server again that could not start; None: none waits
+    ``changes``      how many calls change it, or wait for ``lock`` to do so
     """
 
     parts: dict[Component, Part] = field(default_factory=dict)
@@ -51,6 +56,13 @@ class Nested:
     controllers: asyncio.Task[None] | None = None
     retry: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    changes: int = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing of it is applied, runs, or is about to change, so that it can be forgotten."""
+        running = (self.plane, self.controllers, self.retry)
+        return not self.parts and not self.changes and all(each is None for each in running)
 
     def wants(self, component: Component) -> bool:
         """Whether a component is to have an instance."""
@@ -91,13 +103,28 @@ def keys_of(workload: Workload) -> Pki:
     Raises:
         InvalidInput: a Secret is not what it should be.
     """
-    volumes = workload.rendered.workload["spec"]["template"]["spec"]["volumes"]
-    named = {each["name"]: each["secret"]["secretName"] for each in volumes if "secret" in each}
-    authority, own = (workload.contents[named[volume]] for volume in ("ca", "apiserver"))
+    authority, _ = _secret(workload, "ca", "tls.crt")
+    own, secret = _secret(workload, "apiserver", "tls.crt", "tls.key")
     try:
-        identity = Identity.from_pem(own["tls.crt"] + b"\n" + own["tls.key"])
+        identity = Identity.from_pem(b"\n".join(own))
     except ValueError:
-        told = f"tls.crt and tls.key of Secret {named['apiserver']} are not a certificate in PEM and its key"
-        raise InvalidInput(f"{told}; replace them, or delete the Secret if Kubewright made it") from None
+        told = f"tls.crt and tls.key of Secret {secret} are not a certificate in PEM and its key"
+        raise InvalidInput(f"{told}; {REPLACE}") from None
     # It has no administrator of its own: kubeconfigs are made by the controllers of the control plane.
-    return Pki(authority["tls.crt"], identity, identity)
+    return Pki(authority[0], server=identity, admin=identity)
+
+
+def _secret(workload: Workload, volume: str, *keys: str) -> tuple[list[bytes], str]:
+    """These entries of the Secret that a volume of the pod template names, and the Secret's name."""
+    volumes = workload.rendered.workload["spec"]["template"]["spec"].get("volumes") or ()
+    name = next((each["secret"]["secretName"] for each in volumes if _is_secret(each, volume)), None)
+    if name is None:
+        raise InvalidInput(f"the pod template has no volume {volume} from a Secret; mend spec.patches")
+    data = workload.contents.get(name, {})
+    if missing := [key for key in keys if key not in data]:
+        raise InvalidInput(f"Secret {name} has no {' and no '.join(missing)}; {REPLACE}")
+    return [data[key] for key in keys], name
+
+
+def _is_secret(volume: Mapping[str, Any], name: str) -> bool:
+    return volume["name"] == name and "secret" in volume

@@ -14,8 +14,8 @@ Called by    the controllers of components (``controlplanes.hosting.contract``);
 
 import asyncio
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -117,8 +117,7 @@ class TaskHosting:
     async def apply(self, workload: Workload) -> None:
         """As ``Hosting.apply``."""
         identity, now = workload.identity, self._clock.now().timestamp()
-        nested = self._nested.setdefault(_key(identity), Nested())
-        async with nested.lock:
+        async with self._changing(identity) as nested:
             part = nested.parts.get(identity.component)
             if part is None or not part.workload.replicas:
                 part = nested.parts[identity.component] = Part(workload, workload.fingerprint, now)
@@ -130,12 +129,14 @@ class TaskHosting:
             await self._settle(identity, nested)
 
     async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
-        """As ``Hosting.replace``: the API server or the controllers end and begin again."""
-        nested = self._nested.get(_key(identity))
-        if nested is None or ordinal or identity.component not in nested.parts:
-            return
-        async with nested.lock:
-            part = nested.parts[identity.component]
+        """As ``Hosting.replace``: the API server or the controllers end and begin again.
+
+        An etcd is a folder: of it only the settings are noted.
+        """
+        async with self._changing(identity) as nested:
+            part = nested.parts.get(identity.component)
+            if part is None or ordinal:
+                return
             part.fingerprint, part.since = part.workload.fingerprint, self._clock.now().timestamp()
             if identity.component is not Component.ETCD:
                 await self._stop_controllers(nested)
@@ -145,8 +146,7 @@ class TaskHosting:
 
     async def remove(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """As ``Hosting.remove``. The address stays reserved while there is data."""
-        nested = self._nested.setdefault(_key(identity), Nested())
-        async with nested.lock:
+        async with self._changing(identity) as nested:
             nested.parts.pop(identity.component, None)
             await self._settle(identity, nested)
             if identity.component is Component.ETCD:
@@ -165,7 +165,7 @@ class TaskHosting:
     async def replace_data(self, identity: WorkloadIdentity, by: contract.Replacement) -> contract.Replaced:
         """As ``ReplacesData.replace_data``."""
         folder = self._data_folder(identity)
-        async with self._nested.setdefault(_key(identity), Nested()).lock:
+        async with self._changing(identity):
             if not copies.is_put_back(folder, by.mark):
                 async with by.fetch() as source:
                     await asyncio.to_thread(copies.put_back, folder, source, by.mark)
@@ -178,12 +178,23 @@ class TaskHosting:
 
     async def close(self) -> None:
         """End all controllers; ``planes`` ends the API servers."""
-        for nested in self._nested.values():
-            retry, nested.retry = nested.retry, None
-            if retry is not None:
-                retry.cancel()
-                await asyncio.wait([retry])
-            await self._stop_controllers(nested)
+        for nested in list(self._nested.values()):
+            async with nested.lock:
+                await self._stop_retry(nested)
+                await self._stop_controllers(nested)
+
+    @asynccontextmanager
+    async def _changing(self, identity: WorkloadIdentity) -> AsyncIterator[Nested]:
+        """What runs of a control plane, for one change at a time; forgotten when nothing of it is left."""
+        nested = self._nested.setdefault(_key(identity), Nested())
+        nested.changes += 1
+        try:
+            async with nested.lock:
+                yield nested
+        finally:
+            nested.changes -= 1
+            if nested.idle:
+                self._nested.pop(_key(identity), None)
 
     async def _settle(self, identity: WorkloadIdentity, nested: Nested) -> None:
         """Start and stop what the components that are there ask for, and call the listeners."""
@@ -220,7 +231,14 @@ class TaskHosting:
             nested.retry = None
             await self._settle(identity, nested)
 
+    async def _stop_retry(self, nested: Nested) -> None:
+        retry, nested.retry = nested.retry, None
+        if retry is not None:
+            retry.cancel()
+            await asyncio.wait([retry])
+
     async def _stop_server(self, nested: Nested) -> None:
+        await self._stop_retry(nested)
         if (part := nested.parts.get(Component.API_SERVER)) is not None:
             part.message = ""  # why it could not start: it is not asked to any more
         plane, nested.plane = nested.plane, None
@@ -293,7 +311,6 @@ class TaskHosting:
         if nested.parts or kept is None or kept.data or self._planes.has_data(kept.address):
             return
         del self._kept[key]
-        self._nested.pop(_key(identity), None)
         self._planes.release(_owner(key))
         self._write()
 
@@ -317,9 +334,9 @@ def _owner(key: str) -> str:
 def _read(file: Path | None) -> dict[str, Kept]:
     if file is None:
         return {}
-    with suppress(FileNotFoundError):
-        try:
-            return msgspec.json.decode(file.read_bytes(), type=dict[str, Kept])
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            raise InvalidInput(f"{file} is damaged: it is not what `kubewright up` wrote") from None
-    return {}
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Kept])
+    except FileNotFoundError:
+        return {}
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise InvalidInput(f"{file} is damaged: it is not what `kubewright up` wrote") from None

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import socket
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -248,7 +249,27 @@ async def test_an_api_server_that_cannot_start_leaves_no_task_behind(tmp_path):
             for _ in range(3):
                 await process.start()
             assert len(asyncio.all_tasks() - before) == 1
+            await process.host.remove(identity(ETCD), keep_data=True)
+            assert asyncio.all_tasks() == before
+            await process.start()
     assert asyncio.all_tasks() == before
+
+
+async def test_a_component_that_is_applied_while_the_last_one_is_removed_is_not_lost(tmp_path):
+    async with Process(tmp_path) as process:
+        await process.start()
+        removals = (process.host.remove(identity(each), keep_data=False) for each in (API_SERVER, ETCD))
+        await asyncio.gather(*removals, process.start())
+        assert process.running(ETCD).applied == workload(ETCD).fingerprint
+        assert process.running(API_SERVER).instances[0].ready
+
+
+async def test_replacing_while_it_is_removed_does_nothing(tmp_path):
+    async with Process(tmp_path) as process:
+        await process.start()
+        first, late = (process.host.replace(identity(API_SERVER), 0) for _ in range(2))
+        await asyncio.gather(first, process.host.remove(identity(API_SERVER), keep_data=False), late)
+        assert process.running(API_SERVER).exists is False
 
 
 async def test_data_that_was_deleted_with_its_etcd_is_not_missed_by_the_next_one(tmp_path):
@@ -258,17 +279,40 @@ async def test_data_that_was_deleted_with_its_etcd_is_not_missed_by_the_next_one
         assert process.running(ETCD).data is None
 
 
-async def test_a_certificate_that_is_none_is_told(tmp_path):
+REPLACE = "replace them, or delete the Secret if Kubewright made it"
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        pytest.param(
+            {"tls.crt": b"x", "tls.key": b"y"},
+            "tls.crt and tls.key of Secret demo-apiserver are not a certificate in PEM and its key",
+            id="what is no certificate",
+        ),
+        pytest.param(
+            {"tls.crt": SERVER.certificate}, "Secret demo-apiserver has no tls.key", id="no key of its own"
+        ),
+    ],
+)
+async def test_a_secret_that_is_not_what_it_should_be_is_told(tmp_path, own, told):
     async with Process(tmp_path) as process:
-        broken = workload(API_SERVER)
-        contents = {**broken.contents, "demo-apiserver": {"tls.crt": b"x", "tls.key": b"y"}}
+        good = workload(API_SERVER)
+        contents = {**good.contents, "demo-apiserver": own}
         await process.host.apply(workload(ETCD))
-        await process.host.apply(Workload(broken.identity, broken.version, broken.rendered, 1, contents))
+        await process.host.apply(replace(good, contents=contents))
         (instance,) = process.running(API_SERVER).instances
-        assert instance.message == (
-            "tls.crt and tls.key of Secret demo-apiserver are not a certificate in PEM and its key; "
-            "replace them, or delete the Secret if Kubewright made it"
-        )
+        assert instance.message == f"{told}; {REPLACE}"
+
+
+async def test_a_patch_that_takes_the_certificate_from_the_pod_is_told(tmp_path):
+    async with Process(tmp_path) as process:
+        good = workload(API_SERVER)
+        patched = Rendered([{"kind": "StatefulSet", "spec": {"template": {"spec": {"containers": [{}]}}}}])
+        await process.host.apply(workload(ETCD))
+        await process.host.apply(replace(good, rendered=patched))
+        (instance,) = process.running(API_SERVER).instances
+        assert instance.message == "the pod template has no volume ca from a Secret; mend spec.patches"
 
 
 async def test_two_control_planes_have_two_addresses(tmp_path):
