@@ -21,13 +21,12 @@ from kubewright.builtin.disruption import Seen, Verdict, judge
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import with_version
+from kubewright.nodes.drain.budgets import selector_of
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.mapping import spec_or_existence
 from kubewright.runtime.result import Result
-from kubewright.wire import selectors
-from kubewright.wire.errors import BadRequest, NotFound
+from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
-from kubewright.wire.selectors import NOTHING, Selector
 
 Json = dict[str, Any]
 
@@ -131,13 +130,3 @@ class Budgets:
                 f"Pod was expected by PDB {budget.namespace}/{budget.name} to be deleted but it wasn't: {pod}"
             )
             self._recorder.event(budget, "NotDeleted", message, warning=True)
-
-
-def selector_of(budget: PodDisruptionBudget) -> Selector:
-    """Which pods a budget selects; none when its selector is absent or malformed."""
-    if budget.spec.selector is None:
-        return NOTHING
-    try:
-        return selectors.from_object(msgspec.to_builtins(budget.spec.selector))
-    except BadRequest:
-        return NOTHING

@@ -8,7 +8,8 @@ Theory.      One node that drains is refused seldom, so a watch of all budgets w
 Invariants.  What is told of a budget is at most ``FRESH_SECONDS`` old, and is used for words and for how
              long to wait, never for what is safe: that the server decides. Nothing here raises what a server
              or the network can cause.
-Called by    ``session``, after refusals; ``removals`` has one for all nodes of a cluster.
+Called by    ``session``, after refusals; ``removals`` has one for all nodes of a cluster. ``builtin.budgets``
+             reads selectors as this module does.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
+from kubewright.wire.selectors import NOTHING, Selector
 
 FRESH_SECONDS = 5.0
 """How long a list of budgets is used again: a refused pod rests for longer."""
@@ -33,9 +35,9 @@ class ByLabels:
     """Budgets by what they select."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget] = ()) -> None:
-        self._placed: dict[_Place, list[tuple[selectors.Selector, PodDisruptionBudget]]] = {}
+        self._placed: dict[_Place, list[tuple[Selector, PodDisruptionBudget]]] = {}
         for budget in budgets:
-            if (selector := _selector(budget)) is not None:
+            if (selector := selector_of(budget)) != NOTHING:
                 self._placed.setdefault(self._place(budget), []).append((selector, budget))
 
     def of(self, pod: Pod) -> list[PodDisruptionBudget]:
@@ -83,11 +85,11 @@ class Budgets:
             return []
 
 
-def _selector(budget: PodDisruptionBudget) -> selectors.Selector | None:
-    """What a budget selects; None: nothing, or what cannot be read."""
+def selector_of(budget: PodDisruptionBudget) -> Selector:
+    """Which pods a budget selects; none when its selector is absent or malformed."""
     if budget.spec.selector is None:
-        return None
+        return NOTHING
     try:
         return selectors.from_object(msgspec.to_builtins(budget.spec.selector))
     except BadRequest:
-        return None
+        return NOTHING
