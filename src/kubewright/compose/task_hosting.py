@@ -55,8 +55,7 @@ class Kept(msgspec.Struct, omit_defaults=True):
     """What the file has of a control plane.
 
     ``data``     it has data, which is deleted with its NestedEtcd
-    ``written``  its API server has started with a data file since an etcd was applied: if that file is not
-                 there, it is lost
+    ``written``  there was a file of this data: if it is not there, the data is lost
     """
 
     address: str
@@ -118,14 +117,14 @@ class TaskHosting:
         """As ``Hosting.apply``."""
         identity, now = workload.identity, self._clock.now().timestamp()
         async with self._changing(identity) as nested:
-            part = nested.parts.get(identity.component)
-            if part is None or not part.workload.replicas:
-                part = nested.parts[identity.component] = Part(workload, workload.fingerprint, now)
-            part.workload = workload
             if identity.component is Component.ETCD:
                 self._keep(identity, data=True)
                 if self._data(identity) == frozenset():  # a user gives up the data, or it is a new etcd's
                     self._keep(identity, written=False)
+            part = nested.parts.get(identity.component)
+            if part is None or not part.workload.replicas:
+                part = nested.parts[identity.component] = Part(workload, workload.fingerprint, now)
+            part.workload = workload
             await self._settle(identity, nested)
 
     async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
@@ -269,9 +268,10 @@ class TaskHosting:
         known = self._kept.get(str(_key(identity)))
         if known is not None:
             return known.address
-        self._kept[str(_key(identity))] = Kept(self._planes.reserve(_owner(str(_key(identity))), hosted=True))
-        self._write()
-        return self._kept[str(_key(identity))].address
+        key = str(_key(identity))
+        address = self._planes.reserve(_owner(key), hosted=True)
+        self._write({**self._kept, key: Kept(address)})
+        return address
 
     def _data_folder(self, identity: WorkloadIdentity) -> Path:
         """Where its data is.
@@ -288,13 +288,12 @@ class TaskHosting:
         return path is not None and (path / DATA_FILE).exists()
 
     def _keep(self, identity: WorkloadIdentity, **changes: bool) -> None:
-        """Write what has changed of ``Kept``."""
+        """Write what has changed of ``Kept``; its address is reserved if it has none."""
         self._address(identity)
         key = str(_key(identity))
         after = structs.replace(self._kept[key], **changes)
         if after != self._kept[key]:
-            self._kept[key] = after
-            self._write()
+            self._write({**self._kept, key: after})
 
     async def _let_data_go(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """Delete the data of an etcd that is removed; or only forget that it is wanted."""
@@ -310,13 +309,14 @@ class TaskHosting:
         kept = self._kept.get(key)
         if nested.parts or kept is None or kept.data or self._planes.has_data(kept.address):
             return
-        del self._kept[key]
+        self._write({each: its for each, its in self._kept.items() if each != key})
         self._planes.release(_owner(key))
-        self._write()
 
-    def _write(self) -> None:
+    def _write(self, kept: dict[str, Kept]) -> None:
+        """Remember this once the file has it: a write that fails is made again by the next call."""
         if self._file is not None:
-            write_private(self._file, msgspec.json.encode(self._kept) + b"\n")
+            write_private(self._file, msgspec.json.encode(kept) + b"\n")
+        self._kept = kept
 
     def _tell(self, identity: WorkloadIdentity) -> None:
         for changed in self._listeners:

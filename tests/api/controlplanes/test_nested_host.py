@@ -15,9 +15,10 @@ from kubewright.api.core import CONFIG_MAP, NAMESPACE
 from kubewright.api.meta import OwnerReference
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.base.clock import SystemClock
+from kubewright.base.errors import InvalidInput
 from kubewright.compose.api_servers import Planes
 from kubewright.compose.task_hosting import TaskHosting
-from kubewright.controlplanes.hosting.contract import Replacement, Workload, WorkloadIdentity
+from kubewright.controlplanes.hosting.contract import Replacement, Running, Workload, WorkloadIdentity
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
@@ -313,6 +314,19 @@ async def test_a_patch_that_takes_the_certificate_from_the_pod_is_told(tmp_path)
         await process.host.apply(replace(good, rendered=patched))
         (instance,) = process.running(API_SERVER).instances
         assert instance.message == "the pod template has no volume ca from a Secret; mend spec.patches"
+
+
+async def test_an_address_that_could_not_be_written_down_is_written_by_the_next_call(tmp_path):
+    folder = tmp_path / "data"
+    async with Process(folder) as first:
+        folder.write_text("in the way")
+        with pytest.raises(InvalidInput, match="cannot write"):
+            await first.host.apply(workload(ETCD))
+        assert first.running(ETCD) == Running()
+        folder.unlink()
+        endpoint = first.endpoint()
+    async with Process(folder) as second:
+        assert second.endpoint() == endpoint
 
 
 async def test_two_control_planes_have_two_addresses(tmp_path):
