@@ -1,5 +1,6 @@
-"""How a controller writes onto the objects of its kind: finalizer, status, any patch; and forgets them.
+"""How a controller writes onto the objects of its kind: finalizer, status, any patch.
 
+Map.         ``Writer`` writes; ``Uids`` says which object has gone, so that what is known of it can go too.
 Invariants.  Every write carries uid and version of what was seen: a later object of the same name is never
              touched, and no change of others is lost. No PUT.
 Called by    the controllers of ``infra`` and ``controlplanes``.
@@ -21,7 +22,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 class Writer(Generic[T]):
-    """Writes onto objects of one kind. Each write returns the object's metadata after it.
+    """Writes onto objects of one kind. All but ``report`` return the object's metadata after it.
 
     Raises:
         ApiError, TransportError: from all methods; the API server refused, or could not be reached.
@@ -39,7 +40,7 @@ class Writer(Generic[T]):
         return found.metadata
 
     async def add_finalizer(self, meta: ObjectMeta, **also: Mapping[str, str]) -> ObjectMeta:
-        """Put our finalizer on, and these ``annotations`` and ``labels``."""
+        """Put our finalizer on, and merge in what ``also`` has: ``annotations={...}``, ``labels={...}``."""
         added = with_finalizer(meta.finalizers, self._finalizer)
         return await self.patch(meta, {"metadata": {"finalizers": added, **also}})
 
@@ -51,7 +52,7 @@ class Writer(Generic[T]):
         return meta
 
     async def report(self, meta: ObjectMeta, before: Value, after: Value) -> bool:
-        """Write the status if it differs from the one on the server; whether it did."""
+        """Write the status ``after`` if it differs from ``before``, which was read; whether it did."""
         patch = merge_patch(before, after)
         if patch:
             await self.patch(meta, {"status": patch}, subresource="status")
@@ -59,7 +60,7 @@ class Writer(Generic[T]):
 
 
 class Uids:
-    """The uid of the object that has a name now; ``forget`` gets the uid of each that had it before."""
+    """The uid of the object that has a name now; ``forget`` is called with the one that had it before."""
 
     def __init__(self, forget: Callable[[str], None]) -> None:
         self._forget = forget

@@ -15,7 +15,7 @@ Variables.   Every instance has ``INSTANCE`` (its name), ``HOST``, ``ADDRESS`` (
              ``PKI_DIR``, ``FILES_DIR``, ``DATA_DIR``, ``ADVERTISE_ADDRESS``, ``ENDPOINT_RECONCILER``, and
              those of ``Workload.environment``.
 Source       nested.md D4 to D6, A9.
-Called by    the controllers of components; ``compose`` makes the hosts.
+Called by    the controllers of components, of snapshots and of restores; ``compose`` makes the hosts.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,7 +50,7 @@ class WorkloadIdentity:
 
     @property
     def key(self) -> Key:
-        """The key of the component object."""
+        """The key of the component object; that of its control plane is another."""
         return Key(self.namespace, self.object.name)
 
     @property
@@ -71,8 +71,8 @@ class WorkloadAddresses:
                    where instances are reached by the endpoint alone
     ``endpoint``   host and port by which clients reach the workload as a whole; None: not known yet
     ``also``       further subject alternative names (DNS names, addresses) for certificates of its servers
-    ``surges``     whether a single instance is replaced while one more runs (as with ``maxSurge: 1``), which
-                   clients reach at the same endpoint
+    ``surges``     whether a workload of one instance is replaced as with ``maxSurge: 1``: one more runs
+                   meanwhile, and clients reach it at the same endpoint
     ``waits``      why not all of these addresses are known yet, a clause; empty: they are
     """
 
@@ -87,6 +87,7 @@ class WorkloadAddresses:
 class Workload:
     """What should run for one component.
 
+    ``version``       the version of the component, which the manifests are for
     ``rendered``      the manifests: one StatefulSet, and what belongs to it
     ``contents``      the content of the Secrets and ConfigMaps that its volumes name, by their names
     ``environment``   further variables of all instances; a change of them replaces no instance
@@ -118,7 +119,7 @@ class Instance:
     """One instance, as its host sees it.
 
     ``fingerprint``  of the workload with which it was started
-    ``version``      with which it was started
+    ``version``      with which it was started; of one inside this process, that of our own API server
     ``ready``        whether it runs, its probes succeed, and it is not ending
     ``ending``       whether it was asked to end
     ``since``        when it was started, in seconds since the epoch; 0.0 if it was not
@@ -150,9 +151,10 @@ class Running:
     ``replicas``  how many instances were applied last
     ``exists``    whether the host has anything of it, so that ``remove`` has something to do
     ``service``   the name of the Service of Kubernetes by which clients reach it; empty if there is none
-    ``variables`` the environment that was applied last, with that of the workload
-    ``kept``      of how many members of an etcd data was kept, if nothing is applied; 0 where it is not known
-    ``data``      the ordinals of which there is data, while no instance is to run; None: not known
+    ``variables`` all variables that the instances got when it was applied last: those of the host, and those
+                  of ``Workload.environment``
+    ``kept``      how many members an etcd had that was removed with its data kept; 0 where it is not known
+    ``data``      the ordinals whose data is really there, while no instance is to run; None: not known
     ``closed``    why clients cannot use the endpoint though instances may be ready, a clause; empty: they can
     """
 
@@ -272,8 +274,8 @@ class Replacement:
 class Replaced:
     """How far a replacement of data is.
 
-    ``former``  where the former data of the first member is kept, for people: of a file of this machine the
-                path inside the data folder; empty: there was none
+    ``former``  where the former data of the first member is kept, for people to read; if that is on this
+                machine, the path inside Kubewright's own data folder. Empty: there was none
     ``waits``   what it waits for, a clause, to be called again; empty: the data is replaced
     """
 

@@ -1,8 +1,8 @@
 """Which host runs a component: by its version, and by where it runs already.
 
-Theory.      Version ``embedded`` is our own API server, which only ``kubewright up`` can run, inside its own
-             process. All other versions are real programs: processes of this machine, or pods on a
-             Kubernetes. ``compose`` decides which of the two a program has.
+Theory.      A component of version ``embedded`` is a part of our own API server, which only ``kubewright up``
+             can run, inside its own process. All other versions are real programs: processes of this machine,
+             or pods on a Kubernetes. ``compose`` decides which of the two a program has.
 Invariants.  A workload that runs is found in whichever host has it, so it can always be ended.
 Source       nested.md E, decision 5.
 Called by    the controllers of components and of snapshots; ``compose`` makes the value.
@@ -21,11 +21,11 @@ EMBEDDED = "embedded"
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """The hosts of this program: ``embedded`` for our own API server, ``programs`` for all other versions.
+    """The hosts of this program, and the folder of snapshots that belongs to them; None: it has no such one.
 
-    None: this program has no such host.
-
-    ``snapshots``  the folder for files of snapshots; None: this program has none
+    ``embedded``   the host of components of version ``embedded``
+    ``programs``   the host of all other versions
+    ``snapshots``  the folder for files of snapshots
     """
 
     embedded: Hosting | None = None
