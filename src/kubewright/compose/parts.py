@@ -72,13 +72,7 @@ class Nested:
 
 def instance_of(identity: WorkloadIdentity, part: Part, nested: Nested) -> Instance:
     """The one instance of a component, as it is now."""
-    needs, ready = "", True
-    if identity.component is not Component.ETCD:
-        ready = nested.plane is not None and nested.plane.serves
-        needs = part.message or ("" if ready else _missing(Component.ETCD))
-    if identity.component is Component.CONTROLLER_MANAGER:
-        ready = nested.controllers is not None and not nested.controllers.done()
-        needs = "" if ready else _missing(Component.API_SERVER)
+    ready, message = _readiness(identity.component, part, nested)
     return Instance(
         ordinal=0,
         name=identity.instance(0),
@@ -87,8 +81,19 @@ def instance_of(identity: WorkloadIdentity, part: Part, nested: Nested) -> Insta
         version=version_of(__version__),
         ready=ready,
         since=part.since,
-        message=needs,
+        message=message,
     )
+
+
+def _readiness(component: Component, part: Part, nested: Nested) -> tuple[bool, str]:
+    """Whether an instance is ready, and what is wrong or waited for. An etcd, a folder, always is."""
+    if component is Component.API_SERVER:
+        ready = nested.plane is not None and nested.plane.serves
+        return ready, part.message or ("" if ready else _missing(Component.ETCD))
+    if component is Component.CONTROLLER_MANAGER:
+        ready = nested.controllers is not None and not nested.controllers.done()
+        return ready, "" if ready else _missing(Component.API_SERVER)
+    return True, ""
 
 
 def _missing(needed: Component) -> str:
