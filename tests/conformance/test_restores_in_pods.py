@@ -19,7 +19,7 @@ import kubewright
 from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT
 from kubewright.api.core import POD
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.hosting.etcdutl import GAP, PROGRAM
+from kubewright.controlplanes.hosting.etcdutl import PROGRAM, REVISION_GAP
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, places
 from kubewright.kube.client import Client
 from kubewright.testing.kubelets.hosts import may_mount
@@ -95,7 +95,7 @@ async def test_each_of_three_members_in_pods_has_what_the_snapshot_had(tmp_path,
             for url in await urls():
                 direct.urls = [url]
                 assert (await keys_of(direct), len(await direct.members())) == ({"early"}, MEMBERS)
-            assert await put(direct, "later") > seen + GAP / 2
+            assert await put(direct, "later") > seen + REVISION_GAP / 2
         pods = [each.name for each in await on.client.list(POD, on.namespace)]
         assert [each for each in pods if each.endswith("-restore")] == []
         former = [each.parent.name.rpartition(".")[0] for each in (tmp_path / "node").rglob("before-*")]

@@ -12,7 +12,7 @@ from kubewright.api.controlplane.names import KEEP_DATA_ANNOTATION
 from kubewright.api.controlplane.v1alpha4 import CONTROL_PLANE_RESTORE, CONTROL_PLANE_SNAPSHOT, NESTED_ETCD
 from kubewright.api.core import CONFIG_MAP, SECRET
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.hosting.etcdutl import GAP
+from kubewright.controlplanes.hosting.etcdutl import REVISION_GAP
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
 from kubewright.testing.left_programs import nothing_left
@@ -79,7 +79,7 @@ async def test_each_of_three_members_has_what_the_snapshot_had_and_versions_go_o
         for url in urls:
             direct.urls = [url]
             assert (await keys_of(direct), len(await direct.members())) == ({"early"}, 3)
-        assert await put(direct, "later") > seen + GAP / 2
+        assert await put(direct, "later") > seen + REVISION_GAP / 2
         former = [each.parent.parent.name for each in (tmp_path / "components").rglob("before-*")]
         assert sorted(former) == ["etcd-0", "etcd-1", "etcd-2"]
 

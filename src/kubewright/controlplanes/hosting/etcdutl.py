@@ -1,4 +1,4 @@
-"""How ``etcdutl`` is called to make the data of one member of an etcd from a snapshot. Pure.
+"""How ``etcdutl`` is called to make the data of one etcd member from a snapshot, and the names in that. Pure.
 
 Theory.      Each member's data is made from the one file, with the names and peer URLs of all: together they
              are a new cluster with the content of the snapshot, at the addresses of the former one.
@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from kubewright.api.controlplane.names import PEER_PORT
 
 PROGRAM = "etcdutl"
-GAP = 1_000_000_000
-"""By how much revisions are raised, as etcd's documentation advises."""
+REVISION_GAP = 1_000_000_000
+"""How far new revisions begin above those of the snapshot, as etcd's documentation advises."""
 
 
-def words(source: str, target: str, name: str, peers: Mapping[str, str], mark: str) -> list[str]:
+def arguments(source: str, target: str, name: str, peers: Mapping[str, str], mark: str) -> list[str]:
     """The arguments of ``etcdutl`` for one member. ``peers``: the peer URL of each member, by its name."""
     flags = {
         "data-dir": target,
@@ -26,7 +26,7 @@ def words(source: str, target: str, name: str, peers: Mapping[str, str], mark: s
         "initial-cluster": ",".join(f"{each}={peer}" for each, peer in peers.items()),
         "initial-advertise-peer-urls": peers[name],
         "initial-cluster-token": mark,
-        "bump-revision": str(GAP),
+        "bump-revision": str(REVISION_GAP),
     }
     return ["snapshot", "restore", source, "--mark-compacted", *(f"--{k}={v}" for k, v in flags.items())]
 
@@ -42,5 +42,5 @@ def peer_url(host: str) -> str:
 
 
 def former_name(mark: str) -> str:
-    """The name of the folder in which the former data is kept."""
+    """The name of the folder in which the data is kept that the replacement with this mark has replaced."""
     return f"before-{mark}"

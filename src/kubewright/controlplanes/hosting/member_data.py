@@ -4,7 +4,8 @@ Theory.      ``etcdutl`` makes new data for each member from the one file: toget
              with the content of the snapshot. The new data is made beside the former and gets a mark. Two
              renames put it in the place of the former data, so a call that was interrupted is completed by
              the next one with the same mark.
-Invariants.  Nothing is deleted.
+Invariants.  Nothing is deleted. The new data, and the names of its files, are on disk before it takes the
+             place of the former.
 Called by    ``processes.restoring``; ``pods.restore_member``, in a pod.
 """
 
@@ -40,7 +41,7 @@ def put(new: Path, data: Path, former: Path, mark: str, user: tuple[int, int] | 
     for path in (new, *new.rglob("*")):
         if user is not None:
             os.chown(path, *user, follow_symlinks=False)
-        if path.is_file():
+        if path.is_file() or path.is_dir():
             _synced(path)
     data.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if data.exists():
@@ -52,6 +53,7 @@ def put(new: Path, data: Path, former: Path, mark: str, user: tuple[int, int] | 
 
 
 def _synced(path: Path) -> None:
+    """Force a file, or the names in a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -21,7 +21,7 @@ from msgspec import structs, to_builtins
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.controlplane.names import CLIENT_PORTS, RESTORING_ANNOTATION, ROLE_LABEL
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
-from kubewright.controlplanes.hosting.etcdutl import PROGRAM, former_name, peer_url, words
+from kubewright.controlplanes.hosting.etcdutl import PROGRAM, arguments, former_name, peer_url
 from kubewright.controlplanes.hosting.pods.kinds import ComponentPod
 from kubewright.controlplanes.hosting.pods.objects import selector
 from kubewright.controlplanes.hosting.pods.reading import trouble
@@ -206,7 +206,7 @@ def _containers(template: Seen, task: Task) -> tuple[Seen, Seen, Seen]:
     etcdutl = {
         "image": first["image"],
         "command": [PROGRAM],
-        "args": words(SNAPSHOT, NEW, name, peers, task.mark),
+        "args": arguments(SNAPSHOT, NEW, name, peers, task.mark),
         **({"securityContext": first["securityContext"]} if "securityContext" in first else {}),
     }
     return (

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Replacement, WorkloadIdentity
-from kubewright.controlplanes.hosting.etcdutl import PROGRAM, former_name, peer_url, words
+from kubewright.controlplanes.hosting.etcdutl import PROGRAM, arguments, former_name, peer_url
 from kubewright.controlplanes.hosting.member_data import NotReplaced, mark_of, put
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing
 from kubewright.controlplanes.hosting.processes.instances import name_of, program_name
@@ -88,7 +88,7 @@ async def replace(
             for member in lacking:
                 new = member.folder / NEW
                 await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
-                await _run(program, words(str(source), str(new), member.name, peers, by.mark), source)
+                await _run(program, arguments(str(source), str(new), member.name, peers, by.mark), source)
                 await _put(new, member, by.mark, user)
     former = members[0].former(by.mark)
     return former if await asyncio.to_thread(os.path.exists, former) else None
