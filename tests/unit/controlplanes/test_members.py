@@ -37,6 +37,7 @@ def seen(want, members, silent=(), caught_up=()):
 ONE, TWO, THREE = [member(0)], [member(0), member(1)], [member(0), member(1), member(2)]
 NEW = member(1, name="", learner=True)
 ELSEWHERE = member(9)
+BY_HAND = member(8, name="backup-20261124")
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,7 @@ def test_which_change_is_next(state, expected):
         pytest.param(seen(3, [*ONE, NEW]), 2, id="a learner has to be started"),
         pytest.param(seen(1, THREE), 3, id="none was removed yet"),
         pytest.param(seen(1, TWO), 2, id="one was removed"),
+        pytest.param(seen(1, [*ONE, BY_HAND]), 1, id="one that a user added by hand is no instance"),
     ],
 )
 def test_how_many_run(state, expected):

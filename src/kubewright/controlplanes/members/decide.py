@@ -179,13 +179,17 @@ def _removal(seen: Seen, member: Member) -> Plan:
 def replicas(seen: Seen) -> int:
     """How many instances should run now: up to the highest ordinal that is a member.
 
-    An instance is started after it has become a member, and ended after it was removed. 0: the members could
-    not be asked, and the number of instances is to stay as it is.
+    An instance is started after it has become a member, and ended after it was removed. A member that is no
+    instance of this workload, such as one that a user added by hand, does not count, whatever its name ends
+    with. 0: the members could not be asked, and the number of instances is to stay as it is.
     """
     known = {each.peer for each in seen.members}
-    names = [each.name for each in seen.members]
+    workloads = {name.rpartition("-")[0] for name in seen.wanted}
     ordinals = [number for number, peer in enumerate(seen.wanted.values(), start=1) if peer in known]
-    ordinals += [number + 1 for name in names if (number := _ordinal(name)) is not None]
+    for each in seen.members:
+        workload, _, ordinal = each.name.rpartition("-")
+        if workload in workloads and ordinal.isdecimal():
+            ordinals.append(int(ordinal) + 1)
     return max(ordinals, default=0)
 
 
@@ -200,11 +204,6 @@ def initial_variables(seen: Seen, *, joins: bool = False) -> Mapping[str, str]:
     names = {peer: name for name, peer in seen.wanted.items()}
     members = [f"{each.name or names.get(each.peer, '')}={each.peer}" for each in seen.members]
     return {"INITIAL_CLUSTER": ",".join(members), "INITIAL_CLUSTER_STATE": "existing"}
-
-
-def _ordinal(name: str) -> int | None:
-    last = name.rpartition("-")[2]
-    return int(last) if last.isdigit() else None
 
 
 def _answering(seen: Seen, members: Sequence[Member]) -> list[Member]:
