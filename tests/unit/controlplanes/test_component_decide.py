@@ -346,7 +346,7 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
     "an etcd that wakes starts with its data": (wakes(0, 1, 2), (Apply(workload(replicas=3)),)),
     "it does not start where some of it is gone": (wakes(1), ()),
     "unless a user gave that up": (
-        wakes(1, **{LOST_DATA_ANNOTATION: "demo-apiserver-0,demo-apiserver-2"}),
+        wakes(1, **{LOST_DATA_ANNOTATION: "demo-apiserver-0, demo-apiserver-2"}),
         (Apply(workload(replicas=3)),),
     ),
     "but not for another one": (wakes(1, **{LOST_DATA_ANNOTATION: "demo-apiserver-0"}), ()),

@@ -144,7 +144,8 @@ class Seen:
         if not isinstance(found, NestedEtcd) or self.identity is None or there is None or not self.replicas:
             return ()
         had = range(len(found.status.addresses) or 1) if found.status.version else ()
-        given_up = found.metadata.annotations.get(LOST_DATA_ANNOTATION, "").split(",")
+        annotated = found.metadata.annotations.get(LOST_DATA_ANNOTATION, "")
+        given_up = [each.strip() for each in annotated.split(",")]
         names = (self.identity.instance(each) for each in had if each not in there)
         return tuple(each for each in names if each not in given_up)
 
