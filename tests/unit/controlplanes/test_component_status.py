@@ -290,6 +290,11 @@ def test_etcd_says_where_its_members_are() -> None:
     )
 
 
+def test_what_runs_and_is_ready_is_available_while_it_is_unknown_what_should_run() -> None:
+    unknown = replace(RUNNING, choice=NoChoice("there is no such channel"), rendered=None, workload=None)
+    assert conditions(unknown)[ComponentCondition.WORKLOAD_AVAILABLE].status == "True"
+
+
 ELSEWHERE = NestedEtcdStatus(addresses=(Address(ip="127.3.1.1", port=2379),))
 SERVED = NestedAPIServerStatus(endpoint=ApiEndpoint(host="127.0.0.1", port=6443))
 
@@ -300,6 +305,14 @@ def test_where_clients_reach_it_stays_while_it_is_not_looked_up() -> None:
     assert isinstance(store, NestedEtcdStatus)
     assert isinstance(front, NestedAPIServerStatus)
     assert (store.addresses, front.endpoint) == (ELSEWHERE.addresses, SERVED.endpoint)
+
+
+def test_how_many_members_an_etcd_had_stays_known_when_its_workload_was_deleted_by_hand() -> None:
+    store = structs.replace(etcd(), status=ELSEWHERE)
+    there = WorkloadAddresses(("127.3.1.1",))
+    found = status_of(replace(WAITING, policy=ETCD, component=store, addresses=there))
+    assert isinstance(found, NestedEtcdStatus)
+    assert found.addresses == ELSEWHERE.addresses
 
 
 def test_an_etcd_that_is_deleted_alone_says_what_uses_it() -> None:

@@ -138,11 +138,11 @@ def _values_of_controller_manager(_family: Family, replicas: int) -> Mapping[str
 def _etcd_status(
     _place: WorkloadIdentity, addresses: WorkloadAddresses, running: Running
 ) -> Mapping[str, Any]:
-    """The addresses of its members. An etcd that is stopped keeps them, to start again with as many.
+    """The addresses of its members. While no instance is to run they stay: it starts again with as many.
 
     They stay too while they are not looked up: of an etcd that is deleted, or whose spec has to be mended.
     """
-    if not addresses.hosts or (running.applied and not running.replicas):
+    if not addresses.hosts or not running.replicas:
         return {}
     there = tuple(_address(host) for host in addresses.hosts[: running.replicas])
     return {"addresses": there}

@@ -152,7 +152,7 @@ def _instances(seen: Seen) -> Obstacle | None:
         return Obstacle(about, Reason.SLEEPING, seen.why_none + ending)
     count, updated = len(running.instances), len(current(seen.workload, running))
     ready = [each for each in running.instances if each.ready and not each.ending]
-    if count and updated < count:
+    if seen.workload is not None and updated < count:
         told = f"instances that run with what the spec says: {updated} of {wanted}"
         return Obstacle(about, Reason.ROLLING_OUT, told)
     if seen.addresses.surges and wanted == 1 < count:
