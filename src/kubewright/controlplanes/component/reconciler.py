@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.controlplane.v1alpha4 import NestedControlPlane, NestedEtcd
 from kubewright.controlplanes.caches import BY_CLUSTER, Caches
@@ -161,10 +161,11 @@ def _refused(error: ApiError) -> str:
 def _what_others_read(found: ComponentObject) -> tuple[object, ...]:
     """The parts of a component that other components read."""
     meta, status = found.metadata, found.status
-    asked = meta.deleting, meta.owner_references, found.spec.version, found.spec.channel
+    managed = MANAGED_BY_ANNOTATION in meta.annotations
+    asked = meta.deleting, meta.owner_references, managed, found.spec.version, found.spec.channel
     addresses = found.status.addresses if isinstance(found, NestedEtcd) else ()
     of_status = status.ready, status.version, status.replicas > 0, status.certificates, addresses
-    return *asked, of_status
+    return *asked, found.spec.replicas, of_status
 
 
 def _certificates_differ(change: Change[Any]) -> bool:
@@ -180,11 +181,13 @@ def _plane_differs(before: NestedControlPlane, after: NestedControlPlane) -> boo
         return (
             plane.spec,
             meta.owner_references,
+            meta.labels.get(CLUSTER_NAME_LABEL),
             meta.annotations,
             meta.deleting,
             status.etcd,
             status.apiserver,
             status.asleep,
+            status.version,
         )
 
     return parts(before) != parts(after)
