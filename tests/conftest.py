@@ -119,13 +119,36 @@ def pytest_collection_finish() -> None:
 def pytest_sessionstart() -> None:
     """Say that there is no event loop; else pytest-asyncio asks for one, and does not close it."""
     asyncio.set_event_loop(None)
+    structlog.configure(**LOG)
+
+
+SHOWN = os.environ.get("KUBEWRIGHT_TEST_LOG", "warning")
+
+
+def _shown(_logger: object, level: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    if LEVELS.index(level.replace("exception", "error")) < LEVELS.index(SHOWN):
+        raise structlog.DropEvent
+    return line
+
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+LOG: dict[str, Any] = {
+    "processors": [
+        _shown,
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ],
+}
+"""The log of tests: what every plan says is seldom read, and costs a tenth of their time; ``KUBEWRIGHT_TEST_LOG=debug``
+shows it beside what failed."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown() -> None:
     """Undo what a command, run in this process, has made of the log. As a fixture it would cost each test more."""
-    if structlog.is_configured():
-        structlog.reset_defaults()
+    if structlog.get_config()["processors"] is not LOG["processors"]:
+        structlog.configure(**LOG)
 
 
 SERVERS = [
