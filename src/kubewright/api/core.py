@@ -208,9 +208,15 @@ class Secret(KubeObject, frozen=True, kw_only=True):
 
 
 class ConfigMap(KubeObject, frozen=True, kw_only=True):
-    """Texts by key."""
+    """Texts by key, and what is no text; no key is in both."""
 
     data: Mapping[str, str] = field(default_factory=dict)
+    binary_data: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> Mapping[str, bytes]:
+        """All of it, as bytes."""
+        return {**{key: text.encode() for key, text in self.data.items()}, **self.binary_data}
 
 
 class NamespaceStatus(Value, frozen=True, kw_only=True):

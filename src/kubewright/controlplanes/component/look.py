@@ -3,7 +3,8 @@
 Theory.      Objects are read from caches; what runs, from the hosts. The caches hold only the metadata of
              Secrets, so the content of a Secret is read from the server, once for each version that the watch
              shows. A Secret or ConfigMap without the label of its cluster is in no cache and is read in each
-             pass. The members of an etcd are asked over its API, unless there is one and there should be one.
+             pass. The members of an etcd are asked over its API, unless one runs and one is wanted, or none
+             is ready.
 Invariants.  The content of a Secret is kept in memory only while its version is the newest one known.
 Called by    ``reconciler``.
 """
@@ -131,7 +132,7 @@ class Looker:
         self._client = informers.client
         self._caches = caches
         self._setup = setup
-        self._known: dict[Source, tuple[int, Contents]] = {}
+        self._secrets: dict[Key, tuple[int, Contents]] = {}
         self._steady = self._client.steady()
         self._deletions = Witness(self._steady.now)
         self._none_since: dict[Key, datetime] = {}
@@ -288,18 +289,18 @@ class Looker:
         kind: Kind[Any] = SECRET if source.kind == "Secret" else CONFIG_MAP
         key = Key(namespace, source.name)
         header = self._caches.secrets.header(key) if kind is SECRET else None
-        name = replace(source, name=str(key), keys=(), optional=False)
-        known = self._known.get(name)
+        known = self._secrets.get(key)
         if header is not None and known is not None and known[0] == header.version:
             return known[1]
-        self._known.pop(name, None)
+        if kind is SECRET:
+            self._secrets.pop(key, None)
         try:
             object_found = await self._client.get(kind, key)
         except NotFound:
             return None
-        contents = _as_bytes(object_found)
+        contents: Contents = object_found.data if kind is SECRET else object_found.entries
         if header is not None and str(header.version) == object_found.metadata.resource_version:
-            self._known[name] = (header.version, contents)
+            self._secrets[key] = (header.version, contents)
         return contents
 
     def _deleting_for(self, meta: ObjectMeta, family: Family | None) -> timedelta:
@@ -321,15 +322,15 @@ class Looker:
             return timedelta()
         return now - self._none_since.setdefault(key, now)
 
-    def gone(self, key: Key) -> None:
-        """Forget what is known of a component that does not exist any more."""
+    def forget(self, key: Key) -> None:
+        """Drop what is known of a component that does not exist any more."""
         self._none_since.pop(key, None)
         self._deletions.forget(str(key))
         self._deletions.forget(f"{key} {self._policy.needed_by}")
 
-    def forget(self, secret: Key) -> None:
+    def forget_secret(self, secret: Key) -> None:
         """Drop the content of a Secret that has changed or is gone."""
-        self._known.pop(Source("Secret", str(secret)), None)
+        self._secrets.pop(secret, None)
 
 
 async def _asked(
@@ -343,7 +344,3 @@ async def _asked(
             return await etcd.look(wanted)
     except NoAnswer as error:
         return members.Seen(wanted, unasked=str(error))
-
-
-def _as_bytes(found: Any) -> Contents:
-    return {key: value.encode() if isinstance(value, str) else value for key, value in found.data.items()}

@@ -40,7 +40,7 @@ class Components:
     ) -> None:
         informers = environment.control.caches
         self.policy = policy
-        self._found = caches.components[policy.component]
+        self._objects = caches.components[policy.component]
         self._recorder = environment.recorder
         self.looker = Looker(policy, informers, caches, setup)
         self.actor = Actor(policy, environment.control.client, setup, environment.recorder)
@@ -52,10 +52,10 @@ class Components:
             ApiError, TransportError: the API server said no for now, or could not be asked.
             HostFailed: the host could not do a step this time.
         """
-        found = self._found.get(key)
+        found = self._objects.get(key)
         if found is None:
             self.actor.forget(key)
-            self.looker.gone(key)
+            self.looker.forget(key)
             return Result.done()
         return await unless_refused(self._pass(found), found, self._recorder, _refused)
 
@@ -143,7 +143,7 @@ class Wakes:
 
     def of_secret(self, change: Change[Any]) -> Iterable[Key]:
         """The components of the cluster that a Secret is labelled with."""
-        self._components.looker.forget(change.key)
+        self._components.looker.forget_secret(change.key)
         header = change.new or change.old
         cluster = header.labels.get(CLUSTER_NAME_LABEL, "") if header is not None else ""
         return self._of(self._caches.planes.by(BY_CLUSTER, str(Key(change.key.namespace, cluster))))

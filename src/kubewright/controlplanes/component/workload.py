@@ -23,11 +23,17 @@ from kubewright.controlplanes.templates.choice import Choice
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Secret or a ConfigMap that a volume names. ``keys`` empty: all of its entries."""
+    """A Secret or a ConfigMap that volumes name.
+
+    ``keys``      the entries that they show; empty: all
+    ``required``  those of them without which a volume cannot be shown
+    ``optional``  no volume needs the object itself
+    """
 
     kind: str
     name: str
     keys: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
     optional: bool = False
 
     def __str__(self) -> str:
@@ -62,21 +68,26 @@ def sources(rendered: Rendered) -> tuple[Source, ...]:
 
 
 def missing_of(source: Source, contents: Contents | None) -> list[str]:
-    """What a volume names of a source and does not exist, in words for users."""
+    """What volumes need of a source and does not exist, in words for users."""
     if contents is None:
         return [] if source.optional else [str(source)]
-    return [f"{source} has no {key}" for key in source.keys if key not in contents and not source.optional]
+    return [f"{source} has no {key}" for key in source.required if key not in contents]
 
 
 def _joined(one: Source, other: Source) -> Source:
     keys = (*one.keys, *other.keys) if one.keys and other.keys else ()
-    return replace(one, keys=tuple(dict.fromkeys(keys)), optional=one.optional and other.optional)
+    return replace(
+        one,
+        keys=tuple(dict.fromkeys(keys)),
+        required=tuple(dict.fromkeys((*one.required, *other.required))),
+        optional=one.optional and other.optional,
+    )
 
 
 def _of_volume(volume: Mapping[str, Any]) -> Iterator[Source]:
-    for part in (volume, *(volume.get("projected") or {}).get("sources", ())):
+    for part in (volume, *((volume.get("projected") or {}).get("sources") or ())):
         for field, kind, name in (("secret", "Secret", "secretName"), ("configMap", "ConfigMap", "name")):
             if (found := part.get(field)) is not None:
-                keys = tuple(each["key"] for each in found.get("items") or ())
-                named = found.get(name) or found.get("name") or ""
-                yield Source(kind, named, keys, bool(found.get("optional")))
+                keys = tuple(each.get("key", "") for each in found.get("items") or ())
+                named, optional = found.get(name) or found.get("name") or "", bool(found.get("optional"))
+                yield Source(kind, named, keys, () if optional else keys, optional)
