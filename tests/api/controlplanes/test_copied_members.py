@@ -27,7 +27,8 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import SystemClock
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
-from kubewright.controlplanes.members.decide import Credentials, Endpoint
+from kubewright.controlplanes.members.client import Members
+from kubewright.controlplanes.members.decide import Access, Credentials, Endpoint
 from kubewright.controlplanes.snapshots.streams import NoData, stream
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
@@ -61,7 +62,7 @@ class Etcd:
     @asynccontextmanager
     async def member(self, number: int, *, leader: int, applied: int, sends: bool) -> AsyncIterator[Endpoint]:
         async def status(_request: web.Request) -> web.Response:
-            header = {"member_id": str(number)}
+            header = {"member_id": str(number)} if number else {}
             said = {"header": header, "leader": str(leader), "raftAppliedIndex": str(applied)}
             return web.json_response({**said, "raftTerm": "2", "version": f"3.6.{number}"})
 
@@ -114,6 +115,17 @@ async def test_if_none_sends_its_data_it_says_what_the_last_one_answered(tmp_pat
     async with etcd.member(1, leader=1, applied=5, sends=False) as only:
         with pytest.raises(NoData, match=f"no member .*: {only.url}: NoData it says its disk is full"):
             await stream([only], etcd.own, tmp_path / "file")
+
+
+async def test_a_server_that_answers_without_a_members_id_is_no_etcd(tmp_path):
+    etcd = Etcd(tmp_path)
+    async with (
+        etcd.member(0, leader=0, applied=5, sends=False) as other,
+        Members(Access([other], etcd.own)) as members,
+    ):
+        seen = await members.look({"etcd-0": "https://etcd-0:2380"})
+    assert seen.members == ()
+    assert seen.unasked == f"no member of etcd answers: {other.url} is no etcd: it has no member's id"
 
 
 @asynccontextmanager

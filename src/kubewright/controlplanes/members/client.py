@@ -89,7 +89,7 @@ class Members:
     async def look(self, wanted: Mapping[str, str]) -> Seen:
         """What the members answer. If no list can be had, the answer has no members, and says why."""
         there, unasked = await self._answers()
-        answers = {int(each["header"]["member_id"]): each for each in there.values()}
+        answers = {_id_of(each): each for each in there.values()}
         try:
             listed = await self._first(there, unasked, "/v3/cluster/member/list", {"linearizable": True})
         except NoAnswer as error:
@@ -126,7 +126,10 @@ class Members:
         return there, next((each for _, each in pairs if isinstance(each, str)), "it has no address")
 
     async def _first(self, endpoints: Iterable[Endpoint], unasked: str, path: str, body: Answer) -> Answer:
-        """The answer of the first of these that has a vote; a learner refuses."""
+        """The answer of the first of these that has a vote; a learner refuses, so the next is asked.
+
+        After a connection that broke no other is asked: a change is sent once.
+        """
         for endpoint in endpoints:
             try:
                 return await self._post(endpoint, path, body)
@@ -141,7 +144,10 @@ class Members:
     async def _status(self, endpoint: Endpoint) -> Answer | str:
         """The status of a member; or, as a text, why it does not answer."""
         try:
-            return await self._post(endpoint, "/v3/maintenance/status", {})
+            said = await self._post(endpoint, "/v3/maintenance/status", {})
+            return (
+                said if _id_of(said) else f"{endpoint.name or endpoint.url} is no etcd: it has no member's id"
+            )
         except (OSError, aiohttp.ClientError, NoAnswer) as error:
             return _unreachable(endpoint, error)
 
@@ -157,6 +163,13 @@ class Members:
         if answer.status != 200:
             raise NoAnswer(f"etcd refuses {path}: {found.get('message') or answer.status}")
         return found
+
+
+def _id_of(status: Answer) -> int:
+    """The id of the member that said its status; 0: it said none."""
+    header = status.get("header")
+    said = str(header.get("member_id", "")) if isinstance(header, dict) else ""
+    return int(said) if said.isascii() and said.isdigit() else 0
 
 
 def _unreachable(endpoint: Endpoint, error: Exception) -> str:
