@@ -24,7 +24,7 @@ from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.base import delays, plan
 from kubewright.base.plan import AT_ONCE, in_order
-from kubewright.controlplanes.component.ending import deleted_after, in_use, named_after, restored_first
+from kubewright.controlplanes.component.ending import deleted_after, dependent, in_use, restored_first
 from kubewright.controlplanes.component.obstacles import first_obstacle, obstacles
 from kubewright.controlplanes.component.rollout import next_instance
 from kubewright.controlplanes.component.seen import Seen, counted
@@ -158,12 +158,12 @@ def _stopped(seen: Seen) -> Plan | None:
     """A component that should have no instance waits for another one, until it has waited for long enough."""
     if (found := seen.stops_after) is not None:
         return Plan(
-            wake=delays.UNHEARD, because=f"it is to stop, and {named_after(seen, found)} ends before it"
+            wake=delays.UNHEARD, because=f"it is to stop, and {dependent(seen, found)} ends before it"
         )
     found = seen.ends_first
     if found is None:
         return None
-    told = f"it should have no instance, and {named_after(seen, found)} ends before it"
+    told = f"it should have no instance, and {dependent(seen, found)} ends before it"
     return Plan(wake=seen.patience - seen.none_for + delays.JUST_PAST, because=told)
 
 

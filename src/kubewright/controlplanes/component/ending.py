@@ -32,7 +32,7 @@ def in_use(seen: Seen) -> str:
     if found is None or found.metadata.deleting or not (found.status.replicas or found.status.ready):
         return ""
     return (
-        f"it is being deleted, and {named_after(seen, found)} uses its data: delete that too, set its "
+        f"it is being deleted, and {dependent(seen, found)} uses its data: delete that too, set its "
         f"replicas to 0, or keep the data by the annotation {KEEP_DATA_ANNOTATION}"
     )
 
@@ -61,10 +61,10 @@ def deleted_after(seen: Seen) -> str:
     goes = found is not None and (found.metadata.deleting or seen.family.plane.metadata.deleting)
     if found is None or not goes or seen.deleting_for >= LONGEST_WAIT:
         return ""
-    return f"it is being deleted, and {named_after(seen, found)} ends before it"
+    return f"it is being deleted, and {dependent(seen, found)} ends before it"
 
 
-def named_after(seen: Seen, found: ComponentObject) -> str:
+def dependent(seen: Seen, found: ComponentObject) -> str:
     """The component that needs this one, as users know it."""
     needed_by = seen.policy.needed_by
     return f"{KINDS[needed_by].resource.kind} {found.name}" if needed_by is not None else found.name

@@ -95,7 +95,7 @@ def membership(
     """How many instances are to run now, and which change of members is next.
 
     Args:
-        asked: the number in the spec, one that ``problem_of`` accepts.
+        asked: the number in the spec; one that ``problem_of`` refuses is refused before any step.
         before: how many members there were before the etcd was stopped; 0 if that is not known.
         begun: whether it has ever been ready. If so, one of several members that has no data yet was stopped
             before it could join: it joins now, and begins no cluster of its own.

@@ -24,7 +24,7 @@ def current(workload: Workload | None, running: Running) -> list[Instance]:
 
 
 def outdated(workload: Workload, running: Running) -> list[Instance]:
-    """The instances that run with other settings than the wanted ones, by ordinal."""
+    """The instances that run with other settings than the wanted ones, in the order of ``Running``."""
     return [each for each in running.instances if each.fingerprint != workload.fingerprint]
 
 
@@ -33,10 +33,10 @@ def next_instance(workload: Workload, running: Running) -> int | None:
 
     An instance beyond the wanted number is ended by its host, and never replaced.
     """
-    instances = [each for each in running.instances if each.ordinal < workload.replicas]
     if any(each.ending for each in running.instances):
         return None
-    old = [each for each in outdated(workload, running) if each.ordinal < workload.replicas]
+    instances = [each for each in running.instances if each.ordinal < workload.replicas]
+    old = [each for each in instances if each.fingerprint != workload.fingerprint]
     # It is replaced even while others are not ready: an etcd may need this member to have a majority.
     if broken := [each.ordinal for each in old if not each.ready]:
         return max(broken)

@@ -61,11 +61,14 @@ class Certificates:
 class Seen:
     """One component, and all around it.
 
+    ``policy``     what differs between the three kinds
     ``family``     its control plane; None: no control plane owns it, or its owner does not exist
     ``pause``      by what it is paused; None: it is not
     ``problem``    how its spec breaks the rules of its kind, a sentence
-    ``identity``      what its workload is named after; None: no instance can have been started
+    ``identity``   what its workload is named after; None: no instance can have been started
     ``choice``     the version and the templates that follow from its spec, or why there are none
+    ``addresses``  those of its workload, as far as they are known
+    ``certificates``  what of its certificates is missing, due or broken
     ``rendered``   the manifests; None: not known yet, or ``unrendered`` says why there are none
     ``unreserved`` a workload of which a part, such as its Services, has to be made before its addresses are
                    known; None: it is there

@@ -72,7 +72,7 @@ def status_of(seen: Seen) -> ComponentStatus:
     errors = tuple(each[:MESSAGE_CHARS] for each in _errors(seen))
     status = structs.replace(
         before,
-        ready=_answers(seen),
+        ready=_serves(seen),
         phase=_phase(seen, verdict),
         healthy=not errors and all(each.ready for each in running.instances),
         errors=errors,
@@ -113,7 +113,7 @@ def _digests(workload: Workload) -> Mapping[str, str]:
     return {name: digest for name, digest in said.items() if digest}
 
 
-def _answers(seen: Seen) -> bool:
+def _serves(seen: Seen) -> bool:
     """Whether clients can use it: as many instances as its spec asks for are ready, with any settings."""
     if seen.family is None or seen.component.metadata.deleting or seen.running.closed:
         return False
@@ -211,7 +211,7 @@ def _conditions(seen: Seen, verdict: Obstacle | None) -> tuple[Condition, ...]:
     found += _rotation(seen)
     about = ComponentCondition.UP_TO_DATE
     found.append(true_condition(about) if verdict is None else _false(about, verdict))
-    why = None if _answers(seen) else verdict
+    why = None if _serves(seen) else verdict
     found.append(true_condition(READY) if why is None else _false(READY, why))
     return with_conditions(without_pause(seen.component.status.conditions), found, seen.now)
 
