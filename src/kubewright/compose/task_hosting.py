@@ -157,8 +157,8 @@ class TaskHosting:
         """As ``SavesData.save_data``."""
         await asyncio.to_thread(copies.take, self._data_folder(identity), target)
 
-    def replacing_needs(self) -> str:
-        """As ``ReplacesData.replacing_needs``: nothing."""
+    def lacks_to_replace(self) -> str:
+        """As ``ReplacesData.lacks_to_replace``: nothing."""
         return ""
 
     async def replace_data(self, identity: WorkloadIdentity, by: contract.Replacement) -> contract.Replaced:
@@ -169,7 +169,8 @@ class TaskHosting:
                 async with by.fetch() as source:
                     await asyncio.to_thread(copies.put_back, folder, source, by.mark)
             former = copies.former_of(folder, by.mark)
-        return contract.Replaced("" if former is None else str(former.relative_to(folder.parent.parent)))
+        ours = folder.parent.parent  # the data folder of this program
+        return contract.Replaced("" if former is None else str(former.relative_to(ours)))
 
     def listen(self, changed: Callable[[Key], None]) -> None:
         """As ``Hosting.listen``."""

@@ -48,7 +48,7 @@ class Writer(Generic[T]):
         """Take our finalizer off; the object may be gone already."""
         left = without_finalizer(meta.finalizers, self._finalizer)
         with suppress(NotFound):
-            return await self.patch(meta, {"metadata": {"finalizers": left or None}})
+            return await self.patch(meta, {"metadata": {"finalizers": left or None}})  # null: none is left
         return meta
 
     async def report(self, meta: ObjectMeta, before: Value, after: Value) -> bool:

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from tests.unit.controlplanes.component_views import instance, workload
 
-from kubewright.controlplanes.component.rollout import next_instance, size
+from kubewright.controlplanes.component.rollout import next_instance, size_in_rollout
 from kubewright.controlplanes.hosting.contract import Instance, Running
 
 NEW, OLD = workload("1.37.0", 3), workload("1.36.3", 3)
@@ -60,7 +60,7 @@ def test_how_many_run_where_there_can_be_one_more(
     wanted: int, instances: tuple[Instance, ...], applied: int, expected: int
 ) -> None:
     running = Running(instances, NEW.fingerprint, applied, exists=True)
-    assert size(workload("1.37.0", wanted), running) == expected
+    assert size_in_rollout(workload("1.37.0", wanted), running) == expected
 
 
 def test_a_single_instance_is_replaced_beside_another_one_and_one_is_always_ready() -> None:
@@ -76,7 +76,7 @@ def test_a_single_instance_is_replaced_beside_another_one_and_one_is_always_read
     found = []
     for instances in ways:
         running = Running(instances, wanted.fingerprint, len(instances), exists=True)
-        applied = replace(wanted, replicas=size(wanted, running))
+        applied = replace(wanted, replicas=size_in_rollout(wanted, running))
         found.append((applied.replicas, next_instance(applied, running)))
         assert any(each.ready for each in instances)
     assert found == [(2, None), (2, None), (2, 0), (2, None), (1, None)]

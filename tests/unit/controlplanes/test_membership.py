@@ -11,7 +11,7 @@ from kubewright.controlplanes.component.membership import (
     membership,
     must_be_asked,
     peers,
-    problem_of,
+    problem_of_number,
 )
 from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.hosting.etcdutl import peer_url
@@ -207,7 +207,7 @@ def test_when_members_are_asked(asked, there, expected):
     ],
 )
 def test_which_numbers_are_refused(asked, told):
-    assert problem_of(asked) == told
+    assert problem_of_number(asked) == told
 
 
 def test_members_are_called_at_their_addresses_and_not_while_they_end():

@@ -35,7 +35,7 @@ from kubewright.controlplanes.component.membership import (
     peers,
 )
 from kubewright.controlplanes.component.policies import Policy
-from kubewright.controlplanes.component.rollout import size
+from kubewright.controlplanes.component.rollout import size_in_rollout
 from kubewright.controlplanes.component.seen import Certificates, Seen, identity_of
 from kubewright.controlplanes.component.versions import Version, Versions
 from kubewright.controlplanes.component.workload import Source, missing_of, rendered_for, sources
@@ -210,7 +210,7 @@ class Looker:
         variables = seen.membership.variables if seen.membership is not None else {}
         workload = replace(bare, contents=contents, environment=variables)
         if seen.addresses.surges:
-            workload = replace(workload, replicas=size(workload, seen.running))
+            workload = replace(workload, replicas=size_in_rollout(workload, seen.running))
         return replace(seen, workload=workload, unhosted=host.problem_of(workload))
 
     def _choice(self, component: Component, spec: ComponentSpec, family: Family) -> Choice | NoChoice:

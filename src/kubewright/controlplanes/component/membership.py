@@ -36,8 +36,8 @@ class Membership:
     ``plan``       the next change of members
     ``settled``    whether they are as the spec wants them, as far as that is known; true for a host whose
                    etcd has no members (our own API server)
-    ``needs_all``  whether each of several members with a vote is needed for a majority, until the number of
-                   members has changed once more
+    ``needs_all``  whether each of several members with a vote is needed for a majority, as while two have
+                   one: no instance that is ready is replaced then
     """
 
     size: int
@@ -47,7 +47,7 @@ class Membership:
     needs_all: bool = False
 
 
-def problem_of(asked: int) -> str:
+def problem_of_number(asked: int) -> str:
     """What is wrong with a number of members, a sentence; empty if nothing is. 0 is allowed."""
     if asked > MAX_MEMBERS:
         return f"spec.replicas is {asked}: more than {MAX_MEMBERS} members make an etcd slower, not safer"
@@ -59,7 +59,7 @@ def problem_of(asked: int) -> str:
 
 def must_be_asked(asked: int, running: Running) -> bool:
     """Whether the members have to be asked: not where one runs and one is wanted, nor while none is ready."""
-    if not asked or problem_of(asked) or asked == running.replicas == 1:
+    if not asked or problem_of_number(asked) or asked == running.replicas == 1:
         return False
     return any(each.ready for each in running.instances)
 
@@ -95,7 +95,7 @@ def membership(
     """How many instances are to run now, and which change of members is next.
 
     Args:
-        asked: the number in the spec; one that ``problem_of`` refuses is refused before any step.
+        asked: the number in the spec; one that ``problem_of_number`` refuses is refused before any step.
         before: how many members there were before the etcd was stopped; 0 if that is not known.
         begun: whether it has ever been ready. If so, one of several members that has no data yet was stopped
             before it could join: it joins now, and begins no cluster of its own.

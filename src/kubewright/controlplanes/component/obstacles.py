@@ -16,11 +16,10 @@ from dataclasses import dataclass
 
 from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import ComponentCondition, Reason
-from kubewright.controlplanes.component.membership import problem_of
+from kubewright.controlplanes.component.membership import problem_of_number
 from kubewright.controlplanes.component.rollout import outdated
 from kubewright.controlplanes.component.seen import Seen
-from kubewright.controlplanes.component.versions import problem_of as refused
-from kubewright.controlplanes.component.versions import waits_for
+from kubewright.controlplanes.component.versions import problem_of, waits_for
 from kubewright.controlplanes.templates.choice import NoChoice
 
 
@@ -80,7 +79,7 @@ def _spec(seen: Seen) -> Obstacle | None:
 
 def _number(seen: Seen) -> str:
     """What is wrong with the number of members of an etcd; empty if nothing is, or for other components."""
-    return problem_of(seen.asked) if seen.policy.members and seen.replicas else ""
+    return problem_of_number(seen.asked) if seen.policy.members and seen.replicas else ""
 
 
 def _templates(seen: Seen) -> Obstacle | None:
@@ -92,7 +91,7 @@ def _templates(seen: Seen) -> Obstacle | None:
 
 def _version(seen: Seen) -> Obstacle | None:
     """A refused version is reported even while the component still runs the version before it."""
-    told = refused(seen.policy.component, seen.versions)
+    told = problem_of(seen.policy.component, seen.versions)
     about = ComponentCondition.TEMPLATE_RESOLVED
     return Obstacle(about, Reason.VERSION_REFUSED, told, fault=True) if told else None
 

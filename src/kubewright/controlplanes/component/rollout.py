@@ -45,7 +45,7 @@ def next_instance(workload: Workload, running: Running) -> int | None:
     return max((each.ordinal for each in old), default=None)
 
 
-def size(workload: Workload, running: Running) -> int:
+def size_in_rollout(workload: Workload, running: Running) -> int:
     """How many instances should run now, on a host that can run one more beside a single one.
 
     Args:

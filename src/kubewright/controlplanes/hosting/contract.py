@@ -13,7 +13,7 @@ Invariants.  ``addresses``, ``problem_of`` and ``status`` use only memory and fi
              ``status`` finds what runs, and nothing is started twice.
 Variables.   Every instance has ``INSTANCE`` (its name), ``HOST``, ``ADDRESS`` (to listen on), ``NAMESPACE``,
              ``PKI_DIR``, ``FILES_DIR``, ``DATA_DIR``, ``ADVERTISE_ADDRESS``, ``ENDPOINT_RECONCILER``, and
-             those of ``Workload.environment``.
+             those of ``Workload.environment``; arguments in templates name them.
 Source       nested.md D4 to D6, A9.
 Called by    the controllers of components, of snapshots and of restores; ``compose`` makes the hosts.
 """
@@ -145,7 +145,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a host has of a workload: its instances by ordinal.
+    """What a host has of a workload: its instances by ordinal; all empty of one that sleeps or was removed.
 
     ``applied``   the fingerprint of the workload that was applied last; empty if none was
     ``replicas``  how many instances were applied last
@@ -287,7 +287,7 @@ class Replaced:
 class ReplacesData(Protocol):
     """A host that can replace the data of an etcd by a snapshot."""
 
-    def replacing_needs(self) -> str:
+    def lacks_to_replace(self) -> str:
         """What this program or its machine lacks for ``replace_data``, a sentence; empty if nothing."""
         ...
 

@@ -182,8 +182,8 @@ class PodHosting:
         if not keep_data:
             await self._delete_claims(identity)
 
-    def replacing_needs(self) -> str:
-        """As ``ReplacesData.replacing_needs``."""
+    def lacks_to_replace(self) -> str:
+        """As ``ReplacesData.lacks_to_replace``."""
         return "" if self._can_restore else NO_IMAGE
 
     async def replace_data(self, identity: WorkloadIdentity, by: Replacement) -> Replaced:

@@ -224,7 +224,7 @@ class ProcessHosting:
         """See ``Hosting``."""
         self._listeners.append(changed)
 
-    def replacing_needs(self) -> str:
+    def lacks_to_replace(self) -> str:
         """See ``ReplacesData``."""
         return restoring.needs(self._binaries)
 

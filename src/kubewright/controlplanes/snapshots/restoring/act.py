@@ -68,7 +68,7 @@ class Restorer:
             return f"{told} NestedEtcd {identity.object.name}, which has format {has}"
         if not isinstance(host, ReplacesData):
             return f"the data of NestedEtcd {identity.object.name} cannot be replaced where it runs"
-        return host.replacing_needs()
+        return host.lacks_to_replace()
 
     async def verify(self, family: Family, source: Source) -> None:
         """Fetch a file, and compare its hash and its format.

@@ -32,8 +32,8 @@ RESTORE = "restore"
 class CopyingHost(SimHost):
     """A host that can replace the data of an etcd (``hosting.contract.ReplacesData``)."""
 
-    def replacing_needs(self) -> str:
-        """As ``ReplacesData.replacing_needs``: nothing."""
+    def lacks_to_replace(self) -> str:
+        """As ``ReplacesData.lacks_to_replace``: nothing."""
         return ""
 
     async def replace_data(self, identity: WorkloadIdentity, by: Replacement) -> Replaced:
