@@ -29,7 +29,7 @@ BUG = "a bug on purpose"
 
 def forget_to_ask(patch: Patch) -> None:
     """A component is ready when it has as many instances as its spec asks for, whatever their probes say."""
-    patch.setattr(status, "_answers", lambda seen: len(seen.running.instances) >= seen.replicas > 0)
+    patch.setattr(status, "_serves", lambda seen: len(seen.running.instances) >= seen.replicas > 0)
 
 
 def make_authorities_anew(patch: Patch) -> None:
