@@ -203,6 +203,21 @@ async def test_claims_of_another_size_are_a_problem_that_a_user_can_mend():
         assert claim["spec"]["resources"]["requests"]["storage"] == "2Gi"
 
 
+async def test_the_number_grows_again_when_the_claim_of_the_pod_that_went_is_deleted():
+    async with stage() as on:
+        await on.hosting.apply(on.workload())
+        left = {"apiVersion": "v1", "kind": "Pod", "name": "demo-etcd-1", "uid": "of-a-pod-that-went"}
+        meta = {"name": "data-demo-etcd-1", "labels": labels(on.identity), "ownerReferences": [left]}
+        (template,) = manifests()[0]["spec"]["volumeClaimTemplates"]
+        await on.client.create(CLAIM, {"metadata": meta, "spec": template["spec"]}, namespace="default")
+        with pytest.raises(Obstructed, match="the volume claim data-demo-etcd-1 of a larger number before"):
+            await on.hosting.apply(on.workload(replicas=2))
+        assert (await on.client.get(WORKLOAD, NAME))["spec"]["replicas"] == 1
+        await on.client.delete(CLAIM, Key("default", "data-demo-etcd-1"))
+        await on.hosting.apply(on.workload(replicas=2))
+        assert (await on.client.get(WORKLOAD, NAME))["spec"]["replicas"] == 2
+
+
 async def test_no_pod_is_replaced_before_the_new_template_is_seen():
     async with stage() as on:
         await on.hosting.apply(on.workload())

@@ -6,7 +6,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
 from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.hosting.pods import reading
-from kubewright.controlplanes.hosting.pods.kinds import INSTANCE
+from kubewright.controlplanes.hosting.pods.kinds import CLAIM, INSTANCE
 
 UID = "u-1"
 FINGERPRINT = "controlplane.cluster.x-k8s.io/fingerprint"
@@ -245,3 +245,39 @@ def test_the_endpoint_of_an_api_server(service, endpoint, also):
     waits = "" if endpoint else "the load balancer of Service demo-apiserver has no address yet"
     assert (found.endpoint, found.waits) == (endpoint, waits)
     assert set(found.also) - set(addresses(Component.API_SERVER).also) == also
+
+
+def claim(*owners, deleting=False):
+    metadata = {
+        "name": "data-demo-etcd-1",
+        "ownerReferences": [{"kind": kind, "name": "its", "uid": "u-2"} for kind in owners],
+        **({"deletionTimestamp": "2026-01-01T00:00:09Z"} if deleting else {}),
+    }
+    return CLAIM.from_plain({"metadata": metadata})
+
+
+POD_FIRST = "the pod demo-etcd-1 of a larger number before ends first"
+CLAIM_FIRST = "the volume claim data-demo-etcd-1 of a larger number before is deleted first"
+
+
+@pytest.mark.parametrize(
+    ("policy", "pods", "claims", "says"),
+    [
+        pytest.param("Delete", [], [], "", id="nothing is left"),
+        pytest.param(
+            "Delete", [pod(1, deleting=True)], [], POD_FIRST, id="a pod ends, and its claim goes with it"
+        ),
+        pytest.param("Delete", [pod(1)], [], POD_FIRST, id="a pod whose deletion is not asked for yet"),
+        pytest.param("Retain", [pod(1, deleting=True)], [claim()], "", id="a pod ends, and its claim stays"),
+        pytest.param("Delete", [], [claim()], "", id="a claim that was kept is used again"),
+        pytest.param("Delete", [], [claim("StatefulSet")], "", id="a claim that goes with the StatefulSet"),
+        pytest.param(
+            "Delete", [], [claim("Pod")], CLAIM_FIRST, id="a claim that goes with its pod, which is gone"
+        ),
+        pytest.param("Retain", [], [claim("Pod")], CLAIM_FIRST, id="and it was put to sleep since"),
+        pytest.param("Delete", [], [claim(deleting=True)], CLAIM_FIRST, id="a claim that is being deleted"),
+    ],
+)
+def test_the_number_grows_when_what_a_smaller_one_ended_is_gone(policy, pods, claims, says):
+    found = {"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": policy}}}
+    assert reading.leaving(found, pods, claims) == says

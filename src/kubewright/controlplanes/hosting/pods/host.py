@@ -2,7 +2,9 @@
 
 Theory.      Every question is answered from informers, which hold only objects with our labels. Every effect
              is decided by ``differences`` and made by one request, whose answer the informers show at once.
-             Nothing is kept here, so another process can go on at any time.
+             Nothing is kept here, so another process can go on at any time. The number of instances grows
+             only after what a smaller number ended is gone, since the controller of StatefulSets would wait
+             for such a claim for ever: it watches none.
 Invariants.  Deletions name the uid of the object that was seen. ``remove`` deletes the volume claims before
              the StatefulSet, and once more after it: a process that crashes in between still finds the
              StatefulSet, and begins again.
@@ -10,7 +12,7 @@ Source       nested.md A9, A11, D6.
 Called by    ``compose``; the controllers of components, as ``Hosting``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 from kubewright.api.cluster.names import SERVICE_DOMAIN
 from kubewright.api.controlplane.names import COMPONENT_LABEL, ROLE_LABEL, Component
 from kubewright.api.kinds import Kind
+from kubewright.api.meta import KubeObject
 from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
 from kubewright.controlplanes.hosting.contract import (
     Replaced,
@@ -144,12 +147,14 @@ class PodHosting:
 
         Raises:
             InvalidInput: what there is has to be changed by a user first; ``problem_of`` says the same.
-            Obstructed: an object of that name is another's, or is still being deleted.
+            Obstructed: an object of that name is another's, or is still being deleted; or the number grows
+                while what a smaller one ended is still there.
         """
         if problem := objects.unfit(workload):
             raise InvalidInput(problem)
         if workload.replicas:
             await self._end_restoring(workload.identity)
+        await self._end_leaving(workload)
         await self._write_all(objects.wanted(workload))
 
     async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
@@ -271,14 +276,34 @@ class PodHosting:
             if pod.status.phase not in FINISHED:
                 raise Obstructed(f"the pod {pod.name}, which replaces the data, ends first")
 
+    async def _end_leaving(self, workload: Workload) -> None:
+        """Refuse a larger number while pods and claims of the instances that it adds are there from before.
+
+        Raises:
+            Obstructed: the StatefulSet's controller has not finished the smaller number.
+        """
+        identity, found = workload.identity, self._stateful_set(workload.identity)
+        first = found["spec"].get("replicas", 1) if found is not None else workload.replicas
+        if found is None or first >= workload.replicas:
+            return
+        added = range(first, workload.replicas)
+        names = {name for each in added for name in restore_pods.claims_of(found, identity, each).values()}
+        claims = [each for each in await self._list_claims(identity) if each.name in names]
+        pods = [each for each in self._instances(identity) if reading.ordinal_of(each) in added]
+        if why := reading.leaving(found, pods, claims):
+            raise Obstructed(why)
+
     async def _delete(self, kind: Kind[Any], key: Key, uid: str, *, propagation: str = "") -> None:
         """Delete this very object; it may be gone already, and another may have its name."""
         with suppress(NotFound, Conflict):
             await self._client.delete(kind, key, uid=uid, propagation=propagation)
 
-    async def _delete_claims(self, identity: WorkloadIdentity) -> None:
+    async def _list_claims(self, identity: WorkloadIdentity) -> Sequence[KubeObject]:
         selected = ",".join(f"{name}={value}" for name, value in objects.selector(identity).items())
-        for claim in await self._client.list(CLAIM, identity.namespace, labels=selected):
+        return await self._client.list(CLAIM, identity.namespace, labels=selected)
+
+    async def _delete_claims(self, identity: WorkloadIdentity) -> None:
+        for claim in await self._list_claims(identity):
             if not claim.metadata.deleting:
                 await self._delete(CLAIM, Key(claim.namespace, claim.name), claim.metadata.uid)
 

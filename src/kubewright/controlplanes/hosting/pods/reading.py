@@ -19,11 +19,14 @@ from kubewright.api.controlplane.names import (
     VERSION_ANNOTATION,
     Component,
 )
+from kubewright.api.core import POD
+from kubewright.api.meta import KubeObject
 from kubewright.base.clock import stamp
 from kubewright.controlplanes.hosting.contract import Instance, Running, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.hosting.pods.kinds import FINISHED, WORKLOAD, ComponentPod, ContainerStatus
 
 LONGEST_MESSAGE = 300
+POD_KIND = POD.resource.kind
 
 Seen = Mapping[str, Any]
 
@@ -82,6 +85,24 @@ def ordinal_of(pod: ComponentPod) -> int | None:
     """Which instance a pod is; None if its name does not say so."""
     last = pod.name.rpartition("-")[2]
     return int(last) if last.isascii() and last.isdigit() else None
+
+
+def leaving(stateful_set: Seen, pods: Iterable[ComponentPod], claims: Iterable[KubeObject]) -> str:
+    """What a smaller number of instances has ended and not removed yet: a clause; empty: nothing.
+
+    Only then may the number grow. The controller of StatefulSets makes no pod whose claim still belongs to
+    the pod before it, or is being deleted; and it does not look again when such a claim is gone.
+
+    ``pods``, ``claims``: those of the instances that are to be added
+    """
+    policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy", {})
+    if policy.get("whenScaled") == "Delete":
+        for pod in pods:
+            return f"the pod {pod.name} of a larger number before ends first"
+    for claim in claims:
+        if claim.metadata.deleting or any(each.kind == POD_KIND for each in claim.metadata.owner_references):
+            return f"the volume claim {claim.name} of a larger number before is deleted first"
+    return ""
 
 
 def observed(stateful_set: Seen) -> bool:
