@@ -36,12 +36,13 @@ class Agent:
         async with asyncio.TaskGroup() as group:
             at_work = set[str]()
             while True:
+                busy = frozenset(at_work)  # those may get their result while the nodes are listed
                 nodes = await self.world.target.list(NODE)
                 out = [node for node in nodes if node.spec.unschedulable]
                 self.out_of_service = max(self.out_of_service, len(out))
                 for node in nodes:
                     name = node.metadata.name
-                    if is_ready(node) and name not in at_work:
+                    if is_ready(node) and name not in busy:
                         at_work.add(name)
                         group.create_task(self._work(name, at_work))
                 await self.world.clock.sleep(0.5)
