@@ -88,6 +88,10 @@ class MemberIndex(Generic[Obj, M]):
         """The members that the object of this uid controls, in the order of their names."""
         return tuple(self._owned.get(uid, ()))
 
+    def member(self, key: Key) -> M | None:
+        """The member of this name."""
+        return self._read.get(key)
+
     def without_owner(self, namespace: str) -> list[M]:
         """The members without a controller, in the order of their names."""
         keys = self.objects.keys_by(WITHOUT_OWNER, namespace)

@@ -7,7 +7,7 @@ Theory.      Templates are compared by an identity that the caller derives from 
 Source       mcm.md §7.3 and §7.10, capi.md §7.9.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kubewright.rollout.model import Group, Rank
@@ -23,11 +23,9 @@ def largest(group: Group) -> Rank:
     return (-group.size, group.created, group.name)
 
 
-def current_of(
-    groups: Iterable[tuple[Group, Hashable]], wanted: Hashable, choice: Callable[[Group], Rank] = oldest
-) -> Group | None:
-    """The group that the fleet's template stands for, or None when it must be created."""
-    return min((group for group, identity in groups if identity == wanted), key=choice, default=None)
+def current_of(groups: Iterable[Group], choice: Callable[[Group], Rank] = oldest) -> Group:
+    """Of several groups of the fleet's template the one that stands for it."""
+    return min(groups, key=choice)
 
 
 def next_revision(old: Iterable[Group]) -> int:

@@ -1,6 +1,6 @@
 """Which nodes of a deployment are marked while it rolls out (mcm.md §7.4, §7.6), and how a node is patched."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from kubewright.api.machine.v1alpha1 import (
     RollingUpdate,
 )
 from kubewright.api.meta import LabelSelector, ObjectMeta
+from kubewright.base.plan import Plan
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine.node_marks import rolling
 from kubewright.machines.machineset.member import MachineMember
@@ -273,3 +274,25 @@ def test_a_thousand_nodes_are_marked_in_several_passes() -> None:
     assert sum(isinstance(step, MarkNode) for step in plan.steps) == 250
     assert not any(isinstance(step, MarkSet) and not step.tainted for step in plan.steps)
     assert plan.ends_the_pass
+
+
+class Unasked(Container[str]):
+    """Nodes of which none may be asked for."""
+
+    def __contains__(self, name: object) -> bool:
+        raise AssertionError(f"asked for {name}")
+
+
+@pytest.mark.parametrize(
+    ("new", "sets"),
+    [
+        pytest.param(NEW, (machine_set("large", 2),), id="while its machines are made"),
+        pytest.param(
+            (*NEW, machine("d")), (machine_set("large", 2), machine_set("small", 0)), id="when all run"
+        ),
+    ],
+)
+def test_a_deployment_without_old_machines_and_marks_asks_for_no_node(
+    new: tuple[MachineMember, ...], sets: tuple[MachineSet, ...]
+) -> None:
+    assert decide(seen((), new, sets=sets), Nodes(Unasked()), annotate=True) == Plan()

@@ -17,7 +17,7 @@ Called by    ``reconciler``.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -43,7 +43,7 @@ BURST = 250
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """The names of nodes that exist, and of those that carry marks.
+    """The names of nodes that exist, and of those that carry marks, in the whole cluster.
 
     ``annotated``  they have cluster-autoscaler's annotation, with any value
     ``ours``       they have the one that says that we wrote it
@@ -53,7 +53,7 @@ class Nodes:
     ``aimed``      the controller selected them for a template; ``misaimed``: for another one than the current
     """
 
-    there: AbstractSet[str] = frozenset()
+    there: Container[str] = frozenset()
     tainted: AbstractSet[str] = frozenset()
     annotated: AbstractSet[str] = frozenset()
     ours: AbstractSet[str] = frozenset()
@@ -93,19 +93,22 @@ def decide(seen: RollingSeen, nodes: Nodes, *, annotate: bool) -> Plan[Step]:
     """The plan for one pass; ``annotate``: whether the operator wants cluster-autoscaler kept away."""
     if seen.deleting or seen.problem or seen.current is None or seen.written.spec.paused:
         return Plan()
-    goes_on, over = _goes_on(seen), _over(seen)
+    goes_on = _goes_on(seen)
+    over = bool(nodes.ours) and not goes_on and _over(seen)
+    rests = not (goes_on or nodes.tainted or nodes.ours or any(map(seen.members_of, _others(seen))))
     wanted = [
         found
-        for each in seen.sets
+        for each in (() if rests else seen.sets)
         for member in seen.members_of(each)
-        if member.alive and names.node_name(member.labels) in nodes.there
         if (found := _mark(seen, each, member, nodes, goes_on=goes_on, over=over, annotate=annotate))
+        if member.alive and found.node in nodes.there
     ]
     updates = updates_in_place(seen, nodes)
     steps: tuple[Step, ...] = (*wanted[:BURST], *_sets(seen), *updates[:BURST])
     how_far = progress(seen, nodes)
     if not steps:
-        return _until_available(seen, how_far) if how_far or not (goes_on or over) else Plan()
+        waits = nodes.ours and not (goes_on or over)
+        return _until_available(seen, how_far) if how_far or waits else Plan()
     what = "it rolls out" if goes_on else "its rollout is over"
     marked = f"{what}, and nodes to be marked so: {len(wanted)}" if wanted else ""
     because = "; ".join(filter(None, (marked, _told(updates), how_far)))
@@ -183,10 +186,14 @@ def _prefers_new(seen: RollingSeen) -> bool:
 
 
 def _goes_on(seen: RollingSeen) -> bool:
-    old = (each for each in seen.sets if each is not seen.current and not each.metadata.deleting)
+    old = (each for each in _others(seen) if not each.metadata.deleting)
     return any(each.spec.replicas > 0 or seen.members_of(each) for each in old)
 
 
+def _others(seen: RollingSeen) -> list[MachineSet]:
+    return [each for each in seen.sets if each is not seen.current]
+
+
 def _over(seen: RollingSeen) -> bool:
-    """No old machine is left, and of the new ones there are as many available as are wanted."""
-    return not _goes_on(seen) and seen.counts.available >= seen.written.spec.replicas
+    """When no old machine is left: as many new ones are available as are wanted. All of them are read."""
+    return seen.counts.available >= seen.written.spec.replicas

@@ -8,6 +8,8 @@ Invariants.  A patch of a node carries its uid; where it changes taints, its ver
 Called by    ``runtime.controller``; put together by ``machines.world``.
 """
 
+from collections.abc import Container
+from dataclasses import dataclass
 from typing import assert_never
 
 from kubewright.api.core import NODE, Node
@@ -55,6 +57,17 @@ CANDIDATE, SELECTED, BEGUN, UPDATED, AIMED = "candidate", "selected", "begun", "
 PREFERS_OTHERS = (names.PREFER_NO_SCHEDULE, "PreferNoSchedule")
 MARKS = "rolling-marks"
 BY_NODE = "rolling-node"
+
+
+@dataclass(frozen=True, slots=True)
+class Cached(Container[str]):
+    """The names of the nodes in a cache, asked one by one: most passes ask for none."""
+
+    nodes: Informer[Node]
+
+    def __contains__(self, name: object) -> bool:
+        return self.nodes.header(Key("", str(name))) is not None
+
 
 MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
 
@@ -111,11 +124,9 @@ class RollingNodes:
         return self._watched
 
     def _seen_nodes(self, seen: RollingSeen) -> Nodes:
-        nodes = [names.node_name(member.labels) for member in seen.all_members]
-        there = frozenset(name for name in nodes if name and self._nodes.header(Key("", name)))
         aim = aim_of(seen.current) if seen.current is not None else ""
         return Nodes(
-            there,
+            Cached(self._nodes),
             tainted=self._with(TAINTED),
             annotated=self._with(ANNOTATED),
             ours=self._with(OURS),
@@ -184,9 +195,7 @@ class RollingNodes:
             return set()
         index, found = self._deployments.index, set[Key]()
         for key in self._machines.keys_by(BY_NODE, change.key.name):
-            header = self._machines.header(key)
-            members = index.owned_by(header.owner_uid) if header is not None else ()
-            found |= self._deployments.of_member(None, next((m for m in members if m.key == key), None))
+            found |= self._deployments.of_member(None, index.member(key))
         return found
 
 

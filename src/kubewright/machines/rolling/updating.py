@@ -115,6 +115,8 @@ def _of_current(seen: RollingSeen, nodes: "Nodes") -> Iterator[UpdateStep]:
     marked = nodes.aimed
     if isinstance(seen.strategy, InPlaceUpdate):
         marked |= nodes.candidates | nodes.selected | nodes.updated
+    if not marked:
+        return
     for member in seen.members_of(seen.current):
         node = names.node_name(member.labels)
         ended = node in nodes.updated and member.phase not in UPDATING
@@ -124,11 +126,16 @@ def _of_current(seen: RollingSeen, nodes: "Nodes") -> Iterator[UpdateStep]:
 
 def _unmarked(seen: RollingSeen) -> Iterator[Unmark]:
     """Take the marks off machines of sets that are to have no other size, and whose controllers know that."""
-    resized = {intent.group for intent in seen.sizes.intents if isinstance(intent, Resize)}
     for each in seen.sets:
+        moved = [member for member in seen.members_of(each) if member.moved]
         known = each.status.observed_generation >= each.metadata.generation
-        if known and each.name not in resized:
-            yield from (Unmark(member) for member in seen.members_of(each) if member.moved)
+        if moved and known and each.name not in _resized(seen):
+            yield from map(Unmark, moved)
+
+
+def _resized(seen: RollingSeen) -> set[str]:
+    """The names of the sets that are to have another size."""
+    return {intent.group for intent in seen.sizes.intents if isinstance(intent, Resize)}
 
 
 def _old_members(seen: RollingSeen, nodes: "Nodes") -> Iterator[tuple[MachineSet, MachineMember, str]]:

@@ -83,16 +83,19 @@ class Seen(Generic[D, S, M]):
     @cached_property
     def current(self) -> S | None:
         """The set of the wanted template; of several, the policy's choice."""
-        identity = self.policy.identity
-        outdated = self.policy.outdated
-        living = [
+        identity, outdated = self.policy.identity, self.policy.outdated
+        wanted = identity(self.deployment.spec.template)
+        found = [
             each
             for each in self.sets
-            if not each.metadata.deleting and not outdated(self.deployment, each, self.wall)
+            if not each.metadata.deleting and identity(each.spec.template) == wanted
+            if not outdated(self.deployment, each, self.wall)
         ]
-        candidates = ((self.groups[each.metadata.name], identity(each.spec.template)) for each in living)
-        found = current_of(candidates, identity(self.deployment.spec.template), self.policy.choice)
-        return self.named(found.name) if found else None
+        if len(found) < 2:  # no choice, and no group is needed, for which all members are read
+            return found[0] if found else None
+        return self.named(
+            current_of((self.groups[each.metadata.name] for each in found), self.policy.choice).name
+        )
 
     @cached_property
     def fleet(self) -> Fleet:
@@ -163,19 +166,22 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     """A set and its members as the planner sees them. Members that may exist although the cache does not show
     them count against the surge, and are not available."""
     meta, keys, members = each.metadata, seen.policy.metadata_keys, seen.members_of(each)
+    now, min_ready = seen.now, each.spec.min_ready_seconds
     alive = [member for member in members if member.alive]
     deleting = len(members) - len(alive) if seen.policy.waits_for_deleting(seen.deployment) else 0
-    up = [seen.available(each, member) for member in alive]
-    if any(up) and not all(up):  # otherwise the order makes no difference
+    available = [member.available_at(now, min_ready) for member in alive]
+    number = available.count(True)
+    if 0 < number < len(alive):  # otherwise the order makes no difference
         ranking = seen.policy.ranking(each, seen.wall.timestamp())
-        up = [seen.available(each, member) for member in sorted(alive, key=ranking)]
+        available = [member.available_at(now, min_ready) for member in sorted(alive, key=ranking)]
+    up = number if number == len(alive) else sum(member.up for member in alive)
     return Group(
         meta.name,
         created=stamp(meta.creation_timestamp) or 0.0,
         size=0 if meta.deleting else each.spec.replicas,
-        availability=tuple(up),
+        availability=tuple(available),
         terminating=deleting + seen.doubted.get(meta.uid, 0),
-        ready_not_available=sum(member.up for member in alive) - sum(up),
+        ready_not_available=up - number,
         desired=_natural(meta.annotations, keys.desired),
         ceiling=_natural(meta.annotations, keys.ceiling),
         revision=revision_of(seen.policy, each).number,
