@@ -30,9 +30,9 @@ from kubewright.replicas.pace import FEW_MEMBERS
 from kubewright.runtime.controller import Controller
 from kubewright.wire.gvk import Key
 
-SECONDS_PER_MEMBER = 30e-6
+SECONDS_PER_MEMBER = 50e-6
 """How much longer changes of members are gathered before a pass, for each member of their set: a pass reads
-all of them, about 5 µs each, and without the wait the passes of a large set would use all of the CPU."""
+all of them, about 2 µs each, and without the wait the passes of a large set would use all of the CPU."""
 
 Reader = Callable[[Header, Obj | None], M]
 """Reads an object into its facts; the object is None when its type cannot read it."""
