@@ -23,13 +23,13 @@ EMBEDDED, REAL, THEIRS = WORLDS = ("embedded", "real", "cluster-api")
 ALL = "all"
 
 
-async def machines(world: str, keep: Callable[[table.Result], None], count: int) -> None:
+async def machines(world: str, keep: Callable[[table.Result], None], count: int, pods: int) -> None:
     """The scenario of machines in one world."""
     clock = SystemClock()
     start = worlds.embedded(clock) if world == EMBEDDED else worlds.real(clock)
     async with start as found:
         _say(found.name)
-        scenario = Scenario(found, clock, count)
+        scenario = Scenario(found, clock, count, pods)
         keep(scenario.result)
         await scenario.play()
 
@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=("machines", "clusters", "planes", ALL), default=ALL)
     parser.add_argument("--world", choices=(*WORLDS, ALL), default=ALL)
     parser.add_argument("--machines", type=int, default=500, help="how many (default: 500)")
+    parser.add_argument("--pods", type=int, default=0, help="per node, to be drained at the end (default: 0)")
     parser.add_argument("--workers", type=int, default=50, help="of the one cluster (default: 50; 0: none)")
     parser.add_argument("--clusters", type=int, default=100, help="of 1 + 1 (default: 100; 0: none)")
     parser.add_argument("--keys", choices=[each.value for each in Algorithm], default=Algorithm.RSA.value,
@@ -81,7 +82,8 @@ def main() -> None:
     asked = WORLDS if words.world == ALL else (words.world,)
     if words.what in ("machines", ALL):
         found = measured(
-            [world for world in asked if world != THEIRS], partial(machines, count=words.machines)
+            [world for world in asked if world != THEIRS],
+            partial(machines, count=words.machines, pods=words.pods),
         )
         if found.results:
             table.show(found.results, console)

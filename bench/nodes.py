@@ -1,4 +1,4 @@
-"""Nodes for the real server, made as kubelets would: one when a machine's VM is on record.
+"""Nodes for the real server, made as kubelets would: one when a machine's VM is on record; and pods on nodes.
 
 The bench acts for the cloud's VMs here, so that the measured process holds controllers alone.
 """
@@ -6,7 +6,7 @@ The bench acts for the cloud's VMs here, so that the measured process holds cont
 import asyncio
 from typing import Any
 
-from kubewright.api.core import NODE
+from kubewright.api.core import NODE, POD
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
 from kubewright.base.clock import rfc3339
@@ -65,10 +65,33 @@ class NodeMaker:
         }
 
 
-def _cluster_key(name: str) -> Any:
-    from kubewright.wire.gvk import Key
+async def fill(client: Client, namespace: str, pods: int) -> None:
+    """Bind so many pods to each node, of a ReplicaSet that replaces none. They end as soon as evicted."""
+    nodes = await client.list(NODE)
+    bodies = (_pod(node.metadata.name, number) for node in nodes for number in range(pods))
 
-    return Key("", name)
+    async def work() -> None:
+        for body in bodies:
+            await client.create(POD, body, namespace=namespace)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(work())
+
+
+def _pod(node: str, number: int) -> dict[str, Any]:
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "bench",
+        "uid": "bench",
+        "controller": True,
+    }
+    container = {"name": "main", "image": "app"}
+    return {
+        "metadata": {"name": f"{node}-{number}", "ownerReferences": [owner]},
+        "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0, "containers": [container]},
+    }
 
 
 async def silence(client: Client, name: str, *, silent: bool) -> None:

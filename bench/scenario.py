@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from bench.meter import Meter
-from bench.nodes import NodeMaker, silence
+from bench.nodes import NodeMaker, fill, silence
 from bench.process import usage
 from bench.requests import Asked, events, ours, total, writes
 from bench.table import Phase, Result
@@ -34,9 +34,9 @@ REST_SECONDS = 60.0
 
 
 class Scenario:
-    """One run in one world with ``machines`` machines."""
+    """One run in one world with ``machines`` machines; ``pods``: on each node when they are deleted."""
 
-    def __init__(self, world: World, clock: Clock, machines: int) -> None:
+    def __init__(self, world: World, clock: Clock, machines: int, pods: int = 0) -> None:
         self._world = world
         self._clock = clock
         self._count = machines
@@ -44,7 +44,8 @@ class Scenario:
         self._watcher = Watcher(self._informers, clock, MACHINE, _look)
         self._meter = Meter(world, clock)
         self._nodes = NodeMaker(world.client, self._informers) if world.nodes_are_ours else None
-        self.result = Result(world.name, machines)
+        self._pods = pods
+        self.result = Result(world.name, machines, pods)
         """Filled while the scenario plays."""
         self._surge = -(-machines // 4)
         self._slack = machines // 4
@@ -68,6 +69,7 @@ class Scenario:
         result.requests_per_minute = await self._rest()
         limit = count + self._surge
         await self._phase("roll", self._roll, self._rolled, limit=limit, floor=count - self._slack)
+        await fill(self._world.client, "default", self._pods)
         await self._phase("delete", self._delete, lambda: watcher.count == 0, limit=limit)
         result.left_behind = len(await self._world.client.list(NODE))
 
