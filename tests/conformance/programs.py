@@ -11,7 +11,7 @@ from tests.conformance.nested_planes import ETCD, MANAGER, SERVER
 
 from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import SystemClock
-from kubewright.controlplanes.hosting.contract import Running, WorkloadIdentity
+from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.binaries import Places
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
 from kubewright.controlplanes.hosting.processes.options import Settings
@@ -60,7 +60,7 @@ class Hosted:
     async def down(self):
         for component in (MANAGER, SERVER, ETCD):
             await self.hosting.remove(identity(component), keep_data=False)
-            await self.until(component, lambda status: status == Running())
+            await self.until(component, lambda status: not status.exists)
 
     def pid(self, component):
         return record.read(self.folder / f"programs/default/demo/{component}-0").pid

@@ -53,7 +53,7 @@ async def test_instances_are_placed_before_they_run_and_stay_there(site: Site) -
 
 
 async def test_nothing_is_there_before_anything_is_applied(site: Site) -> None:
-    assert site.hosting.status(site.identity) == Running()
+    assert site.hosting.status(site.identity) == Running(data=frozenset())
 
 
 async def test_what_is_applied_runs(site: Site) -> None:
@@ -226,7 +226,8 @@ async def test_removal_ends_everything(site: Site, keep_data: bool, generation: 
     await site.gone()
     assert not any(alive(site.last(each)) for each in range(2))
     await site.remove(keep_data=keep_data)
-    assert site.hosting.status(site.identity) == Running(kept=2 if keep_data else 0)
+    left = Running(kept=2, data=frozenset({0, 1})) if keep_data else Running(data=frozenset())
+    assert site.hosting.status(site.identity) == left
 
     await site.started(2)
     assert [site.last(each)["generation"] for each in range(2)] == [generation] * 2

@@ -27,7 +27,6 @@ from kubewright.api.kinds import dynamic
 from kubewright.base.clock import SystemClock
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
-from kubewright.controlplanes.hosting.contract import Running
 from kubewright.controlplanes.hosting.pods.kinds import SERVICE
 from kubewright.kube.client import Client
 from kubewright.kube.config import from_secret
@@ -116,7 +115,7 @@ async def test_a_control_plane_starts_in_order_works_and_stops_in_order(tmp_path
 
         for component in (MANAGER, SERVER, ETCD):
             await hosting.remove(places[component], keep_data=False)
-            await status(component, lambda each: each == Running())
+            await status(component, lambda each: not each.exists)
 
 
 async def test_four_objects_become_a_control_plane_in_pods_and_go_with_it(

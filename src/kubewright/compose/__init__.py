@@ -13,7 +13,9 @@ Both         ``options``    what a user may choose, checked
              ``leases``     renews our Leases before a request of another process reads them
              ``api_servers``  an embedded API server for each control plane in this process
              ``task_hosting``  the host of components of version ``embedded``: tasks of this process
-             ``parts``      what runs of one of these, as values
+             ``nested_plane``  what runs of one of these control planes, as values
+             ``kept_planes``  what outlives this process of them, in a file
+             ``plane_controllers``  their controllers, as a task
              ``plane_transports``  requests of our controllers to these control planes, without sockets
 ``run``      ``on_kubernetes``  the controllers against real API servers
              ``preflight``  checks these servers before the controllers start

@@ -57,6 +57,7 @@ from kubewright.compose.folder import (
 )
 from kubewright.compose.leases import Announced
 from kubewright.compose.options import Election, Options, ServerConfig
+from kubewright.compose.plane_controllers import controllers_of
 from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.task_hosting import TaskHosting
 from kubewright.compose.worlds import server_worlds
@@ -118,7 +119,7 @@ class Embedded:
             self.planes,
             clock,
             None if config is None else config.data_dir,
-            builtin.Settings(nodes=NodeSettings(grace=options.grace), run_apps=True),
+            controllers_of(builtin.Settings(nodes=NodeSettings(grace=options.grace), run_apps=True), clock),
         )
         """Those of them that NestedControlPlanes describe, whose components are therefore in this process."""
         self.driver: Driver

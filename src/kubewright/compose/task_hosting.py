@@ -16,67 +16,50 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
-import msgspec
 import structlog
-from msgspec import structs
 
-from kubewright import builtin
 from kubewright.api.controlplane.names import Component
-from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.store import copies
 from kubewright.apiserver.store.log import DATA_FILE
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.compose.api_servers import Plane, Planes
-from kubewright.compose.parts import Nested, Part, instance_of, keys_of
+from kubewright.compose.kept_planes import KeptPlanes
+from kubewright.compose.nested_plane import NestedPlane, Part, instance_of, keys_of
+from kubewright.compose.plane_controllers import RunControllers
 from kubewright.controlplanes.hosting import contract
 from kubewright.controlplanes.hosting.contract import Running, Workload, WorkloadAddresses, WorkloadIdentity
-from kubewright.kube.client import Client
-from kubewright.kube.informers import Informers
-from kubewright.kube.inprocess import InProcess
-from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Group, Work
-from kubewright.runtime.manager import Manager
 from kubewright.wire.gvk import Key
 
-FILE = "nested.json"
-CONTROLLER_MANAGER = "kube-controller-manager"
-"""The reporting component in the events of these controllers, as in Kubernetes."""
 ONE_INSTANCE = "version embedded runs one instance of each component, and spec.replicas is {}"
 NO_FLAGS = "version embedded takes no flags: remove spec.extraArgs"
 
 log = structlog.get_logger("kubewright.compose")
 
 
-class Kept(msgspec.Struct, omit_defaults=True):
-    """What the file has of a control plane.
+class TaskHosting:
+    """Runs components as tasks of this process: implements ``Hosting``.
 
-    ``data``     it has data, which is deleted with its NestedEtcd
-    ``written``  there was a file of this data: if it is not there, the data is lost
+    ``folder``       None: there is no file
+    ``controllers``  runs those of a control plane, for as long as its controller manager is wanted
     """
 
-    address: str
-    data: bool = False
-    written: bool = False
-
-
-class TaskHosting:
-    """Runs components as tasks of this process: implements ``Hosting``. ``folder`` None: there is no file."""
-
-    def __init__(self, planes: Planes, clock: Clock, folder: Path | None, settings: builtin.Settings) -> None:
+    def __init__(
+        self, planes: Planes, clock: Clock, folder: Path | None, controllers: RunControllers
+    ) -> None:
         self._planes = planes
         self._clock = clock
         self._folder = folder
-        self._file = None if folder is None else folder / FILE
-        self._settings = settings
-        self._nested: dict[Key, Nested] = {}
+        self._run_controllers = controllers
+        self._nested: dict[Key, NestedPlane] = {}
         self._listeners: list[Callable[[Key], None]] = []
-        self._kept = _read(self._file)
-        for owner, kept in self._kept.items():
-            planes.restore(_owner(owner), kept.address)
+        self._kept = KeptPlanes(folder)
+        for key, address in self._kept.addresses().items():
+            planes.restore(_owner(key), address)
 
     def addresses(self, identity: WorkloadIdentity, replicas: int) -> WorkloadAddresses:
         """As ``Hosting.addresses``: an API server is at its address, and nothing dials the others."""
@@ -95,20 +78,20 @@ class TaskHosting:
 
     def status(self, identity: WorkloadIdentity) -> Running:
         """As ``Hosting.status``."""
-        nested = self._nested.get(_key(identity))
+        nested = self._nested.get(_plane_key(identity))
         part = nested.parts.get(identity.component) if nested is not None else None
         if nested is None or part is None:
-            kept = self._kept.get(str(_key(identity)))
+            kept = self._kept.get(str(_plane_key(identity)))
             exists = identity.component is Component.ETCD and kept is not None and kept.data
-            return Running(exists=exists, data=self._data(identity))
+            return Running(exists=exists, data=self._with_data(identity))
         instances = (instance_of(identity, part, nested),) if part.workload.replicas else ()
         applied, replicas = part.workload.fingerprint, part.workload.replicas
-        data = None if replicas else self._data(identity)
+        data = None if replicas else self._with_data(identity)
         return Running(instances, applied, replicas, exists=True, data=data)
 
-    def _data(self, identity: WorkloadIdentity) -> frozenset[int] | None:
+    def _with_data(self, identity: WorkloadIdentity) -> frozenset[int] | None:
         """As ``Running.data``, of an etcd that does not run; None also where none was ever written."""
-        kept = self._kept.get(str(_key(identity)))
+        kept = self._kept.get(str(_plane_key(identity)))
         if identity.component is not Component.ETCD or kept is None or not kept.written:
             return None
         return frozenset({0} if self._has_database(identity) else ())
@@ -119,7 +102,9 @@ class TaskHosting:
         async with self._changing(identity) as nested:
             if identity.component is Component.ETCD:
                 self._keep(identity, data=True)
-                if self._data(identity) == frozenset():  # a user gives up the data, or it is a new etcd's
+                if (
+                    self._with_data(identity) == frozenset()
+                ):  # a user gives up the data, or it is a new etcd's
                     self._keep(identity, written=False)
             part = nested.parts.get(identity.component)
             if part is None or not part.workload.replicas:
@@ -184,9 +169,9 @@ class TaskHosting:
                 await self._stop_controllers(nested)
 
     @asynccontextmanager
-    async def _changing(self, identity: WorkloadIdentity) -> AsyncIterator[Nested]:
+    async def _changing(self, identity: WorkloadIdentity) -> AsyncIterator[NestedPlane]:
         """What runs of a control plane, for one change at a time; forgotten when nothing of it is left."""
-        nested = self._nested.setdefault(_key(identity), Nested())
+        nested = self._nested.setdefault(_plane_key(identity), NestedPlane())
         nested.changes += 1
         try:
             async with nested.lock:
@@ -194,12 +179,13 @@ class TaskHosting:
         finally:
             nested.changes -= 1
             if nested.idle:
-                self._nested.pop(_key(identity), None)
+                self._nested.pop(_plane_key(identity), None)
 
-    async def _settle(self, identity: WorkloadIdentity, nested: Nested) -> None:
+    async def _settle(self, identity: WorkloadIdentity, nested: NestedPlane) -> None:
         """Start and stop what the components that are there ask for, and call the listeners."""
         serves = nested.wants(Component.ETCD) and nested.wants(Component.API_SERVER)
         controls = serves and nested.wants(Component.CONTROLLER_MANAGER)
+        await self._stop_retry(nested)  # what it would try is tried now
         if not controls:
             await self._stop_controllers(nested)
         if not serves:
@@ -207,11 +193,11 @@ class TaskHosting:
         if serves and nested.plane is None:
             await self._start_server(identity, nested)
         if controls and nested.plane is not None and nested.controllers is None:
-            self._start_controllers(nested, nested.plane)
+            self._start_controllers(identity, nested, nested.plane)
         for part in nested.parts.values():
             self._tell(part.workload.identity)
 
-    async def _start_server(self, identity: WorkloadIdentity, nested: Nested) -> None:
+    async def _start_server(self, identity: WorkloadIdentity, nested: NestedPlane) -> None:
         part = nested.parts[Component.API_SERVER]
         try:
             nested.plane = await self._planes.begin_hosted(self._address(identity), keys_of(part.workload))
@@ -219,46 +205,60 @@ class TaskHosting:
             self._keep(identity, written=self._has_database(identity))
         except KubewrightError as error:
             part.message = str(error).replace(f"{self._folder}{os.sep}", "")
-            log.warning("an API server cannot start", control_plane=str(_key(identity)), problem=str(error))
+            log.warning(
+                "an API server cannot start", control_plane=str(_plane_key(identity)), problem=str(error)
+            )
             if nested.plane is None:  # it may have opened its data, which a restore has to replace meanwhile
                 await self._planes.unload(self._address(identity))
-            if nested.retry is None:
-                nested.retry = asyncio.create_task(self._settle_later(identity, nested))
+            self._retry(identity, nested)
 
-    async def _settle_later(self, identity: WorkloadIdentity, nested: Nested) -> None:
+    def _retry(self, identity: WorkloadIdentity, nested: NestedPlane) -> None:
+        if nested.retry is None:
+            nested.retry = asyncio.create_task(self._settle_later(identity, nested))
+
+    async def _settle_later(self, identity: WorkloadIdentity, nested: NestedPlane) -> None:
         await self._clock.sleep(delays.POLL.total_seconds())
         async with nested.lock:
             nested.retry = None
             await self._settle(identity, nested)
 
-    async def _stop_retry(self, nested: Nested) -> None:
+    async def _stop_retry(self, nested: NestedPlane) -> None:
         retry, nested.retry = nested.retry, None
         if retry is not None:
             retry.cancel()
             await asyncio.wait([retry])
 
-    async def _stop_server(self, nested: Nested) -> None:
-        await self._stop_retry(nested)
+    async def _stop_server(self, nested: NestedPlane) -> None:
         if (part := nested.parts.get(Component.API_SERVER)) is not None:
             part.message = ""  # why it could not start: it is not asked to any more
         plane, nested.plane = nested.plane, None
         if plane is not None:
             await self._planes.unload(plane.address)
 
-    def _start_controllers(self, nested: Nested, plane: Plane) -> None:
+    def _start_controllers(self, identity: WorkloadIdentity, nested: NestedPlane, plane: Plane) -> None:
+        nested.parts[Component.CONTROLLER_MANAGER].message = ""
         nested.ending = asyncio.Event()
-        client = Client(
-            InProcess(plane.server.handle), self._clock, name=f"{CONTROLLER_MANAGER} {plane.address}"
-        )
-        informers = Informers(client)
-        recorder = Recorder(client, self._clock, CONTROLLER_MANAGER, kinds=builtin.EVENT_KINDS)
-        made = builtin.controllers(informers, settings=self._settings, recorder=recorder)
-        work = Work(made.controllers, [informers], made.background)
-        group = Group(CONTROLLER_MANAGER, self._clock, lambda: work)
-        manager = Manager([informers], [group], services=[recorder.run])
-        nested.controllers = asyncio.create_task(manager.run(nested.ending), name=client.name)
+        running = self._run_controllers(plane, nested.ending)
+        task = asyncio.ensure_future(running)
+        task.add_done_callback(partial(self._controllers_ended, identity, nested))
+        nested.controllers = task
 
-    async def _stop_controllers(self, nested: Nested) -> None:
+    def _controllers_ended(
+        self, identity: WorkloadIdentity, nested: NestedPlane, task: asyncio.Future[None]
+    ) -> None:
+        """Say why, and begin them again soon, unless they were stopped."""
+        if nested.controllers is not task:
+            return
+        nested.controllers = None
+        error = None if task.cancelled() else task.exception()
+        log.error("the controllers ended", control_plane=str(_plane_key(identity)), exc_info=error)
+        if (part := nested.parts.get(Component.CONTROLLER_MANAGER)) is not None:
+            why = f" by a defect, {type(error).__name__}" if error is not None else ""
+            part.message = f"its controllers ended{why}; they begin again in some seconds"
+            self._retry(identity, nested)
+            self._tell(part.workload.identity)
+
+    async def _stop_controllers(self, nested: NestedPlane) -> None:
         task, nested.controllers = nested.controllers, None
         if task is not None:
             nested.ending.set()
@@ -266,12 +266,12 @@ class TaskHosting:
 
     def _address(self, identity: WorkloadIdentity) -> str:
         """The address of its API server; reserved, and written down, when it is first asked for."""
-        known = self._kept.get(str(_key(identity)))
+        known = self._kept.get(str(_plane_key(identity)))
         if known is not None:
             return known.address
-        key = str(_key(identity))
+        key = str(_plane_key(identity))
         address = self._planes.reserve(_owner(key), hosted=True)
-        self._write({**self._kept, key: Kept(address)})
+        self._kept.add(key, address)
         return address
 
     def _data_folder(self, identity: WorkloadIdentity) -> Path:
@@ -291,10 +291,7 @@ class TaskHosting:
     def _keep(self, identity: WorkloadIdentity, **changes: bool) -> None:
         """Write what has changed of ``Kept``; its address is reserved if it has none."""
         self._address(identity)
-        key = str(_key(identity))
-        after = structs.replace(self._kept[key], **changes)
-        if after != self._kept[key]:
-            self._write({**self._kept, key: after})
+        self._kept.change(str(_plane_key(identity)), **changes)
 
     async def _let_data_go(self, identity: WorkloadIdentity, *, keep_data: bool) -> None:
         """Delete the data of an etcd that is removed; or only forget that it is wanted."""
@@ -304,40 +301,23 @@ class TaskHosting:
         await self._planes.end(self._address(identity))
         self._keep(identity, data=False, written=False)
 
-    def _release(self, identity: WorkloadIdentity, nested: Nested) -> None:
+    def _release(self, identity: WorkloadIdentity, nested: NestedPlane) -> None:
         """Forget a control plane of which nothing is left; kept data keeps its address taken."""
-        key = str(_key(identity))
+        key = str(_plane_key(identity))
         kept = self._kept.get(key)
         if nested.parts or kept is None or kept.data or self._planes.has_data(kept.address):
             return
-        self._write({each: its for each, its in self._kept.items() if each != key})
+        self._kept.forget(key)
         self._planes.release(_owner(key))
-
-    def _write(self, kept: dict[str, Kept]) -> None:
-        """Remember this once the file has it: a write that fails is made again by the next call."""
-        if self._file is not None:
-            write_private(self._file, msgspec.json.encode(kept) + b"\n")
-        self._kept = kept
 
     def _tell(self, identity: WorkloadIdentity) -> None:
         for changed in self._listeners:
             changed(identity.key)
 
 
-def _key(identity: WorkloadIdentity) -> Key:
+def _plane_key(identity: WorkloadIdentity) -> Key:
     return Key(identity.namespace, identity.cluster)
 
 
 def _owner(key: str) -> str:
     return f"nested control plane {key}"
-
-
-def _read(file: Path | None) -> dict[str, Kept]:
-    if file is None:
-        return {}
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, Kept])
-    except FileNotFoundError:
-        return {}
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise InvalidInput(f"{file} is damaged: it is not what `kubewright up` wrote") from None

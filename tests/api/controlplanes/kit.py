@@ -22,6 +22,7 @@ from kubewright.api.kinds import Kind
 from kubewright.apiserver.server import ApiServer
 from kubewright.clusters import world as cluster_world
 from kubewright.compose.api_servers import Planes
+from kubewright.compose.plane_controllers import controllers_of
 from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.task_hosting import TaskHosting
 from kubewright.controlplanes import world
@@ -127,7 +128,7 @@ async def stage(
     for crd in (*cluster_crds(), *crds()):
         await client.create(CRD, crd)
     planes = Planes(clock, folder=None if folder is None else made(folder / "clusters"))
-    host = TaskHosting(planes, clock, folder, builtin.Settings(run_apps=True))
+    host = TaskHosting(planes, clock, folder, controllers_of(builtin.Settings(run_apps=True), clock))
     snapshots = None if folder is None else made(folder / "snapshots")
     log = PermissionLog(InProcess(server.handle))
     ours = Client(log, clock, name="ours")

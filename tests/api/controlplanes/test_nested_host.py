@@ -14,9 +14,11 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.core import CONFIG_MAP, NAMESPACE
 from kubewright.api.meta import OwnerReference
 from kubewright.apiserver.http.kubeconfig import render
+from kubewright.base import delays
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.api_servers import Planes
+from kubewright.compose.plane_controllers import controllers_of
 from kubewright.compose.task_hosting import TaskHosting
 from kubewright.controlplanes.hosting.contract import Replacement, Running, Workload, WorkloadIdentity
 from kubewright.controlplanes.rendering.render import Rendered
@@ -34,7 +36,7 @@ YEAR = timedelta(days=365)
 AUTHORITY = new_authority("kubernetes", CLOCK.now(), YEAR)
 SERVER = new_server(AUTHORITY, ("127.0.0.1",), CLOCK.now(), YEAR)
 MINE = {"metadata": {"name": "mine", "namespace": "default"}, "data": {"a": "b"}}
-ETCD, API_SERVER = Component.ETCD, Component.API_SERVER
+ETCD, API_SERVER, MANAGER = Component.ETCD, Component.API_SERVER, Component.CONTROLLER_MANAGER
 
 NO_ETCD = "no NestedEtcd of its control plane runs inside this process; it needs one of version embedded too"
 
@@ -60,9 +62,10 @@ def workload(component, *, server=SERVER, replicas=1, cluster="demo"):
 class Process:
     """What a process that runs nested control planes has, in a folder."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, controllers=None):
         self.planes = Planes(CLOCK, folder=folder / "clusters", listens=True)
-        self.host = TaskHosting(self.planes, CLOCK, folder, builtin.Settings(run_apps=True))
+        controllers = controllers or controllers_of(builtin.Settings(run_apps=True), CLOCK)
+        self.host = TaskHosting(self.planes, CLOCK, folder, controllers)
 
     async def __aenter__(self):
         return self
@@ -335,3 +338,30 @@ async def test_two_control_planes_have_two_addresses(tmp_path):
             process.host.addresses(identity(API_SERVER, cluster), 1).endpoint for cluster in ("demo", "other")
         )
         assert one != other
+
+
+async def test_controllers_that_end_by_a_defect_say_so_and_begin_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(delays, "POLL", timedelta(seconds=0.05))
+    failed, again = asyncio.Event(), asyncio.Event()
+    working = controllers_of(builtin.Settings(run_apps=True), CLOCK)
+
+    async def controllers(plane, ending):
+        if not failed.is_set():
+            failed.set()
+            raise ZeroDivisionError
+        again.set()
+        await working(plane, ending)
+
+    told = []
+    async with Process(tmp_path, controllers) as process:
+        process.host.listen(lambda _key: told.extend(process.running(MANAGER).instances))
+        await process.start()
+        await process.host.apply(workload(MANAGER))
+        async with asyncio.timeout(10):
+            await again.wait()
+        ended = "its controllers ended by a defect, ZeroDivisionError; they begin again in some seconds"
+        assert (False, ended) in [(each.ready, each.message) for each in told]
+        (instance,) = process.running(MANAGER).instances
+        assert (instance.ready, instance.message) == (True, "")
+        await process.host.remove(identity(MANAGER), keep_data=False)
+        assert process.running(MANAGER) == Running()

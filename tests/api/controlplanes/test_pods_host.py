@@ -133,7 +133,8 @@ async def test_services_are_made_before_anything_that_starts_pods_and_again_when
         assert on.hosting.unreserved(asked)
         await on.hosting.reserve(asked)
         assert not on.hosting.unreserved(asked)
-        assert on.hosting.status(on.identity) == Running(exists=True, service="demo-etcd")
+        expected = Running(exists=True, service="demo-etcd", data=frozenset())
+        assert on.hosting.status(on.identity) == expected
         open_to_all, closed = deepcopy(manifests()), manifests()
         open_to_all[1]["spec"]["publishNotReadyAddresses"] = True
         changed = replace(asked, rendered=Rendered(open_to_all))

@@ -170,20 +170,21 @@ def test_what_runs_and_what_is_next(found, expected):
 
 
 @pytest.mark.parametrize(
-    ("asked", "there", "expected"),
+    ("asked", "there", "up_to_date", "expected"),
     [
-        pytest.param(1, running(1), False, id="one alone, as it should be"),
-        pytest.param(3, running(1), True, id="more are wanted"),
-        pytest.param(3, running(3), True, id="all run: one may be a learner"),
-        pytest.param(1, running(3), True, id="fewer are wanted"),
-        pytest.param(3, running(3, ready=False), False, id="none is ready"),
-        pytest.param(3, Running(), False, id="none runs"),
-        pytest.param(0, running(3), False, id="it is to sleep"),
-        pytest.param(2, running(1), False, id="the number is refused"),
+        pytest.param(1, running(1), True, False, id="one alone, as it should be"),
+        pytest.param(1, running(1), False, True, id="one alone, which three were asked of in between"),
+        pytest.param(3, running(1), False, True, id="more are wanted"),
+        pytest.param(3, running(3), False, True, id="all run: one may be a learner"),
+        pytest.param(1, running(3), False, True, id="fewer are wanted"),
+        pytest.param(3, running(3, ready=False), False, False, id="none is ready"),
+        pytest.param(3, Running(), False, False, id="none runs"),
+        pytest.param(0, running(3), False, False, id="it is to sleep"),
+        pytest.param(2, running(1), False, False, id="the number is refused"),
     ],
 )
-def test_when_members_are_asked(asked, there, expected):
-    assert must_be_asked(asked, there) is expected
+def test_when_members_are_asked(asked, there, up_to_date, expected):
+    assert must_be_asked(asked, there, up_to_date=up_to_date) is expected
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,8 @@ def test_another_user_gets_paths_below_the_working_folder_whatever_is_above_it()
     assert (found.user, found.data) == ((1, 2), ("volumes/data",))
 
 
-CONTENTS = {"ca": {"tls.crt": b"crt", "tls.key": b"key"}, "policy": {"a": b"A", "b": b"B"}}
+CONTENTS = {"ca": {"tls.crt": b"crt", "tls.key": b"key"}}
+CONFIG = {"policy": {"a": b"A", "b": b"B"}, "ca": {"tls.crt": b"of a ConfigMap"}}
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,19 @@ CONTENTS = {"ca": {"tls.crt": b"crt", "tls.key": b"key"}, "policy": {"a": b"A", 
             {"m/ca": b"crt", "m/b": b"B"},
             id="several in one volume",
         ),
+        pytest.param(
+            {
+                "projected": {
+                    "sources": [
+                        {"secret": {"name": "ca", "items": [{"key": "tls.crt", "path": "secret"}]}},
+                        {"configMap": {"name": "ca", "items": [{"key": "tls.crt", "path": "config"}]}},
+                        {"serviceAccountToken": {"path": "token"}},
+                    ]
+                }
+            },
+            {"m/secret": b"crt", "m/config": b"of a ConfigMap"},
+            id="a Secret and a ConfigMap of one name",
+        ),
         pytest.param({"secret": {"secretName": "none", "optional": True}}, {}, id="none, which is allowed"),
         pytest.param({"emptyDir": {}}, {}, id="an empty folder"),
         pytest.param(
@@ -130,11 +144,12 @@ CONTENTS = {"ca": {"tls.crt": b"crt", "tls.key": b"key"}, "policy": {"a": b"A", 
 )
 def test_files(volume, expected):
     found = manifest({"volumes": [{"name": "v", **volume}]}, volumeMounts=[{"name": "v", "mountPath": "/m"}])
+    mounting = replace(workload(found, CONTENTS), config=CONFIG)
     if isinstance(expected, str):
         with pytest.raises(InvalidInput, match=expected):
-            files(found, CONTENTS)
+            files(mounting)
     else:
-        assert files(found, CONTENTS) == expected
+        assert files(mounting) == expected
 
 
 def test_claims_and_empty_folders_are_data_that_stays():

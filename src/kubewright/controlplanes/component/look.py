@@ -3,8 +3,7 @@
 Theory.      Objects are read from caches; what runs, from the hosts. The caches hold only the metadata of
              Secrets, so the content of a Secret is read from the server, once for each version that the watch
              shows. A Secret or ConfigMap without the label of its cluster is in no cache and is read in each
-             pass. The members of an etcd are asked over its API, unless one runs and one is wanted, or none
-             is ready.
+             pass. The members of an etcd are asked over its API where ``must_be_asked`` says so.
 Invariants.  The content of a Secret is kept in memory only while its version is the newest one known.
 Called by    ``reconciler``.
 """
@@ -16,7 +15,9 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from kubewright.api.cluster import names as cluster_names
+from kubewright.api.conditions import is_condition_true
 from kubewright.api.controlplane.names import Component
+from kubewright.api.controlplane.reasons import ComponentCondition
 from kubewright.api.controlplane.v1alpha4 import ComponentSpec, NestedEtcd
 from kubewright.api.controlplane.validate import validate_component
 from kubewright.api.core import CONFIG_MAP, SECRET
@@ -204,11 +205,11 @@ class Looker:
         """``seen`` with the workload: ``bare`` with the content of its volumes and its variables."""
         if seen.size and isinstance(host, Reserves) and host.unreserved(bare):
             seen = replace(seen, unreserved=bare)
-        contents, missing = await self._contents(bare.identity.namespace, bare.rendered)
+        found, missing = await self._contents(bare.identity.namespace, bare.rendered)
         if missing:
             return replace(seen, missing=tuple(missing))
         variables = seen.membership.variables if seen.membership is not None else {}
-        workload = replace(bare, contents=contents, environment=variables)
+        workload = replace(bare, contents=found["Secret"], config=found["ConfigMap"], environment=variables)
         if seen.addresses.surges:
             workload = replace(workload, replicas=size_in_rollout(workload, seen.running))
         return replace(seen, workload=workload, unhosted=host.problem_of(workload))
@@ -238,7 +239,7 @@ class Looker:
         asked, running, found = seen.replicas, seen.running, None
         before = seen.component.status.addresses if isinstance(seen.component, NestedEtcd) else ()
         access = None
-        if addresses.hosts and must_be_asked(asked, running):
+        if addresses.hosts and must_be_asked(asked, running, up_to_date=_up_to_date(seen.component)):
             wanted = peers(identity, addresses, asked)
             access = await self._access(family, running)
             found = await _asked(self._setup.connect, access, wanted)
@@ -273,16 +274,19 @@ class Looker:
             )
         )
 
-    async def _contents(self, namespace: str, rendered: Rendered) -> tuple[dict[str, Contents], list[str]]:
-        """The content of the Secrets and ConfigMaps that volumes name, and what of these does not exist."""
-        found: dict[str, Contents] = {}
+    async def _contents(
+        self, namespace: str, rendered: Rendered
+    ) -> tuple[dict[str, dict[str, Contents]], list[str]]:
+        """The content of the Secrets and ConfigMaps that volumes name, by kind and name; and what of these
+        does not exist."""
+        found: dict[str, dict[str, Contents]] = {"Secret": {}, "ConfigMap": {}}
         missing: list[str] = []
         for source in sources(rendered):
             contents = await self._read(namespace, source)
             missing += missing_of(source, contents)
             if contents is not None:
                 wanted = source.keys or contents
-                found[source.name] = {key: contents[key] for key in wanted if key in contents}
+                found[source.kind][source.name] = {key: contents[key] for key in wanted if key in contents}
         return found, missing
 
     async def _read(self, namespace: str, source: Source) -> Contents | None:
@@ -331,6 +335,13 @@ class Looker:
     def forget_secret(self, secret: Key) -> None:
         """Drop the content of a Secret that has changed or is gone."""
         self._secrets.pop(secret, None)
+
+
+def _up_to_date(found: ComponentObject) -> bool:
+    """Whether its status, of its newest spec, says that all of it runs as the spec asks."""
+    status = found.status
+    observed = status.observed_generation == found.metadata.generation
+    return observed and is_condition_true(status.conditions, ComponentCondition.UP_TO_DATE)
 
 
 async def _asked(

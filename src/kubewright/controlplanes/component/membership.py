@@ -57,9 +57,17 @@ def problem_of_number(asked: int) -> str:
     return ""
 
 
-def must_be_asked(asked: int, running: Running) -> bool:
-    """Whether the members have to be asked: not where one runs and one is wanted, nor while none is ready."""
-    if not asked or problem_of_number(asked) or asked == running.replicas == 1:
+def must_be_asked(asked: int, running: Running, *, up_to_date: bool) -> bool:
+    """Whether the members have to be asked: not while none is ready, nor where one is all that is wanted.
+
+    Args:
+        asked: the number in the spec.
+        running: what the host has.
+        up_to_date: whether the status says that all is as this very spec asks. If not, a member may be left
+            of a larger number that was asked for in between, though only one instance was ever to run.
+    """
+    alone = asked == running.replicas == 1
+    if not asked or problem_of_number(asked) or (alone and up_to_date):
         return False
     return any(each.ready for each in running.instances)
 

@@ -146,6 +146,8 @@ class Seen:
         found, there = self.component, self.running.data
         if not isinstance(found, NestedEtcd) or self.identity is None or there is None or not self.replicas:
             return ()
+        if not self.running.applied and self.rendered is not None and not self.rendered.has_claims:
+            return ()  # a user's templates keep its data nowhere
         had = range(len(found.status.addresses) or 1) if found.status.version else ()
         annotated = found.metadata.annotations.get(LOST_DATA_ANNOTATION, "")
         given_up = [each.strip() for each in annotated.split(",")]

@@ -89,9 +89,10 @@ class Workload:
 
     ``version``       the version of the component, which the manifests are for
     ``rendered``      the manifests: one StatefulSet, and what belongs to it
-    ``contents``      the content of the Secrets and ConfigMaps that its volumes name, by their names
+    ``contents``      the content of the Secrets that its volumes name, by their names
     ``environment``   further variables of all instances; a change of them replaces no instance
     ``replicas``      how many instances; 0 ends all and keeps their data
+    ``config``        the content of the ConfigMaps that its volumes name, by their names
     """
 
     identity: WorkloadIdentity
@@ -100,6 +101,7 @@ class Workload:
     replicas: int
     contents: Mapping[str, Contents] = field(default_factory=dict, repr=False)
     environment: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, Contents] = field(default_factory=dict, repr=False)
 
     @property
     def fingerprint(self) -> str:
@@ -108,7 +110,7 @@ class Workload:
         The number of instances is no part of it.
         """
         digest = sha256(self.rendered.fingerprint.encode())
-        for name, entries in sorted(self.contents.items()):
+        for name, entries in (*sorted(self.contents.items()), *sorted(self.config.items())):
             for key, value in sorted(entries.items()):
                 digest.update(f"\0{name}\0{key}\0".encode() + sha256(value).digest())
         return digest.hexdigest()[:16]
@@ -154,7 +156,8 @@ class Running:
     ``variables`` all variables that the instances got when it was applied last: those of the host, and those
                   of ``Workload.environment``
     ``kept``      how many members an etcd had that was removed with its data kept; 0 where it is not known
-    ``data``      the ordinals whose data is really there, while no instance is to run; None: not known
+    ``data``      of an etcd: the ordinals whose data is really there, while no instance is to run, also where
+                  nothing was applied or the host has lost what was; None: not known
     ``closed``    why clients cannot use the endpoint though instances may be ready, a clause; empty: they can
     """
 

@@ -41,6 +41,11 @@ class Rendered:
         return next(each for each in self.manifests if each["kind"] == WORKLOAD)
 
     @property
+    def has_claims(self) -> bool:
+        """Whether its instances have volume claims."""
+        return bool(self.workload["spec"].get("volumeClaimTemplates"))
+
+    @property
     def fingerprint(self) -> str:
         """Stands for the pod template: an instance that was started from another one has to be replaced.
 

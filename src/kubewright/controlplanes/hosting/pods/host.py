@@ -129,7 +129,9 @@ class PodHosting:
         own, services = self._stateful_set(identity), self._services.by("owner", identity.object.uid)
         found = reading.running(identity, own, self._instances(identity), services)
         if own is None:
-            return replace(found, kept=restore_pods.kept(identity, self._claim_names(identity)))
+            names = self._claim_names(identity)
+            data = restore_pods.ordinals(identity, names) if identity.component is Component.ETCD else None
+            return replace(found, kept=restore_pods.kept(identity, names), data=data)
         stopped = not found.replicas and not found.instances
         data = restore_pods.with_data(own, identity, self._claim_names(identity)) if stopped else None
         return replace(found, data=data)

@@ -73,9 +73,14 @@ def claims_of(stateful_set: Seen, identity: WorkloadIdentity, ordinal: int) -> d
 
 def kept(identity: WorkloadIdentity, claims: Iterable[str]) -> int:
     """How many members an etcd had, by the names of the claims that are left of it."""
+    return max((each + 1 for each in ordinals(identity, claims)), default=0)
+
+
+def ordinals(identity: WorkloadIdentity, claims: Iterable[str]) -> frozenset[int]:
+    """The members of an etcd that have a claim, by the names of the claims."""
     known = f"-{identity.workload}-"
-    ordinals = [last for name in claims for _, found, last in [name.rpartition(known)] if found]
-    return max((int(each) + 1 for each in ordinals if each.isdigit()), default=0)
+    found = (last for name in claims for _, is_its, last in [name.rpartition(known)] if is_its)
+    return frozenset(int(each) for each in found if each.isdigit())
 
 
 def with_data(
@@ -84,9 +89,10 @@ def with_data(
     """The ordinals all of whose claims are there; None: its instances have no claims."""
     if not stateful_set["spec"].get("volumeClaimTemplates"):
         return None
-    ordinals = range(kept(identity, claims))
     return frozenset(
-        each for each in ordinals if set(claims_of(stateful_set, identity, each).values()) <= {*claims}
+        each
+        for each in ordinals(identity, claims)
+        if set(claims_of(stateful_set, identity, each).values()) <= {*claims}
     )
 
 

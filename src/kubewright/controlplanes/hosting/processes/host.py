@@ -19,7 +19,7 @@ from typing import Self
 
 import structlog
 
-from kubewright.api.controlplane.names import CLIENT_PORTS
+from kubewright.api.controlplane.names import CLIENT_PORTS, Component
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.controlplanes.hosting.contract import (
@@ -135,7 +135,7 @@ class ProcessHosting:
         if names := unsupported(workload.rendered.workload):
             return f"a process of this machine cannot have {', '.join(names)}"
         try:
-            files(workload.rendered.workload, workload.contents)
+            files(workload)
         except InvalidInput as error:
             return str(error)
         found = self._binaries.known(command_of(workload), workload.version)
@@ -145,7 +145,9 @@ class ProcessHosting:
         """See ``Hosting``."""
         kept = self._kept.get(name_of(identity))
         if kept is None:
-            return Running(kept=self._store.members(identity))
+            is_etcd = identity.component is Component.ETCD
+            data = self._store.with_data(identity) if is_etcd else None
+            return Running(kept=self._store.members(identity), data=data)
         ordinals = sorted({*kept.programs, *self._present[name_of(identity)]} - {BALANCER})
         instances = [found for each in ordinals if (found := self._instance(kept, each)) is not None]
         variables = kept.latest[0].environment if kept.latest else {}

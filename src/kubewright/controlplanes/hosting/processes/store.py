@@ -119,10 +119,12 @@ class Store:
 
     def data_of(self, kept: Kept) -> frozenset[int] | None:
         """The ordinals with data of a workload of which no instance is to run; None: one is, or it goes."""
-        if kept.latest or kept.programs or kept.removing:
-            return None
-        folder, name = self._programs, name_of(kept.identity)
-        ordinals = [each for each in self.ordinals(kept.identity) if each != BALANCER]
+        return None if kept.latest or kept.programs or kept.removing else self.with_data(kept.identity)
+
+    def with_data(self, identity: WorkloadIdentity) -> frozenset[int]:
+        """The ordinals of a workload whose data is there."""
+        folder, name = self._programs, name_of(identity)
+        ordinals = [each for each in self.ordinals(identity) if each != BALANCER]
         volumes = {each: folder / program_name(name, each) / VOLUMES for each in ordinals}
         former = former_name("")
         return frozenset(

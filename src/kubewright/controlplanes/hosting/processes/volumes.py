@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.hosting.contract import Contents
+from kubewright.controlplanes.hosting.contract import Contents, Workload
 from kubewright.controlplanes.rendering.files import DATA_FOLDER
 from kubewright.processes.program import FILES
 
@@ -73,29 +73,27 @@ def folders(workload: Fields, root: str) -> Folders:
     return Folders(mounts, tuple(sorted(data)), root)
 
 
-def files(workload: Fields, contents: Mapping[str, Contents]) -> dict[str, bytes]:
+def files(workload: Workload) -> dict[str, bytes]:
     """The files of an instance by their paths below ``files/``.
 
     Raises:
         InvalidInput: a Secret, a ConfigMap or a key that a volume names is not there.
     """
-    pod = workload["spec"]["template"]["spec"]
+    pod = workload.rendered.workload["spec"]["template"]["spec"]
     volumes = {each["name"]: each for each in pod.get("volumes") or ()}
     found = {}
     for mount in pod["containers"][0].get("volumeMounts") or ():
-        for path, content in _of_volume(volumes.get(mount["name"], {}), contents):
+        for path, content in _of_volume(volumes.get(mount["name"], {}), workload):
             found[f"{mount['mountPath'].strip('/')}/{path}"] = content
     return found
 
 
-def _of_volume(volume: Fields, contents: Mapping[str, Contents]) -> Iterator[tuple[str, bytes]]:
-    if secret := volume.get("secret"):
-        yield from _entries(secret["secretName"], secret, contents)
-    if config := volume.get("configMap"):
-        yield from _entries(config["name"], config, contents)
-    for source in (volume.get("projected") or {}).get("sources") or ():
-        for one in source.values():
-            yield from _entries(one["name"], one, contents)
+def _of_volume(volume: Fields, workload: Workload) -> Iterator[tuple[str, bytes]]:
+    for part in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+        if secret := part.get("secret"):
+            yield from _entries(secret.get("secretName") or secret["name"], secret, workload.contents)
+        if config := part.get("configMap"):
+            yield from _entries(config["name"], config, workload.config)
 
 
 def _entries(name: str, source: Fields, contents: Mapping[str, Contents]) -> Iterator[tuple[str, bytes]]:

@@ -1,8 +1,8 @@
 """What runs of one nested control plane in this process, as values, and how its components are told of it.
 
-Theory.      The host of this process keeps a ``Nested`` for each control plane; the controllers of components
-             read an ``Instance`` of each part of it. The API server gets its keys from the Secrets that the
-             volumes of its pod template name, as one in a pod does.
+Theory.      The host of this process keeps a ``NestedPlane`` for each control plane; the controllers of
+             components read an ``Instance`` of each part of it. The API server gets its keys from the Secrets
+             that the volumes of its pod template name, as one in a pod does.
 Invariants.  A message says what a user does, if what is waited for never comes. No message contains what is
              in a Secret.
 Called by    ``task_hosting``.
@@ -41,19 +41,19 @@ class Part:
 
 
 @dataclass(slots=True)
-class Nested:
+class NestedPlane:
     """One control plane.
 
     ``plane``        its API server; None: it does not run
     ``controllers``  its controllers; None: they do not run. They end when ``ending`` is set
-    ``retry``        waits to start an API server again that could not start; None: none waits
+    ``retry``        waits to start again what could not start or ended by a defect; None: none waits
     ``changes``      how many calls change it, or wait for ``lock`` to do so
     """
 
     parts: dict[Component, Part] = field(default_factory=dict)
     plane: Plane | None = None
     ending: asyncio.Event = field(default_factory=asyncio.Event)
-    controllers: asyncio.Task[None] | None = None
+    controllers: asyncio.Future[None] | None = None
     retry: asyncio.Task[None] | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     changes: int = 0
@@ -70,7 +70,7 @@ class Nested:
         return part is not None and part.workload.replicas > 0
 
 
-def instance_of(identity: WorkloadIdentity, part: Part, nested: Nested) -> Instance:
+def instance_of(identity: WorkloadIdentity, part: Part, nested: NestedPlane) -> Instance:
     """The one instance of a component, as it is now."""
     ready, message = _readiness(identity.component, part, nested)
     return Instance(
@@ -85,14 +85,14 @@ def instance_of(identity: WorkloadIdentity, part: Part, nested: Nested) -> Insta
     )
 
 
-def _readiness(component: Component, part: Part, nested: Nested) -> tuple[bool, str]:
+def _readiness(component: Component, part: Part, nested: NestedPlane) -> tuple[bool, str]:
     """Whether an instance is ready, and what is wrong or waited for. An etcd, a folder, always is."""
     if component is Component.API_SERVER:
         ready = nested.plane is not None and nested.plane.serves
         return ready, part.message or ("" if ready else _missing(Component.ETCD))
     if component is Component.CONTROLLER_MANAGER:
         ready = nested.controllers is not None and not nested.controllers.done()
-        return ready, "" if ready else _missing(Component.API_SERVER)
+        return ready, "" if ready else part.message or _missing(Component.API_SERVER)
     return True, ""
 
 
