@@ -14,6 +14,7 @@ Map.         ``policies``   what differs between the three (pure)
              ``rollout``    which instance is replaced next (pure)
              ``decide``     what comes next (pure)
              ``status``     what the status says (pure)
+             ``setup``      what these controllers work with, such as hosts and templates
              ``look``       reads everything into ``seen``
              ``act``        performs a plan, and writes the status
              ``reconciler`` one pass; and which changes enqueue a component
