@@ -281,7 +281,8 @@ async def cluster(
     new_client: Callable[[], Client], folder: Path, *, manager: bool, **kubelet: Any
 ) -> AsyncIterator[Cluster]:
     """A double of a kubelet on a server; ``manager``: and one of the controller of StatefulSets."""
-    client, namespace = new_client(), f"hosts-{next(_numbers)}"
+    client = new_client()
+    namespace = f"hosts-{os.getpid()}-{next(_numbers)}"  # as no other process has: see kubelets.hosts
     await client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=namespace)))
 
     @asynccontextmanager
