@@ -22,7 +22,7 @@ JOINED = LastOperation(type=OperationType.CREATE, state=OperationState.SUCCESSFU
     [
         pytest.param(
             seen(machine("Pending", age=minutes(2), vm=False), vm=called(Verb.ENSURE, instance=VM)),
-            [(Lasted.CREATE, 120.0)], id="its VM is on record from now on",
+            [(Lasted.CREATE, 120.0), (Lasted.INITIALIZE, 120.0)], id="its VM is on record from now on",
         ),
         pytest.param(
             seen(machine("Pending", age=minutes(3)), node()), [(Lasted.JOIN, 180.0)], id="its node is Ready for the first time",
@@ -61,6 +61,7 @@ def test_the_names_and_labels_are_those_of_mcm() -> None:
     kinds = ("namespace", "machine_deployment", "instance_type", "zone")
     assert {each.value: each.labels for each in Lasted} == {
         "mcm_machine_create_duration_seconds": kinds,
+        "mcm_machine_initialize_duration_seconds": kinds,
         "mcm_machine_join_duration_seconds": kinds,
         "mcm_machine_delete_duration_seconds": kinds,
         "mcm_machine_drain_duration_seconds": kinds[:2],

@@ -10,7 +10,7 @@ Called by    ``reconciler``.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from kubewright.api.machine.names import EventReason, OperationType, Phase
@@ -29,6 +29,7 @@ class Lasted(StrEnum):
     """What took time; the value is the name of MCM's gauge."""
 
     CREATE = "mcm_machine_create_duration_seconds"
+    INITIALIZE = "mcm_machine_initialize_duration_seconds"
     JOIN = "mcm_machine_join_duration_seconds"
     DRAIN = "mcm_machine_drain_duration_seconds"
     DELETE = "mcm_machine_delete_duration_seconds"
@@ -40,21 +41,21 @@ class Lasted(StrEnum):
 
 HELP = {
     Lasted.CREATE: "Seconds from the creation of a machine until its VM was on record, the last time",
+    Lasted.INITIALIZE: "Seconds from the creation of a machine until its VM was initialized, the last time",
     Lasted.JOIN: "Seconds from the creation of a machine until its node was Ready, the last time",
     Lasted.DRAIN: "Seconds from the deletion of a machine until its node was drained, the last time",
     Lasted.DELETE: "Seconds from the deletion of a machine until nothing of it was left, the last time",
 }
-_POINTS = {
-    EventReason.VM_CREATED: Lasted.CREATE,
-    EventReason.JOINED: Lasted.JOIN,
-    EventReason.DELETED: Lasted.DELETE,
+_POINTS: Mapping[str, tuple[Lasted, ...]] = {
+    EventReason.VM_CREATED: (Lasted.CREATE, Lasted.INITIALIZE),  # one call of the driver does both
+    EventReason.JOINED: (Lasted.JOIN,),
+    EventReason.DELETED: (Lasted.DELETE,),
 }
 
 
 def lasted(seen: Seen, plan: Plan) -> Iterator[tuple[Lasted, float]]:
     """What a machine has behind it when this plan is performed, and for how many seconds it took."""
-    point = _POINTS.get(plan.milestone.reason) if plan.milestone is not None else None
-    if point is not None:
+    for point in _POINTS.get(plan.milestone.reason, ()) if plan.milestone is not None else ():
         since = seen.deleted_at if point is Lasted.DELETE else seen.created
         yield point, max(0.0, (seen.now - since).total_seconds())
     goes = any(isinstance(step, Call) and step.verb is Verb.DELETE for step in plan.steps)
