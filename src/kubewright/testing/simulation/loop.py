@@ -117,21 +117,6 @@ class _Task(asyncio.Task[Any]):
         return self._number
 
 
-class _Timer(asyncio.TimerHandle):
-    """A timer that goes after those of the same moment that were set before it: a heap alone would put them
-    into an order that depends on which others it ever held."""
-
-    _when: float
-    _scheduled: bool
-
-    def __init__(self, number: int, when: float, *how: Any) -> None:
-        super().__init__(when, *how)
-        self._number = number
-
-    def __lt__(self, other: Any) -> bool:
-        return bool((self._when, self._number) < (other._when, other._number))
-
-
 class SimLoop(asyncio.BaseEventLoop):
     """See the module. ``seed`` decides every order that is not decided otherwise.
 
@@ -155,10 +140,11 @@ class SimLoop(asyncio.BaseEventLoop):
         """How many steps of counted processes have begun."""
         self._before: list[tuple[int, int, Callable[[], object]]] = []
         self._serial = count()
+        self._timers: list[tuple[float, int, Any]] = []
+        """A heap of (moment, number, handle). By their numbers, timers of one moment go in the order in which
+        they were set: by the moment alone, it would depend on which others the heap ever held."""
         self._ready: Any
-        self._scheduled: list[Any]
         self._stopping: bool
-        self._timer_cancelled_count: int
         self.trouble: list[str] = []
         """Exceptions of tasks that no code awaited."""
 
@@ -193,9 +179,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         """As usual; timers of one moment go in the order in which they were set."""
-        timer = _Timer(next(self._serial), when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self._serial), timer))
         return timer
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[A]], R], *args: *A) -> asyncio.Future[R]:
@@ -218,20 +203,23 @@ class SimLoop(asyncio.BaseEventLoop):
     # ------------------------------------------------------------ order and time
 
     def _run_once(self) -> None:
+        """One turn, in place of asyncio's: most have one callback, so what a turn costs by itself counts."""
         self._prepare()
-        super()._run_once()  # type: ignore[misc]
+        ready = self._ready
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
 
     def _prepare(self) -> None:
         """Jump in time if no callback is ready; then put the ready ones into the seed's order."""
-        ready, timers = self._ready, self._scheduled
-        self._drop_cancelled()
+        ready, timers = self._ready, self._timers
+        while timers and (timers[0][2]._cancelled or not _lives(timers[0][2])):
+            heapq.heappop(timers)
         if not ready and timers and not self._stopping:
-            self._now, self._turns = max(self._now, timers[0]._when), 0
-        while timers and timers[0]._when <= self._now:
-            timer = heapq.heappop(timers)
-            timer._scheduled = False
-            self._timer_cancelled_count -= timer._cancelled
-            ready.append(timer)
+            self._now, self._turns = max(self._now, timers[0][0]), 0
+        while timers and timers[0][0] <= self._now:
+            ready.append(heapq.heappop(timers)[2])
         living = [handle for handle in ready if not handle._cancelled and _runs(handle)]
         ready.clear()
         if len(living) > 1 and not self.even:
@@ -253,14 +241,6 @@ class SimLoop(asyncio.BaseEventLoop):
             found.append(handle)
         return found
 
-    def _drop_cancelled(self) -> None:
-        timers = self._scheduled
-        while timers and (timers[0]._cancelled or not _lives(timers[0])):
-            timer = heapq.heappop(timers)
-            timer._scheduled = False
-            if timer._cancelled:
-                self._timer_cancelled_count -= 1
-
     def _guard(self) -> None:
         if self._stopping:
             return
@@ -269,7 +249,7 @@ class SimLoop(asyncio.BaseEventLoop):
             raise Livelock(
                 f"{self._turns} turns at {self._now:.6f} s: {self._ready[0] if self._ready else ''}"
             )
-        if not self._ready and not self._scheduled:
+        if not self._ready and not self._timers:
             raise Deadlock("nothing will ever happen again")
 
     # ------------------------------------------------------------ death
@@ -299,6 +279,7 @@ class SimLoop(asyncio.BaseEventLoop):
             process.kill()
         self._dead += [task for task in self._others if not task.done()]
         self.close()
+        self._timers.clear()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that never ran
             for task in self._dead:
