@@ -3,7 +3,8 @@
 Theory.      What ``spec.versions[].schema.openAPIV3Schema`` says describes spec, status and every
              other field; ``apiVersion``, ``kind`` and ``metadata`` are known everywhere. Metadata is
              typed, as it is in built-in kinds. A definition is compiled when it is checked, again when
-             it is served, and again in every server of a process; so validators are cached by content.
+             it is served, and again in every server of a process; so validators and nodes are cached by
+             their content.
 Called by    ``registry.custom``.
 """
 
@@ -24,7 +25,7 @@ from kubewright.apiserver.schema.node import Node, build
 OpenApi = Mapping[str, Any]
 _META = "meta.v1.ObjectMeta"
 _KEPT = 64
-"""How many validators are cached: strict and loose ones of some thirty kinds."""
+"""How many of each are cached: validators, strict and loose ones, and nodes, of some thirty kinds."""
 
 
 class Structural(Compiled):
@@ -43,10 +44,7 @@ class Structural(Compiled):
 
     @cached_property
     def node(self) -> Node:
-        if not self.envelope:
-            return build(self.source, builtin.node_of)
-        root = {**self.source, "x-kubernetes-embedded-resource": True}
-        return build(root, builtin.node_of)
+        return _node(orjson.dumps(self.source), envelope=self.envelope)
 
     @cached_property
     def strict(self) -> jsonschema_rs.Draft202012Validator:
@@ -82,6 +80,13 @@ class Structural(Compiled):
 
     def components(self) -> Mapping[str, Mapping[str, Any]]:
         return {name: builtin.described(name) for name in builtin.closure(_META)}
+
+
+@lru_cache(maxsize=_KEPT)
+def _node(source: bytes, *, envelope: bool) -> Node:
+    """The tree of a schema, given as JSON."""
+    schema = orjson.loads(source)
+    return build({**schema, "x-kubernetes-embedded-resource": True} if envelope else schema, builtin.node_of)
 
 
 @lru_cache(maxsize=_KEPT)

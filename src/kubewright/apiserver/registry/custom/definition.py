@@ -9,9 +9,11 @@ Continues    in ``custom.views`` (columns, subresources, selectable fields), ``s
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
+import orjson
 
 from kubewright.apiserver.registry.custom.views import VIEWS
 from kubewright.apiserver.registry.kind import Cause, Object
@@ -27,6 +29,8 @@ _PRESERVE_WORDS = (
 )
 _APPROVED = "api-approved.kubernetes.io"
 _APPROVAL_PAGE = "https://github.com/kubernetes/enhancements/pull/1111"
+_KEPT = 64
+"""How many checked schemas are remembered: those of some thirty kinds, and of what they were before."""
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_WORDS = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
@@ -135,14 +139,19 @@ def _schemas(spec: Spec) -> Iterator[Cause]:
             yield required(where)
             continue
         where = "spec.validation.openAPIV3Schema" if one else where
-        yield from (
-            list(violations(schema, where)) or list(_compiled(schema, where)) or _defaults(schema, where)
-        )
+        yield from _causes(orjson.dumps(schema), where)
     for field, check in VIEWS.items():
         together = bool(versions) and shared(versions, field)
         for index, version in enumerate(versions[:1] if together else versions):
             place = f"spec.{field}" if together else f"spec.versions[{index}].{field}"
             yield from check(version, place)
+
+
+@lru_cache(maxsize=_KEPT)
+def _causes(source: bytes, path: str) -> tuple[Cause, ...]:
+    """What is wrong with a schema, given as JSON: each server of a process checks the same ones again."""
+    schema = orjson.loads(source)
+    return tuple(list(violations(schema, path)) or list(_compiled(schema, path)) or _defaults(schema, path))
 
 
 def _compiled(schema: Spec, path: str) -> Iterator[Cause]:
