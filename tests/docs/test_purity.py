@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -49,8 +50,8 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted((SOURCES / "kubewright").rglob("*.py"))}
 
 
-@cache
 def tree(module: str) -> ast.Module:
+    """Not kept: nine hundred trees would cost more in garbage collections than to make them."""
     return ast.parse(MODULES[module].read_text())
 
 
@@ -65,15 +66,30 @@ def is_pure(module: str) -> bool:
     return in_its_place or bool(SAYS_PURE.search(docstring(module)))
 
 
+class Facts(NamedTuple):
+    """What the syntax tree of a module shows."""
+
+    docstring: str
+    imported: frozenset[str]
+    waits: bool
+
+
 @cache
-def imported(module: str) -> frozenset[str]:
+def facts(module: str) -> Facts:
+    root = tree(module)
+    waiting = (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)
+    waits = any(isinstance(node, waiting) and not _declares(node) for node in ast.walk(root))
+    return Facts(ast.get_docstring(root) or "", _imported(root), waits)
+
+
+def _imported(root: ast.Module) -> frozenset[str]:
     """The modules that a module imports, anywhere in it; for a name out of a module, the module.
 
     Not what type checkers alone import: it may name what waits in a type, and to call that it would have to
     await it.
     """
     named = set()
-    for node in _executed(tree(module)):
+    for node in _executed(root):
         if isinstance(node, ast.Import):
             named |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -82,23 +98,23 @@ def imported(module: str) -> frozenset[str]:
     return frozenset(named)
 
 
-def _executed(node: ast.AST) -> Iterator[ast.AST]:
-    """A node and all below it, without what stands under ``if TYPE_CHECKING``."""
-    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _executed(child)
+def _executed(root: ast.Module) -> Iterator[ast.AST]:
+    """All statements, without what stands under ``if TYPE_CHECKING``: no import is below an expression."""
+    left: list[ast.AST] = [root]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        yield node
+        left += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
 
 
 @cache
 def effects(module: str) -> tuple[str, ...]:
     """Why a module is not pure by itself."""
-    waiting = (ast.Await, ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith)
-    return (
-        *(f"imports {name}" for name in imported(module) if {name, name.partition(".")[0]} & EFFECTS),
-        *{"awaits" for node in ast.walk(tree(module)) if isinstance(node, waiting) and not _declares(node)},
-    )
+    imported, waits = facts(module).imported, facts(module).waits
+    effects_of_imports = (f"imports {name}" for name in imported if {name, name.partition(".")[0]} & EFFECTS)
+    return (*effects_of_imports, *(["awaits"] if waits else []))
 
 
 def _declares(node: ast.AST) -> bool:
@@ -112,7 +128,7 @@ def reasons(module: str) -> list[str]:
     ways, found = {module: module}, []
     for each in (reached := [module]):
         found += [f"{ways[each]} {effect}" for effect in effects(each)]
-        for name in sorted(imported(each) & MODULES.keys() - ways.keys()):
+        for name in sorted(facts(each).imported & MODULES.keys() - ways.keys()):
             ways[name] = f"{ways[each]} -> {name}"
             reached.append(name)
     return found
@@ -122,7 +138,7 @@ PURE = sorted(module for module in MODULES if is_pure(module))
 
 
 def test_what_says_that_it_is_pure_is_found_without_parsing_it() -> None:
-    says = {module for module in MODULES if SAYS_PURE.search(ast.get_docstring(tree(module)) or "")}
+    says = {module for module in MODULES if SAYS_PURE.search(facts(module).docstring)}
     assert says == {module for module in MODULES if SAYS_PURE.search(docstring(module))}
 
 
@@ -140,7 +156,7 @@ PHASES_OF_PODS = {"kubewright.clusters.machine.deletion"}
 
 def reads_a_phase(module: str) -> bool:
     """Whether it reads ``phase`` of anything, as an attribute or by name."""
-    return any(
+    return "phase" in MODULES[module].read_text() and any(
         (isinstance(node, ast.Attribute) and node.attr == "phase" and isinstance(node.ctx, ast.Load))
         or (isinstance(node, ast.Constant) and node.value in ("phase", "status.phase"))
         for node in ast.walk(tree(module))
