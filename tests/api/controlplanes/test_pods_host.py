@@ -130,18 +130,18 @@ async def test_applying_the_same_again_writes_nothing():
 async def test_services_are_made_before_anything_that_starts_pods_and_again_when_they_should_differ():
     async with stage() as on:
         asked = on.workload()
-        assert on.hosting.unreserved(asked)
+        assert on.hosting.must_reserve(asked)
         await on.hosting.reserve(asked)
-        assert not on.hosting.unreserved(asked)
+        assert not on.hosting.must_reserve(asked)
         expected = Running(exists=True, service="demo-etcd", data=frozenset())
         assert on.hosting.status(on.identity) == expected
         open_to_all, closed = deepcopy(manifests()), manifests()
         open_to_all[1]["spec"]["publishNotReadyAddresses"] = True
         changed = replace(asked, rendered=Rendered(open_to_all))
-        assert on.hosting.unreserved(changed)
+        assert on.hosting.must_reserve(changed)
         await on.hosting.reserve(changed)
         assert (await on.client.get(SERVICE, NAME))["spec"]["publishNotReadyAddresses"]
-        assert on.hosting.unreserved(replace(asked, rendered=Rendered(closed)))
+        assert on.hosting.must_reserve(replace(asked, rendered=Rendered(closed)))
 
 
 async def test_a_service_that_a_user_changes_or_has_is_left_until_the_next_change():
@@ -149,8 +149,8 @@ async def test_a_service_that_a_user_changes_or_has_is_left_until_the_next_chang
         await on.hosting.reserve(on.workload())
         await on.client.patch(SERVICE, NAME, {"spec": {"publishNotReadyAddresses": True}})
         other = replace(on.identity, object=structs.replace(on.identity.object, uid="another"))
-        assert not on.hosting.unreserved(on.workload())
-        assert not on.hosting.unreserved(on.workload(identity=other))
+        assert not on.hosting.must_reserve(on.workload())
+        assert not on.hosting.must_reserve(on.workload(identity=other))
 
 
 async def test_what_another_program_wrote_beside_ours_stays():

@@ -152,15 +152,15 @@ STEPS: dict[str, tuple[Seen, tuple[object, ...]]] = {
     "what should run is applied when nothing holds it up": (WAITING, (Apply(workload()),)),
     "what runs as it should is left alone": (RUNNING, ()),
     "Services come before the certificates that name their addresses": (
-        replace(WAITING, unreserved=workload(), certificates=MISSING),
+        replace(WAITING, to_reserve=workload(), certificates=MISSING),
         (Reserve(workload()),),
     ),
     "Services of a component that runs are changed too": (
-        replace(RUNNING, unreserved=workload()),
+        replace(RUNNING, to_reserve=workload()),
         (Reserve(workload()),),
     ),
     "no Service is made for a spec that has to be mended": (
-        replace(WAITING, unreserved=workload(), rendered=workload(problems=("no such flag",)).rendered),
+        replace(WAITING, to_reserve=workload(), rendered=workload(problems=("no such flag",)).rendered),
         (),
     ),
     "no certificate is made before a load balancer has an address": (

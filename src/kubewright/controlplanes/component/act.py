@@ -23,7 +23,9 @@ from kubewright.controlplanes.component.decide import (
     AddFinalizer,
     Apply,
     ChangeMembers,
+    HostStep,
     KeepCertificates,
+    OutsideStep,
     Plan,
     Remove,
     RemoveFinalizer,
@@ -78,10 +80,7 @@ class Actor:
                 does not lead any more.
         """
         for step in plan.steps:
-            if (
-                isinstance(step, Reserve | Apply | Replace | ChangeMembers | Remove)
-                and not self._setup.entitled()
-            ):
+            if isinstance(step, OutsideStep) and not self._setup.entitled():
                 raise Deposed(f"{type(step).__name__} of {seen.component.name}: we do not lead any more")
             await self._step(seen, step)
 
@@ -146,7 +145,7 @@ class Actor:
         log.info("members", component=seen.component.name, change=str(change))
         self._recorder.event(seen.component, EventReason.MEMBERS, str(change))
 
-    async def _ask_host(self, seen: Seen, step: Reserve | Apply | Replace | Remove) -> None:
+    async def _ask_host(self, seen: Seen, step: HostStep) -> None:
         assert seen.identity is not None, "only what has an identity is hosted"
         hosts = self._setup.hosts
         match step:

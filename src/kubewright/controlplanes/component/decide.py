@@ -86,7 +86,11 @@ class RemoveFinalizer:
     """Remove our finalizer: nothing runs any more."""
 
 
-Step = AddFinalizer | Reserve | KeepCertificates | Apply | Replace | ChangeMembers | Remove | RemoveFinalizer
+HostStep = Reserve | Apply | Replace | Remove
+"""What a host does."""
+OutsideStep = HostStep | ChangeMembers
+"""What no API server refuses to a process that does not lead any more, so that it has to ask itself."""
+Step = AddFinalizer | KeepCertificates | OutsideStep | RemoveFinalizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +125,9 @@ def _finalizer(seen: Seen) -> Plan | None:
 
 def _reserved(seen: Seen) -> Plan | None:
     """Make what its addresses come from, before its certificates, which name them, and its first start."""
-    if seen.unreserved is not None and not any(each.fault for each in obstacles(seen)):
+    if seen.to_reserve is not None and not any(each.fault for each in obstacles(seen)):
         told = "its Services are not there, or not as its spec says"
-        return Plan((Reserve(seen.unreserved),), AT_ONCE, told)
+        return Plan((Reserve(seen.to_reserve),), AT_ONCE, told)
     return None
 
 

@@ -50,7 +50,7 @@ from kubewright.controlplanes.hosting.contract import (
     WorkloadAddresses,
     WorkloadIdentity,
 )
-from kubewright.controlplanes.hosting.hosts import absent, elsewhere
+from kubewright.controlplanes.hosting.hosts import why_absent, why_elsewhere
 from kubewright.controlplanes.members import decide as members
 from kubewright.controlplanes.members.client import NoAnswer
 from kubewright.controlplanes.pausing import pause_of
@@ -114,7 +114,7 @@ class Looker:
             return seen
         host = setup.hosts.of(choice.version)
         if host is None or current_host not in (None, host):
-            told = absent(choice.version) if host is None else elsewhere(choice.version)
+            told = why_absent(choice.version) if host is None else why_elsewhere(choice.version)
             return replace(seen, unhosted=told)
         try:
             # Certificates of an etcd name every member that it may ever have: a new member changes none.
@@ -140,8 +140,8 @@ class Looker:
 
     async def _with_workload(self, seen: Seen, host: Hosting, bare: Workload) -> Seen:
         """``seen`` with the workload: ``bare`` with the content of its volumes and its variables."""
-        if seen.size and isinstance(host, Reserves) and host.unreserved(bare):
-            seen = replace(seen, unreserved=bare)
+        if seen.size and isinstance(host, Reserves) and host.must_reserve(bare):
+            seen = replace(seen, to_reserve=bare)
         found, missing = await self._contents(bare.identity.namespace, bare.rendered)
         if missing:
             return replace(seen, missing=tuple(missing))

@@ -136,7 +136,7 @@ def _values_of_controller_manager(_family: Family, replicas: int) -> Mapping[str
 
 
 def _etcd_status(
-    _place: WorkloadIdentity, addresses: WorkloadAddresses, running: Running
+    _identity: WorkloadIdentity, addresses: WorkloadAddresses, running: Running
 ) -> Mapping[str, Any]:
     """The addresses of its members. While no instance is to run they stay: it starts again with as many.
 

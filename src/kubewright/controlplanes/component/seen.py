@@ -61,29 +61,30 @@ class Certificates:
 class Seen:
     """One component, and all around it.
 
-    ``policy``     what differs between the three kinds
-    ``family``     its control plane; None: no control plane owns it, or its owner does not exist
-    ``pause``      by what it is paused; None: it is not
-    ``problem``    how its spec breaks the rules of its kind, a sentence
-    ``identity``   what its workload is named after; None: no instance can have been started
-    ``choice``     the version and the templates that follow from its spec, or why there are none
-    ``addresses``  those of its workload, as far as they are known
+    ``policy``        what differs between the three kinds
+    ``family``        its control plane; None: no control plane owns it, or its owner does not exist
+    ``pause``         by what it is paused; None: it is not
+    ``problem``       how its spec breaks the rules of its kind, a sentence
+    ``identity``      what its workload is named after; None: no instance can have been started
+    ``choice``        the version and the templates that follow from its spec, or why there are none
+    ``addresses``     those of its workload, as far as they are known
     ``certificates``  what of its certificates is missing, due or broken
-    ``rendered``   the manifests; None: not known yet, or ``unrendered`` says why there are none
-    ``unreserved`` a workload of which a part, such as its Services, has to be made before its addresses are
-                   known; None: it is there
-    ``workload``   what should run: ``rendered`` with the content of its volumes; None: not known yet
-    ``unrendered`` why the templates could not be filled in, a sentence; else empty
-    ``missing``    Secrets and ConfigMaps, or their entries, that volumes name and that do not exist
-    ``unhosted``   why no host can run it, a sentence; empty if one can
-    ``running``    what the host that has it answers
-    ``membership`` of an etcd: its members and their next change; None: unknown, or no etcd
-    ``access``     how the members of an etcd are called; None: they were not asked
-    ``versions``   the versions of its control plane and of all its components
-    ``failed``     why the last step of this pass failed, a sentence
-    ``none_for``   for how long this process has seen that its spec asks for no instance while there are some
+    ``rendered``      the manifests; None: not known yet, or ``unrendered`` says why there are none
+    ``to_reserve``    a workload of which a part, such as its Services, has to be made before its addresses
+                      are known; None: it is there
+    ``workload``      what should run: ``rendered`` with the content of its volumes; None: not known yet
+    ``unrendered``    why the templates could not be filled in, a sentence; else empty
+    ``missing``       Secrets and ConfigMaps, or their entries, that volumes name and that do not exist
+    ``unhosted``      why no host can run it, a sentence; empty if one can
+    ``running``       what the host that has it answers
+    ``membership``    of an etcd: its members and their next change; None: unknown, or no etcd
+    ``access``        how the members of an etcd are called; None: they were not asked
+    ``versions``      the versions of its control plane and of all its components
+    ``failed``        why the last step of this pass failed, a sentence
+    ``none_for``      for how long this process has seen that its spec asks for no instance, while there are
+                      some
     ``deleting_for``  for how long it is being deleted, and the component that needs it too where that one is,
-                   on a clock that does not step
+                      on a clock that does not step
     """
 
     policy: Policy
@@ -99,7 +100,7 @@ class Seen:
     rendered: Rendered | None = None
     unrendered: str = ""
     missing: tuple[str, ...] = ()
-    unreserved: Workload | None = None
+    to_reserve: Workload | None = None
     workload: Workload | None = None
     unhosted: str = ""
     running: Running = field(default_factory=Running)

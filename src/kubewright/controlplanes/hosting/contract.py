@@ -227,8 +227,11 @@ class Hosting(Protocol):
 class Reserves(Protocol):
     """A host where a part of a workload has to be there before its addresses are known: its Services."""
 
-    def unreserved(self, workload: Workload) -> bool:
-        """Whether that part is not there, or was made for other settings. It reads no content of volumes."""
+    def must_reserve(self, workload: Workload) -> bool:
+        """Whether that part has to be made: it is not there, or was made for other settings.
+
+        The content of volumes is not read for that.
+        """
         ...
 
     async def reserve(self, workload: Workload) -> None:

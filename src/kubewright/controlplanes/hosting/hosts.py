@@ -53,7 +53,7 @@ class Hosts:
         return [each for each in (self.embedded, self.programs) if each is not None]
 
 
-def absent(version: str) -> str:
+def why_absent(version: str) -> str:
     """Why this program cannot run a version, a sentence: it has no host for it."""
     if version == EMBEDDED:
         return (
@@ -63,7 +63,7 @@ def absent(version: str) -> str:
     return f"this program cannot run version {version}: it has only channel {EMBEDDED}"
 
 
-def elsewhere(version: str) -> str:
+def why_elsewhere(version: str) -> str:
     """Why a workload cannot get a version that another host runs, a sentence."""
     return (
         f"it cannot become version {version} while it runs by other means: its data would stay behind; "

@@ -128,7 +128,8 @@ class Members:
     async def _first(self, endpoints: Iterable[Endpoint], unasked: str, path: str, body: Answer) -> Answer:
         """The answer of the first of these that has a vote; a learner refuses, so the next is asked.
 
-        After a connection that broke no other is asked: a change is sent once.
+        After a connection that broke no other is asked: a change is sent once. ``unasked``: why the members
+        that are not among these do not answer, for the case that none of these has a vote.
         """
         for endpoint in endpoints:
             try:

@@ -116,8 +116,8 @@ class PodHosting:
                     return why
         return ""
 
-    def unreserved(self, workload: Workload) -> bool:
-        """As ``Reserves.unreserved``, of Services."""
+    def must_reserve(self, workload: Workload) -> bool:
+        """As ``Reserves.must_reserve``, of Services."""
         if objects.unfit(workload):
             return False
         wanted = {each["metadata"]["name"]: each for each in objects.services(workload)}

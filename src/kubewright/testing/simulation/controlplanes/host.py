@@ -85,8 +85,8 @@ class SimHost:
             data=frozenset(each for each, disk in hosted.data.items() if disk.member) if stopped else None,
         )
 
-    def unreserved(self, workload: Workload) -> bool:
-        """As ``Reserves.unreserved``."""
+    def must_reserve(self, workload: Workload) -> bool:
+        """As ``Reserves.must_reserve``."""
         return self.machine.services.lacks(workload.identity)
 
     async def reserve(self, workload: Workload) -> None:
