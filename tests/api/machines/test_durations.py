@@ -23,7 +23,7 @@ async def test_a_life_of_machines_leaves_its_durations_and_no_row_of_a_machine()
         await world.settled(0)
         rows = await scraped(world)
     found = {name: value for (name, labels), value in rows.items() if 'machine_deployment="pool"' in labels}
-    kinds = ("create", "join", "drain", "delete")
+    kinds = ("create", "initialize", "join", "drain", "delete")
     assert found.keys() == {f"mcm_machine_{each}_duration_seconds" for each in kinds}
     assert all(0 <= value < 60 for value in found.values())
     of_kind = 'instance_type="small",machine_deployment="pool",namespace="machines",zone="sim-1a"'
