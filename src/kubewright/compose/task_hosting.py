@@ -247,10 +247,10 @@ class TaskHosting:
         self, identity: WorkloadIdentity, nested: NestedPlane, task: asyncio.Future[None]
     ) -> None:
         """Say why, and begin them again soon, unless they were stopped."""
+        error = None if task.cancelled() else task.exception()
         if nested.controllers is not task:
             return
         nested.controllers = None
-        error = None if task.cancelled() else task.exception()
         log.error("the controllers ended", control_plane=str(_plane_key(identity)), exc_info=error)
         if (part := nested.parts.get(Component.CONTROLLER_MANAGER)) is not None:
             why = f" by a defect, {type(error).__name__}" if error is not None else ""
