@@ -9,6 +9,7 @@ Tree.        KubewrightError
              └── driver.errors.DriverError ... what a cloud answered
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -48,6 +49,22 @@ class InvalidInput(KubewrightError):
     """A user's input is wrong; the message says what and where, in one sentence."""
 
     retry: Retry = OnChange()
+
+
+def precedence(retry: Retry) -> tuple[int, float]:
+    """Sorts retries: what comes back by itself before what waits for a change, the sooner first."""
+    match retry:
+        case Backoff():
+            return 0, 0.0
+        case After(seconds):
+            return 1, seconds
+        case OnChange():
+            return 2, 0.0
+
+
+def first_to_return(errors: Iterable[KubewrightError]) -> KubewrightError:
+    """Of several errors, at least one, that whose retry comes first."""
+    return min(errors, key=lambda error: precedence(error.retry))
 
 
 def single(error: BaseException) -> BaseException:

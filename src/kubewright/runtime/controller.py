@@ -19,14 +19,14 @@ import structlog
 
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
-from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
+from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry, precedence
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Change, Informer
 from kubewright.runtime.mapping import ToKeys, ToKeysIn, in_order, only, own_key
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import Noted, Passes, noting
 from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Wake
-from kubewright.runtime.result import Result
+from kubewright.runtime.result import Result, Unfinished
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.session import Session
@@ -34,6 +34,9 @@ from kubewright.wire.gvk import Key
 
 FIXED_RETRY_SECONDS = 1.0
 """A fixed retry shorter than this means "look again"; when that does not help, backoff takes over."""
+
+LOGGED_ERRORS = 5
+"""Errors of one pass that are logged: a set may have hundreds, which mostly say the same."""
 
 BREATH = 16
 """Looks of one worker in a row before all others have their turn: looks that need no answer
@@ -293,10 +296,12 @@ def _logged_retry(error: Exception) -> Retry:
     if not known:
         log.error("unexpected error in a reconciliation", error=str(error), exc_info=error)
         return Backoff()
-    for each in known:
+    for each in known[:LOGGED_ERRORS]:
         say = log.debug if _means_look_again(each.retry) else log.info
         say("reconciliation failed", error=str(each), error_kind=type(each).__name__)
-    return min((each.retry for each in known), key=_precedence)
+    asked = error.after if isinstance(error, Unfinished) else None
+    retries = (*(each.retry for each in known), *([] if asked is None else [After(asked)]))
+    return min(retries, key=precedence)
 
 
 def _known_errors(error: BaseException) -> list[KubewrightError]:
@@ -312,14 +317,3 @@ def _known_errors(error: BaseException) -> list[KubewrightError]:
 def _means_look_again(retry: Retry) -> bool:
     """Whether the failure is a usual one: another client wrote first."""
     return isinstance(retry, After) and retry.seconds < FIXED_RETRY_SECONDS
-
-
-def _precedence(retry: Retry) -> tuple[int, float]:
-    """Sorts retries: what comes back by itself before what waits for a change, the sooner first."""
-    match retry:
-        case Backoff():
-            return 0, 0.0
-        case After(seconds):
-            return 1, seconds
-        case OnChange():
-            return 2, 0.0

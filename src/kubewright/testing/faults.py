@@ -127,6 +127,7 @@ UNAVAILABLE = Answer(503)
 FORBIDDEN = Answer(
     403, b'{"kind":"Status","status":"Failure","message":"no","reason":"Forbidden","code":403}'
 )
+INVALID = Answer(422, b'{"kind":"Status","status":"Failure","message":"no","reason":"Invalid","code":422}')
 NOT_SERVED = Answer(404, b"404 page not found\n", "text/plain")
 
 

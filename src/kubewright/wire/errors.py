@@ -1,21 +1,22 @@
 """The errors of an API server: one exception per reason, and the Status body of each.
 
 Tree.    ApiError                     any answer of 400 and above
-         ├── BadRequest        400    malformed request, body, selector or parameter
-         ├── Unauthorized      401
-         ├── Forbidden         403
-         ├── NotFound          404
-         ├── MethodNotAllowed  405
-         ├── NotAcceptable     406
-         ├── Conflict          409    the resourceVersion or uid was not the one expected: look again
-         │   └── AlreadyExists 409    the name is taken
-         ├── Gone              410    the history asked for is no longer kept (also reason Expired)
-         ├── TooLarge          413
-         ├── UnsupportedMedia  415
-         ├── Invalid           422    the object breaks its schema or rules; ``causes`` says where
-         ├── TooManyRequests   429    retry after ``retry_after``; also when a budget forbids an eviction
-         ├── ServerError       500
-         └── Unavailable       503, 504
+         ├── Refusal                  the same request is refused again, until something else has changed
+         │   ├── BadRequest       400    malformed request, body, selector or parameter
+         │   ├── MethodNotAllowed 405
+         │   ├── NotAcceptable    406
+         │   ├── TooLarge         413
+         │   ├── UnsupportedMedia 415
+         │   └── Invalid          422    the object breaks its schema or rules; ``causes`` says where
+         ├── Unauthorized     401
+         ├── Forbidden        403
+         ├── NotFound         404
+         ├── Conflict         409    the resourceVersion or uid was not the one expected: look again
+         │   └── AlreadyExists 409   the name is taken
+         ├── Gone             410    the history asked for is no longer kept (also reason Expired)
+         ├── TooManyRequests  429    retry after ``retry_after``; also when a budget forbids an eviction
+         ├── ServerError      500
+         └── Unavailable      503, 504
 
 Theory.  The server raises these and ``to_status`` renders them; the client parses the body with
          ``from_status`` and raises the same class, so both sides catch the same classes.
@@ -25,7 +26,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kubewright.base import delays
-from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry
+from kubewright.base.errors import After, Backoff, KubewrightError, Retry
 from kubewright.wire.gvk import Resource
 
 
@@ -60,8 +61,17 @@ class ApiError(KubewrightError):
         return causes
 
 
-class BadRequest(ApiError):
-    code, reason, retry = 400, "BadRequest", OnChange()
+class Refusal(ApiError):
+    """The server answers the same request so again, until the object or a rule of the cluster has changed.
+
+    Rules change unseen (a webhook, a policy, a CRD), so time alone brings the next attempt.
+    """
+
+    retry: Retry = delays.MEDIUM
+
+
+class BadRequest(Refusal):
+    code, reason = 400, "BadRequest"
 
 
 class Unauthorized(ApiError):
@@ -76,12 +86,12 @@ class NotFound(ApiError):
     code, reason = 404, "NotFound"
 
 
-class MethodNotAllowed(ApiError):
-    code, reason, retry = 405, "MethodNotAllowed", OnChange()
+class MethodNotAllowed(Refusal):
+    code, reason = 405, "MethodNotAllowed"
 
 
-class NotAcceptable(ApiError):
-    code, reason, retry = 406, "NotAcceptable", OnChange()
+class NotAcceptable(Refusal):
+    code, reason = 406, "NotAcceptable"
 
 
 class Conflict(ApiError):
@@ -96,16 +106,16 @@ class Gone(ApiError):
     code, reason = 410, "Expired"
 
 
-class TooLarge(ApiError):
-    code, reason, retry = 413, "RequestEntityTooLarge", OnChange()
+class TooLarge(Refusal):
+    code, reason = 413, "RequestEntityTooLarge"
 
 
-class UnsupportedMedia(ApiError):
-    code, reason, retry = 415, "UnsupportedMediaType", OnChange()
+class UnsupportedMedia(Refusal):
+    code, reason = 415, "UnsupportedMediaType"
 
 
-class Invalid(ApiError):
-    code, reason, retry = 422, "Invalid", OnChange()
+class Invalid(Refusal):
+    code, reason = 422, "Invalid"
 
 
 class TooManyRequests(ApiError):
@@ -140,9 +150,7 @@ def is_refusal(error: BaseException) -> bool:
     False for a conflict (read again), for what does not exist (a cache will show it), for too many requests,
     for server errors, and for invalid credentials (401): they are refreshed, or no request works at all.
     """
-    if not isinstance(error, ApiError) or isinstance(error, Conflict | NotFound):
-        return False
-    return isinstance(error, Forbidden) or (isinstance(error.retry, OnChange) and error.code < 500)
+    return isinstance(error, Forbidden | Refusal)
 
 
 STALE = (AlreadyExists, Conflict, NotFound)

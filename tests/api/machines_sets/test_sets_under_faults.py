@@ -7,7 +7,18 @@ import pytest
 
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.replicas.naming import new_names
-from kubewright.testing.faults import FORBIDDEN, Delay, Dice, Fault, Lag, Lose, LoseAnswer, Silence, is_watch
+from kubewright.testing.faults import (
+    FORBIDDEN,
+    INVALID,
+    Delay,
+    Dice,
+    Fault,
+    Lag,
+    Lose,
+    LoseAnswer,
+    Silence,
+    is_watch,
+)
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
 
@@ -37,6 +48,21 @@ class Creations:
             return None
         self.times -= 1
         return self.fault
+
+
+@dataclass
+class Refuse:
+    """Refuses all requests of this method for a resource but the first few, by a rule of validation."""
+
+    method: str
+    resource: str
+    after: int
+
+    def __call__(self, request: Request) -> Fault | None:
+        if request.method != self.method or not request.path.endswith(f"/{self.resource}"):
+            return None
+        self.after -= 1
+        return INVALID if self.after < 0 else None
 
 
 @pytest.mark.parametrize(
@@ -226,3 +252,34 @@ async def test_storms_end_with_the_right_number(world: World, seed: int) -> None
     assert (found.status.available_replicas, found.status.updated_replicas) == (6, 6)
     assert len(world.created) == 12, "not one machine too many was ever made"
     assert (bounds.most <= 8, bounds.fewest >= 5) == (True, True), "bounds hold in any weather"
+
+
+async def test_what_a_policy_has_refused_is_asked_for_again_though_no_event_tells_that_the_policy_is_gone(
+    world: World,
+) -> None:
+    world.faults.on(INVALID, method="POST", path="/machines", times=None)
+    await world.deploy(replicas=2)
+    await world.clock.sleep(30)
+    assert world.all() == []
+    world.faults.calm()
+    await world.settle(2, seconds=200)
+
+
+async def test_a_machine_becomes_available_in_time_though_the_next_one_is_refused(world: World) -> None:
+    world.transport.choose = Refuse("POST", "machines", after=1)
+    await world.deploy(replicas=2, minReadySeconds=20)
+    await world.until(lambda: len(world.running()) == 1)
+    await world.clock.sleep(15)
+    assert [each.status.available_replicas for each in await world.sets()] == [0]
+    await world.clock.sleep(10)
+    assert [each.status.available_replicas for each in await world.sets()] == [1]
+
+
+async def test_the_progress_deadline_passes_though_sizes_of_sets_are_refused(world: World) -> None:
+    await world.deploy(replicas=2, progressDeadlineSeconds=30)
+    await world.settle(2)
+    world.faults.on(INVALID, method="PATCH", path="/machinesets/", times=None)
+    await world.roll("large")
+    await world.clock.sleep(40)
+    conditions = (await world.deployment()).status.conditions
+    assert [c.reason for c in conditions if c.type == "Progressing"] == ["ProgressDeadlineExceeded"]

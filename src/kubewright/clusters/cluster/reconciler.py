@@ -74,9 +74,7 @@ class Clusters:
             return Result.later(plan.wake)
         unchanged = None if plan.steps else seen
         result = Result.later(plan.wake).sooner(await self._report(key, unchanged, outcome))
-        if outcome.errors:
-            raise ExceptionGroup(f"Cluster {key}", outcome.errors)
-        return result
+        return result.unless(outcome.errors)
 
     async def _report(self, key: Key, before: Seen | None, outcome: Outcome) -> Result:
         """Write the status, and send the events that go with it; returns when to look again.

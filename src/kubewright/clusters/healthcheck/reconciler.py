@@ -73,9 +73,7 @@ class HealthChecks:
         planned(plan)
         outcome = await self._actor.perform(seen, plan)
         result = Result.later(plan.wake).sooner(await self._report(key, outcome.failed))
-        if outcome.errors:
-            raise ExceptionGroup(f"MachineHealthCheck {key}", outcome.errors)
-        return result
+        return result.unless(outcome.errors)
 
     def _send_events(self, key: Key, judged: Judged) -> None:
         """Send an event about each machine whose Node is in an unhealthy condition since the last pass."""

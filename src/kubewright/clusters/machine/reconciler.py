@@ -87,9 +87,7 @@ class Machines:
         if plan.ends_the_pass and not outcome.errors:
             return Result.later(plan.wake)
         result = Result.later(plan.wake).sooner(await self._report(key, seen, plan, outcome))
-        if outcome.errors:
-            raise ExceptionGroup(f"Machine {key}", outcome.errors)
-        return result
+        return result.unless(outcome.errors)
 
     async def _report(self, key: Key, before: Seen, plan: Plan[Step], outcome: Outcome) -> Result:
         """Write the status, and send the events that go with it; returns when to look again."""

@@ -106,9 +106,7 @@ class RollingNodes:
         if not errors:
             others = [step for step in plan.steps if not isinstance(step, MarkNode | LabelNode)]
             errors = await run_parallel(others, self._mark_object)
-        if errors:
-            raise errors[0]
-        return Result.later(plan.wake)
+        return Result.later(plan.wake).unless(errors)
 
     @property
     def _nodes(self) -> Informer[Node]:

@@ -16,7 +16,7 @@ from typing import Any, Generic, assert_never
 from kubewright.api.diff import Patch, merge_patch
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object, integer, with_finalizer, without_finalizer
-from kubewright.base.errors import KubewrightError
+from kubewright.base.errors import KubewrightError, first_to_return
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto, with_uid
@@ -100,9 +100,9 @@ class Actor(Generic[D, S, M]):
                 for each in sets:
                     await self._patch(seen, self._sets, each, disowned(each, seen.written))
             case AnnotateMembers(members):
-                _raise_first(await run_parallel(members, self._annotate))
+                _raise_one(await run_parallel(members, self._annotate))
             case DeleteSets(sets):
-                _raise_first(await run_parallel(sets, self._delete))
+                _raise_one(await run_parallel(sets, self._delete))
             case AddFinalizer():
                 finalizers = with_finalizer(seen.written.metadata.finalizers, self._policy.finalizer)
                 await self._change_finalizers(seen, finalizers)
@@ -196,6 +196,7 @@ class Actor(Generic[D, S, M]):
         await self._client.patch(self._deployments, seen.key, body, subresource="status")
 
 
-def _raise_first(errors: list[KubewrightError]) -> None:
+def _raise_one(errors: list[KubewrightError]) -> None:
+    """Raise the error that is to be retried first; the next pass meets the others again."""
     if errors:
-        raise errors[0]
+        raise first_to_return(errors)

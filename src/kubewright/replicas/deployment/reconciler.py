@@ -42,6 +42,7 @@ from kubewright.runtime.mapping import status_alone
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.result import Result
+from kubewright.wire.errors import is_refusal
 from kubewright.wire.gvk import Key
 
 
@@ -78,7 +79,8 @@ class Deployments(Generic[D, S, M]):
 
         Raises:
             Stale: an object changed after this pass read it; the key's backoff applies.
-            KubewrightError: a write failed.
+            KubewrightError: a write before the plan was made failed.
+            Unfinished: a write of the plan failed.
         """
         await self._doubts.settle(key)
         seen = self.look(key)
@@ -95,9 +97,10 @@ class Deployments(Generic[D, S, M]):
         try:
             outcome = await self._actor.perform(seen, plan)
         except KubewrightError as error:
-            if not isinstance(error.retry, After):  # After: our caches are behind, and nothing has failed
-                await self._report(key, None, Outcome(failed=True))
-            raise
+            if isinstance(error.retry, After) and not is_refusal(error):
+                raise  # our caches are behind, or the server is busy: nothing has failed
+            reported = await self._report(key, None, Outcome(failed=True))
+            return reported.unless([error])
         if any(isinstance(step, RemoveFinalizer) for step in plan.steps):
             return Result.done()
         result = await self._report(key, None if plan.steps else seen, outcome)
@@ -105,7 +108,7 @@ class Deployments(Generic[D, S, M]):
             result = result.sooner(Result.later(delays.POLL))
         if outcome.failed:
             return result.sooner(Result.later(delays.SOON))
-        return Result.later(plan.wake) if plan.wake is not None else result
+        return result.sooner(Result.later(plan.wake))
 
     def look(self, key: Key) -> Seen[D, S, M] | None:
         """What is seen of one deployment, from caches; None if there is none."""

@@ -9,7 +9,6 @@ Called by    ``runtime.controller``; each world wires its own (``machines.world`
 from typing import Generic
 
 from kubewright.base import delays
-from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
@@ -29,8 +28,6 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
-
-SHOWN_ERRORS = 5
 
 
 class Sets(Generic[S, M, Obj]):
@@ -78,9 +75,7 @@ class Sets(Generic[S, M, Obj]):
             result = result.sooner(await self._report(key, unchanged, memory, outcome.failure))
         if self.index.doubted(found.metadata.uid):
             result = result.sooner(Result.later(DOUBT_SECONDS))
-        if outcome.errors:
-            raise self._as_one(outcome.errors)
-        return result
+        return result.unless(outcome.errors)
 
     def _read(self, key: Key) -> S | None:
         """The set with its defaults; None: there is none of this name."""
@@ -123,11 +118,6 @@ class Sets(Generic[S, M, Obj]):
             self._recorder.event(found, event.reason, event.message, component=event.component)
         waits = until_available(seen.members, found.spec.min_ready_seconds, seen.now)
         return Result.later(waits).sooner(again)
-
-    def _as_one(self, errors: list[KubewrightError]) -> Exception:
-        """One error as it is, several as a group; the controller obeys the retry that comes first."""
-        many = f"{self.policy.words.many} of a set"
-        return errors[0] if len(errors) == 1 else ExceptionGroup(many, errors[:SHOWN_ERRORS])
 
     def controller(self, metrics: Metrics | None = None) -> Controller:
         """Workers for this reconciler, listening to sets and to facts about members."""
