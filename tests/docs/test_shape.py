@@ -23,7 +23,6 @@ SMALL = {
     "cli/completion.py": "around private functions of typer, and nothing else is",
     "cli/signals.py": "three commands share it; switches.py must stay quick to import",
     "compose/program.py": "compose and cli both print commands",
-    "runtime/result.py": "what every reconciler answers; pure, beside the controller that is not",
     "wire/release.py": "the one place that says which Kubernetes we speak",
 }
 """Files that are short for a reason."""
