@@ -80,6 +80,11 @@ class Snapshot:
     def uids(self) -> set[str]:
         return {machine.metadata.uid for machine in self.machines}
 
+    def told(self) -> str:
+        """What is there, for the text of a failure."""
+        phases = [(m.metadata.name, m.status.current_status.phase) for m in self.machines]
+        return f"{phases}, {[node.metadata.name for node in self.nodes]}"
+
 
 def in_phase(phase: Phase) -> Callable[[Snapshot], bool]:
     """Whether some machine is in that phase: for ``World.until``."""
@@ -193,9 +198,7 @@ class World:
         """Look until it is true; an assertion error with what is there otherwise."""
         deadline = self.clock.monotonic() + seconds
         while not met(snapshot := await self.look()):
-            told = [(m.metadata.name, m.status.current_status.phase) for m in snapshot.machines]
-            nodes = [node.metadata.name for node in snapshot.nodes]
-            assert self.clock.monotonic() < deadline, f"not within {seconds:g} s: {what}; {told}, {nodes}"
+            assert self.clock.monotonic() < deadline, f"not within {seconds:g} s: {what}; {snapshot.told()}"
             await self.clock.sleep(every)
         return snapshot
 
