@@ -5,6 +5,7 @@ Called by    tests and the simulator; ``ManualClock`` by tests of how ages are m
 
 import asyncio
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from kubewright.base.clock import SystemClock
@@ -16,22 +17,24 @@ BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 class LoopClock(SystemClock):
     """Wall time that follows the event loop: on a virtual loop the whole system is repeatable.
 
-    ``now`` returns ``start`` at its first call, whenever that is.
+    ``now`` returns ``start`` at its first call, whenever that is. The loop of that first reading is the
+    clock's for good: it is read many thousand times in a test, and a test has one loop.
     """
 
     def __init__(self, start: datetime | None = None, seed: int = 0) -> None:
         self.random = random.Random(seed)
         self._start = start or BEGIN
-        self._origin: float | None = None
+        self._origin = 0.0
+        self._time: Callable[[], float] | None = None
 
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        at = asyncio.get_running_loop().time()
-        if self._origin is None:
-            self._origin = at
-        return at - self._origin
+        if self._time is None:
+            self._time = asyncio.get_running_loop().time
+            self._origin = self._time()
+        return self._time() - self._origin
 
 
 class ManualClock(LoopClock):
