@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kubewright.api.core import CRD, EVENT, NAMESPACE, NODE, POD, SECRET, Event, Node
-from kubewright.api.kinds import dynamic
+from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, Machine
@@ -26,6 +26,7 @@ from kubewright.compose.embedded import Embedded
 from kubewright.compose.on_kubernetes import run_with
 from kubewright.compose.options import Election, Options
 from kubewright.driver import registry
+from kubewright.kube.answers import read_page
 from kubewright.kube.client import Client
 from kubewright.kube.config import load
 from kubewright.kube.namespaces import Namespaces
@@ -40,6 +41,8 @@ from kubewright.testing.faults import Choice, Faulty
 from kubewright.testing.real_kubernetes import RealKubernetes
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
+
+T = TypeVar("T")
 
 
 def short_timeouts(**seconds: float) -> Options:
@@ -91,6 +94,24 @@ def in_phase(phase: Phase) -> Callable[[Snapshot], bool]:
     return lambda snapshot: phase in snapshot.phases
 
 
+class _Seen(Generic[T]):
+    """Lists objects of one kind, and decodes only those whose bytes were not in the list before.
+
+    A world is looked at ten times a second, and most of it stands still. Every list is still asked for.
+    """
+
+    def __init__(self, kind: Kind[T]) -> None:
+        self._kind = kind
+        self._known: dict[bytes, T] = {}
+
+    async def list(self, client: Client, namespace: str = "") -> list[T]:
+        request = client.request("GET", self._kind.resource.path(namespace))
+        page = read_page((await client.send(request, safe=True)).body)
+        items = [bytes(item) for item in page.items]
+        self._known = {item: self._known.get(item) or self._kind.decode(item) for item in items}
+        return [self._known[item] for item in items]
+
+
 class World:
     """What users do with machines, and what they see. ``namespace`` is the test's own.
 
@@ -105,6 +126,8 @@ class World:
         self.cloud = cloud
         self.clock = clock
         self.namespace = namespace
+        self._machines = _Seen(MACHINE)
+        self._nodes = _Seen(NODE)
 
     def key(self, name: str) -> Key:
         return Key(self.namespace, name)
@@ -178,8 +201,8 @@ class World:
 
     async def look(self) -> Snapshot:
         """The machines of this namespace, their nodes, and the VMs of the cloud."""
-        machines = await self.client.list(MACHINE, self.namespace)
-        nodes = await self.target.list(NODE)
+        machines = await self._machines.list(self.client, self.namespace)
+        nodes = await self._nodes.list(self.target)
         mine = [vm for vm in self.cloud.vms.values() if vm.namespace == self.namespace]
         named = {vm.node_name for vm in mine} | {m.metadata.name for m in machines}
         return Snapshot(tuple(machines), tuple(n for n in nodes if n.metadata.name in named), len(mine))
