@@ -26,6 +26,7 @@ WRITES = {
     "class-comes-too-late": 31, "stuck": 70, "stuck-recreate": 58, "stuck-while-paused": 62,
     "drain-volumes": 29, "roll-databases": 61, "drain-in-vain": 27, "roll-under-budget": 71, "heal-in-turn": 55,
     "freeze": 78, "update": 98, "update-with-surge": 60, "update-fails": 79, "update-hangs": 77, "update-and-back": 94, "update-and-scale": 83,
+    "create-without-nodes": 20, "roll-without-nodes": 28, "delete-without-nodes": 11,
 }  # fmt: skip
 """Writes to API and cloud in each story when nothing goes wrong: the most that five seeds took. A new story
 comes with its own number."""
@@ -52,6 +53,7 @@ EVENTS = {
     "class-comes-too-late": 9, "preserve-failed": 7, "preserve-now": 2,
     "drain-volumes": 6, "roll-databases": 14, "drain-in-vain": 4, "roll-under-budget": 16, "heal-in-turn": 17,
     "freeze": 18, "update": 18, "update-with-surge": 12, "update-fails": 16, "update-hangs": 16, "update-and-back": 16, "update-and-scale": 15,
+    "create-without-nodes": 7, "roll-without-nodes": 12, "delete-without-nodes": 4,
 }  # fmt: skip
 """Events told in each story when nothing goes wrong, of sets, deployments and machines: two of a machine that
 comes and goes quickly, more where something lasts, as a drain or an unhealthy node."""

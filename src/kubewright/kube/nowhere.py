@@ -57,7 +57,7 @@ class Nowhere:
 
 
 def _is_list(path: str) -> bool:
-    """Whether a path names a collection, in a namespace, in all of them or outside of them."""
+    """Whether a path names a collection, in a namespace, in all of them or outside; discovery is none."""
     _, root, *rest = path.split("/")
     parts = rest[1:] if root == "api" else rest[2:]
-    return len(parts[2:] if parts[0] == "namespaces" and len(parts) > 2 else parts) == 1
+    return len(parts[2:] if parts[:1] == ["namespaces"] and len(parts) > 2 else parts) == 1

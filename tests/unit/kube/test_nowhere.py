@@ -11,6 +11,7 @@ from kubewright.kube.nowhere import Nowhere
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import MethodNotAllowed, NotFound
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request
 
 
 @pytest.fixture
@@ -32,6 +33,14 @@ async def test_lists_are_empty_and_objects_are_not_there(client: Client) -> None
             await client.delete(kind, key)
     with pytest.raises(MethodNotAllowed):
         await client.create(NODE, {"metadata": {"name": "n"}})
+
+
+@pytest.mark.parametrize(
+    "path", ["/version", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/readyz"]
+)
+async def test_it_serves_no_discovery(path: str) -> None:
+    answer = await Nowhere(LoopClock()).request(Request("GET", path), timeout=1.0)
+    assert answer.status == 404
 
 
 async def test_a_cache_is_complete_and_stays_in_sight_for_an_hour(client: Client) -> None:

@@ -20,6 +20,7 @@ from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Election
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
+from kubewright.kube.nowhere import Nowhere
 from kubewright.machines.world import Half
 from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import identity
@@ -163,18 +164,23 @@ class Managers:
         clock.ahead = self._ahead
         self._walls[process] = clock
         control = self._client(world.control, process, clock)
-        target = self._client(world.target, process, clock) if world.plot.apart else control
+        target = self._target(control, process, clock)
         choose = partial(world.injector.of_call, process.name)
         heard = partial(removals.called, world.journal, process.name)
         driver = RemoteDriver(world.driver, self._cloud, world.clock("calls"), choose, heard)
-        options = replace(world.plot.options, controllers=("*",))
+        machine = replace(world.plot.options.machine, joins=world.joins)
+        options = replace(world.plot.options, controllers=("*",), machine=machine)
         assembly = Assembly(
             control,
             target,
             driver,
             options,
             Metrics(),
-            beside=[_loops(world.plot.options.grace), *self.extra_worlds, *self.own_worlds(process, driver)],
+            beside=[
+                _loops(world.plot.options.grace, joins=world.joins),
+                *self.extra_worlds,
+                *self.own_worlds(process, driver),
+            ],
             connect=self.connect(process),
         )
         who = identity(process.name, clock) if world.plot.elect else ""
@@ -185,6 +191,13 @@ class Managers:
         except Exception as error:
             world.loop.trouble.append(f"{process.name} has ended: {type(error).__name__}: {error}")
             raise
+
+    def _target(self, control: Client, process: Process, clock: SimClock) -> Client:
+        """Of the cluster that VMs join."""
+        world = self._world
+        if not world.joins:
+            return Client(Nowhere(clock), clock, name=world.target.name)
+        return self._client(world.target, process, clock) if world.plot.apart else control
 
     def _client(self, cluster: SimServer, process: Process, clock: SimClock) -> Client:
         """On a connection with faults."""
@@ -207,12 +220,16 @@ class Managers:
         return Client(Received(faulty, world.staleness, process, heard), clock, name=cluster.name)
 
 
-def _loops(grace: float) -> ApiWorld:
-    """The loops of kube-controller-manager for both clusters: where the sets are kept, so in one process."""
+def _loops(grace: float, *, joins: bool) -> ApiWorld:
+    """The loops of kube-controller-manager for both clusters: where the sets are kept, so in one process.
+
+    Where VMs join no cluster, there is but that of the machines.
+    """
     settings = builtin.Settings(nodes=NodeSettings(grace=grace), aggregate_roles=False)
 
     def wire(environment: Environment, _chosen: Sequence[str]) -> Runnables:
-        caches = dict.fromkeys((environment.control.caches, environment.targets.get(NAMELESS).caches))
+        target = environment.targets.get(NAMELESS).caches if joins else environment.control.caches
+        caches = dict.fromkeys((environment.control.caches, target))
         loops = [builtin.controllers(each, settings=settings) for each in caches]
         return Runnables(
             [each for loop in loops for each in loop.controllers],

@@ -294,12 +294,13 @@ class Person:
         return [vm for vm in self.world.journal.vms.values() if vm.gone_at is None]
 
     def settled(self, count: int, machine_class: str = "") -> bool:
-        """So many machines, all running (of that class), each with its node and VM, and nothing else."""
-        journal = self.world.journal
+        """So many machines, all up (of that class), each with its VM and its node, if VMs join; no more."""
+        journal, joins = self.world.journal, self.world.joins
         machines, nodes = journal.objects[MACHINES], journal.objects[NODES]
-        if not len(machines) == len(nodes) == len(journal.vms) == count:
+        if not len(machines) == len(journal.vms) == count or len(nodes) != (count if joins else 0):
             return False
-        well = (m for m in machines.values() if phase(m) == "Running" and not going(m))
+        up = "Running" if joins else "Available"
+        well = (m for m in machines.values() if phase(m) == up and not going(m))
         return sum(machine_class in ("", of_class(m)) for m in well) == count
 
     def empty(self, resource: str) -> bool:

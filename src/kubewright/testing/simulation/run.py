@@ -106,7 +106,7 @@ class _Run:
         self._story = story
         self._plot = plot
         self._invariants = [rule for rule in invariants if not plot.stale or rule not in NEED_FRESH_LISTS]
-        self.world = World(loop, plot, story.kubelets)
+        self.world = World(loop, plot, story.kubelets, joins=story.joins)
         self.person = Person(self.world, self._over)
         self.violations: list[str] = []
         self._steps = 0

@@ -25,6 +25,8 @@ class Story:
     before: Part = acts.nothing
     kubelets: KubeletSettings | None = None
     """How the kubelets behave; None: as they do by default, and every pod ends within a second."""
+    joins: bool = True
+    """VMs join a cluster as its nodes; if not, managers run as with ``--target-kubeconfig none``."""
 
 
 SLOW_PODS = KubeletSettings(pod_stop_seconds=3600)
@@ -128,6 +130,15 @@ STORIES: tuple[Story, ...] = (
     Story("drain-in-vain", drains.delete_in_vain, ends.nothing_left, drains.pods_that_stay, SLOW_PODS),
     Story("roll-databases", drains.roll, drains.rolled, drains.databases, SLOW_PODS),
     Story("roll-under-budget", drains.roll, drains.rolled, drains.an_app_with_a_budget, SLOW_PODS),
+    Story("create-without-nodes", acts.create, settled(3), joins=False),
+    Story(
+        "roll-without-nodes",
+        acts.roll,
+        settled(2, "large"),
+        before=pool(2),
+        joins=False,
+    ),
+    Story("delete-without-nodes", acts.delete, ends.nothing_left, before=pool(2), joins=False),
 )
 
 BY_NAME = {story.name: story for story in STORIES}

@@ -74,9 +74,12 @@ class Plot:
 class World:
     """See the module. ``begin`` first; ``tell`` marks the moment from which writes and faults count."""
 
-    def __init__(self, loop: SimLoop, plot: Plot, kubelets: KubeletSettings | None = None) -> None:
+    def __init__(
+        self, loop: SimLoop, plot: Plot, kubelets: KubeletSettings | None = None, *, joins: bool = True
+    ) -> None:
         self.loop = loop
         self.plot = plot
+        self.joins = joins
         self.began = 0.0
         self.journal = Journal(loop.time)
         self.staleness = Staleness(loop.time, lambda: self.managers.duties())  # noqa: PLW0108 -- not there yet
@@ -154,7 +157,8 @@ class World:
         """Start servers and kubelets; the managers are started when the CRDs exist."""
         for cluster in self.clusters:
             await cluster.start()
-        self._kubelets.spawn(self._be_kubelets(), name="kubelets")
+        if self.joins:
+            self._kubelets.spawn(self._be_kubelets(), name="kubelets")
 
     def tell(self) -> None:
         """The story begins: from here on writes are counted and faults injected."""

@@ -48,8 +48,8 @@ def phase(machine: Object) -> str:
 
 
 def running(machine: Object) -> bool:
-    """Whether a machine's phase says so."""
-    return phase(machine) == "Running"
+    """Whether a machine's phase says that it is up; one whose VM joins no cluster is Available then."""
+    return phase(machine) in ("Running", "Available")
 
 
 def provider_id(machine: Object) -> str:

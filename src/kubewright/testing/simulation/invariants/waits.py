@@ -11,7 +11,7 @@ from kubewright.machines.machine.settings import MachineSettings, effective
 from kubewright.testing.simulation.invariants.facts import deleting, phase
 from kubewright.testing.simulation.journal import ApiStep, Object
 
-SINCE_UP = ("Running", "Unknown", "InPlaceUpdateSuccessful", "InPlaceUpdateFailed")
+SINCE_UP = ("Running", "Available", "Unknown", "InPlaceUpdateSuccessful", "InPlaceUpdateFailed")
 """Phases of a machine that has been up, and is not taken out of service for an update."""
 GIVEN_UP = ("Unknown", "InPlaceUpdateFailed")
 """Phases in which the health time-out runs."""
