@@ -28,6 +28,7 @@ from kubewright.clusters.cluster import reconciler as cluster
 from kubewright.clusters.external.contract import Contracts
 from kubewright.clusters.healthcheck import reconciler as healthcheck
 from kubewright.clusters.machine import reconciler as machine
+from kubewright.clusters.machine.removals import WorkloadRemovals
 from kubewright.clusters.sessions.node import CLUSTER_NODE, INDEXES
 from kubewright.runtime import object_metrics
 from kubewright.runtime.references.registry import References
@@ -93,12 +94,16 @@ def world(*, strict_running: bool = False) -> World:
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         control = environment.control
         references = References(control.client, control.caches, Contracts())
-        made = [cluster.wire(environment, references)]
+        made, background = [cluster.wire(environment, references)], [references.run]
         if not NEED_WORKLOAD_CLUSTERS.isdisjoint(chosen):
             environment.workloads().cache(CLUSTER_NODE, INDEXES)
         if MACHINES in chosen:
             workloads = environment.workloads()
-            made.append(machine.wire(environment, references, workloads, strict_running=strict_running))
+            removals = WorkloadRemovals(workloads)
+            made.append(
+                machine.wire(environment, references, workloads, removals, strict_running=strict_running)
+            )
+            background.append(removals.run)
         if not SETS.isdisjoint(chosen):
             made += replicas.wire(environment, references)
         if HEALTH_CHECKS in chosen:
@@ -109,7 +114,7 @@ def world(*, strict_running: bool = False) -> World:
             metrics.families(),
             [KINDS[name] for name in KINDS if name in chosen],
         )
-        return Runnables([each for each in made if each.name in chosen], [references.run])
+        return Runnables([each for each in made if each.name in chosen], background)
 
     return World(
         "clusters",

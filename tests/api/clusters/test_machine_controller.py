@@ -19,6 +19,7 @@ from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.delays import WORDS_SECONDS
 from kubewright.clusters import world as clusters
+from kubewright.clusters.machine.calls import CALL_SECONDS
 from kubewright.clusters.sessions.workload import WorkloadClusters
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
@@ -80,7 +81,7 @@ class World:
     def __init__(self):
         self.clock = LoopClock()
         self.server, self.workload = ApiServer(self.clock), ApiServer(self.clock)
-        self.fault, self.hung = None, ""
+        self.fault, self.hung, self.slow_evictions = None, "", 0.0
         self.line = Faulty(InProcess(self.server.handle), self.clock, lambda _request: None)
         self.client = Client(self.line, self.clock)
         self.user = Client(InProcess(self.server.handle), self.clock)
@@ -124,9 +125,12 @@ class World:
         await self.workload.close()
 
     def _connect(self, access, clock):
-        """A line to the workload cluster; requests for Pods hang for the cluster that is ``hung``."""
+        """A line to the workload cluster; requests for Pods hang for the cluster that is ``hung``, and each
+        eviction takes the seconds of ``slow_evictions`` before it is carried out."""
 
         def fault(request):
+            if self.slow_evictions and request.path.endswith("/eviction"):
+                return Delay(self.slow_evictions)
             hangs = self.hung and self.hung in access.server and "/pods" in request.path
             return Delay(1e9) if hangs else self.fault
 
@@ -343,6 +347,27 @@ def in_node(name, **labels):
 async def evicted(world):
     """The pods that have been asked to leave."""
     return {each.name for each in await world.there.list(POD) if each.metadata.deleting}
+
+
+async def test_evictions_that_take_longer_than_the_calls_of_a_pass_all_happen_and_hold_up_no_other_machine(
+    world,
+):
+    async with world.running():
+        await world.cluster()
+        await world.run_machine("cp", "foo:///cp", "ncp", labels={"cluster.x-k8s.io/control-plane": ""})
+        await world.run_machine()
+        await world.run_machine("empty", "foo:///empty", "nempty")
+        pods = {f"p{number}" for number in range(12)}
+        for name in pods:
+            await world.there.create(dynamic(POD.resource), in_node(name), namespace=NS)
+        world.slow_evictions = CALL_SECONDS + 3
+        await world.delete()
+        assert (await world.said("DrainingSucceeded"))[:2] == ("False", "Draining")
+        await world.delete("empty")
+        assert (await world.user.get(FOO, Key(NS, "empty")))["metadata"]["deletionTimestamp"]
+        await asyncio.sleep(3 * CALL_SECONDS)
+        assert await evicted(world) == pods
+        assert "did not answer" not in (await world.said("DrainingSucceeded"))[2]
 
 
 async def test_pods_leave_as_drain_rules_say(world):

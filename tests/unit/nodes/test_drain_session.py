@@ -8,6 +8,7 @@ import pytest
 from kubewright.api.core import POD, NodeCondition
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
+from kubewright.nodes.drain.budgets import Budgets
 from kubewright.nodes.drain.plan import BATCH, DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.nodes.drain.session import DrainSession
@@ -86,8 +87,8 @@ async def look(session, pods, policy, now=NOW, **more):
 @pytest.fixture
 def passed():
     async def perform(plan, server, tries=None):
-        session = DrainSession(tries or {})
-        await session.run(plan, client_of(server), now=NOW)
+        session, client = DrainSession(tries or {}), client_of(server)
+        await session.explain(await session.send(plan, client, now=NOW), Budgets(client))
         return session.tries
 
     return perform
@@ -199,7 +200,7 @@ async def test_a_forced_drain_of_more_pods_than_one_pass_takes_ends_though_all_a
     pods, session, passes = many(BATCH + 50), DrainSession(), 0
     client = client_of(Server(**{each.name: Forbidden("no role") for each in pods}))
     while not (planned := await look(session, pods, FORCED)).done:
-        await session.run(planned, client, now=NOW)
+        await session.send(planned, client, now=NOW)
         passes += 1
         assert passes <= 2
 
@@ -208,7 +209,7 @@ async def test_the_refusals_of_pods_beyond_the_batch_are_kept():
     pods = many(BATCH + 50)
     session = DrainSession({each.metadata.uid: Try(9, NOW - timedelta(minutes=1)) for each in pods})
     planned = await look(session, pods, LIMITED)
-    await session.run(planned, client_of(Server()), now=NOW)
+    await session.send(planned, client_of(Server()), now=NOW)
     assert [each.name for each in planned.delete] == [f"p{each}" for each in range(BATCH)]
     assert {uid: tried.refused for uid, tried in session.tries.items()} == {
         f"uid-p{each}": 9 for each in range(BATCH, BATCH + 50)

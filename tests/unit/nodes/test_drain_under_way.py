@@ -12,14 +12,14 @@ from kubewright.api.core import PDB, POD
 from kubewright.base.delays import POLL, SOON
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
-from kubewright.nodes.drain.budgets import FRESH_SECONDS, Budgets, ByLabels
+from kubewright.nodes.drain.budgets import FRESH_SECONDS, LIST_SECONDS, Budgets, ByLabels
 from kubewright.nodes.drain.plan import DrainPlan, plan_pass
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.nodes.drain.removals import MOST, Removals
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.nodes.drain.tries import IDLE, UnderWay
 from kubewright.testing.clocks import LoopClock
-from kubewright.wire.errors import Forbidden, to_status
+from kubewright.wire.errors import Forbidden, TooManyRequests, to_status
 from kubewright.wire.http import Request, Response
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
@@ -67,24 +67,32 @@ def test_a_plan_knows_what_is_under_way(pods, policy, under_way, expected):
 
 
 class Slow:
-    """A server that takes long over evictions, and remembers what it was asked."""
+    """A server that takes long over evictions, and remembers what it was asked. It refuses the pods of
+    ``refused``, and takes ``list_seconds`` for the budgets of each namespace, or of that one."""
 
-    def __init__(self, budgets=()) -> None:
+    def __init__(self, budgets=(), *, refused=(), list_seconds=0.0, slow_namespace="") -> None:
         self.evictions: list[float] = []
         self.deleted: list[str] = []
         self.cut_off = 0
         self.lists: list[str] = []
         self.budgets = budgets
+        self.refused = frozenset(refused)
+        self.list_seconds, self.slow_namespace = list_seconds, slow_namespace
 
     async def handle(self, request: Request) -> Response:
         if request.path.endswith("poddisruptionbudgets"):
             self.lists.append(request.path)
+            if self.slow_namespace in request.path:
+                await asyncio.sleep(self.list_seconds)
             if isinstance(self.budgets, Forbidden):
                 return Response(self.budgets.code, json.dumps(to_status(self.budgets)).encode())
             listed = {"kind": "PodDisruptionBudgetList", "apiVersion": "policy/v1", "items": self.budgets}
             return Response(200, json.dumps({**listed, "metadata": {"resourceVersion": "1"}}).encode())
         if request.path.endswith("/eviction"):
             self.evictions.append(asyncio.get_running_loop().time())
+            if request.path.split("/")[-2] in self.refused:
+                refusal = TooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.")
+                return Response(refusal.code, json.dumps(to_status(refusal)).encode())
             try:
                 await asyncio.sleep(SLOW)
             except asyncio.CancelledError:
@@ -99,8 +107,8 @@ class Slow:
 async def drained():
     """Runs a test's function with a server, and removals that end with it."""
 
-    async def run(of: Callable[[Slow, Removals], Awaitable[None]]) -> Slow:
-        server = Slow()
+    async def run(of: Callable[[Slow, Removals], Awaitable[None]], server: Slow | None = None) -> Slow:
+        server = server or Slow()
         removals = Removals(Client(InProcess(server.handle), LoopClock()))
         owner = asyncio.create_task(removals.run())
         await of(server, removals)
@@ -110,6 +118,11 @@ async def drained():
         return server
 
     return run
+
+
+def refusable(name):
+    """The eviction of a pod in a namespace of its own."""
+    return DrainPlan(evict=(pod(name, namespace=name),))
 
 
 def evict(*names):
@@ -168,6 +181,39 @@ async def test_what_is_under_way_at_the_end_of_a_term_is_cut_off(drained):
     assert (await drained(drain)).cut_off == 1
 
 
+async def test_drains_that_only_wait_to_hear_of_budgets_take_no_room_from_others(drained):
+    names = [f"p{number}" for number in range(MOST)]
+    session = DrainSession()
+
+    async def drain(server: Slow, removals: Removals) -> None:
+        for name in names:
+            removals.start(name, DrainSession(), refusable(name), lambda: None, now=T0)
+        await asyncio.sleep(1)
+        assert len(removals) == 0
+        removals.start("next", session, evict("next"), lambda: None, now=T0)
+        await asyncio.sleep(1)
+        assert (len(server.evictions), len(removals)) == (MOST + 1, 1)
+
+    await drained(drain, Slow(refused=names, list_seconds=1000))
+
+
+async def test_a_refusal_is_noted_at_once_and_told_of_when_its_budgets_are_known_or_not_to_be_had(drained):
+    woken: list[float] = []
+    session = DrainSession()
+
+    async def drain(_server: Slow, removals: Removals) -> None:
+        now = asyncio.get_running_loop().time
+        began = now()
+        removals.start("n", session, evict("a"), lambda: woken.append(now() - began), now=T0)
+        session.met = True
+        await asyncio.sleep(1)
+        assert (session.under_way, session.tries["a"].refused, woken) == (IDLE, 1, [])
+        await asyncio.sleep(60)
+        assert woken == [pytest.approx(LIST_SECONDS, abs=1)]
+
+    await drained(drain, Slow(refused="a", list_seconds=1000))
+
+
 # ------------------------------------------------------------ the budgets behind refusals
 
 
@@ -208,6 +254,17 @@ async def test_a_list_of_budgets_serves_all_who_ask_within_a_few_seconds():
     assert server.lists[1:] == ["/apis/policy/v1/poddisruptionbudgets"]
     await budgets.among(set())
     assert len(server.lists) == 2
+
+
+async def test_a_namespace_whose_budgets_are_slow_to_come_holds_up_no_other():
+    server = Slow([budget("web", selector=WEB)], list_seconds=1000, slow_namespace="/slow/")
+    budgets = Budgets(Client(InProcess(server.handle), LoopClock()))
+    slow = asyncio.create_task(budgets.among({"slow"}))
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(0.1):
+        assert (await budgets.among({"default"})).of(pod("p", app="web"))
+    await asyncio.sleep(LIST_SECONDS)
+    assert (slow.done(), slow.result().of(pod("p", namespace="slow", app="web"))) == (True, [])
 
 
 async def test_budgets_that_may_not_be_read_are_none():

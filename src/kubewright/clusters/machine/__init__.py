@@ -7,6 +7,7 @@ Reading order
     deletion    the stages of a deletion, and when they are skipped; ``drainrules`` which pods are drained
     decide      the plan of a pass
     conditions  what the status says; ``status`` has the phase and the rest
-    look, act   reading and writing; ``caches`` has the indexes, ``calls`` limits calls to workload clusters
+    look, act   reading and writing; ``caches`` has the indexes, ``calls`` limits calls to workload clusters,
+                ``removals`` sends what drains ask of pods
     reconciler  one pass; what wakes a Machine
 """

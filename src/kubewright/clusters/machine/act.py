@@ -4,13 +4,15 @@ Theory.      Steps run in order. One that changes the Machine itself ends the pa
              others rest on it; what any other could not do is kept, shown by the status, and raised at the
              end. That an object changed or went meanwhile is not shown: the cache will bring it.
 Invariants.  A write onto what was read names its version or uid, a deletion its uid. A workload cluster holds
-             a worker for ``calls.CALL_SECONDS`` at most. Bootstrap data is in no message.
+             a worker for ``calls.CALL_SECONDS`` at most; evictions, which may take longer, are sent beside
+             the workers. Bootstrap data is in no message.
 Called by    ``reconciler``.
 """
 
 import base64
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import assert_never
 
 from kubewright.api.cluster import names
@@ -23,6 +25,7 @@ from kubewright.base.errors import After, KubewrightError, Retry
 from kubewright.base.plan import Plan
 from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
 from kubewright.clusters.machine.look import Looker
+from kubewright.clusters.machine.removals import WorkloadRemovals
 from kubewright.clusters.machine.seen import (
     ITSELF,
     Claim,
@@ -40,6 +43,7 @@ from kubewright.clusters.machine.seen import NODE as ABOUT_NODE
 from kubewright.clusters.sessions.node import CLUSTER_NODE
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto, with_uid
+from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.replicas.effects import error_of
 from kubewright.runtime.sessions.session import Lookup, NotConnected
 from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
@@ -48,6 +52,9 @@ from kubewright.wire.gvk import Key
 TRANSIENT = (NotFound, Conflict, NotConnected, ClusterBusy)
 """Errors that no condition shows: the caches will soon show that an object is another one now, or that its
 cluster is not reached."""
+
+Wake = Callable[[Key, str], None]
+"""Enqueues a Machine, and says why."""
 
 FORMAT = b"cloud-config"
 """The format of data that stood in a Machine: v1alpha2 had no other."""
@@ -71,11 +78,22 @@ class Outcome:
 class Actor:
     """Performs plans of Machines."""
 
-    def __init__(self, client: Client, workloads: Lookup, calls: WorkloadCalls, looker: Looker) -> None:
+    def __init__(
+        self,
+        client: Client,
+        workloads: Lookup,
+        calls: WorkloadCalls,
+        looker: Looker,
+        *,
+        removals: WorkloadRemovals,
+        wake: Wake,
+    ) -> None:
         self._client = client
         self._workloads = workloads
         self._calls = calls
         self._looker = looker
+        self._removals = removals
+        self._wake = wake
 
     async def perform(self, seen: Seen, plan: Plan[Step]) -> Outcome:
         """All steps in order."""
@@ -101,10 +119,12 @@ class Actor:
                 await self._on_machine(seen, step)
             case Claim() | DeleteExternal():
                 await self._on_external(seen, step)
-            case PatchNode() | Drain() | DeleteNode():
+            case Drain(plan):
+                self._drain(seen, plan)
+            case PatchNode() | DeleteNode():
                 client = self._workloads.get(seen.cluster_key).client
                 async with self._calls.to(seen.cluster_key):
-                    await self._on_node(seen, step, client)
+                    await self._on_node(step, client)
             case _:
                 assert_never(step)
 
@@ -130,12 +150,17 @@ class Actor:
             case DeleteExternal():
                 await _gone(self._client.delete(external.kind, key, uid=external.uid))
 
-    async def _on_node(self, seen: Seen, step: PatchNode | Drain | DeleteNode, client: Client) -> None:
+    def _drain(self, seen: Seen, plan: DrainPlan) -> None:
+        """Begin what the drain asks of pods; the Machine is looked at again when that has ended."""
+        meta = seen.machine.metadata
+        woken = partial(self._wake, Key(meta.namespace, meta.name), "its pods have been asked to leave")
+        removals = self._removals.within(self._workloads.get(seen.cluster_key))
+        removals.start(meta.uid, self._looker.notes(meta.uid).drain, plan, woken, now=seen.now)
+
+    async def _on_node(self, step: PatchNode | DeleteNode, client: Client) -> None:
         match step:
             case PatchNode(node, patch):
                 await client.patch(CLUSTER_NODE, Key("", node.name), with_uid(patch, node.metadata.uid))
-            case Drain(plan):
-                await self._looker.notes(seen.machine.metadata.uid).drain.run(plan, client, now=seen.now)
             case DeleteNode(name, uid):
                 await _gone(client.delete(NODE, Key("", name), uid=uid))
 

@@ -3,7 +3,7 @@
 Theory.      A server that accepts connections and does not answer would occupy each worker that calls it
              until the call's deadline, and soon all workers. So a call ends after ``CALL_SECONDS``; a cluster
              gets ``AT_ONCE`` calls at a time; and while one of them takes longer than ``SLOW_SECONDS``, no
-             other pass calls that cluster.
+             other pass calls that cluster. Evictions are no calls of a pass: ``removals`` has them.
 Invariants.  ``ClusterBusy`` says that nothing was sent; its retry class says when to try again.
 Called by    ``look``, ``act``.
 """

@@ -28,6 +28,7 @@ from kubewright.clusters.machine.caches import BY_DEPLOYMENT, BY_SET, Caches, re
 from kubewright.clusters.machine.calls import WorkloadCalls
 from kubewright.clusters.machine.decide import decide
 from kubewright.clusters.machine.look import Looker
+from kubewright.clusters.machine.removals import WorkloadRemovals
 from kubewright.clusters.machine.seen import Seen, Step
 from kubewright.clusters.machine.status import events_of, status_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
@@ -112,15 +113,21 @@ def wire(
     environment: Environment,
     references: References,
     workloads: Workloads,
+    removals: WorkloadRemovals,
     *,
     strict_running: bool = False,
 ) -> Controller:
     """The controller of Machines, listening to everything that a decision looks at."""
+
+    def wake(key: Key, why: str) -> None:
+        controller.enqueue(key, why)
+
     client, informers = environment.control.client, environment.control.caches
     caches, calls = Caches(informers), WorkloadCalls(environment.clock)
     lookup = references.lookup_for(GROUP, MACHINE.resource.kind)
     looker = Looker(client, caches, lookup, workloads, calls, strict_running=strict_running)
-    machines = Machines(environment, caches, looker, Actor(client, workloads, calls, looker))
+    actor = Actor(client, workloads, calls, looker, removals=removals, wake=wake)
+    machines = Machines(environment, caches, looker, actor)
     controller = Controller(
         "clustermachine", machines, environment.clock, workers=WORKERS, metrics=environment.metrics
     )

@@ -5,15 +5,17 @@ Theory.      One node that drains is refused seldom, so a watch of all budgets w
              So what was listed is kept for a few seconds, and all drains that ask in that time share it. A
              list is decoded once, and each budget is put under one label that its pods must have, the one
              with the fewest budgets so far: a pod is compared with the budgets under its own labels only.
-Invariants.  What is told of a budget is at most ``FRESH_SECONDS`` old, and is used for words and for how
-             long to wait, never for what is safe: that the server decides. Nothing here raises what a server
-             or the network can cause.
+Invariants.  What is told of a budget is at most ``FRESH_SECONDS`` old, and is used for words only, never for
+             what is safe: that the server decides. So nothing that removes pods waits for a list, a list
+             that takes longer than ``LIST_SECONDS`` is given up, and a namespace waits for no other. Nothing
+             here raises what a server or the network can cause.
 Called by    ``session``, after refusals; ``removals`` has one for all nodes of a cluster. ``builtin.budgets``
              reads selectors as this module does.
 """
 
 import asyncio
 from collections.abc import Iterable
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -25,10 +27,15 @@ from kubewright.wire.errors import BadRequest
 from kubewright.wire.selectors import NOTHING, Selector
 
 FRESH_SECONDS = 5.0
-"""How long a list of budgets is used again: a refused pod rests for longer."""
+"""How long a list of budgets is used again. A refused pod rests for longer (``delays.EVICTION``), so each new
+refusal of a pod is explained by a new list."""
+
+LIST_SECONDS = 5.0
+"""How long a list of budgets may take; without it refusals are told of in the server's words."""
 
 _Place = tuple[str, str, str]
-"""A namespace, and a label with its value that all pods of a budget have; without both: any labels."""
+"""A namespace, and a label with its value that all pods of a budget have; with ``("", "")`` in place of both,
+the budgets of the namespace that require no label by ``matchLabels``."""
 
 
 class ByLabels:
@@ -60,28 +67,35 @@ class Budgets:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._one_at_a_time = asyncio.Lock()
+        self._listing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held while the budgets of a namespace (empty: of all) are listed, so that one list serves all."""
         self._listed: dict[str, tuple[float, ByLabels]] = {}
         """When the budgets of a namespace (empty: of all) were listed, in monotonic seconds; and those."""
 
     async def among(self, namespaces: set[str]) -> ByLabels:
-        """The budgets of these namespaces, in one list at most; none where they cannot be read."""
+        """The budgets of these namespaces, in one list at most; none where they cannot be read in time."""
         if not namespaces:
             return ByLabels()
         scope = next(iter(namespaces)) if len(namespaces) == 1 else ""
-        async with self._one_at_a_time:
-            now = self._client.clock.monotonic()
-            self._listed = {of: kept for of, kept in self._listed.items() if now < kept[0] + FRESH_SECONDS}
-            if (kept := self._listed.get(scope) or self._listed.get("")) is not None:
-                return kept[1]
+        async with self._listing.setdefault(scope, asyncio.Lock()):
+            if (kept := self._fresh(scope)) is not None:
+                return kept
             found = ByLabels(await self._list(scope))
             self._listed[scope] = (self._client.clock.monotonic(), found)
             return found
 
+    def _fresh(self, scope: str) -> ByLabels | None:
+        """What was listed a moment ago; older lists are dropped."""
+        now = self._client.clock.monotonic()
+        self._listed = {of: kept for of, kept in self._listed.items() if now < kept[0] + FRESH_SECONDS}
+        kept = self._listed.get(scope) or self._listed.get("")
+        return None if kept is None else kept[1]
+
     async def _list(self, scope: str) -> list[PodDisruptionBudget]:
         try:
-            return await self._client.list(PDB, scope)
-        except KubewrightError:
+            async with asyncio.timeout(LIST_SECONDS):
+                return await self._client.list(PDB, scope)
+        except (KubewrightError, TimeoutError):
             return []
 
 

@@ -3,16 +3,16 @@
 Theory.      A server may take long over an eviction: it waits for webhooks, and repeats what meets a conflict
              at a budget. A worker that waited would be lost for all other machines, and ten thousand drains
              would hold all workers for hours. So the requests of a pass are a task of its own: ``start``
-             returns at once, and ``DrainSession.under_way`` tells the next looks about it. A look that met
-             requests under way is repeated when they end. Pods are many, so they do not wait in memory: while
-             ``MOST`` requests are under way a drain only stands in line, and looks anew when its turn
-             comes.
-Invariants.  At most one task for a node at a time; force ends one that evicts. Evictions and forced deletions
-             have a lane each, so force waits for no eviction. A request ends by its own deadline. What
-             stands in line also looks again by itself (``DrainPlan.wake``), so no turn is lost. ``run`` owns
-             the tasks.
-Called by    ``machines.machine``, ``machines.orphans``. ``clusters.machine`` limits the calls of a pass to a
-             cluster instead, and runs its sessions itself.
+             returns at once, and ``DrainSession.under_way`` tells the next looks about it. When the requests
+             have ended, others have room, and a task that nothing waits for asks for the budgets behind
+             refusals. Then a look that met the requests is repeated. Pods are many, so they do not wait in
+             memory: while ``MOST`` requests are under way a drain only stands in line, and looks anew when
+             its turn comes.
+Invariants.  At most one task for a node sends at a time; force ends one that evicts. Evictions and forced
+             deletions have a lane each, so force waits for no eviction. A request ends by its own deadline.
+             What stands in line also looks again by itself (``DrainPlan.wake``), so no turn is lost. ``run``
+             owns the tasks.
+Called by    ``machines.machine``, ``machines.orphans``, ``clusters.machine`` (for each workload cluster).
 """
 
 import asyncio
@@ -27,7 +27,8 @@ import structlog
 from kubewright.kube.client import Client
 from kubewright.nodes.drain.budgets import Budgets
 from kubewright.nodes.drain.plan import DrainPlan
-from kubewright.nodes.drain.session import AT_ONCE, DrainSession, asked_by
+from kubewright.nodes.drain.session import AT_ONCE, DrainSession, Failure, asked_by
+from kubewright.nodes.drain.tries import IDLE, UnderWay
 
 MOST = 200
 """Requests under way in one lane: as many changes as kube-apiserver works on at a time by default
@@ -41,53 +42,67 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Lane:
-    """``under_way``: requests, at most ``MOST`` but for a single node with more; ``line``: who waits."""
+    """``under_way``: how many requests there are, at most ``MOST``; ``line``: which drains wait for room."""
 
     under_way: int = 0
     line: dict[str, Wake] = field(default_factory=dict)
 
     def takes(self, width: int) -> bool:
-        return not self.under_way or self.under_way + width <= MOST
+        return self.under_way + width <= MOST
 
-    def left(self, width: int) -> None:
+    def ended(self, width: int) -> None:
         """So many requests have ended: wake as many of the line as may find room."""
         self.under_way -= width
-        for of in tuple(islice(self.line, max(0, MOST - self.under_way))):
-            self.line.pop(of)()
+        for drain in tuple(islice(self.line, max(0, MOST - self.under_way))):
+            wake = self.line.pop(drain)
+            wake()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """Requests of one drain that are under way, as many at a time as ``width``."""
+
+    drain: str
+    session: DrainSession
+    under_way: UnderWay
+    lane: _Lane
+    width: int
+    wake: Wake
 
 
 class Removals:
-    """The requests of all drains of one cluster, by what is drained: the uid of a machine, a provider id."""
+    """The requests of all drains of one cluster; a drain is named by the uid of its machine, or by the
+    provider id of a VM without one."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        self.client = client
         self._budgets = Budgets(client)
         self._lanes = {False: _Lane(), True: _Lane()}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._sending: dict[str, asyncio.Task[list[Failure]]] = {}
+        self._explaining: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """How many nodes have requests under way."""
-        return len(self._tasks)
+        return len(self._sending)
 
-    def start(self, of: str, session: DrainSession, plan: DrainPlan, wake: Wake, *, now: datetime) -> None:
+    def start(self, drain: str, session: DrainSession, plan: DrainPlan, wake: Wake, *, now: datetime) -> None:
         """Begin what a plan asks for; while requests of this drain are under way, or too many of others,
         nothing happens until ``wake`` is called."""
         lane, width = self._lanes[plan.forced], min(AT_ONCE, len(plan.evict) + len(plan.delete))
         if not width or not session.under_way.yields_to(forced=plan.forced):
             return
         if not lane.takes(width):
-            lane.line[of] = wake
+            lane.line[drain] = wake
             return
-        if (before := self._tasks.get(of)) is not None:
+        if (before := self._sending.get(drain)) is not None:
             before.cancel()
-        lane.line.pop(of, None)
+        lane.line.pop(drain, None)
         lane.under_way += width
         session.under_way = asked_by(plan)
-        running = session.run(plan, self._client, now=now, budgets=self._budgets)
-        task = self._tasks[of] = asyncio.create_task(running, name=f"pods of {of}")
-        task.add_done_callback(partial(self._ended, of))
-        task.add_done_callback(lambda _task: lane.left(width))
-        task.add_done_callback(partial(_settle, session, wake))
+        sending = _Sending(drain, session, session.under_way, lane, width, wake)
+        task = asyncio.create_task(session.send(plan, self.client, now=now), name=f"pods of {drain}")
+        self._sending[drain] = task
+        task.add_done_callback(partial(self._sent, sending))
 
     async def run(self) -> None:
         """Own the tasks until cancelled: what is under way then is cancelled too, and the next process looks
@@ -95,23 +110,53 @@ class Removals:
         try:
             await asyncio.Event().wait()
         finally:
-            for lane in self._lanes.values():
-                lane.line.clear()
-            tasks = tuple(self._tasks.values())
-            for task in tasks:
+            await self.end()
+
+    async def end(self) -> None:
+        """Cancel what is under way, and wait until it has ended."""
+        for lane in self._lanes.values():
+            lane.line.clear()
+        for tasks in (self._sending.values(), self._explaining):  # what was sent is not explained any more
+            ended = tuple(tasks)
+            for task in ended:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*ended, return_exceptions=True)
 
-    def _ended(self, of: str, task: asyncio.Task[None]) -> None:
-        if self._tasks.get(of) is task:
-            del self._tasks[of]
+    def _sent(self, sending: _Sending, task: asyncio.Task[list[Failure]]) -> None:
+        """The requests have ended, or were cancelled before they began."""
+        session = sending.session
+        if self._sending.get(sending.drain) is task:
+            del self._sending[sending.drain]
+        if session.under_way is sending.under_way:
+            session.under_way = IDLE
+        sending.lane.ended(sending.width)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            _log_unexpected(error)
+        elif failed := task.result():
+            explaining = asyncio.create_task(
+                session.explain(failed, self._budgets), name=f"refusals of {sending.drain}"
+            )
+            self._explaining.add(explaining)
+            explaining.add_done_callback(partial(self._explained, sending))
+            return
+        _look_again(sending)
+
+    def _explained(self, sending: _Sending, task: asyncio.Task[None]) -> None:
+        self._explaining.discard(task)
+        if task.cancelled():
+            return
+        if (error := task.exception()) is not None:
+            _log_unexpected(error)
+        _look_again(sending)
 
 
-def _settle(session: DrainSession, wake: Wake, task: asyncio.Task[None]) -> None:
-    """Let the owner look again if its last look met the requests of ``task``, which have ended."""
-    if task.cancelled():
-        return
-    if (error := task.exception()) is not None:
-        log.error("unexpected error in requests about pods", exc_info=error)
-    if session.met:
-        wake()
+def _look_again(sending: _Sending) -> None:
+    """Wake the drain if its last look met the requests, and so has planned without what came of them."""
+    if sending.session.met:
+        sending.wake()
+
+
+def _log_unexpected(error: BaseException) -> None:
+    log.error("unexpected error in requests about pods", exc_info=error)

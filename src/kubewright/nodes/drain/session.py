@@ -1,23 +1,23 @@
 """The drain of one node over all its passes: lists the pods, plans a pass, performs it, remembers refusals.
 
 Theory.      A pass never waits for a pod to leave: each request is sent once, some at a time, and its error
-             is noted. The next list of pods shows which are gone. What is under way when a look begins counts
-             as asked, so no pod is asked twice at a time; whether a worker waits for the requests, the caller
-             decides (``removals``). Pods are listed for each pass: a cache of
-             all pods would cost more memory than everything else, and a late one could show a node as
-             empty that is not.
+             is noted. The next list of pods shows which are gone. A request that is under way when a look
+             begins is not sent again before it has ended. No worker waits for requests either: ``removals``
+             sends them. Pods are listed for each pass: a cache of all pods would cost more memory than
+             everything else, and a late one could show a node as empty that is not.
 Invariants.  Each request names the pod's uid, so that a later pod of the same name is never hit.
              An eviction of a pod that is gone succeeds. One pod's failure never stops the others; it is
              noted in ``tries`` like a refusal, and so leads to another try or, if the policy says so, to
              a deletion.
-Called by    the contexts that own machines: ``machines.machine``, ``machines.orphans``, ``clusters.machine``;
-             ``removals``.
+Called by    the contexts that own machines (``machines.machine``, ``machines.orphans``, ``clusters.machine``)
+             look; ``removals`` sends.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import structlog
 
@@ -25,7 +25,7 @@ from kubewright.api.core import POD, NodeCondition, Pod
 from kubewright.api.storage import PVC
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
-from kubewright.nodes.drain.budgets import Budgets, ByLabels
+from kubewright.nodes.drain.budgets import Budgets
 from kubewright.nodes.drain.obstacles import explain
 from kubewright.nodes.drain.plan import DrainPlan, plan_pass
 from kubewright.nodes.drain.policy import DrainPolicy
@@ -39,8 +39,18 @@ log = structlog.get_logger(__name__)
 AT_ONCE = 10
 """Requests of one node that are under way at the same time."""
 
-Refusal = tuple[Pod, KubewrightError, bool]
-"""A pod, the error of its request, and whether that was a forced deletion."""
+
+class Failure(NamedTuple):
+    """A pod, and the error of the request about it; ``forced``: it was a deletion of a forced drain."""
+
+    pod: Pod
+    error: KubewrightError
+    forced: bool
+
+    @property
+    def of_budget(self) -> bool:
+        """Whether budgets may stand behind it: the server answers so when one or two of them forbid it."""
+        return isinstance(self.error, ApiError) and self.error.code in (429, 500)
 
 
 @dataclass(slots=True)
@@ -49,7 +59,7 @@ class DrainSession:
 
     ``tries``          refused evictions and failed deletions, by the pod's uid
     ``trips``          volumes of the node's pods, and those that they left behind
-    ``under_way``      the requests that have not ended
+    ``under_way``      the requests that have not ended; ``removals`` keeps it
     ``met``            the last look met requests under way, and has planned without what comes of them
     ``drained_since``  when a plan first said that no pod is waited for; None: none has yet
     """
@@ -106,25 +116,35 @@ class DrainSession:
             self.drained_since = now
         return found
 
-    async def run(
-        self, plan: DrainPlan, client: Client, *, now: datetime, budgets: Budgets | None = None
-    ) -> None:
-        """Perform ``plan`` once; ends after at most one deadline of an eviction per ``AT_ONCE`` pods.
+    async def send(self, plan: DrainPlan, client: Client, *, now: datetime) -> list[Failure]:
+        """Send the requests of ``plan``, each once; returns those that failed, which are noted as tries.
 
-        ``budgets``: of the client's cluster, shared with other drains; None: with none.
+        Ends after at most one deadline of an eviction for each ``AT_ONCE`` pods. Raises nothing that an API
+        server or the network can cause.
 
-        Raises nothing that an API server or the network can cause.
+        Args:
+            plan: of the last look.
+            client: of the cluster that the node belongs to.
+            now: the time when the requests begin.
         """
-        mine, began = asked_by(plan), client.clock.monotonic()
-        self.under_way = mine
-        try:
-            refusals = await _perform(plan, client)
-            behind = await (budgets or Budgets(client)).among(_namespaces(refusals))
-            took = timedelta(seconds=client.clock.monotonic() - began)
-            self._note(plan, refusals, behind, now + took)
-        finally:
-            if self.under_way is mine:
-                self.under_way = IDLE
+        began = client.clock.monotonic()
+        failed = await _perform(plan, client)
+        took = timedelta(seconds=client.clock.monotonic() - began)
+        self._note(plan, failed, now + took)
+        return failed
+
+    async def explain(self, failed: Iterable[Failure], budgets: Budgets) -> None:
+        """Find out which budgets stand behind what failed, for messages.
+
+        ``budgets``: of the cluster, shared by its drains.
+        """
+        asked = [each for each in failed if each.of_budget]
+        behind = await budgets.among({each.pod.namespace for each in asked})
+        tries = dict(self.tries)
+        for pod, error, _ in asked:
+            if (tried := tries.get(pod.metadata.uid)) is not None:
+                tries[pod.metadata.uid] = replace(tried, why=explain(pod, error, behind.of(pod)))
+        self.tries = tries
 
     async def _follow(self, client: Client, pods: Sequence[Pod], attached: Attached, now: datetime) -> Trips:
         """The trips after this look; none where claims may not be read: no pod waits for volumes then.
@@ -137,7 +157,8 @@ class DrainSession:
             asked = {claim: group.create_task(_volume_of(gate, client, claim)) for claim in unknown}
         for claim, task in asked.items():
             if isinstance(found := task.result(), str):
-                self._volumes |= {claim: found} if found else {}
+                if found:
+                    self._volumes[claim] = found
             elif isinstance(found, ApiError) and is_refusal(found):
                 log.warning("volumes are not awaited", claim=str(claim), because=str(found))
                 return {}
@@ -145,19 +166,18 @@ class DrainSession:
                 raise found
         return follow(self.trips, users(pods, self._volumes), attached, now)
 
-    def _note(
-        self,
-        plan: DrainPlan,
-        refusals: Iterable[Refusal],
-        budgets: ByLabels,
-        now: datetime,
-    ) -> None:
-        """Keep the tries of pods that are still there and were not asked now; add the refusals."""
+    def _note(self, plan: DrainPlan, failed: Iterable[Failure], now: datetime) -> None:
+        """Keep the tries of pods that are still there and were not asked now; add what failed.
+
+        Until a new refusal is explained, the pod is told of as after the one before: a status that changes
+        twice for each try would cost more than it tells.
+        """
         asked, still = uids((*plan.evict, *plan.delete)), plan.known | uids(plan.waiting)
         kept = {uid: tried for uid, tried in self.tries.items() if uid in still - asked}
-        for pod, error, forced in refusals:
+        for each in failed:
+            pod, error, forced = each
             before = self.tries.get(pod.metadata.uid, Try(0, now))
-            why = explain(pod, error, budgets.of(pod))
+            why = before.why if each.of_budget and before.why is not None else explain(pod, error, ())
             kept[pod.metadata.uid] = Try(before.refused + 1, now, forced, before.first or now, why)
         self.tries = kept
 
@@ -173,29 +193,21 @@ async def _volume_of(gate: asyncio.Semaphore, client: Client, claim: Key) -> str
             return error
 
 
-async def _perform(plan: DrainPlan, client: Client) -> list[Refusal]:
-    """Send the requests of a plan; returns those that were refused."""
+async def _perform(plan: DrainPlan, client: Client) -> list[Failure]:
+    """Send the requests of a plan; returns those that failed."""
     gate = asyncio.Semaphore(AT_ONCE)
     async with asyncio.TaskGroup() as group:
         asked = [(pod, False, group.create_task(_ask(gate, _evict, client, pod))) for pod in plan.evict]
         asked += [
             (pod, plan.forced, group.create_task(_ask(gate, _delete, client, pod))) for pod in plan.delete
         ]
-    return [(pod, error, forced) for pod, forced, task in asked if (error := task.result()) is not None]
+    ended = [(pod, task.result(), forced) for pod, forced, task in asked]
+    return [Failure(pod, error, forced) for pod, error, forced in ended if error is not None]
 
 
 def asked_by(plan: DrainPlan) -> UnderWay:
     """The requests that a plan asks for."""
     return UnderWay(uids((*plan.evict, *plan.delete)), plan.forced)
-
-
-def _namespaces(refusals: Iterable[Refusal]) -> set[str]:
-    """Where budgets may stand behind refusals."""
-    return {
-        pod.namespace
-        for pod, error, _ in refusals
-        if isinstance(error, ApiError) and error.code in (429, 500)
-    }
 
 
 async def _ask(
