@@ -12,7 +12,7 @@ from kubewright.base.delays import EVICTION, POLL, SOON
 from kubewright.nodes.drain.obstacles import Held, Obstacle
 from kubewright.nodes.drain.plan import BATCH, DrainPlan, plan_pass
 from kubewright.nodes.drain.policy import DrainPolicy, Force
-from kubewright.nodes.drain.tries import Try
+from kubewright.nodes.drain.tries import IDLE, Try, UnderWay
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -96,10 +96,17 @@ class TestAsking:
     def test_one_pass_has_a_bound(self):
         plan = drain(*(pod(f"p{number:03}") for number in range(BATCH + 5)))
         assert len(plan.evict) == BATCH
-        assert plan.wake == timedelta()
 
-    def test_one_pod_too_many_is_reason_enough_to_look_again_at_once(self):
-        assert drain(*(pod(f"p{number:03}") for number in range(BATCH + 1))).wake == timedelta()
+    @pytest.mark.parametrize(("count", "more"), [(BATCH, False), (BATCH + 1, True)])
+    @pytest.mark.parametrize(
+        "under_way", [IDLE, UnderWay(frozenset(f"uid-q{number}" for number in range(BATCH)))]
+    )
+    def test_the_pods_beyond_the_bound_wait_for_the_end_of_requests_and_not_in_a_loop(
+        self, count, more, under_way
+    ):
+        asked = [pod(uid.removeprefix("uid-")) for uid in under_way.uids]
+        plan = drain(*asked, *(pod(f"p{number:03}") for number in range(count)), under_way=under_way)
+        assert (plan.more, plan.wake) == (more, POLL)
 
     def test_deletions_and_evictions_share_the_bound(self):
         pods = [pod(f"p{number:03}") for number in range(BATCH + 5)]
@@ -264,10 +271,10 @@ class TestForce:
     def test_not_forced_by(self, conditions):
         assert not drain(pod("a"), conditions=conditions).forced
 
-    @pytest.mark.parametrize(("count", "wake"), [(BATCH, SOON), (BATCH + 1, timedelta())])
-    def test_it_looks_again_at_once_only_for_pods_that_no_pass_has_touched(self, count, wake):
+    @pytest.mark.parametrize(("count", "more"), [(BATCH, False), (BATCH + 1, True)])
+    def test_the_pods_beyond_the_bound_of_a_forced_drain_wait_as_well(self, count, more):
         plan = drain(*(pod(f"p{number:03}") for number in range(count)), force=True)
-        assert (len(plan.delete), plan.wake) == (BATCH, wake)
+        assert (len(plan.delete), plan.more, plan.wake) == (BATCH, more, SOON)
 
     def test_a_pod_that_only_a_finalizer_keeps_delays_no_other(self):
         assert drain(pod("a", leaving=T0, grace=0), force=True).done

@@ -4,6 +4,7 @@ cost."""
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -160,6 +161,21 @@ async def test_what_is_under_way_for_a_node_is_not_sent_twice_and_its_end_wakes_
     await drained(drain)
 
 
+async def test_the_pods_that_one_pass_does_not_touch_are_looked_at_when_its_requests_have_ended(drained):
+    woken: list[str] = []
+
+    async def drain(_server: Slow, removals: Removals) -> None:
+        for name, more in (("small", False), ("large", True)):
+            plan = replace(evict(name), more=more)
+            removals.start(name, DrainSession(), plan, lambda name=name: woken.append(name), now=T0)
+        await asyncio.sleep(SLOW - 1)
+        assert woken == []
+        await asyncio.sleep(2)
+        assert woken == ["large"]
+
+    await drained(drain)
+
+
 async def test_force_ends_evictions_and_finds_room_though_their_lane_is_full(drained):
     async def drain(server: Slow, removals: Removals) -> None:
         sessions = [DrainSession() for _ in range(MOST)]
@@ -169,6 +185,22 @@ async def test_force_ends_evictions_and_finds_room_though_their_lane_is_full(dra
         removals.start("n0", sessions[0], DrainPlan(delete=(pod("p0"),), forced=True), lambda: None, now=T0)
         await asyncio.sleep(1)
         assert (server.deleted, server.cut_off, sessions[0].under_way) == (["p0"], 1, IDLE)
+
+    await drained(drain)
+
+
+async def test_force_that_comes_before_the_evictions_are_sent_takes_their_place(drained):
+    session, woken = DrainSession(), []
+
+    async def drain(server: Slow, removals: Removals) -> None:
+        removals.start("n", session, evict("a"), lambda: None, now=T0)
+        removals.start("n", session, DrainPlan(delete=(pod("b"),), forced=True), lambda: None, now=T0)
+        assert session.under_way == UnderWay(frozenset("b"), forced=True)
+        await asyncio.sleep(1)
+        assert (server.evictions, server.deleted, session.under_way) == ([], ["b"], IDLE)
+        for number in range(MOST):
+            removals.start(f"n{number}", DrainSession(), evict(f"p{number}"), lambda: woken.append(1), now=T0)
+        assert (len(removals), woken) == (MOST, []), "no room is lost"
 
     await drained(drain)
 

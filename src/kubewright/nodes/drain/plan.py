@@ -50,6 +50,8 @@ class DrainPlan:
                  end by themselves
     ``done``     no pod is left that the drain waits for
     ``forced``   all pods are deleted, none is evicted
+    ``more``     further pods are to be asked than one pass touches, when the requests of this one have ended
+    ``wake``     when to look again, if nothing else gives reason to before
     ``because``  the state in a clause for messages
     ``held``     pods whose eviction was refused, by obstacle
     ``overdue``  pods that are being deleted, and whose grace period is over
@@ -63,6 +65,7 @@ class DrainPlan:
     waiting: tuple[Pod, ...] = ()
     done: bool = False
     forced: bool = False
+    more: bool = False
     wake: timedelta = timedelta()
     because: str = ""
     held: tuple[Held, ...] = ()
@@ -213,13 +216,14 @@ def _one_by_one(pods: Sequence[Pod], draft: _Draft) -> None:
 def _asked(draft: _Draft, deadline: datetime | None, poll: timedelta) -> DrainPlan:
     delete = draft.delete[:BATCH]
     evict = draft.evict[: BATCH - len(delete)]
-    left = len(draft.delete) + len(draft.evict) - len(delete) - len(evict)
     resting = (pod for pod, _ in draft.resting)
     waiting = (*draft.asked, *draft.leaving, *resting, *draft.queued, *draft.ending, *draft.later)
     untils = [*([deadline] if deadline is not None else []), *(until for _, until in draft.resting)]
     wakes = [until - draft.now for until in untils]
-    wakes += [timedelta()] * (left > 0) + [poll] * bool(evict or delete or draft.leaving or draft.asked)
-    wakes += [delays.EVICTION] * bool(draft.ending)
+    if evict or delete or draft.leaving or draft.asked:
+        wakes.append(poll)
+    if draft.ending:
+        wakes.append(delays.EVICTION)
     if draft.moving:
         wakes += [poll] if (until := draft.moving.until) is None else [poll, until - draft.now]
     return DrainPlan(
@@ -227,6 +231,7 @@ def _asked(draft: _Draft, deadline: datetime | None, poll: timedelta) -> DrainPl
         delete=tuple(delete),
         waiting=waiting,
         done=not (evict or delete or waiting),
+        more=len(draft.delete) + len(draft.evict) > BATCH,
         wake=max(min(wakes, default=timedelta()), timedelta()),
         because=_because(draft),
         moving=draft.moving,
@@ -264,7 +269,8 @@ def _forced(pods: Sequence[Pod], tries: Tries, reason: str, under_way: UnderWay)
         waiting=tuple(pod for pod in left if pod.metadata.uid in asked),
         done=not left,
         forced=True,
-        wake=delays.SOON if left and len(delete) <= BATCH else timedelta(),
+        more=len(delete) > BATCH,
+        wake=delays.SOON if left else timedelta(),
         because=because,
         known=uids(pods),
     )

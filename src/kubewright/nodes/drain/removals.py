@@ -6,8 +6,9 @@ Theory.      A server may take long over an eviction: it waits for webhooks, and
              returns at once, and ``DrainSession.under_way`` tells the next looks about it. When the requests
              have ended, others have room, and a task that nothing waits for asks for the budgets behind
              refusals. Then a look that met the requests is repeated. Pods are many, so they do not wait in
-             memory: while ``MOST`` requests are under way a drain only stands in line, and looks anew when
-             its turn comes.
+             memory: of a node with more than one pass touches the others are looked at when the requests
+             have ended, and while ``MOST`` requests are under way a drain only stands in line, and looks
+             anew when its turn comes.
 Invariants.  At most one task for a node sends at a time; force ends one that evicts. Evictions and forced
              deletions have a lane each, so force waits for no eviction. A request ends by its own deadline.
              What stands in line also looks again by itself (``DrainPlan.wake``), so no turn is lost. ``run``
@@ -16,7 +17,7 @@ Called by    ``machines.machine``, ``machines.orphans``, ``clusters.machine`` (f
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -60,13 +61,15 @@ class _Lane:
 
 @dataclass(frozen=True, slots=True)
 class _Sending:
-    """Requests of one drain that are under way, as many at a time as ``width``."""
+    """Requests of one drain that are under way, ``width`` of them at a time; ``more``: other pods wait for
+    their end."""
 
     drain: str
     session: DrainSession
     under_way: UnderWay
     lane: _Lane
     width: int
+    more: bool
     wake: Wake
 
 
@@ -99,7 +102,7 @@ class Removals:
         lane.line.pop(drain, None)
         lane.under_way += width
         session.under_way = asked_by(plan)
-        sending = _Sending(drain, session, session.under_way, lane, width, wake)
+        sending = _Sending(drain, session, session.under_way, lane, width, plan.more, wake)
         task = asyncio.create_task(session.send(plan, self.client, now=now), name=f"pods of {drain}")
         self._sending[drain] = task
         task.add_done_callback(partial(self._sent, sending))
@@ -134,14 +137,20 @@ class Removals:
             return
         if (error := task.exception()) is not None:
             _log_unexpected(error)
-        elif failed := task.result():
-            explaining = asyncio.create_task(
-                session.explain(failed, self._budgets), name=f"refusals of {sending.drain}"
-            )
-            self._explaining.add(explaining)
-            explaining.add_done_callback(partial(self._explained, sending))
-            return
-        _look_again(sending)
+        failed = task.result() if error is None else []
+        if failed:
+            self._explain(sending, failed)
+        if sending.more or (session.met and not failed):
+            sending.wake()
+
+    def _explain(self, sending: _Sending, failed: Sequence[Failure]) -> None:
+        """Find out about refusals. A look that met the requests, and so has planned without what came of
+        them, is repeated when that is known."""
+        explaining = asyncio.create_task(
+            sending.session.explain(failed, self._budgets), name=f"refusals of {sending.drain}"
+        )
+        self._explaining.add(explaining)
+        explaining.add_done_callback(partial(self._explained, sending))
 
     def _explained(self, sending: _Sending, task: asyncio.Task[None]) -> None:
         self._explaining.discard(task)
@@ -149,13 +158,8 @@ class Removals:
             return
         if (error := task.exception()) is not None:
             _log_unexpected(error)
-        _look_again(sending)
-
-
-def _look_again(sending: _Sending) -> None:
-    """Wake the drain if its last look met the requests, and so has planned without what came of them."""
-    if sending.session.met:
-        sending.wake()
+        if sending.session.met:
+            sending.wake()
 
 
 def _log_unexpected(error: BaseException) -> None:
