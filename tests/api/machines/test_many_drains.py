@@ -67,7 +67,7 @@ async def seconds_to_run(world: World, name: str) -> float:
 async def test_a_machine_is_made_in_its_time_while_slow_evictions_are_under_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(removals, "MOST", MOST)
+    monkeypatch.setattr(removals, "REQUESTS_PER_LANE", MOST)
     server, many = SlowEvictions(), MOST + 10
     async with embedded_world(options(), faults=server) as world:
         drained = await busy_nodes(world, many)

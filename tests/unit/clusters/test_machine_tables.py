@@ -43,7 +43,8 @@ from kubewright.clusters.machine.seen import (
 )
 from kubewright.clusters.machine.status import phase_of, status_of
 from kubewright.clusters.sessions.node import ClusterNode, ClusterNodeStatus
-from kubewright.nodes.drain.plan import DrainPlan, plan_pass
+from kubewright.nodes.drain.decide import plan_pass
+from kubewright.nodes.drain.plan import DrainPlan
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 AGO = NOW - timedelta(minutes=5)

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from kubewright.api.core import POD, NodeCondition
 from kubewright.base.delays import EVICTION, POLL, SOON
+from kubewright.nodes.drain.decide import FORCED_TRIES, PODS_PER_PASS, plan_pass
 from kubewright.nodes.drain.obstacles import Held, Obstacle
-from kubewright.nodes.drain.plan import BATCH, DrainPlan, plan_pass
+from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy, Force
-from kubewright.nodes.drain.tries import IDLE, Try, UnderWay
+from kubewright.nodes.drain.tries import NO_REQUESTS, Requests, Try
 
 T0 = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -94,12 +95,12 @@ class TestAsking:
         assert names(drain(pod("a"), policy=short, at=EVICTION, tries=refused("a", 3)).delete) == ["a"]
 
     def test_one_pass_has_a_bound(self):
-        plan = drain(*(pod(f"p{number:03}") for number in range(BATCH + 5)))
-        assert len(plan.evict) == BATCH
+        plan = drain(*(pod(f"p{number:03}") for number in range(PODS_PER_PASS + 5)))
+        assert len(plan.evict) == PODS_PER_PASS
 
-    @pytest.mark.parametrize(("count", "more"), [(BATCH, False), (BATCH + 1, True)])
+    @pytest.mark.parametrize(("count", "more"), [(PODS_PER_PASS, False), (PODS_PER_PASS + 1, True)])
     @pytest.mark.parametrize(
-        "under_way", [IDLE, UnderWay(frozenset(f"uid-q{number}" for number in range(BATCH)))]
+        "under_way", [NO_REQUESTS, Requests(frozenset(f"uid-q{number}" for number in range(PODS_PER_PASS)))]
     )
     def test_the_pods_beyond_the_bound_wait_for_the_end_of_requests_and_not_in_a_loop(
         self, count, more, under_way
@@ -109,9 +110,9 @@ class TestAsking:
         assert (plan.more, plan.wake) == (more, POLL)
 
     def test_deletions_and_evictions_share_the_bound(self):
-        pods = [pod(f"p{number:03}") for number in range(BATCH + 5)]
+        pods = [pod(f"p{number:03}") for number in range(PODS_PER_PASS + 5)]
         plan = drain(*pods, at=EVICTION, refusals=3, tries=refused("p000", 3) | refused("p001", 3))
-        assert (len(plan.delete), len(plan.evict)) == (2, BATCH - 2)
+        assert (len(plan.delete), len(plan.evict)) == (2, PODS_PER_PASS - 2)
 
     def test_all_pods_are_known_though_they_stay_when_the_time_is_up(self):
         plan = drain(pod("a"), pod("b"), at=HOUR, policy=DrainPolicy(HOUR))
@@ -271,16 +272,27 @@ class TestForce:
     def test_not_forced_by(self, conditions):
         assert not drain(pod("a"), conditions=conditions).forced
 
-    @pytest.mark.parametrize(("count", "more"), [(BATCH, False), (BATCH + 1, True)])
+    @pytest.mark.parametrize(("count", "more"), [(PODS_PER_PASS, False), (PODS_PER_PASS + 1, True)])
     def test_the_pods_beyond_the_bound_of_a_forced_drain_wait_as_well(self, count, more):
         plan = drain(*(pod(f"p{number:03}") for number in range(count)), force=True)
-        assert (len(plan.delete), plan.more, plan.wake) == (BATCH, more, SOON)
+        assert (len(plan.delete), plan.more, plan.wake) == (PODS_PER_PASS, more, SOON)
 
     def test_a_pod_that_only_a_finalizer_keeps_delays_no_other(self):
         assert drain(pod("a", leaving=T0, grace=0), force=True).done
 
-    def test_a_deletion_that_failed_delays_no_other_either(self):
-        assert drain(pod("a"), force=True, tries={"uid-a": Try(1, T0, forced=True)}).done
+    def test_a_deletion_that_was_refused_delays_no_other_either(self):
+        plan = drain(pod("a"), force=True, tries={"uid-a": Try(1, T0, forced=1, vain=True)})
+        assert plan.done
+        assert plan.because.endswith("; 1 pods stay, since the server does not delete them")
+
+    def test_a_deletion_that_failed_is_tried_again_after_a_pause_and_given_up_at_last(self):
+        def after(failed, seconds):
+            tries = {"uid-a": Try(failed, T0, forced=failed)}
+            return drain(pod("a"), pod("b"), force=True, tries=tries, at=timedelta(seconds=seconds))
+
+        assert pods_of(after(1, 4)) == ([], ["b"], ["a"])
+        assert pods_of(after(FORCED_TRIES - 1, 5)) == ([], ["a", "b"], [])
+        assert pods_of(after(FORCED_TRIES, 5)) == ([], ["b"], [])
 
     def test_refused_evictions_do_not_count_as_failed_deletions(self):
         assert names(drain(pod("a"), force=True, tries=refused("a", 9)).delete) == ["a"]

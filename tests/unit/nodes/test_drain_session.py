@@ -9,7 +9,8 @@ from kubewright.api.core import POD, NodeCondition
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.nodes.drain.budgets import Budgets
-from kubewright.nodes.drain.plan import BATCH, DrainPlan
+from kubewright.nodes.drain.decide import PODS_PER_PASS
+from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.nodes.drain.tries import Try
@@ -22,6 +23,7 @@ from kubewright.wire.errors import (
     NotFound,
     ServerError,
     TooManyRequests,
+    Unavailable,
     to_status,
 )
 from kubewright.wire.http import Request, Response
@@ -133,9 +135,23 @@ async def test_refusals_add_up_and_are_forgotten_with_the_pod(passed):
     assert after == {"uid-a": Try(3, NOW), "uid-rests": Try(1, NOW)}
 
 
-async def test_a_forced_deletion_that_fails_is_noted_as_such(passed):
+@pytest.mark.parametrize(
+    ("error", "vain"),
+    [(Conflict("held"), False), (ServerError("etcd is away"), False), (Forbidden("no role"), True)],
+)
+async def test_a_forced_deletion_that_fails_is_noted_and_in_vain_only_if_it_was_refused(passed, error, vain):
     plan = DrainPlan(delete=(pod("a"),), forced=True)
-    assert (await passed(plan, Server(a=Conflict("held"))))["uid-a"].forced
+    tried = (await passed(plan, Server(a=error), {"uid-a": Try(3, NOW, forced=1)}))["uid-a"]
+    assert (tried.failed, tried.forced, tried.vain) == (4, 2, vain)
+
+
+async def test_a_forced_drain_is_not_over_while_the_server_fails_for_a_moment():
+    session, now = DrainSession(), NOW
+    for answers in ({"a": Unavailable("busy")}, {"a": ServerError("etcd is away")}, {}):
+        planned = await look(session, [pod("a")], FORCED, now=now)
+        assert [each.name for each in planned.delete] == ["a"]
+        await session.send(planned, client_of(Server(**answers)), now=now)
+        now += timedelta(minutes=1)
 
 
 NEVER = {
@@ -197,7 +213,7 @@ FORCED = DrainPolicy(force=Force(requested=True))
 
 
 async def test_a_forced_drain_of_more_pods_than_one_pass_takes_ends_though_all_are_refused():
-    pods, session, passes = many(BATCH + 50), DrainSession(), 0
+    pods, session, passes = many(PODS_PER_PASS + 50), DrainSession(), 0
     client = client_of(Server(**{each.name: Forbidden("no role") for each in pods}))
     while not (planned := await look(session, pods, FORCED)).done:
         await session.send(planned, client, now=NOW)
@@ -206,13 +222,13 @@ async def test_a_forced_drain_of_more_pods_than_one_pass_takes_ends_though_all_a
 
 
 async def test_the_refusals_of_pods_beyond_the_batch_are_kept():
-    pods = many(BATCH + 50)
+    pods = many(PODS_PER_PASS + 50)
     session = DrainSession({each.metadata.uid: Try(9, NOW - timedelta(minutes=1)) for each in pods})
     planned = await look(session, pods, LIMITED)
     await session.send(planned, client_of(Server()), now=NOW)
-    assert [each.name for each in planned.delete] == [f"p{each}" for each in range(BATCH)]
-    assert {uid: tried.refused for uid, tried in session.tries.items()} == {
-        f"uid-p{each}": 9 for each in range(BATCH, BATCH + 50)
+    assert [each.name for each in planned.delete] == [f"p{each}" for each in range(PODS_PER_PASS)]
+    assert {uid: tried.failed for uid, tried in session.tries.items()} == {
+        f"uid-p{each}": 9 for each in range(PODS_PER_PASS, PODS_PER_PASS + 50)
     }
 
 

@@ -14,11 +14,12 @@ from kubewright.base.delays import POLL, SOON
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.nodes.drain.budgets import FRESH_SECONDS, LIST_SECONDS, Budgets, ByLabels
-from kubewright.nodes.drain.plan import DrainPlan, plan_pass
+from kubewright.nodes.drain.decide import plan_pass
+from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy, Force
-from kubewright.nodes.drain.removals import MOST, Removals
+from kubewright.nodes.drain.removals import REQUESTS_PER_LANE, Removals
 from kubewright.nodes.drain.session import DrainSession
-from kubewright.nodes.drain.tries import IDLE, UnderWay
+from kubewright.nodes.drain.tries import NO_REQUESTS, Requests
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Forbidden, TooManyRequests, to_status
 from kubewright.wire.http import Request, Response
@@ -37,7 +38,7 @@ def pod(name, *, claim=False, leaving=False, namespace="default", **labels):
 
 
 A, B, DB, DB2 = pod("a"), pod("b"), pod("db", claim=True), pod("db2", claim=True)
-EVICTING_A, FORCING_A = UnderWay(frozenset("a")), UnderWay(frozenset("a"), forced=True)
+EVICTING_A, FORCING_A = Requests(frozenset("a")), Requests(frozenset("a"), forced=True)
 ONE_BY_ONE = DrainPolicy(one_by_one=True)
 FORCED = DrainPolicy(force=Force(requested=True))
 ASKED = [
@@ -46,8 +47,8 @@ ASKED = [
      ([], [], ["a"], False, POLL)),
     ("others are asked meanwhile", [A, B], DrainPolicy(), EVICTING_A, (["b"], [], ["a"], False, POLL)),
     ("the next pod with a claim waits until the first was asked", [DB, DB2], ONE_BY_ONE,
-     UnderWay(frozenset(["db"])), ([], [], ["db", "db2"], False, POLL)),
-    ("of two with claims one is asked", [DB, DB2], ONE_BY_ONE, IDLE, (["db"], [], ["db2"], False, POLL)),
+     Requests(frozenset(["db"])), ([], [], ["db", "db2"], False, POLL)),
+    ("of two with claims one is asked", [DB, DB2], ONE_BY_ONE, NO_REQUESTS, (["db"], [], ["db2"], False, POLL)),
     ("a pod that leaves already is leaving, and not asked", [pod("a", leaving=True)], DrainPolicy(), EVICTING_A,
      ([], [], ["a"], False, POLL)),
     ("one that was asked and is gone is forgotten", [], DrainPolicy(), EVICTING_A, ([], [], [], True, None)),
@@ -134,13 +135,13 @@ async def test_requests_of_all_drains_have_a_bound_and_those_in_line_look_anew_w
     woken: list[str] = []
 
     async def drain(server: Slow, removals: Removals) -> None:
-        for number in range(MOST + 2):
+        for number in range(REQUESTS_PER_LANE + 2):
             name = f"n{number}"
             removals.start(name, DrainSession(), evict(name), lambda name=name: woken.append(name), now=T0)
         await asyncio.sleep(SLOW / 2)
-        assert (len(removals), len(server.evictions), woken) == (MOST, MOST, [])
+        assert (len(removals), len(server.evictions), woken) == (REQUESTS_PER_LANE, REQUESTS_PER_LANE, [])
         await asyncio.sleep(SLOW)
-        assert (len(removals), sorted(woken)) == (0, [f"n{MOST}", f"n{MOST + 1}"])
+        assert (len(removals), sorted(woken)) == (0, [f"n{REQUESTS_PER_LANE}", f"n{REQUESTS_PER_LANE + 1}"])
 
     await drained(drain)
 
@@ -152,11 +153,11 @@ async def test_what_is_under_way_for_a_node_is_not_sent_twice_and_its_end_wakes_
     async def drain(server: Slow, removals: Removals) -> None:
         removals.start("n", session, evict("a"), lambda: woken.append("first"), now=T0)
         await asyncio.sleep(1)
-        assert session.under_way == UnderWay(frozenset("a"))
+        assert session.under_way == Requests(frozenset("a"))
         removals.start("n", session, evict("a"), lambda: woken.append("second"), now=T0)
         session.met = True
         await asyncio.sleep(SLOW)
-        assert (len(server.evictions), session.under_way, woken) == (1, IDLE, ["first"])
+        assert (len(server.evictions), session.under_way, woken) == (1, NO_REQUESTS, ["first"])
 
     await drained(drain)
 
@@ -178,13 +179,13 @@ async def test_the_pods_that_one_pass_does_not_touch_are_looked_at_when_its_requ
 
 async def test_force_ends_evictions_and_finds_room_though_their_lane_is_full(drained):
     async def drain(server: Slow, removals: Removals) -> None:
-        sessions = [DrainSession() for _ in range(MOST)]
+        sessions = [DrainSession() for _ in range(REQUESTS_PER_LANE)]
         for number, session in enumerate(sessions):
             removals.start(f"n{number}", session, evict(f"p{number}"), lambda: None, now=T0)
         await asyncio.sleep(1)
         removals.start("n0", sessions[0], DrainPlan(delete=(pod("p0"),), forced=True), lambda: None, now=T0)
         await asyncio.sleep(1)
-        assert (server.deleted, server.cut_off, sessions[0].under_way) == (["p0"], 1, IDLE)
+        assert (server.deleted, server.cut_off, sessions[0].under_way) == (["p0"], 1, NO_REQUESTS)
 
     await drained(drain)
 
@@ -195,12 +196,12 @@ async def test_force_that_comes_before_the_evictions_are_sent_takes_their_place(
     async def drain(server: Slow, removals: Removals) -> None:
         removals.start("n", session, evict("a"), lambda: None, now=T0)
         removals.start("n", session, DrainPlan(delete=(pod("b"),), forced=True), lambda: None, now=T0)
-        assert session.under_way == UnderWay(frozenset("b"), forced=True)
+        assert session.under_way == Requests(frozenset("b"), forced=True)
         await asyncio.sleep(1)
-        assert (server.evictions, server.deleted, session.under_way) == ([], ["b"], IDLE)
-        for number in range(MOST):
+        assert (server.evictions, server.deleted, session.under_way) == ([], ["b"], NO_REQUESTS)
+        for number in range(REQUESTS_PER_LANE):
             removals.start(f"n{number}", DrainSession(), evict(f"p{number}"), lambda: woken.append(1), now=T0)
-        assert (len(removals), woken) == (MOST, []), "no room is lost"
+        assert (len(removals), woken) == (REQUESTS_PER_LANE, []), "no room is lost"
 
     await drained(drain)
 
@@ -214,7 +215,7 @@ async def test_what_is_under_way_at_the_end_of_a_term_is_cut_off(drained):
 
 
 async def test_drains_that_only_wait_to_hear_of_budgets_take_no_room_from_others(drained):
-    names = [f"p{number}" for number in range(MOST)]
+    names = [f"p{number}" for number in range(REQUESTS_PER_LANE)]
     session = DrainSession()
 
     async def drain(server: Slow, removals: Removals) -> None:
@@ -224,7 +225,7 @@ async def test_drains_that_only_wait_to_hear_of_budgets_take_no_room_from_others
         assert len(removals) == 0
         removals.start("next", session, evict("next"), lambda: None, now=T0)
         await asyncio.sleep(1)
-        assert (len(server.evictions), len(removals)) == (MOST + 1, 1)
+        assert (len(server.evictions), len(removals)) == (REQUESTS_PER_LANE + 1, 1)
 
     await drained(drain, Slow(refused=names, list_seconds=1000))
 
@@ -239,7 +240,7 @@ async def test_a_refusal_is_noted_at_once_and_told_of_when_its_budgets_are_known
         removals.start("n", session, evict("a"), lambda: woken.append(now() - began), now=T0)
         session.met = True
         await asyncio.sleep(1)
-        assert (session.under_way, session.tries["a"].refused, woken) == (IDLE, 1, [])
+        assert (session.under_way, session.tries["a"].failed, woken) == (NO_REQUESTS, 1, [])
         await asyncio.sleep(60)
         assert woken == [pytest.approx(LIST_SECONDS, abs=1)]
 
@@ -305,6 +306,6 @@ async def test_budgets_that_may_not_be_read_are_none():
 
 
 def test_only_force_takes_the_place_of_evictions():
-    assert [each.yields_to(forced=forced) for each in (IDLE, EVICTING_A, FORCING_A) for forced in (False, True)] == [
+    assert [each.yields_to(forced=forced) for each in (NO_REQUESTS, EVICTING_A, FORCING_A) for forced in (False, True)] == [
         True, True, False, True, False, False,
     ]  # fmt: skip

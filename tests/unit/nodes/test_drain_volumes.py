@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubewright.api.core import POD
-from kubewright.nodes.drain.plan import plan_pass
+from kubewright.nodes.drain.decide import plan_pass
 from kubewright.nodes.drain.policy import DrainPolicy, Force
 from kubewright.nodes.drain.volumes import Attached, Moving, Trip, awaited, claims, follow, users
 from kubewright.wire.gvk import Key

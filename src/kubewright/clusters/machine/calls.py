@@ -2,8 +2,8 @@
 
 Theory.      A server that accepts connections and does not answer would occupy each worker that calls it
              until the call's deadline, and soon all workers. So a call ends after ``CALL_SECONDS``; a cluster
-             gets ``AT_ONCE`` calls at a time; and while one of them takes longer than ``SLOW_SECONDS``, no
-             other pass calls that cluster. Evictions are no calls of a pass: ``removals`` has them.
+             gets ``CALLS_PER_CLUSTER`` calls at a time; and while one of them takes longer than
+             ``SLOW_SECONDS``, no other pass calls that cluster. Evictions are not among them (``removals``).
 Invariants.  ``ClusterBusy`` says that nothing was sent; its retry class says when to try again.
 Called by    ``look``, ``act``.
 """
@@ -25,7 +25,7 @@ SLOW_SECONDS = 1.0
 """A call that has taken longer keeps others from the same cluster."""
 
 
-AT_ONCE = 10
+CALLS_PER_CLUSTER = 10
 """Passes that may call one cluster at the same time: a fifth of the workers."""
 
 
@@ -49,14 +49,16 @@ class WorkloadCalls:
         """A context in which one pass calls a cluster.
 
         Raises:
-            ClusterBusy: another pass waits for an answer already, or ``AT_ONCE`` passes call it.
+            ClusterBusy: another pass waits for an answer already, or ``CALLS_PER_CLUSTER`` passes call it.
             TimedOut: it did not answer in time.
         """
         now, begun, me = self._clock.monotonic(), self._begun.setdefault(cluster, {}), object()
         if any(now - since > SLOW_SECONDS for since in begun.values()):
             raise ClusterBusy(f"cluster {cluster} is slow to answer, and another pass waits for it", SHORT)
-        if len(begun) >= AT_ONCE:
-            raise ClusterBusy(f"cluster {cluster} is being called by {AT_ONCE} passes already", BEHIND)
+        if len(begun) >= CALLS_PER_CLUSTER:
+            raise ClusterBusy(
+                f"cluster {cluster} is being called by {CALLS_PER_CLUSTER} passes already", BEHIND
+            )
         begun[me] = now
         try:
             async with asyncio.timeout(CALL_SECONDS):

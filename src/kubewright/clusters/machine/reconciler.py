@@ -135,19 +135,10 @@ def wire(
     def of_cluster(change: Change[Cluster]) -> Iterable[Key]:
         return caches.of_cluster(change.key) if _state(change.before()) != _state(change.after()) else ()
 
-    def of_revision(index: str) -> Callable[[Change[Any]], Iterable[Key]]:
-        def keys(change: Change[Any]) -> Iterable[Key]:
-            before, after = change.before(), change.after()
-            old = revision(before) if before is not None else None
-            same = after is None or old == revision(after)
-            return () if same else caches.machines.keys_by(index, str(change.key))
-
-        return keys
-
     controller.watches(caches.machines, machines.reports.matters)
     controller.watches(caches.clusters, of_cluster)
-    controller.watches(caches.sets, of_revision(BY_SET))
-    controller.watches(caches.deployments, of_revision(BY_DEPLOYMENT))
+    controller.watches(caches.sets, _of_revision(caches, BY_SET))
+    controller.watches(caches.deployments, _of_revision(caches, BY_DEPLOYMENT))
     controller.watches_in(
         workloads,
         CLUSTER_NODE,
@@ -156,6 +147,18 @@ def wire(
     )
     lookup.subscribe(controller.enqueue, same_for_machine)
     return controller
+
+
+def _of_revision(caches: Caches, index: str) -> Callable[[Change[Any]], Iterable[Key]]:
+    """The machines of a set or deployment that a rollout has given another revision."""
+
+    def keys(change: Change[Any]) -> Iterable[Key]:
+        before, after = change.before(), change.after()
+        old = revision(before) if before is not None else None
+        same = after is None or old == revision(after)
+        return () if same else caches.machines.keys_by(index, str(change.key))
+
+    return keys
 
 
 def _state(cluster: Cluster | None) -> tuple[bool, ...]:

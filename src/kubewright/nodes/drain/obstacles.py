@@ -9,7 +9,7 @@ Theory.      A refused eviction says little: "it would violate the pod's disrupt
 Invariants.  The words of an obstacle about budgets change only when names or counts do, so that a status
              that carries them need not be written again.
 Source       mcm.md §5.4 (when a budget is misconfigured, and its sentence), §16 row 12.
-Called by    ``session`` (explains refusals), ``plan`` (tells which pods stay).
+Called by    ``session`` (explains refusals), ``decide`` (tells which pods stay).
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from kubewright.wire.errors import ApiError, TooManyRequests
 BUDGET = "DisruptionBudget"
 """The cause in a 429 that comes from a budget; a 429 without it means that the server is busy."""
 
-TOLD = 3
+ITEMS_IN_MESSAGE = 3
 """Most pod names in the message of one obstacle, and most obstacles in one message; the rest is counted."""
 
 
@@ -50,8 +50,8 @@ class Held:
     pods: tuple[str, ...]
 
     def __str__(self) -> str:
-        more = f" and {len(self.pods) - TOLD} more" if len(self.pods) > TOLD else ""
-        told = ", ".join(f'"{name}"' for name in self.pods[:TOLD]) + more
+        more = f" and {len(self.pods) - ITEMS_IN_MESSAGE} more" if len(self.pods) > ITEMS_IN_MESSAGE else ""
+        told = ", ".join(f'"{name}"' for name in self.pods[:ITEMS_IN_MESSAGE]) + more
         return f"error {self.obstacle.when} evicting pod {told}: {self.obstacle.why}"
 
 
@@ -85,9 +85,9 @@ def group(pods: Iterable[tuple[Pod, Obstacle]]) -> tuple[Held, ...]:
 
 
 def first_clauses(clauses: Sequence[str]) -> str:
-    """The first ``TOLD`` clauses as one, and how many more there are."""
-    more = [f"and {len(clauses) - TOLD} more"] if len(clauses) > TOLD else []
-    return "; ".join([*clauses[:TOLD], *more])
+    """The first ``ITEMS_IN_MESSAGE`` clauses as one, and how many more there are."""
+    more = [f"and {len(clauses) - ITEMS_IN_MESSAGE} more"] if len(clauses) > ITEMS_IN_MESSAGE else []
+    return "; ".join([*clauses[:ITEMS_IN_MESSAGE], *more])
 
 
 def never_yields(budget: PodDisruptionBudget) -> bool:

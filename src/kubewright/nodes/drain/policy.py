@@ -2,12 +2,12 @@
 
 Theory.      The Machine API gives pods limited time and then deletes them by force; Cluster API gives
              them as long as they need, or, where a user limits the time, leaves behind those that
-             stay longer. ``plan`` knows neither of the two: it reads a ``DrainPolicy``. A policy is
+             stay longer. ``decide`` knows neither of the two: it reads a ``DrainPolicy``. A policy is
              made for each pass, so a change by a user counts at once, and ``skips`` may look at
              anything that its maker sees: labels, rules, how long a pod has been leaving.
              The default is the gentlest drain: no limit, no force.
 Source       mcm.md §5.1, §5.6, §5.7; capi.md §5.7 (drain, volume detach).
-Called by    the contexts that own machines (they make policies); ``plan`` and deletions read them.
+Called by    the contexts that own machines (they make policies); ``decide`` and deletions read them.
 """
 
 from collections.abc import Callable, Mapping

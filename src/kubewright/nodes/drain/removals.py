@@ -7,8 +7,8 @@ Theory.      A server may take long over an eviction: it waits for webhooks, and
              have ended, others have room, and a task that nothing waits for asks for the budgets behind
              refusals. Then a look that met the requests is repeated. Pods are many, so they do not wait in
              memory: of a node with more than one pass touches the others are looked at when the requests
-             have ended, and while ``MOST`` requests are under way a drain only stands in line, and looks
-             anew when its turn comes.
+             have ended, and while ``REQUESTS_PER_LANE`` requests are under way a drain only stands in line,
+             and looks anew when its turn comes.
 Invariants.  At most one task for a node sends at a time; force ends one that evicts. Evictions and forced
              deletions have a lane each, so force waits for no eviction. A request ends by its own deadline.
              What stands in line also looks again by itself (``DrainPlan.wake``), so no turn is lost. ``run``
@@ -28,10 +28,10 @@ import structlog
 from kubewright.kube.client import Client
 from kubewright.nodes.drain.budgets import Budgets
 from kubewright.nodes.drain.plan import DrainPlan
-from kubewright.nodes.drain.session import AT_ONCE, DrainSession, Failure, asked_by
-from kubewright.nodes.drain.tries import IDLE, UnderWay
+from kubewright.nodes.drain.session import REQUESTS_PER_NODE, DrainSession, Failure, asked_by
+from kubewright.nodes.drain.tries import NO_REQUESTS, Requests
 
-MOST = 200
+REQUESTS_PER_LANE = 200
 """Requests under way in one lane: as many changes as kube-apiserver works on at a time by default
 (``--max-mutating-requests-inflight``)."""
 
@@ -43,18 +43,18 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Lane:
-    """``under_way``: how many requests there are, at most ``MOST``; ``line``: which drains wait for room."""
+    """``under_way``: the number of requests, at most ``REQUESTS_PER_LANE``; ``line``: the drains that wait."""
 
     under_way: int = 0
     line: dict[str, Wake] = field(default_factory=dict)
 
     def takes(self, width: int) -> bool:
-        return self.under_way + width <= MOST
+        return self.under_way + width <= REQUESTS_PER_LANE
 
     def ended(self, width: int) -> None:
         """So many requests have ended: wake as many of the line as may find room."""
         self.under_way -= width
-        for drain in tuple(islice(self.line, max(0, MOST - self.under_way))):
+        for drain in tuple(islice(self.line, max(0, REQUESTS_PER_LANE - self.under_way))):
             wake = self.line.pop(drain)
             wake()
 
@@ -66,7 +66,7 @@ class _Sending:
 
     drain: str
     session: DrainSession
-    under_way: UnderWay
+    under_way: Requests
     lane: _Lane
     width: int
     more: bool
@@ -91,7 +91,7 @@ class Removals:
     def start(self, drain: str, session: DrainSession, plan: DrainPlan, wake: Wake, *, now: datetime) -> None:
         """Begin what a plan asks for; while requests of this drain are under way, or too many of others,
         nothing happens until ``wake`` is called."""
-        lane, width = self._lanes[plan.forced], min(AT_ONCE, len(plan.evict) + len(plan.delete))
+        lane, width = self._lanes[plan.forced], min(REQUESTS_PER_NODE, len(plan.evict) + len(plan.delete))
         if not width or not session.under_way.yields_to(forced=plan.forced):
             return
         if not lane.takes(width):
@@ -131,7 +131,7 @@ class Removals:
         if self._sending.get(sending.drain) is task:
             del self._sending[sending.drain]
         if session.under_way is sending.under_way:
-            session.under_way = IDLE
+            session.under_way = NO_REQUESTS
         sending.lane.ended(sending.width)
         if task.cancelled():
             return

@@ -6,8 +6,8 @@ Theory.      A pass never waits for a pod to leave: each request is sent once, s
              sends them. Pods are listed for each pass: a cache of all pods would cost more memory than
              everything else, and a late one could show a node as empty that is not.
 Invariants.  Each request names the pod's uid, so that a later pod of the same name is never hit.
-             An eviction of a pod that is gone succeeds. One pod's failure never stops the others; it is
-             noted in ``tries`` like a refusal, and so leads to another try or, if the policy says so, to
+             An eviction of a pod that is gone succeeds. One pod's failure never stops the others. Whatever
+             its error, it is noted in ``tries``, and so leads to another try or, if the policy says so, to
              a deletion.
 Called by    the contexts that own machines (``machines.machine``, ``machines.orphans``, ``clusters.machine``)
              look; ``removals`` sends.
@@ -26,17 +26,18 @@ from kubewright.api.storage import PVC
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.nodes.drain.budgets import Budgets
+from kubewright.nodes.drain.decide import plan_pass
 from kubewright.nodes.drain.obstacles import explain
-from kubewright.nodes.drain.plan import DrainPlan, plan_pass
+from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy
-from kubewright.nodes.drain.tries import IDLE, Tries, Try, UnderWay, uids
+from kubewright.nodes.drain.tries import NO_REQUESTS, Requests, Tries, Try, uids
 from kubewright.nodes.drain.volumes import Attached, Trips, claims, follow, users
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 10
+REQUESTS_PER_NODE = 10
 """Requests of one node that are under way at the same time."""
 
 
@@ -57,16 +58,16 @@ class Failure(NamedTuple):
 class DrainSession:
     """What a process remembers of one node's drain; losing it costs requests and time, never safety.
 
-    ``tries``          refused evictions and failed deletions, by the pod's uid
+    ``tries``          the requests that failed, by the pod's uid
     ``trips``          volumes of the node's pods, and those that they left behind
     ``under_way``      the requests that have not ended; ``removals`` keeps it
-    ``met``            the last look met requests under way, and has planned without what comes of them
+    ``met``            requests were under way when the last look began, so it planned without their results
     ``drained_since``  when a plan first said that no pod is waited for; None: none has yet
     """
 
     tries: Tries = field(default_factory=dict)
     trips: Trips = field(default_factory=dict)
-    under_way: UnderWay = IDLE
+    under_way: Requests = NO_REQUESTS
     met: bool = False
     drained_since: datetime | None = None
     _volumes: dict[Key, str] = field(default_factory=dict)
@@ -83,13 +84,13 @@ class DrainSession:
         conditions: Sequence[NodeCondition] = (),
         attached: Attached | None = None,
     ) -> DrainPlan:
-        """``plan_pass`` for the pods that the server lists; a note is kept of when the drain is over.
+        """``plan_pass`` for the pods that the server lists; a note is kept of when the drain is done.
 
         Args:
             client: of the cluster that the node belongs to.
             node: its name.
             policy: what is asked of the drain.
-            now: the time.
+            now: the time, as for ``plan_pass``.
             started: when the drain began.
             conditions: those of the node.
             attached: where volumes are attached; None: pods do not wait for them.
@@ -119,8 +120,8 @@ class DrainSession:
     async def send(self, plan: DrainPlan, client: Client, *, now: datetime) -> list[Failure]:
         """Send the requests of ``plan``, each once; returns those that failed, which are noted as tries.
 
-        Ends after at most one deadline of an eviction for each ``AT_ONCE`` pods. Raises nothing that an API
-        server or the network can cause.
+        Ends after at most one deadline of an eviction for each ``REQUESTS_PER_NODE`` pods. Raises nothing
+        that an API server or the network can cause.
 
         Args:
             plan: of the last look.
@@ -152,7 +153,7 @@ class DrainSession:
         A claim whose volume is known is not read again, since it never gets another.
         """
         unknown = {claim for pod in pods for claim in claims(pod)} - self._volumes.keys()
-        gate = asyncio.Semaphore(AT_ONCE)
+        gate = asyncio.Semaphore(REQUESTS_PER_NODE)
         async with asyncio.TaskGroup() as group:
             asked = {claim: group.create_task(_volume_of(gate, client, claim)) for claim in unknown}
         for claim, task in asked.items():
@@ -178,7 +179,10 @@ class DrainSession:
             pod, error, forced = each
             before = self.tries.get(pod.metadata.uid, Try(0, now))
             why = before.why if each.of_budget and before.why is not None else explain(pod, error, ())
-            kept[pod.metadata.uid] = Try(before.refused + 1, now, forced, before.first or now, why)
+            vain = forced and is_refusal(error)
+            kept[pod.metadata.uid] = Try(
+                before.failed + 1, now, before.forced + forced, vain, before.first or now, why
+            )
         self.tries = kept
 
 
@@ -195,7 +199,7 @@ async def _volume_of(gate: asyncio.Semaphore, client: Client, claim: Key) -> str
 
 async def _perform(plan: DrainPlan, client: Client) -> list[Failure]:
     """Send the requests of a plan; returns those that failed."""
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(REQUESTS_PER_NODE)
     async with asyncio.TaskGroup() as group:
         asked = [(pod, False, group.create_task(_ask(gate, _evict, client, pod))) for pod in plan.evict]
         asked += [
@@ -205,9 +209,9 @@ async def _perform(plan: DrainPlan, client: Client) -> list[Failure]:
     return [Failure(pod, error, forced) for pod, error, forced in ended if error is not None]
 
 
-def asked_by(plan: DrainPlan) -> UnderWay:
+def asked_by(plan: DrainPlan) -> Requests:
     """The requests that a plan asks for."""
-    return UnderWay(uids((*plan.evict, *plan.delete)), plan.forced)
+    return Requests(uids((*plan.evict, *plan.delete)), plan.forced)
 
 
 async def _ask(

@@ -1,9 +1,9 @@
 """What a session remembers of the requests about pods: what is under way, and what was refused. Pure.
 
-Theory.      The server shows which pods leave. It shows neither that a request is under way, nor that one was
-             refused: that only the process knows which sends them. Losing it costs requests, and time until
+Theory.      The server shows which pods leave. It does not show that a request is under way, nor that one has
+             failed; only the process that sends the requests knows. Losing it costs requests, and time until
              a pod that refuses is deleted.
-Called by    ``session`` (keeps it), ``plan`` (decides with it), ``removals`` (begins requests).
+Called by    ``session`` (keeps it), ``decide`` (decides with it), ``removals`` (begins requests).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,15 +16,19 @@ from kubewright.nodes.drain.obstacles import Obstacle
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """How often the eviction of one pod was refused, and when it last was.
+    """What came of the requests about one pod so far; none of them succeeded.
 
-    ``forced``: its deletion with no grace failed, too. ``first`` (when it was first refused) and ``why`` are
-    only for messages.
+    ``failed``  how many: refused evictions, and all requests that ended with another error
+    ``last``    when the last of them ended
+    ``forced``  how many of them were deletions of a forced drain
+    ``vain``    such a deletion was refused by a rule (RBAC, a webhook), and would be refused again
+    ``first``   when the first of them ended, and ``why`` the pod stays: only for messages
     """
 
-    refused: int
+    failed: int
     last: datetime
-    forced: bool = False
+    forced: int = 0
+    vain: bool = False
     first: datetime | None = field(default=None, compare=False)
     why: Obstacle | None = field(default=None, compare=False)
 
@@ -34,7 +38,7 @@ Tries = Mapping[str, Try]
 
 
 @dataclass(frozen=True, slots=True)
-class UnderWay:
+class Requests:
     """The requests of one node that are under way; ``forced``: they delete pods with no grace."""
 
     uids: frozenset[str] = frozenset()
@@ -48,7 +52,7 @@ class UnderWay:
         return not self or (forced and not self.forced)
 
 
-IDLE = UnderWay()
+NO_REQUESTS = Requests()
 
 
 def uids(pods: Iterable[Pod]) -> frozenset[str]:

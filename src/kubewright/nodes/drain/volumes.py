@@ -9,7 +9,7 @@ Theory.      Clouds detach and attach one volume after another, so a pod with vo
 Invariants.  A volume of several pods leaves when the last of them is gone. A volume that was never attached
              here is not awaited. Every wait has an end if the policy has one.
 Source       mcm.md §5.5; defect 18 of §19 is not copied: volumes are compared by their whole names.
-Called by    ``session`` (remembers trips), ``plan`` (asks which are awaited).
+Called by    ``session`` (remembers trips), ``decide`` (asks which are awaited).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -85,7 +85,7 @@ class Moving:
         return first + [f"volume {trip} is to be attached to another node" for trip in self.arriving]
 
 
-NONE = Moving()
+NOTHING_MOVES = Moving()
 
 
 def claims(pod: Pod) -> tuple[Key, ...]:

@@ -1,0 +1,298 @@
+"""Decide what to do now about the pods of a node that is being drained. Pure.
+
+Theory.      A drain is not a task that runs, but a decision made anew in each pass: given the pods on
+             the node, which are to be evicted, which are being deleted, and is the drain done? The progress
+             is in the API: an evicted pod has a deletionTimestamp, one that is gone is not listed. What
+             the session remembers between passes (``Tries``) spaces out attempts and counts failures;
+             losing it costs requests, and time until a pod that refuses is deleted.
+
+             gentle     evict, with the pod's own grace period; a refused eviction is repeated after
+                        20 s. After as many refusals as the policy bears, or as fit into its time if
+                        that is fewer, the pod is deleted with no grace
+             forced     the policy says that force is due: every pod is deleted with no grace, and none is
+                        awaited whose deletion the server has accepted
+             timed out  the time has passed, and the policy does not force: the pods that remain stay
+Invariants.  Pods that the policy skips are left alone. Of the others those of the lowest order have their
+             turn. Where it wants them one by one, pods with a PersistentVolumeClaim leave one after
+             another, highest priority first, each when the volumes of the one before have moved
+             (``volumes``); all others leave at the same time. No plan asks to be looked at again at once:
+             the end of requests wakes a drain (``removals``).
+Source       mcm.md §5.1, §5.3, §5.5 to §5.7: whom a drain leaves alone, in which order pods leave, when
+             they are deleted.
+Called by    ``session.DrainSession``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import Enum
+
+from kubewright.api.core import NodeCondition, Pod
+from kubewright.base import delays
+from kubewright.base.durations import format_duration
+from kubewright.nodes.drain.obstacles import first_clauses, group
+from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.policy import DrainPolicy
+from kubewright.nodes.drain.tries import NO_REQUESTS, Requests, Tries, uids
+from kubewright.nodes.drain.volumes import Moving, Trips, awaited
+
+OVERDUE = timedelta(seconds=30)
+"""How long after the end of its grace period a pod may still be there before the drain reports it."""
+
+PODS_PER_PASS = 100
+"""Of how many pods one pass asks anything."""
+
+FORCED_TRIES = 5
+"""How often a forced drain tries to delete a pod that the server fails to delete, and does not refuse to: an
+API server that is overloaded or restarts recovers in less time, and a machine does not wait for ever."""
+
+
+class _State(Enum):
+    """What is to become of a pod now; the value says it in messages."""
+
+    UNDER_WAY = "asked to leave just now"
+    EVICT = "to evict"
+    DELETE = "to delete after too many refusals"
+    LEAVING = "leaving"
+    OVERDUE = "leaving later than their grace allows"
+    RESTING = "refused, to be tried again"
+    QUEUED = "queued behind others with volumes"
+    ENDING = "to complete by themselves"
+    LATER = "to leave after these"
+
+
+_ASKED = (_State.UNDER_WAY, _State.LEAVING, _State.OVERDUE)
+_WAITING = (*_ASKED, _State.RESTING, _State.QUEUED, _State.ENDING, _State.LATER)
+
+_States = Mapping[_State, Sequence[Pod]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Drain:
+    """What decides about each pod. ``turn``: the order of the pods that leave now."""
+
+    policy: DrainPolicy
+    now: datetime
+    tries: Tries
+    requests: Requests
+    moving: Moving
+    turn: int
+
+    @property
+    def refusals(self) -> int | None:
+        """After how many refused evictions a pod is deleted; None: eviction is tried again without end."""
+        most, timeout = self.policy.force.refusals, self.policy.timeout
+        return most if most is None or timeout is None else min(most, timeout // delays.EVICTION)
+
+    def state(self, pod: Pod) -> _State:
+        """The state of a pod that leaves whatever the others do."""
+        tried = self.tries.get(pod.metadata.uid)
+        if pod.metadata.deleting:
+            return _State.OVERDUE if _ends(pod) + OVERDUE < self.now else _State.LEAVING
+        if self.policy.order(pod) > self.turn:
+            return _State.LATER
+        if pod.metadata.uid in self.requests.uids:
+            return _State.UNDER_WAY
+        if self.policy.awaits(pod):
+            return _State.ENDING
+        if tried is not None and self.now < tried.last + delays.EVICTION:
+            return _State.RESTING
+        if tried is not None and self.refusals is not None and tried.failed >= self.refusals:
+            return _State.DELETE
+        return _State.EVICT
+
+
+def plan_pass(
+    pods: Iterable[Pod],
+    policy: DrainPolicy,
+    *,
+    now: datetime,
+    started: datetime,
+    conditions: Sequence[NodeCondition] = (),
+    tries: Tries | None = None,
+    trips: Trips | None = None,
+    under_way: Requests = NO_REQUESTS,
+) -> DrainPlan:
+    """Decide one pass.
+
+    Args:
+        pods: all pods of the node, as they are now.
+        policy: what is asked of the drain.
+        now: the time on the client's steady clock: it begins with the server's, whose dates pods carry, and
+            does not step.
+        started: when the drain began, such as the machine's deletion time.
+        conditions: those of the node; they tell whether its kubelet can still end pods.
+        tries: what came of earlier passes.
+        trips: the volumes of the node, as far as they are looked at.
+        under_way: requests of earlier passes that have not ended.
+    """
+    tries, moving = tries or {}, awaited(trips or {}, policy, now)
+    here = [pod for pod in pods if not policy.skips(pod)]
+    deadline = None if policy.timeout is None else started + policy.timeout
+    timed_out = deadline is not None and now >= deadline
+    if reason := _force_reason(policy, conditions, now, timed_out=timed_out):
+        return _forced(here, tries, reason, under_way, now)
+    if timed_out and here:
+        because = f"{len(here)} pods stay, because {_took_longer(policy)}"
+        return DrainPlan(done=True, because=because, known=uids(here))
+    drain = _Drain(policy, now, tries, under_way, moving, turn=min(map(policy.order, here), default=0))
+    return replace(_gentle(drain, _states(here, drain), deadline), known=uids(here))
+
+
+def stateful(pod: Pod) -> bool:
+    """Whether a pod uses a PersistentVolumeClaim."""
+    return any(volume.persistent_volume_claim is not None for volume in pod.spec.volumes)
+
+
+def _states(pods: Sequence[Pod], drain: _Drain) -> _States:
+    """All pods by their states."""
+    found: dict[_State, list[Pod]] = {state: [] for state in _State}
+    one_by_one = [pod for pod in pods if drain.policy.one_by_one and stateful(pod)]
+    others = uids(pods) - uids(one_by_one)
+    for pod in pods:
+        if pod.metadata.uid in others:
+            found[drain.state(pod)].append(pod)
+    for pod, state in _one_by_one(one_by_one, drain):
+        found[state].append(pod)
+    return found
+
+
+def _one_by_one(pods: Sequence[Pod], drain: _Drain) -> Iterator[tuple[Pod, _State]]:
+    """Of pods with claims only one leaves at a time, and after it its volumes; a refused one lets the next
+    leave first."""
+    busy = bool(drain.moving) or any(drain.state(pod) in _ASKED for pod in pods)
+    for pod in sorted(pods, key=lambda pod: (-pod.spec.priority, pod.namespace, pod.name)):
+        state = drain.state(pod)
+        if busy and state is not _State.LATER and state not in _ASKED:
+            state = _State.QUEUED
+        busy = busy or state in (_State.EVICT, _State.DELETE)
+        yield pod, state
+
+
+def _gentle(drain: _Drain, states: _States, deadline: datetime | None) -> DrainPlan:
+    """The plan where nothing forces the whole drain."""
+    delete = states[_State.DELETE][:PODS_PER_PASS]
+    evict = states[_State.EVICT][: PODS_PER_PASS - len(delete)]
+    waiting = tuple(pod for state in _WAITING for pod in states[state])
+    overdue = tuple(states[_State.OVERDUE])
+    refused = [
+        (pod, tried.why)
+        for state in (_State.EVICT, _State.UNDER_WAY, _State.RESTING)
+        for pod in states[state]
+        if (tried := drain.tries.get(pod.metadata.uid)) is not None and tried.why is not None
+    ]
+    forced_from = deadline if drain.policy.force.at_timeout else None
+    return DrainPlan(
+        evict=tuple(evict),
+        delete=tuple(delete),
+        waiting=waiting,
+        done=not (evict or delete or waiting),
+        more=len(states[_State.DELETE]) + len(states[_State.EVICT]) > PODS_PER_PASS,
+        wake=min(_wakes(drain, states, deadline), default=timedelta()),
+        because=_because(states, drain.moving),
+        held=group(refused),
+        overdue=overdue,
+        moving=drain.moving,
+        force_at=_force_at(drain, [pod for pod, _ in refused], forced_from) if refused or overdue else None,
+    )
+
+
+def _wakes(drain: _Drain, states: _States, deadline: datetime | None) -> Iterator[timedelta]:
+    """When to look again, for each reason to."""
+    policy, now = drain.policy, drain.now
+    if deadline is not None:
+        yield deadline - now
+    for pod in states[_State.RESTING]:
+        yield drain.tries[pod.metadata.uid].last + delays.EVICTION - now
+    if any(states[state] for state in (_State.EVICT, _State.DELETE, *_ASKED)) or drain.moving:
+        yield policy.poll
+    if states[_State.ENDING]:
+        yield delays.EVICTION
+    if drain.moving and drain.moving.until is not None:
+        yield drain.moving.until - now
+
+
+def _force_at(drain: _Drain, refused: Iterable[Pod], forced_from: datetime | None) -> datetime | None:
+    """When the first of these pods is deleted by force; None: not as long as nothing changes."""
+    ends = [forced_from] if forced_from is not None else []
+    if (most := drain.refusals) is not None:
+        for pod in refused:
+            tried = drain.tries[pod.metadata.uid]
+            if tried.first is not None:
+                ends.append(tried.first + most * delays.EVICTION)
+    return min(ends, default=None)
+
+
+def _forced(pods: Sequence[Pod], tries: Tries, reason: str, requests: Requests, now: datetime) -> DrainPlan:
+    """Delete every pod. One whose deletion the server accepted is not waited for, nor one whose deletion is
+    given up; evictions that are under way are not waited for either."""
+    remaining = [pod for pod in pods if not _deletion_accepted(pod)]
+    given_up = uids(pod for pod in remaining if _given_up(pod, tries))
+    remaining = [pod for pod in remaining if pod.metadata.uid not in given_up]
+    busy = requests.uids if requests.forced else frozenset[str]()
+    waiting = tuple(pod for pod in remaining if pod.metadata.uid in busy or _pauses(pod, tries, now))
+    delete = tuple(pod for pod in remaining if pod.metadata.uid not in uids(waiting))
+    count = f"{len(remaining)} pods are removed" if remaining else "no pod is waited for"
+    stay = f"; {len(given_up)} pods stay, since the server does not delete them" if given_up else ""
+    return DrainPlan(
+        delete=delete[:PODS_PER_PASS],
+        waiting=waiting,
+        done=not remaining,
+        forced=True,
+        more=len(delete) > PODS_PER_PASS,
+        wake=delays.SOON if remaining else timedelta(),
+        because=f"{count}, because {reason}{stay}",
+        known=uids(pods),
+    )
+
+
+def _deletion_accepted(pod: Pod) -> bool:
+    return pod.metadata.deleting and pod.metadata.deletion_grace_period_seconds == 0
+
+
+def _given_up(pod: Pod, tries: Tries) -> bool:
+    """The server refuses to delete it, or has failed to for too long."""
+    tried = tries.get(pod.metadata.uid)
+    return tried is not None and (tried.vain or tried.forced >= FORCED_TRIES)
+
+
+def _pauses(pod: Pod, tries: Tries, now: datetime) -> bool:
+    """Its deletion failed a moment ago, and is tried again."""
+    tried = tries.get(pod.metadata.uid)
+    return tried is not None and tried.forced > 0 and now < tried.last + delays.POLL
+
+
+def _force_reason(
+    policy: DrainPolicy, conditions: Iterable[NodeCondition], now: datetime, *, timed_out: bool
+) -> str:
+    """Why all pods are deleted with no grace now; empty: they are not."""
+    force, found = policy.force, {item.type: item for item in conditions}
+    if force.requested:
+        return "a user asked to force it"
+    if timed_out and force.at_timeout:
+        return _took_longer(policy)
+    for kind, good in force.healthy.items():
+        item = found.get(kind)
+        since = item.last_transition_time if item is not None and item.status != good else None
+        if item is not None and since is not None and now - since > force.sick_after:
+            return (
+                f"{kind} of the node has been {item.status} for more than {format_duration(force.sick_after)}"
+            )
+    return ""
+
+
+def _took_longer(policy: DrainPolicy) -> str:
+    return f"the drain took longer than {format_duration(policy.timeout or timedelta())}"
+
+
+def _because(states: _States, moving: Moving) -> str:
+    """The state of the drain in a clause."""
+    told = ", ".join(f"{len(states[state])} {state.value}" for state in _State if states[state])
+    volumes = first_clauses(moving.clauses)
+    return "; ".join(part for part in (f"pods: {told}" if told else "no pods are left", volumes) if part)
+
+
+def _ends(pod: Pod) -> datetime:
+    """The end of a leaving pod's grace period, which is what its deletionTimestamp says."""
+    assert pod.metadata.deletion_timestamp is not None
+    return pod.metadata.deletion_timestamp
