@@ -93,8 +93,8 @@ EXPLAINED = [
     ("a budget that is gone meanwhile", REFUSED, [],
      "Cannot evict pod. The disruption budget web needs 2 healthy pods and has 2", False, "budget"),
     ("more than one budget", SEVERAL, [budget("b"), budget("a")],
-     "more than one pod disruption budget selects it (default/a, default/b), which no eviction can satisfy",
-     True, "default/a, default/b"),
+     "more than one pod disruption budget selects it (default/a, default/b), which no eviction can satisfy: delete or "
+     "narrow all but one", True, "default/a, default/b"),
     ("a server that is busy is no budget's doing", BUSY, [NO_ROOM],
      "too many requests, please try again later", False, ""),
     ("a sentence without its full stop", TooManyRequests("Slow down."), [], "Slow down", False, ""),
@@ -130,6 +130,11 @@ def test_an_error_that_is_no_budgets_doing_is_told_in_upstreams_words(error, why
     assert str(Held(found, ("default/web-1",))) == (
         f'error when evicting pod "default/web-1": {why} scheduled on node n1'
     )
+
+
+def test_a_server_that_fails_while_two_budgets_select_the_pod_is_quoted():
+    found = explained(ApiError("etcd is away", code=500), [budget("a"), budget("b")])
+    assert found == Obstacle("etcd is away scheduled on node n1", True, "default/web-1", "when")
 
 
 def test_counts_change_the_words_and_not_the_topic():

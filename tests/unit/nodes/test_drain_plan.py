@@ -60,6 +60,16 @@ def refused(name, times=1, at=timedelta()):
     return {f"uid-{name}": Try(times, T0 + at)}
 
 
+FORCE_AT = [
+    # of three refusals so many, the last of them at, now, and force is told to begin: seconds after the first one
+    pytest.param(1, 0, 0, 60, id="the first try has just been refused"),
+    pytest.param(2, 21, 22, 60, id="tries that take a second are told of as if they took none"),
+    pytest.param(2, 85, 90, 140, id="a second try of 65 s has delayed the third, and force"),
+    pytest.param(2, 85, 160, 180, id="while the third takes long, force is not told to have begun"),
+    pytest.param(3, 170, 175, 200, id="after the last refusal the pod only rests"),
+]
+
+
 class TestAsking:
     def test_an_empty_node_is_done(self):
         assert drain().done
@@ -201,6 +211,20 @@ class TestHeld:
         tries = held("a", SOFT, times=2, first=HOUR) | held("b", SOFT, first=timedelta(minutes=1))
         assert drain(pod("a"), pod("b"), tries=tries, refusals=3).force_at == T0 + timedelta(minutes=2)
 
+    @pytest.mark.parametrize(("failed", "last", "at", "told"), FORCE_AT)
+    def test_the_time_of_force_follows_evictions_that_take_longer_than_their_pause(
+        self, failed, last, at, told
+    ):
+        seconds = timedelta(seconds=1)
+        tries = {"uid-a": Try(failed, T0 + last * seconds, first=T0, why=SOFT)}
+        plan = drain(pod("a"), tries=tries, refusals=3, at=at * seconds)
+        assert (plan.force_at - T0).total_seconds() == told
+
+    def test_a_time_too_short_for_a_second_try_is_the_time_of_force(self):
+        short = replace(LIMITED, timeout=EVICTION / 2)
+        plan = drain(pod("a"), policy=short, tries=held("a", SOFT), at=timedelta(seconds=1))
+        assert plan.force_at == T0 + EVICTION / 2
+
     def test_without_obstacles_there_is_nothing_to_tell(self):
         plan = drain(pod("a"), pod("b", leaving=T0))
         assert (plan.obstacles, plan.force_at, plan.topics) == ("", None, frozenset())
@@ -338,7 +362,7 @@ POLICIES = [
                held=(Held(SOFT, ("default/a",)),))),
     ("a limit without force: once it is over, what is left stays",
      DrainPolicy(HOUR), {"pods": [A, B], "at": HOUR, "tries": HELD_UP},
-     DrainPlan(done=True, because="2 pods stay, because the drain took longer than 1h0m0s")),
+     DrainPlan(done=True, because="2 pods stay until their node goes, because the drain took longer than 1h0m0s")),
     ("a limit without force: an empty node is just empty",
      DrainPolicy(HOUR), {"pods": [], "at": HOUR}, DrainPlan(done=True, because="no pods are left")),
     ("a user's request forces whatever the limit is",

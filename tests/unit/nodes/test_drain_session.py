@@ -180,7 +180,9 @@ ALL = "/apis/policy/v1/poddisruptionbudgets"
         pytest.param({"a": REFUSED, "b": REFUSED}, [ONE], id="of the namespace, once"),
         pytest.param({"a": REFUSED, "c": REFUSED}, [ALL], id="of all, for two namespaces"),
         pytest.param(
-            {"a": ServerError("more than one budget")}, [ONE], id="if there may be several for a pod"
+            {"a": ServerError("This pod has more than one PodDisruptionBudget, which")},
+            [ONE],
+            id="if there may be several for a pod",
         ),
         pytest.param({"a": Conflict("another uid")}, [], id="not if no budget can be the cause"),
     ],

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
+from math import ceil
 
 from kubewright.api.core import NodeCondition, Pod
 from kubewright.base import delays
@@ -33,7 +34,7 @@ from kubewright.base.durations import format_duration
 from kubewright.nodes.drain.obstacles import first_clauses, group
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy
-from kubewright.nodes.drain.tries import NO_REQUESTS, Requests, Tries, uids
+from kubewright.nodes.drain.tries import NO_REQUESTS, Requests, Tries, Try, uids
 from kubewright.nodes.drain.volumes import Moving, Trips, awaited
 
 OVERDUE = timedelta(seconds=30)
@@ -133,7 +134,7 @@ def plan_pass(
     if reason := _force_reason(policy, conditions, now, timed_out=timed_out):
         return _forced(here, tries, reason, under_way, now)
     if timed_out and here:
-        because = f"{len(here)} pods stay, because {_took_longer(policy)}"
+        because = f"{len(here)} pods stay until their node goes, because {_took_longer(policy)}"
         return DrainPlan(done=True, because=because, known=uids(here))
     drain = _Drain(policy, now, tries, under_way, moving, turn=min(map(policy.order, here), default=0))
     return replace(_gentle(drain, _states(here, drain), deadline), known=uids(here))
@@ -215,12 +216,22 @@ def _wakes(drain: _Drain, states: _States, deadline: datetime | None) -> Iterato
 def _force_at(drain: _Drain, refused: Iterable[Pod], forced_from: datetime | None) -> datetime | None:
     """When the first of these pods is deleted by force; None: not as long as nothing changes."""
     ends = [forced_from] if forced_from is not None else []
-    if (most := drain.refusals) is not None:
-        for pod in refused:
-            tried = drain.tries[pod.metadata.uid]
-            if tried.first is not None:
-                ends.append(tried.first + most * delays.EVICTION)
+    tried = (drain.tries[pod.metadata.uid] for pod in refused)
+    if drain.refusals is not None:
+        ends += [_deleted_from(each, each.first, drain.refusals, drain.now) for each in tried if each.first]
     return min(ends, default=None)
+
+
+def _deleted_from(tried: Try, first: datetime, most: int, now: datetime) -> datetime:
+    """When a pod has been refused so often that it is deleted, if each further try is refused at once.
+
+    What earlier tries took beyond their pause is rounded up to whole pauses, but for a second, so that a
+    status that tells the time stays the same for many tries.
+    """
+    as_planned = first + most * delays.EVICTION
+    at_least = max(tried.last + delays.EVICTION, now) + max(0, most - tried.failed) * delays.EVICTION
+    late = ceil((at_least - as_planned - timedelta(seconds=1)) / delays.EVICTION)
+    return as_planned + max(0, late) * delays.EVICTION
 
 
 def _forced(pods: Sequence[Pod], tries: Tries, reason: str, requests: Requests, now: datetime) -> DrainPlan:

@@ -22,6 +22,9 @@ from kubewright.wire.errors import ApiError, TooManyRequests
 BUDGET = "DisruptionBudget"
 """The cause in a 429 that comes from a budget; a 429 without it means that the server is busy."""
 
+SEVERAL = "more than one PodDisruptionBudget"
+"""In the message of kube-apiserver about a pod that more than one budget selects."""
+
 ITEMS_IN_MESSAGE = 3
 """Most pod names in the message of one obstacle, and most obstacles in one message; the rest is counted."""
 
@@ -63,7 +66,7 @@ def explain(pod: Pod, error: KubewrightError, budgets: Sequence[PodDisruptionBud
         error: the error of its eviction.
         budgets: those that select the pod (``budgets``); none when they could not be read.
     """
-    if isinstance(error, ApiError) and error.code == 500 and len(budgets) > 1:
+    if refused_by_several(error) and len(budgets) > 1:
         return _several(budgets)
     if isinstance(error, TooManyRequests):
         said = [str(cause.get("message", "")) for cause in error.causes if cause.get("reason") == BUDGET]
@@ -73,6 +76,11 @@ def explain(pod: Pod, error: KubewrightError, budgets: Sequence[PodDisruptionBud
     firm = isinstance(error, ApiError) and error.code not in (404, 409, 502, 503, 504)
     why = f"{str(error).removesuffix('.')} scheduled on node {pod.spec.node_name}"
     return Obstacle(why, firm, topic=f"{pod.namespace}/{pod.name}" if firm else "", when="when")
+
+
+def refused_by_several(error: KubewrightError) -> bool:
+    """Whether more than one budget selects the pod: of the errors with code 500 only the words tell."""
+    return isinstance(error, ApiError) and error.code == 500 and SEVERAL in error.message
 
 
 def group(pods: Iterable[tuple[Pod, Obstacle]]) -> tuple[Held, ...]:
@@ -133,4 +141,5 @@ def _of_budget(budget: PodDisruptionBudget) -> Obstacle:
 def _several(budgets: Sequence[PodDisruptionBudget]) -> Obstacle:
     told = ", ".join(sorted(f"{each.namespace}/{each.name}" for each in budgets))
     why = f"more than one pod disruption budget selects it ({told}), which no eviction can satisfy"
+    why += ": delete or narrow all but one"
     return Obstacle(why, firm=True, topic=told)

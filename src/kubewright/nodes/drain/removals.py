@@ -43,7 +43,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Lane:
-    """``under_way``: the number of requests, at most ``REQUESTS_PER_LANE``; ``line``: the drains that wait."""
+    """``under_way``: the number of requests, at most ``REQUESTS_PER_LANE``; ``line``: drains that wait."""
 
     under_way: int = 0
     line: dict[str, Wake] = field(default_factory=dict)

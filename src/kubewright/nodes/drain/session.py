@@ -27,12 +27,12 @@ from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.nodes.drain.budgets import Budgets
 from kubewright.nodes.drain.decide import plan_pass
-from kubewright.nodes.drain.obstacles import explain
+from kubewright.nodes.drain.obstacles import explain, refused_by_several
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy
 from kubewright.nodes.drain.tries import NO_REQUESTS, Requests, Tries, Try, uids
 from kubewright.nodes.drain.volumes import Attached, Trips, claims, follow, users
-from kubewright.wire.errors import ApiError, NotFound, is_refusal
+from kubewright.wire.errors import ApiError, NotFound, TooManyRequests, is_refusal
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -50,8 +50,9 @@ class Failure(NamedTuple):
 
     @property
     def of_budget(self) -> bool:
-        """Whether budgets may stand behind it: the server answers so when one or two of them forbid it."""
-        return isinstance(self.error, ApiError) and self.error.code in (429, 500)
+        """Whether budgets may stand behind it: the server answers so when one of them forbids it, or when
+        there is more than one to ask."""
+        return isinstance(self.error, TooManyRequests) or refused_by_several(self.error)
 
 
 @dataclass(slots=True)

@@ -6,6 +6,8 @@ Theory.      Clouds detach and attach one volume after another, so a pod with vo
              sees the same. It then *arrives* when it is attached to another node. That is awaited only by a
              process that saw the pod, and only for a pod with a controller, which makes it again.
              ``Trip`` is what a session remembers of one volume; losing it costs pauses, never data.
+             A generic ephemeral volume (``volumes[].ephemeral``) is deleted with its pod and never moves, so
+             no pod waits for it, as upstream; the wait before the VM goes is for all attached volumes.
 Invariants.  A volume of several pods leaves when the last of them is gone. A volume that was never attached
              here is not awaited. Every wait has an end if the policy has one.
 Source       mcm.md §5.5; defect 18 of §19 is not copied: volumes are compared by their whole names.
