@@ -1,12 +1,12 @@
 """Judge a node by its conditions.
 
 Theory.      A node is well when its kubelet says ``Ready``, and each of the condition types that
-             the machine names as bad is False or absent: Unknown is bad.
-             Unlike upstream, a node that has conditions but no ``Ready`` among them is not well:
-             its kubelet has not spoken yet.
+             the machine names as bad is False or absent: Unknown is bad. Unlike upstream, ``Ready`` must be
+             there: while there are other conditions only, the kubelet has not spoken yet. As upstream, no
+             node is well for a machine that names ``Ready`` itself among the bad types.
 Invariants.  Pure. ``conditions_differ`` ignores heartbeats and messages, so a kubelet that only renews
              them causes no work.
-Source       mcm.md §4.1 ("conditions differ"), §4.7.
+Source       mcm.md §4.1 ("conditions differ"), §4.7 (which conditions make a node unhealthy).
 Called by    the contexts that own machines.
 """
 

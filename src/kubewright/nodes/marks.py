@@ -1,7 +1,7 @@
 """The patches by which controllers write onto nodes.
 
 Theory.      Kubelets, autoscalers and users write to the same nodes, so each function answers the smallest
-             patch that does its work, and an empty patch when the node is so already. Labels and
+             patch that does its work, and an empty patch when there is nothing to change. Labels and
              annotations merge by key. Conditions merge by type, which only a *strategic* merge
              patch does (``STRATEGIC_PATCH``). Taints cannot be merged by anything: a patch that
              changes them carries the resourceVersion that it was made from.
@@ -9,8 +9,8 @@ Theory.      Kubelets, autoscalers and users write to the same nodes, so each fu
              what was desired at the last sync and no longer is gets removed, what is desired is set,
              and everything else is left to others. The API remembers what it applied last, usually
              in an annotation of the node.
-Invariants.  Pure. The patch of a node that has been patched so is ``{}``, except for ``cordon``, which reads
-             no node. ``timeAdded`` of a taint never counts as a difference.
+Invariants.  Pure. Patching twice is a no-op: the second patch is ``{}``, except for ``cordon``, which reads no
+             node. ``timeAdded`` of a taint never counts as a difference.
 Called by    the contexts that own machines; sent with ``kube.Client.patch``.
 """
 
@@ -106,7 +106,7 @@ def together(metadata: Patch, taints: Patch) -> Patch:
 def condition(node: Node, wanted: NodeCondition, now: datetime) -> Patch:
     """Set a condition. *Strategic* merge patch on the node's ``status``.
 
-    ``lastTransitionTime`` stays as long as status and reason do.
+    ``now`` is the date that is written; ``lastTransitionTime`` stays as long as status and reason do.
     """
     old = condition_of(node.status.conditions, wanted.type)
     if old and _statement(old) == _statement(wanted):
@@ -131,12 +131,12 @@ def _merged_taints(
     present: Sequence[Taint], applied: Iterable[Taint], desired: Sequence[Taint]
 ) -> tuple[Taint, ...]:
     """The three-way merge for taints, which are told apart by key and effect; order is kept."""
-    by_place = {_place(item): item for item in desired}
-    dropped = {_place(item) for item in applied} - by_place.keys()
-    kept = {_place(item): item for item in present if _place(item) not in dropped}
-    for place, item in by_place.items():
-        since = kept[place].time_added if place in kept else item.time_added
-        kept[place] = structs.replace(item, time_added=since)
+    desired_by_key = {_key_and_effect(item): item for item in desired}
+    dropped = {_key_and_effect(item) for item in applied} - desired_by_key.keys()
+    kept = {_key_and_effect(item): item for item in present if _key_and_effect(item) not in dropped}
+    for key, item in desired_by_key.items():
+        since = kept[key].time_added if key in kept else item.time_added
+        kept[key] = structs.replace(item, time_added=since)
     return tuple(kept.values())
 
 
@@ -147,7 +147,7 @@ def _taint_patch(node: Markable, taints: tuple[Taint, ...]) -> Patch:
     return {"metadata": version, "spec": {"taints": [msgspec.to_builtins(item) for item in taints] or None}}
 
 
-def _place(item: Taint) -> tuple[str, str]:
+def _key_and_effect(item: Taint) -> tuple[str, str]:
     return item.key, item.effect
 
 

@@ -155,7 +155,7 @@ async def test_what_is_under_way_for_a_node_is_not_sent_twice_and_its_end_wakes_
         await asyncio.sleep(1)
         assert session.under_way == Requests(frozenset("a"))
         removals.start("n", session, evict("a"), lambda: woken.append("second"), now=T0)
-        session.met = True
+        session.overlapped = True
         await asyncio.sleep(SLOW)
         assert (len(server.evictions), session.under_way, woken) == (1, NO_REQUESTS, ["first"])
 
@@ -238,7 +238,7 @@ async def test_a_refusal_is_noted_at_once_and_told_of_when_its_budgets_are_known
         now = asyncio.get_running_loop().time
         began = now()
         removals.start("n", session, evict("a"), lambda: woken.append(now() - began), now=T0)
-        session.met = True
+        session.overlapped = True
         await asyncio.sleep(1)
         assert (session.under_way, session.tries["a"].failed, woken) == (NO_REQUESTS, 1, [])
         await asyncio.sleep(60)

@@ -37,8 +37,8 @@ def there(*volumes):
 DB = pod("db-0", "data")
 JOB = pod("job", "data", owner="")
 USED = Trip("pv", "default/db-0", returns=True, attached=True)
-LEFT = Trip("pv", "default/db-0", returns=True, attached=True, left=T0)
-GONE = Trip("pv", "default/db-0", returns=True, attached=True, left=T0, detached=T0)
+LEFT = Trip("pv", "default/db-0", returns=True, attached=True, unused_since=T0)
+GONE = Trip("pv", "default/db-0", returns=True, attached=True, unused_since=T0, detached=T0)
 NEXT = T0 + MINUTE
 LOOKS = [
     ("a pod uses a volume that is attached", [], DB, here("pv"), [USED]),
@@ -48,15 +48,15 @@ LOOKS = [
     ("the pod is gone, and its volume is attached", [USED], None, here("pv"), [Trip("pv", "default/db-0", True, True, NEXT)]),
     ("since when, stays", [LEFT], None, here("pv"), [LEFT]),
     ("a process that begins in the middle knows no pod, and sees the volume all the same", [], None, here("pv"),
-     [Trip("pv", attached=True, left=NEXT)]),
+     [Trip("pv", attached=True, unused_since=NEXT)]),
     ("it is detached, and its pod is made again: it should come up elsewhere", [LEFT], None, NOWHERE,
      [Trip("pv", "default/db-0", True, True, T0, NEXT)]),
     ("since when it is detached, stays", [GONE], None, NOWHERE, [GONE]),
     ("it has come up on another node", [GONE], None, there("pv"), []),
     ("another volume has: that of a longer name is not it", [GONE], None, there("pv-1"), [GONE]),
     ("between two looks it was detached and attached elsewhere", [USED], None, there("pv"), []),
-    ("detached, of a pod that nothing makes again", [Trip("pv", "default/job", attached=True, left=T0)], None, NOWHERE, []),
-    ("detached, of a pod that this process did not see", [Trip("pv", attached=True, left=T0)], None, NOWHERE, []),
+    ("detached, of a pod that nothing makes again", [Trip("pv", "default/job", attached=True, unused_since=T0)], None, NOWHERE, []),
+    ("detached, of a pod that this process did not see", [Trip("pv", attached=True, unused_since=T0)], None, NOWHERE, []),
     ("another pod of the node uses it again", [LEFT], pod("db-1", "data"), here("pv"),
      [Trip("pv", "default/db-1", returns=True, attached=True)]),
     ("it is attached here again", [GONE], None, here("pv"), [LEFT]),
@@ -73,7 +73,7 @@ def test_what_becomes_of_a_volume(before, user, attached, after):
     assert found == {trip.volume: trip for trip in after}
 
 
-OTHER = Trip("pv-b", "default/db-1", returns=True, attached=True, left=T0 + MINUTE)
+OTHER = Trip("pv-b", "default/db-1", returns=True, attached=True, unused_since=T0 + MINUTE)
 WAITS = [
     ("volumes in use are not awaited", [USED], 0, POLICY, Moving()),
     ("one that is to be detached is, for its time", [LEFT], 119, POLICY,

@@ -33,7 +33,7 @@ refusal of a pod is explained by a new list."""
 LIST_SECONDS = 5.0
 """How long a list of budgets may take; without it refusals are told of in the server's words."""
 
-_Place = tuple[str, str, str]
+_Label = tuple[str, str, str]
 """A namespace, and a label with its value that all pods of a budget have; with ``("", "")`` in place of both,
 the budgets of the namespace that require no label by ``matchLabels``."""
 
@@ -42,24 +42,23 @@ class ByLabels:
     """Budgets by what they select."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget] = ()) -> None:
-        self._placed: dict[_Place, list[tuple[Selector, PodDisruptionBudget]]] = {}
+        self._by_label: dict[_Label, list[tuple[Selector, PodDisruptionBudget]]] = {}
         for budget in budgets:
             if (selector := selector_of(budget)) != NOTHING:
-                self._placed.setdefault(self._place(budget), []).append((selector, budget))
+                self._by_label.setdefault(self._rarest_label(budget), []).append((selector, budget))
 
     def of(self, pod: Pod) -> list[PodDisruptionBudget]:
         """The budgets that select a pod."""
         namespace, labels = pod.namespace, pod.metadata.labels
-        places = [(namespace, "", ""), *((namespace, *label) for label in labels.items())]
-        candidates = (each for place in places for each in self._placed.get(place, ()))
+        own = [(namespace, "", ""), *((namespace, *label) for label in labels.items())]
+        candidates = (each for label in own for each in self._by_label.get(label, ()))
         return [budget for selector, budget in candidates if selector.matches(labels)]
 
-    def _place(self, budget: PodDisruptionBudget) -> _Place:
+    def _rarest_label(self, budget: PodDisruptionBudget) -> _Label:
         assert budget.spec.selector is not None
-        labels = budget.spec.selector.match_labels.items()
-        places = ((budget.namespace, *label) for label in labels)
-        fewest = min(places, key=lambda place: len(self._placed.get(place, ())), default=None)
-        return fewest or (budget.namespace, "", "")
+        required = ((budget.namespace, *label) for label in budget.spec.selector.match_labels.items())
+        rarest = min(required, key=lambda label: len(self._by_label.get(label, ())), default=None)
+        return rarest or (budget.namespace, "", "")
 
 
 class Budgets:

@@ -106,17 +106,17 @@ def never_yields(budget: PodDisruptionBudget) -> bool:
     spec, status = budget.spec, budget.status
     if spec.max_unavailable in (0, "0", "0%") or spec.min_available == "100%":
         return True
-    settled = status.observed_generation >= budget.metadata.generation and not status.disrupted_pods
+    current = status.observed_generation >= budget.metadata.generation and not status.disrupted_pods
     counted = status.expected_pods > 0 and status.current_healthy >= status.expected_pods
-    return settled and counted and status.disruptions_allowed == 0
+    return current and counted and status.disruptions_allowed == 0
 
 
 def counts_none(budget: PodDisruptionBudget) -> bool:
     """Whether a budget has counted none of its pods: Kubernetes does so with pods without a controller where
     the budget is a percentage or maxUnavailable, and then allows no disruption."""
-    settled = 0 < budget.status.observed_generation >= budget.metadata.generation
+    current = 0 < budget.status.observed_generation >= budget.metadata.generation
     relative = budget.spec.max_unavailable is not None or isinstance(budget.spec.min_available, str)
-    return settled and relative and budget.status.expected_pods == 0
+    return current and relative and budget.status.expected_pods == 0
 
 
 def _of_budget(budget: PodDisruptionBudget) -> Obstacle:

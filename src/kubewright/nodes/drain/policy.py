@@ -6,7 +6,8 @@ Theory.      The Machine API gives pods limited time and then deletes them by fo
              made for each pass, so a change by a user counts at once, and ``skips`` may look at
              anything that its maker sees: labels, rules, how long a pod has been leaving.
              The default is the gentlest drain: no limit, no force.
-Source       mcm.md §5.1, §5.6, §5.7; capi.md §5.7 (drain, volume detach).
+Source       mcm.md §5.1, §5.6, §5.7 (who is drained, for how long, when by force); capi.md §5.7 (drain,
+             volume detach).
 Called by    the contexts that own machines (they make policies); ``decide`` and deletions read them.
 """
 
@@ -30,8 +31,8 @@ class Force:
 
     ``requested``   a user asks for it: all pods
     ``at_timeout``  the time of the drain is over: all pods; otherwise those that are left stay
-    ``healthy``     the status, by condition type, of a node whose kubelet can end pods; where one has
-                    differed for more than ``sick_after``: all pods
+    ``healthy``     for each of some condition types the status that the node has while its kubelet can end
+                    pods; once one has had another status for longer than ``sick_after``: all pods
     ``refusals``    how many evictions of one pod must be refused: only this pod; None: that is no reason
     """
 

@@ -5,7 +5,7 @@ Theory.      A server may take long over an eviction: it waits for webhooks, and
              would hold all workers for hours. So the requests of a pass are a task of its own: ``start``
              returns at once, and ``DrainSession.under_way`` tells the next looks about it. When the requests
              have ended, others have room, and a task that nothing waits for asks for the budgets behind
-             refusals. Then a look that met the requests is repeated. Pods are many, so they do not wait in
+             refusals. Then a look that overlapped the requests is repeated. Pods are many, so they do not wait in
              memory: of a node with more than one pass touches the others are looked at when the requests
              have ended, and while ``REQUESTS_PER_LANE`` requests are under way a drain only stands in line,
              and looks anew when its turn comes.
@@ -140,12 +140,12 @@ class Removals:
         failed = task.result() if error is None else []
         if failed:
             self._explain(sending, failed)
-        if sending.more or (session.met and not failed):
+        if sending.more or (session.overlapped and not failed):
             sending.wake()
 
     def _explain(self, sending: _Sending, failed: Sequence[Failure]) -> None:
-        """Find out about refusals. A look that met the requests, and so has planned without what came of
-        them, is repeated when that is known."""
+        """Find out about refusals. A look that overlapped the requests, and so has planned without their
+        results, is repeated when that is known."""
         explaining = asyncio.create_task(
             sending.session.explain(failed, self._budgets), name=f"refusals of {sending.drain}"
         )
@@ -158,7 +158,7 @@ class Removals:
             return
         if (error := task.exception()) is not None:
             _log_unexpected(error)
-        if sending.session.met:
+        if sending.session.overlapped:
             sending.wake()
 
 

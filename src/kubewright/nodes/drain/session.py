@@ -62,14 +62,14 @@ class DrainSession:
     ``tries``          the requests that failed, by the pod's uid
     ``trips``          volumes of the node's pods, and those that they left behind
     ``under_way``      the requests that have not ended; ``removals`` keeps it
-    ``met``            requests were under way when the last look began, so it planned without their results
+    ``overlapped``     requests were under way when the last look began, so it planned without their results
     ``drained_since``  when a plan first said that no pod is waited for; None: none has yet
     """
 
     tries: Tries = field(default_factory=dict)
     trips: Trips = field(default_factory=dict)
     under_way: Requests = NO_REQUESTS
-    met: bool = False
+    overlapped: bool = False
     drained_since: datetime | None = None
     _volumes: dict[Key, str] = field(default_factory=dict)
     """The PersistentVolume of each claim that a pod of the node was seen to use."""
@@ -99,8 +99,8 @@ class DrainSession:
         Raises:
             ApiError, TransportError: pods or claims could not be read.
         """
-        met = self.under_way  # this list may be older than their end
-        self.met = bool(met)
+        under_way = self.under_way  # the list of pods may be older than the end of these requests
+        self.overlapped = bool(under_way)
         pods = await client.list(POD, fields=f"spec.nodeName={node}")
         if attached is not None and (attached.here or self.trips):
             self.trips = await self._follow(client, pods, attached, now)
@@ -112,7 +112,7 @@ class DrainSession:
             conditions=conditions,
             tries=self.tries,
             trips=self.trips,
-            under_way=met,
+            under_way=under_way,
         )
         if found.done and self.drained_since is None:
             self.drained_since = now

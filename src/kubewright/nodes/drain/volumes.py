@@ -10,7 +10,8 @@ Theory.      Clouds detach and attach one volume after another, so a pod with vo
              no pod waits for it, as upstream; the wait before the VM goes is for all attached volumes.
 Invariants.  A volume of several pods leaves when the last of them is gone. A volume that was never attached
              here is not awaited. Every wait has an end if the policy has one.
-Source       mcm.md §5.5; defect 18 of §19 is not copied: volumes are compared by their whole names.
+Source       mcm.md §5.5 (which volumes are awaited, and for how long); defect 18 of §19 is not copied:
+             volumes are compared by their whole names.
 Called by    ``session`` (remembers trips), ``decide`` (asks which are awaited).
 """
 
@@ -39,18 +40,18 @@ class Attached:
 class Trip:
     """A volume on its way from the node.
 
-    ``pod``       the pod that used it last, as namespace/name; empty: this process saw none
-    ``returns``   a controller makes that pod again
-    ``attached``  it was seen attached to the node
-    ``left``      since when no pod of the node uses it; None: one does
-    ``detached``  since when it is attached to the node no more; None: it is
+    ``pod``           the pod that used it last, as namespace/name; empty: this process saw none
+    ``returns``       a controller makes that pod again
+    ``attached``      it was seen attached to the node
+    ``unused_since``  when it was first seen that no pod of the node uses it; None: one does
+    ``detached``      when it was first seen detached from the node; None: it is attached
     """
 
     volume: str
     pod: str = ""
     returns: bool = False
     attached: bool = False
-    left: datetime | None = None
+    unused_since: datetime | None = None
     detached: datetime | None = None
 
     def __str__(self) -> str:
@@ -117,9 +118,9 @@ def follow(trips: Trips, used: Mapping[str, Pod], attached: Attached, now: datet
 
 def awaited(trips: Trips, policy: DrainPolicy, now: datetime) -> Moving:
     """Which volumes the next pod with volumes waits for."""
-    left = [trip for trip in trips.values() if trip.left is not None]
-    detaching, late = _in_time([t for t in left if t.detached is None], policy.detach_timeout, now)
-    arriving, _ = _in_time([t for t in left if t.detached is not None], policy.reattach_timeout, now)
+    unused = [trip for trip in trips.values() if trip.unused_since is not None]
+    detaching, late = _in_time([t for t in unused if t.detached is None], policy.detach_timeout, now)
+    arriving, _ = _in_time([t for t in unused if t.detached is not None], policy.reattach_timeout, now)
     ends = [end for trip in detaching if (end := _end(trip, policy.detach_timeout)) is not None]
     ends += [end for trip in arriving if (end := _end(trip, policy.reattach_timeout)) is not None]
     return Moving(tuple(detaching), tuple(arriving), tuple(late), min(ends, default=None))
@@ -131,10 +132,10 @@ def _next(trip: Trip, user: Pod | None, attached: Attached, now: datetime) -> Tr
         name, returns = f"{user.namespace}/{user.name}", user.metadata.controller is not None
         return Trip(trip.volume, name, returns, attached=trip.attached or here)
     if here:
-        return replace(trip, attached=True, left=trip.left or now, detached=None)
+        return replace(trip, attached=True, unused_since=trip.unused_since or now, detached=None)
     if not (trip.attached and trip.returns) or attached.elsewhere(trip.volume):
         return None
-    return replace(trip, left=trip.left or now, detached=trip.detached or now)
+    return replace(trip, unused_since=trip.unused_since or now, detached=trip.detached or now)
 
 
 def _in_time(trips: Iterable[Trip], limit: timedelta | None, now: datetime) -> tuple[list[Trip], list[Trip]]:
@@ -147,5 +148,5 @@ def _in_time(trips: Iterable[Trip], limit: timedelta | None, now: datetime) -> t
 
 
 def _end(trip: Trip, limit: timedelta | None) -> datetime | None:
-    since = trip.detached or trip.left
+    since = trip.detached or trip.unused_since
     return None if limit is None or since is None else since + limit
