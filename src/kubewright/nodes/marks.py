@@ -9,8 +9,8 @@ Theory.      Kubelets, autoscalers and users write to the same nodes, so each fu
              what was desired at the last sync and no longer is gets removed, what is desired is set,
              and everything else is left to others. The API remembers what it applied last, usually
              in an annotation of the node.
-Invariants.  Pure. Patching twice is a no-op: the second patch is ``{}``, except for ``cordon``, which reads no
-             node. ``timeAdded`` of a taint never counts as a difference.
+Invariants.  Pure. Patching twice is a no-op: the second patch is ``{}``, except for ``cordon``, which reads
+             no node. ``timeAdded`` of a taint never counts as a difference.
 Called by    the contexts that own machines; sent with ``kube.Client.patch``.
 """
 

@@ -4,11 +4,11 @@ Theory.      A server may take long over an eviction: it waits for webhooks, and
              at a budget. A worker that waited would be lost for all other machines, and ten thousand drains
              would hold all workers for hours. So the requests of a pass are a task of its own: ``start``
              returns at once, and ``DrainSession.under_way`` tells the next looks about it. When the requests
-             have ended, others have room, and a task that nothing waits for asks for the budgets behind
-             refusals. Then a look that overlapped the requests is repeated. Pods are many, so they do not wait in
-             memory: of a node with more than one pass touches the others are looked at when the requests
-             have ended, and while ``REQUESTS_PER_LANE`` requests are under way a drain only stands in line,
-             and looks anew when its turn comes.
+             have ended, others have room, and a task of its own asks for the budgets behind refusals. Then a
+             look that overlapped the requests is repeated. Pods are many, so they do not wait in memory. If a
+             node has more than one pass asks anything, the others are looked at when the requests have
+             ended. While ``REQUESTS_PER_LANE`` requests are under way, a drain only stands in line, and looks
+             anew when its turn comes.
 Invariants.  At most one task for a node sends at a time; force ends one that evicts. Evictions and forced
              deletions have a lane each, so force waits for no eviction. A request ends by its own deadline.
              What stands in line also looks again by itself (``DrainPlan.wake``), so no turn is lost. ``run``
