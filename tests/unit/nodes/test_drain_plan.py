@@ -305,7 +305,7 @@ class TestForce:
         assert drain(pod("a", leaving=T0, grace=0), force=True).done
 
     def test_a_deletion_that_was_refused_delays_no_other_either(self):
-        plan = drain(pod("a"), force=True, tries={"uid-a": Try(1, T0, forced=1, vain=True)})
+        plan = drain(pod("a"), force=True, tries={"uid-a": Try(1, T0, forced=1, refused=True)})
         assert plan.done
         assert plan.because.endswith("; 1 pods stay, since the server does not delete them")
 

@@ -136,13 +136,15 @@ async def test_refusals_add_up_and_are_forgotten_with_the_pod(passed):
 
 
 @pytest.mark.parametrize(
-    ("error", "vain"),
+    ("error", "refused"),
     [(Conflict("held"), False), (ServerError("etcd is away"), False), (Forbidden("no role"), True)],
 )
-async def test_a_forced_deletion_that_fails_is_noted_and_in_vain_only_if_it_was_refused(passed, error, vain):
+async def test_a_forced_deletion_that_fails_is_noted_and_as_refused_only_if_a_rule_forbids_it(
+    passed, error, refused
+):
     plan = DrainPlan(delete=(pod("a"),), forced=True)
     tried = (await passed(plan, Server(a=error), {"uid-a": Try(3, NOW, forced=1)}))["uid-a"]
-    assert (tried.failed, tried.forced, tried.vain) == (4, 2, vain)
+    assert (tried.failed, tried.forced, tried.refused) == (4, 2, refused)
 
 
 async def test_a_forced_drain_is_not_over_while_the_server_fails_for_a_moment():

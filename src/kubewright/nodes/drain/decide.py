@@ -264,7 +264,7 @@ def _deletion_accepted(pod: Pod) -> bool:
 def _given_up(pod: Pod, tries: Tries) -> bool:
     """The server refuses to delete it, or has failed to for too long."""
     tried = tries.get(pod.metadata.uid)
-    return tried is not None and (tried.vain or tried.forced >= FORCED_TRIES)
+    return tried is not None and (tried.refused or tried.forced >= FORCED_TRIES)
 
 
 def _pauses(pod: Pod, tries: Tries, now: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""The drain of one node over all its passes: lists the pods, plans a pass, performs it, remembers refusals.
+"""The drain of one node over all its passes: lists the pods, plans a pass, sends requests, notes failures.
 
 Theory.      A pass never waits for a pod to leave: each request is sent once, some at a time, and its error
              is noted. The next list of pods shows which are gone. A request that is under way when a look
@@ -171,7 +171,7 @@ class DrainSession:
     def _note(self, plan: DrainPlan, failed: Iterable[Failure], now: datetime) -> None:
         """Keep the tries of pods that are still there and were not asked now; add what failed.
 
-        Until a new refusal is explained, the pod is told of as after the one before: a status that changes
+        Until a new refusal is explained, messages keep the words about the one before: a status that changes
         twice for each try would cost more than it tells.
         """
         asked, still = uids((*plan.evict, *plan.delete)), plan.known | uids(plan.waiting)
@@ -180,9 +180,13 @@ class DrainSession:
             pod, error, forced = each
             before = self.tries.get(pod.metadata.uid, Try(0, now))
             why = before.why if each.of_budget and before.why is not None else explain(pod, error, ())
-            vain = forced and is_refusal(error)
             kept[pod.metadata.uid] = Try(
-                before.failed + 1, now, before.forced + forced, vain, before.first or now, why
+                failed=before.failed + 1,
+                last=now,
+                forced=before.forced + forced,
+                refused=forced and is_refusal(error),
+                first=before.first or now,
+                why=why,
             )
         self.tries = kept
 

@@ -1,4 +1,4 @@
-"""What a session remembers of the requests about pods: what is under way, and what was refused. Pure.
+"""What a session remembers of the requests about pods: what is under way, and what failed. Pure.
 
 Theory.      The server shows which pods leave. It does not show that a request is under way, nor that one has
              failed; only the process that sends the requests knows. Losing it costs requests, and time until
@@ -18,17 +18,17 @@ from kubewright.nodes.drain.obstacles import Obstacle
 class Try:
     """What came of the requests about one pod so far; none of them succeeded.
 
-    ``failed``  how many: refused evictions, and all requests that ended with another error
-    ``last``    when the last of them ended
-    ``forced``  how many of them were deletions of a forced drain
-    ``vain``    such a deletion was refused by a rule (RBAC, a webhook), and would be refused again
-    ``first``   when the first of them ended, and ``why`` the pod stays: only for messages
+    ``failed``   how many: refused evictions, and all requests that ended with another error
+    ``last``     when the last of them ended
+    ``forced``   how many of them were deletions of a forced drain
+    ``refused``  such a deletion was refused by a rule (RBAC, a webhook), and would be refused again
+    ``first``    when the first of them ended, and ``why`` the pod stays: only for messages
     """
 
     failed: int
     last: datetime
     forced: int = 0
-    vain: bool = False
+    refused: bool = False
     first: datetime | None = field(default=None, compare=False)
     why: Obstacle | None = field(default=None, compare=False)
 
