@@ -125,12 +125,17 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Give a group another size."""
+    """Give a group another size, and write on it what it was sized for (``desired`` and ``ceiling``).
+
+    ``complete``: False while a later pass has to add the rest. The group then keeps what it was sized for
+    before, by which that pass knows that the scaling is not over.
+    """
 
     group: str
     before: int
     after: int
     because: str
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)

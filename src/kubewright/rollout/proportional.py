@@ -11,10 +11,11 @@ Invariants.  Growth respects the ceiling, and members that are terminating count
 Source       mcm.md §7.5, capi.md §7.9. Rounding is half away from zero, as Go's.
 """
 
+from dataclasses import replace
 from enum import Enum
 
 from kubewright.rollout.bounds import Bounds
-from kubewright.rollout.model import Fleet, Group, Intent, Sizes, resize
+from kubewright.rollout.model import Fleet, Group, Intent, Resize, Sizes, resize
 from kubewright.rollout.rolling import room
 
 
@@ -72,7 +73,7 @@ def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Sizes:
     step = min(delta, max(0, room(fleet, limits))) if delta > 0 else delta
     sizes = _grown(fleet, step) if step > 0 and growth is Growth.CURRENT else _shared(fleet, step, limits)
     because = f"scaled to {fleet.replicas} replicas, {limits.ceiling} with surge"
-    intents: tuple[Intent, ...] = ()
+    intents: tuple[Resize, ...] = ()
     for group in fleet.active:
         intents += resize(group, sizes[group.name], because)
     stale = to_annotate(fleet.active, fleet, limits)
@@ -80,7 +81,7 @@ def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Sizes:
         growing = _growing(fleet).name
         note = f"{delta - step} more when terminating machines are gone"
         return Sizes(
-            intents,
+            tuple(replace(each, complete=each.group != growing) for each in intents),
             tuple(name for name in stale if name != growing),
             fleet.replicas,
             limits.ceiling,

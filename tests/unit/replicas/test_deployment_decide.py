@@ -43,6 +43,7 @@ from kubewright.replicas.deployment.steps import (
     Step,
 )
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
+from kubewright.rollout.planner import MCM_SCALING
 
 OLD, NEW = thing_set("old", 3, 1), thing_set("new", 3, 2)
 SMALLER = thing_set("new", 1, 2)
@@ -141,6 +142,11 @@ CASES = [
     Case("while paused only the number counts",
          seen(deployment("newer", replicas=5, paused=True), NEW, members=ALL_NEW),
          [("d-new", sized(5, desired="5", ceiling="6")), scaled("d-new", 3, 5)]),
+    Case("paused: a set that gets the rest of its size later is not marked as sized for the new number",
+         seen(deployment(replicas=8, paused=True), OLD, SMALLER, policy=replace(POLICY, scaling=MCM_SCALING),
+              members={"old-uid": (*ALL_OLD["old-uid"], *members("x", 2, deleting=True)["x-uid"])} | members("new", 1)),
+         [("d-old", {"metadata": {"annotations": {"desired": "8", "ceiling": "9"}}}),
+          ("d-new", sized(4)), scaled("d-new", 1, 4)]),
     Case("of two sets of the wanted template the policy's choice is the current one",
          seen(deployment("old"), without("old", 1), structs.replace(OLD, metadata=structs.replace(
              OLD.metadata, name="d-old-2", uid="old-2-uid", annotations={**OLD.metadata.annotations, "revision": "3"})),

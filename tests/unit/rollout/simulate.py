@@ -123,8 +123,10 @@ class World:
                     self.add(self.template, size, ())
                     self._mark(self.casts[-1], plan, size)
                     self.casts[-1].group = replace(self.casts[-1].group, revision=number)
-                case Resize(name, _, size, _):
+                case Resize(name, _, size, _, complete=True):
                     self._mark(self._cast(name), plan, size)
+                case Resize(name, _, size, _):
+                    self._cast(name).group = replace(self._cast(name).group, size=size)
                 case Freeze(name, _):
                     self._cast(name).group = replace(self._cast(name).group, frozen=True)
         for name in plan.to_annotate:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.rollout.simulate import RUNNING, Broken, Rule, World, simulate
+from tests.unit.rollout.simulate import RUNNING, Actor, Broken, Rule, World, simulate
 
 from kubewright.rollout.model import Fleet, Sizes
 from kubewright.rollout.planner import (
@@ -160,6 +160,21 @@ def test_a_paused_fleet_is_never_rolled(play: Play) -> None:
         world.carry_out(step)
         assert world.fleet().current is None
     assert play.planner()(world.fleet()).idle
+
+
+@pytest.mark.parametrize("scaling", [MCM_SCALING, CAPI_SCALING], ids=["MCM", "Cluster API"])
+def test_a_paused_fleet_that_grows_while_machines_terminate_gets_all_of_them_in_the_end(
+    scaling: Scaling,
+) -> None:
+    play = Play("paused", RollingUpdate(1, 0), 10, (), scaling=scaling)
+    world = World("md", 5, "new", paused=True)
+    for template, size, leaving in (("old", 3, 3), ("new", 2, 0)):
+        cast = world.add(template, size)
+        cast.machines += [Actor(world.machine(RUNNING).facts, terminating=True) for _ in range(leaving)]
+    world.replicas = 10
+    ceiling = play.strategy.limits(10).ceiling
+    simulate(world, play.planner(), always=within(play, world))
+    assert [sum(cast.group.size for cast in world.casts), world.fleet().available] == [ceiling, ceiling]
 
 
 @given(rolls(), st.integers(0, 2**16), st.integers(1, 6))

@@ -203,7 +203,7 @@ WHOLE_PLANS = [
     ),
     pytest.param(
         Fleet("md", 14, group("new", 6), (group("old", 7, terminating=2),), paused=True), ROLL,
-        Sizes((Resize("new", 6, 8, "scaled to 14 replicas, 17 with surge"),), ("old",), 14, 17,
+        Sizes((Resize("new", 6, 8, "scaled to 14 replicas, 17 with surge", complete=False),), ("old",), 14, 17,
              ("2 more when terminating machines are gone", "paused")),
         id="paused: half of the growth",
     ),

@@ -26,7 +26,7 @@ from kubewright.replicas.deployment.steps import (
     Step,
 )
 from kubewright.replicas.member import M
-from kubewright.replicas.objects import S, changed
+from kubewright.replicas.objects import S, changed, with_replicas
 from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
 from kubewright.rollout.model import Create, Freeze, Resize, Sizes
 from kubewright.rollout.revisions import next_revision, prunable
@@ -129,8 +129,10 @@ def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
         wanted[name] = sized(policy, wanted[name], sizes)
     for intent in sizes.intents:
         match intent:
-            case Resize(name, _, size, _):
+            case Resize(name, _, size, _, complete=True):
                 wanted[name] = sized(policy, wanted[name], sizes, size)
+            case Resize(name, _, size, _):
+                wanted[name] = with_replicas(wanted[name], size)
             case Freeze(name, _):
                 wanted[name] = frozen(policy, wanted[name])
     return wanted
