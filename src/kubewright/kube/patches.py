@@ -33,7 +33,7 @@ def with_version(patch: Mapping[str, Any], resource_version: str) -> Patch:
 def with_uid(patch: Mapping[str, Any], uid: str) -> Patch:
     """The patch with the condition that the name still belongs to this very object.
 
-    The server answers ``Invalid`` (of ``metadata.uid``) when it does not.
+    The server answers ``Invalid`` (of ``metadata.uid``) when it does not (``wire.errors.is_stale``).
     """
     return _with_metadata(patch, "uid", uid)
 

@@ -14,8 +14,9 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import Object
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
+from kubewright.replicas.doubts import Stale
 from kubewright.replicas.ownership import key_of
-from kubewright.wire.errors import NotFound
+from kubewright.wire.errors import NotFound, is_stale
 
 T = TypeVar("T")
 MAX_IN_FLIGHT = 32
@@ -40,6 +41,13 @@ async def error_of(call: Awaitable[Any]) -> KubewrightError | None:
     except KubewrightError as error:
         return error
     return None
+
+
+def stale_or(error: KubewrightError | None, what: str) -> KubewrightError | None:
+    """The error of a write; ``Stale``, which names ``what``, where it only says that the cache is behind."""
+    if error is not None and is_stale(error):
+        return Stale(f"{what} is no longer the one that was seen")
+    return error
 
 
 async def slow_start(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:

@@ -5,8 +5,8 @@ Theory.      A member carries its number in an annotation. The next member gets 
              seen before, and the number in the set's annotation. So two controllers that see the same
              choose the same names, and the server answers ``AlreadyExists`` to the second; an older cache
              shows no higher number, and leads to names that exist. The highest number is written on the
-             set before the member that carries it is deleted (``set.decide``), so no name is used twice,
-             and what a machine's VM left behind is not mistaken for a later machine's.
+             set before the member that carries it is deleted or disowned (``set.decide``), so no name is
+             used twice, and what a machine's VM left behind is not mistaken for a later machine's.
 Invariants.  Numbers and names of one set are one to one: the five letters are ``number * factor + shift``
              modulo ``SPACE``, written in base 27; factor and shift come from the set's uid. The first
              ``SPACE`` members of a set have different names.

@@ -156,6 +156,18 @@ def is_refusal(error: BaseException) -> bool:
 STALE = (AlreadyExists, Conflict, NotFound)
 """What a server says when an object is no longer as it was seen: a cache will soon show how it is."""
 
+
+def is_stale(error: BaseException) -> bool:
+    """Whether the server says that an object is no longer as it was seen, or is gone, or is another one.
+
+    A patch whose only condition is the uid (``kube.patches.with_uid``) is not answered by ``Conflict`` when
+    the name belongs to another object by now, but by ``Invalid``: that field is immutable.
+    """
+    if isinstance(error, Invalid):
+        return any(cause.get("field") == "metadata.uid" for cause in error.causes)
+    return isinstance(error, STALE)
+
+
 _KNOWN: tuple[type[ApiError], ...] = (
     BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable, AlreadyExists, Conflict,
     Gone, TooLarge, UnsupportedMedia, Invalid, TooManyRequests, ServerError, Unavailable,

@@ -36,7 +36,7 @@ from kubewright.replicas.deployment.steps import (
     Step,
 )
 from kubewright.replicas.doubts import Doubts, Stale
-from kubewright.replicas.effects import error_of, may_adopt, run_parallel
+from kubewright.replicas.effects import error_of, may_adopt, run_parallel, stale_or
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, SetObject
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
@@ -140,9 +140,7 @@ class Actor(Generic[D, S, M]):
         member = change.member
         body = with_uid({"metadata": {"annotations": dict(change.annotations)}}, member.uid)
         error = await error_of(self._client.patch(self._policy.member_kind, member.key, body))
-        if isinstance(error, (NotFound, Conflict)):
-            return Stale(f"{self._policy.words.member} {member.name} is no longer the one that was seen")
-        return error
+        return stale_or(error, f"{self._policy.words.member} {member.name}")
 
     async def _delete(self, each: Object) -> KubewrightError | None:
         """Delete exactly what was read: a set that was disowned since, to be kept, must not be deleted."""

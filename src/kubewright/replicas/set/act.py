@@ -3,13 +3,15 @@
 Theory.      Each write names the uid of what was seen, and the version where the decision rests on
              what was read: a list that is replaced as a whole, a member that was chosen for
              deletion in that state (Failed, not ready, ours) and may have changed. An object that has changed
-             or gone meanwhile is not reported as a failure, but it ends the pass with the key's backoff:
-             the cache is behind, and only time helps.
+             or gone meanwhile is not reported as a failure, but the key is retried with backoff: the cache
+             is behind, and only time helps. If it is the set itself, the pass ends: nothing is created for a
+             set that is gone.
 Invariants.  One member's failure does not stop the others, but for creations (``effects``).
 Called by    ``reconciler.Sets``. Continues in ``creation``.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Generic, assert_never
 
@@ -19,7 +21,8 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto, with_uid
-from kubewright.replicas.effects import error_of, may_adopt, run_parallel
+from kubewright.replicas.doubts import Stale
+from kubewright.replicas.effects import error_of, may_adopt, run_parallel, stale_or
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import S
@@ -41,12 +44,9 @@ from kubewright.replicas.set.steps import (
     Step,
 )
 from kubewright.runtime.events import EventRecorder
-from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.errors import NotFound, is_stale
 
 Before = Callable[[Obj], Awaitable[object]]
-
-_STALE = (NotFound, Conflict)
-"""What the server says when an object is gone or no longer the one that was seen."""
 
 
 class Actor(Generic[S, M, Obj]):
@@ -66,7 +66,12 @@ class Actor(Generic[S, M, Obj]):
         self._doubts = index.creations
 
     async def perform(self, seen: Seen[S, M], memory: Memory, plan: Plan[Step]) -> Outcome:
-        """All steps in order. A member's failure is kept in the outcome; the set's own is raised."""
+        """All steps in order. A member's failure is kept in the outcome; the set's own is raised.
+
+        Raises:
+            Stale: the set is gone.
+            KubewrightError: the set could not be written.
+        """
         outcome = Outcome()
         for step in plan.steps:
             await self._step(seen.set, memory, step, outcome)
@@ -78,8 +83,9 @@ class Actor(Generic[S, M, Obj]):
             case AddFinalizer() | RemoveFinalizer() | RecordNumber() | PatchObject():
                 await self._write(about, step, outcome)
             case Adopt(members):
-                if await may_adopt(self._client, self._policy.kind, about):
-                    outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
+                if not await may_adopt(self._client, self._policy.kind, about):
+                    raise self._gone(about)
+                outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
             case Disown(members) | Annotate(members):
                 outcome.errors += await self._patch_each(members, partial(self._patch_of, about, step))
             case Propagate(members):
@@ -104,7 +110,8 @@ class Actor(Generic[S, M, Obj]):
             case RemoveFinalizer():
                 outcome.gone = True
                 left = without_finalizer(finalizers, policy.finalizer)
-                await self._patch(about, {"finalizers": left or None})
+                with suppress(Stale):  # it is gone, which is what the step is for
+                    await self._patch(about, {"finalizers": left or None})
             case RecordNumber(number):
                 await self._patch(about, {"annotations": {policy.number_annotation: str(number)}})
             case PatchObject(kind, key, body):
@@ -117,7 +124,10 @@ class Actor(Generic[S, M, Obj]):
         try:
             await self._client.patch(self._policy.kind, key_of(about), patch)
         except NotFound:
-            return
+            raise self._gone(about) from None
+
+    def _gone(self, about: S) -> Stale:
+        return Stale(f"{self._policy.kind.resource.kind} {about.name} is gone, or is being deleted")
 
     def _before(self, about: S) -> Before[Obj] | None:
         """What is written before a member is patched with what its set's template changes."""
@@ -140,7 +150,8 @@ class Actor(Generic[S, M, Obj]):
                 return None
             if before is not None and (error := await error_of(before(found))) is not None:
                 return error
-            return await error_of(self._client.patch(self._policy.member, member.key, body))
+            error = await error_of(self._client.patch(self._policy.member, member.key, body))
+            return stale_or(error, f"{self._policy.words.one} {member.name}")
 
         return await run_parallel(members, patch)
 
@@ -171,6 +182,6 @@ class Actor(Generic[S, M, Obj]):
 
         errors = await run_parallel(members, delete)
         reporter.deleted(deleted)
-        outcome.errors += (error for error in errors if isinstance(error, _STALE))
-        failed = [error for error in errors if not isinstance(error, _STALE)]
+        outcome.errors += (error for error in errors if is_stale(error))
+        failed = [error for error in errors if not is_stale(error)]
         reporter.failed(FAILED_DELETE, failed, outcome)

@@ -28,7 +28,8 @@ from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""Cause of a refusal that will not change: the namespace is being deleted and the set with it."""
+"""Cause of a refusal that will not change: the namespace is being deleted, and the set with it. It is no
+failure to tell users of."""
 
 
 @dataclass(slots=True)
@@ -92,16 +93,18 @@ class Creation(Generic[S]):
 async def create(creation: Creation[S], names: Sequence[str], reporter: Reporter, outcome: Outcome) -> None:
     """Create members of these names by slow start, and send events about it.
 
-    A name that is taken is not reported as a failure, but it ends the pass: the next one sees more.
+    A name that is taken, and a namespace that is being deleted, are not reported as failures. But the key is
+    retried with backoff, until the next pass sees more, or the set is deleted.
     """
     errors = await slow_start(names, creation.one)
     reporter.created(creation.created)
-    outcome.errors += (error for error in errors if isinstance(error, AlreadyExists))
-    failures = [e for e in errors if not isinstance(e, AlreadyExists) and not _namespace_ends(e)]
-    reporter.failed(FAILED_CREATE, failures, outcome)
+    outcome.errors += (error for error in errors if _is_no_failure(error))
+    reporter.failed(FAILED_CREATE, [error for error in errors if not _is_no_failure(error)], outcome)
 
 
-def _namespace_ends(error: KubewrightError) -> bool:
+def _is_no_failure(error: KubewrightError) -> bool:
+    if isinstance(error, AlreadyExists):
+        return True
     return isinstance(error, ApiError) and any(
         cause.get("reason") == NAMESPACE_TERMINATING for cause in error.causes
     )

@@ -68,11 +68,16 @@ def adopt(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def disown(seen: Seen[S, M]) -> Plan[Step]:
-    """Disown members whose labels no longer match the selector."""
+    """Disown members whose labels no longer match the selector.
+
+    The highest number is written on the set first, since its member shows it to no later pass. That write
+    changes the set, so it ends the pass.
+    """
     if not seen.unselected:
         return Plan()
-    many = seen.policy.words.many
-    return Plan((Disown(seen.unselected),), because=f"{many} that no longer match: {len(seen.unselected)}")
+    record, many = _record_number(seen, ()), seen.policy.words.many
+    because = f"{many} that no longer match: {len(seen.unselected)}"
+    return Plan((*record, Disown(seen.unselected)), AT_ONCE if record else None, because)
 
 
 def propagate(seen: Seen[S, M]) -> Plan[Step]:
@@ -138,8 +143,8 @@ def delete_members(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def _record_number(seen: Seen[S, M], chosen: Collection[Member]) -> tuple[Step, ...]:
-    """Write the highest number on the set before the member that carries it is deleted, else the number and
-    its name would be given twice."""
+    """Write the highest number on the set before the member that carries it is deleted or disowned, else the
+    number and its name would be given twice."""
     if not seen.policy.number_annotation:
         return ()
     deleted = {member.uid for member in chosen}

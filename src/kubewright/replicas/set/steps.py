@@ -33,7 +33,7 @@ class Propagate:
 
 @dataclass(frozen=True, slots=True)
 class RecordNumber:
-    """Write the highest number onto the set: the member that carries it is about to be deleted."""
+    """Write the highest number onto the set: its member is about to be deleted or disowned."""
 
     number: int
 
