@@ -28,7 +28,7 @@ from kubewright.kube.errors import unanswered
 from kubewright.kube.informer import Informer
 from kubewright.replicas.objects import SetObject, with_replicas
 from kubewright.replicas.ownership import key_of
-from kubewright.wire.errors import AlreadyExists, NotFound
+from kubewright.wire.errors import AlreadyExists, ApiError, NotFound
 from kubewright.wire.gvk import Key
 
 
@@ -53,6 +53,14 @@ class Asked:
 
     new: SetObject
     until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A set in doubt that the server refused when asked again: the first request may still come."""
+
+    new: SetObject
+    error: ApiError
 
 
 class Creations:
@@ -114,8 +122,11 @@ class Doubts:
         """The effect of the last write is known: the caches show it, or it had none."""
         self._open.pop(deployment, None)
 
-    async def settle(self, deployment: Key) -> None:
-        """Return when the caches show what came of everything that this deployment has written.
+    async def settle(self, deployment: Key, uid: str) -> Refused | None:
+        """Return when the caches show what came of everything that the deployment of this uid has written.
+
+        Returns:
+            The set that may still come, though the server refuses to create it now; else None.
 
         Raises:
             Stale: the caches do not show it yet.
@@ -124,9 +135,13 @@ class Doubts:
         match self._open.get(deployment):
             case Written() as doubt:
                 await self._catch_up(doubt)
-            case Asked() as doubt:
-                await self._ask_again(doubt)
+            case Asked(new) as doubt if (owner := new.metadata.controller) is not None and owner.uid == uid:
+                try:
+                    await self._ask_again(doubt)
+                except ApiError as error:
+                    return Refused(new, error)
         self.settled(deployment)
+        return None
 
     async def _catch_up(self, doubt: Written) -> None:
         cache = self._sets if doubt.kind is self._sets.kind else self._deployments

@@ -15,7 +15,7 @@ Called by    ``look`` and ``reconciler`` of sets and deployments. How a member i
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Generic
+from typing import Any, Generic
 
 from kubewright.api.kinds import Undecodable
 from kubewright.base.clock import SteadyClock
@@ -25,7 +25,7 @@ from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.replicas.doubts import Creations
 from kubewright.replicas.member import M, Member, Obj
-from kubewright.replicas.ownership import WITHOUT_OWNER, namespace_of_orphans
+from kubewright.replicas.ownership import BY_UID, WITHOUT_OWNER, namespace_of_orphans
 from kubewright.replicas.pace import FEW_MEMBERS
 from kubewright.runtime.controller import Controller
 from kubewright.wire.gvk import Key
@@ -118,6 +118,28 @@ class MemberIndex(Generic[Obj, M]):
         self.creations.forget(uid)
         self._last.pop(uid, None)
 
+    def follow(self, sets: Informer[Any]) -> None:
+        """Forget the highest number of a set when the set and its last member are gone.
+
+        That includes sets on which another process works, for which ``forget_owner`` is never called.
+        ``sets`` has the index ``BY_UID``.
+        """
+
+        def gone(uid: str) -> None:
+            if uid not in self._owned and not sets.keys_by(BY_UID, uid):
+                self._last.pop(uid, None)
+
+        def set_changed(change: Change[Any]) -> None:
+            if change.old is not None:
+                gone(change.old.uid)
+
+        def member_changed(before: M | None, _after: M | None) -> None:
+            if before is not None:
+                gone(before.owner_uid)
+
+        sets.subscribe(set_changed)
+        self.listen(member_changed)
+
     def last_number(self, uid: str) -> int:
         """The highest number of any member of this set that was ever seen here."""
         return self._last.get(uid, 0)
@@ -143,7 +165,8 @@ class MemberIndex(Generic[Obj, M]):
         self._read[after.key] = after
         if after.owner_uid:
             _put(self._owned.setdefault(after.owner_uid, []), after)
-            self._last[after.owner_uid] = max(after.number, self.last_number(after.owner_uid))
+            if after.number > self.last_number(after.owner_uid):
+                self._last[after.owner_uid] = after.number
 
     def _remove(self, member: M) -> None:
         if member.owner_uid:

@@ -54,7 +54,7 @@ def read_selector(selector: LabelSelector | None) -> tuple[Selector, str]:
 
 
 def selecting(owners: Iterable[SetObject], labels: Mapping[str, str]) -> set[Key]:
-    """The keys of those owners, sets or deployments, whose selector matches these labels."""
+    """The keys of those owners, sets or deployments with defaults, whose selector matches these labels."""
     return {key_of(each) for each in owners if read_selector(each.spec.selector)[0].matches(labels)}
 
 

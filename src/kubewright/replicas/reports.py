@@ -94,6 +94,10 @@ class Reports:
             self._teller.event(about, reason, problem, warning=True)
         self._problems[key_of(about)] = problem_of
 
+    def rest(self, key: Key) -> None:
+        """Nothing is done about the object for now: its status is not one that waits to be written."""
+        self._settled(key)
+
     def forget(self, key: Key) -> None:
         """The object is gone."""
         self._settled(key)

@@ -77,9 +77,9 @@ def template(name="small", boot="small", **spec):
 class World:
     """A server, the controllers of sets, and what users and machines do."""
 
-    def __init__(self):
+    def __init__(self, **server):
         self.clock = LoopClock()
-        self.server = ApiServer(self.clock, admission=RULES)
+        self.server = ApiServer(self.clock, **{"admission": RULES, **server})
         self.client = Client(InProcess(self.server.handle), self.clock)
         self.informers = Informers(self.client)
         self.recorder = Recorder(
@@ -544,3 +544,20 @@ async def test_a_selector_that_selects_everything_costs_no_control_plane(world, 
     await world.set(0, selector=EVERYTHING, template=made_from)
     await world.settled()
     assert [each.name for each in await world.machines() if not each.metadata.deleting] == left
+
+
+async def test_a_set_whose_selector_no_webhook_has_filled_in_adopts_what_comes_later():
+    async with World(admission=()).running() as world:
+        await world.cluster()
+        await world.templates()
+        await world.set(1)
+        await world.settled()
+        (own,) = await world.machines()
+        stays = {
+            "finalizers": ["example.com/stays"],
+            "labels": own.metadata.labels,
+        }  # though it is one too many
+        await world.make(MACHINE, "later", template()["spec"], **stays)
+        await world.settled()
+        later = await world.client.get(MACHINE, Key(NS, "later"))
+        assert [each.kind for each in later.metadata.owner_references] == ["MachineSet"]

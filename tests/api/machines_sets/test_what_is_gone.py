@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.api.machines_sets.conftest import deployment
 
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
-from kubewright.testing.faults import Answer, Fault, Lag, Silence, is_watch
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
+from kubewright.testing.faults import FORBIDDEN, Answer, ExecuteLate, Fault, Lag, Silence, is_watch
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
 
@@ -21,7 +21,7 @@ else:
     World = Any
 
 NS = "default"
-MS = Key(NS, "ms")
+MS, MD = Key(NS, "ms"), Key(NS, "md")
 ENDS = {
     "kind": "Status",
     "status": "Failure",
@@ -99,3 +99,32 @@ async def test_a_namespace_that_ends_is_not_asked_for_machines_in_a_loop(world: 
     await world.clock.sleep(30)
     assert 0 < len(world.requests("POST", "/machines/")) < 20
     assert "FailedCreate" not in {reason for reason, _ in await world.events()}
+
+
+async def test_no_set_is_made_for_a_deployment_that_is_gone_though_a_request_for_one_was_lost(
+    world: World,
+) -> None:
+    losing = On("machinesets", creation=ExecuteLate(1000))
+    world.transport.choose = losing
+    await world.deploy(replicas=1)
+    await world.clock.sleep(1)
+    await world.client.patch(MACHINE_DEPLOYMENT, MD, {"metadata": {"finalizers": None}})
+    await world.client.delete(MACHINE_DEPLOYMENT, MD)
+    await world.clock.sleep(0.1)
+    losing.times = 0
+    world.transport.asked.clear()
+    await world.clock.sleep(30)
+    assert world.requests("POST", "/machinesets/") == []
+
+
+async def test_a_set_that_is_refused_after_a_request_for_it_was_lost_is_reported(world: World) -> None:
+    losing = On("machinesets", creation=ExecuteLate(1000))
+    world.transport.choose = losing
+    await world.deploy(replicas=1)
+    await world.clock.sleep(1)
+    losing.creation = FORBIDDEN
+    await world.clock.sleep(20)
+    found = {each.type: each for each in (await world.deployment()).status.conditions}
+    assert (found["Progressing"].status, found["Progressing"].reason) == ("False", "MachineSetCreateError")
+    losing.times = 0
+    await world.settle(1)

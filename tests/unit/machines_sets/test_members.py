@@ -21,6 +21,7 @@ from kubewright.kube.store import Store
 from kubewright.machines.machineset.member import MachineMember, read
 from kubewright.replicas.members import SECONDS_PER_MEMBER, MemberIndex, owners_of
 from kubewright.replicas.naming import letters
+from kubewright.replicas.ownership import BY_UID
 from kubewright.replicas.pace import FEW_MEMBERS
 from kubewright.runtime.controller import Controller
 from kubewright.testing.clocks import BEGIN, ManualClock
@@ -184,17 +185,41 @@ def test_a_machine_that_was_made_again_is_as_old_as_its_date_says(machines, inde
     assert index.owned_by("set")[0].ready_since == BEGIN.timestamp() + 5
 
 
+def numbered(number: int) -> Machine:
+    made = machine(f"set-{letters('set-uid', number)}", "set-uid")
+    notes = {names.NUMBER_ANNOTATION: str(number)}
+    return structs.replace(made, metadata=structs.replace(made.metadata, annotations=notes))
+
+
 def test_the_highest_number_is_known_until_the_set_is_gone(machines, index) -> None:
     assert index.last_number("set-uid") == 0
     for number in (7, 3):
-        name = f"set-{letters('set-uid', number)}"
-        made = machine(name, "set-uid")
-        notes = {names.NUMBER_ANNOTATION: str(number)}
-        machines.put(structs.replace(made, metadata=structs.replace(made.metadata, annotations=notes)))
-        machines.remove(name)
+        made = numbered(number)
+        machines.put(made)
+        machines.remove(made.name)
     assert index.last_number("set-uid") == 7
     for uid in ("set-uid", "unknown"):
         index.forget_owner(uid)
+    assert index.last_number("set-uid") == 0
+
+
+@pytest.mark.parametrize("first", ["the set", "the last member"])
+def test_of_a_set_on_which_another_process_works_it_is_forgotten_with_the_last_member(
+    machines, index, first: str
+) -> None:
+    sets, made = Machines(), numbered(7)
+    sets.index(BY_UID, lambda found: (found.metadata.uid,))
+    index.follow(cast("Informer[Machine]", sets))
+    sets.put(machine("set", uid="set-uid"))
+    machines.put(made)
+    if first == "the set":
+        sets.remove("set")
+        assert index.last_number("set-uid") == 7, "its member may still be read"
+        machines.remove(made.name)
+    else:
+        machines.remove(made.name)
+        assert index.last_number("set-uid") == 7, "the set may make another member"
+        sets.remove("set")
     assert index.last_number("set-uid") == 0
 
 

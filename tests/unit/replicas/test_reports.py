@@ -24,6 +24,7 @@ from kubewright.replicas.set.status import with_failure
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
+from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response
 
 READ = deployment()
@@ -136,6 +137,15 @@ async def test_the_more_objects_wait_the_longer_must_what_they_wait_for_last(
         meta = msgspec.structs.replace(META, name=f"other-{number}")
         await said.write(msgspec.structs.replace(READ, metadata=meta), READ.status, NEW)
     assert await said.write(READ, READ.status, NEW) == (False, Result.later(wait))
+
+
+async def test_objects_about_which_nothing_is_done_do_not_delay_the_statuses_of_others() -> None:
+    said, _ = reports(Server(), Pace(WORDS_SECONDS, underway=lambda _before, _status: True))
+    for number in range(5_000):
+        meta = msgspec.structs.replace(META, name=f"other-{number}")
+        await said.write(msgspec.structs.replace(READ, metadata=meta), READ.status, NEW)
+        said.rest(Key("ns", f"other-{number}"))
+    assert await said.write(READ, READ.status, NEW) == (False, Result.later(3.0))
 
 
 async def test_what_is_taken_back_before_it_was_written_did_not_last() -> None:

@@ -166,10 +166,14 @@ class Actor(Generic[D, S, M]):
             self._doubts.failed(seen.key, error)
             if not isinstance(error, ApiError):
                 raise
-            message = f'Failed to create new {self._policy.words.set} "{new.name}": {error}'
-            self._teller.event(seen.written, self._policy.reasons.create_error, message, warning=True)
-            return Outcome(create_error=message, failed=True)
+            return self.not_created(seen, new, error)
         return Outcome()
+
+    def not_created(self, seen: Seen[D, S, M], new: SetObject, error: ApiError) -> Outcome:
+        """Send the event that the server refuses to create the current set."""
+        message = f'Failed to create new {self._policy.words.set} "{new.name}": {error}'
+        self._teller.event(seen.written, self._policy.reasons.create_error, message, warning=True)
+        return Outcome(create_error=message, failed=True)
 
     async def _collide(self, seen: Seen[D, S, M], wanted: SetObject) -> None:
         """Raise ``collisionCount``, unless our own set of this template has the name: then the cache lags."""

@@ -10,6 +10,7 @@ from typing import Any, Generic
 
 from kubewright.base import delays
 from kubewright.base.errors import After, KubewrightError
+from kubewright.base.plan import Plan
 from kubewright.base.witness import Witness
 from kubewright.kube.cache import Change
 from kubewright.kube.informer import Informer
@@ -23,7 +24,7 @@ from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import is_frozen
 from kubewright.replicas.deployment.status import next_look
 from kubewright.replicas.deployment.steps import Outcome
-from kubewright.replicas.doubts import Doubts
+from kubewright.replicas.doubts import Doubts, Refused
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex, owners_of
 from kubewright.replicas.objects import S
@@ -82,16 +83,19 @@ class Deployments(Generic[D, S, M]):
             KubewrightError: a write before the plan was made failed.
             Unfinished: a write of the plan failed.
         """
-        await self._doubts.settle(key)
-        seen = self.look(key)
-        if seen is None:
-            self._best.pop(key, None)
-            self._reports.forget(key)
-            self._witness.forget(str(key))
+        deployment = self.deployments.get(key)
+        if deployment is None:
+            self._forget(key)
             return Result.done()
-        if resting := self.policy.idle(seen.written):
+        if resting := self.policy.idle(deployment):
+            self._reports.rest(key)
             idle(resting)
             return Result.done()
+        refused = await self._doubts.settle(key, deployment.metadata.uid)
+        if (seen := self.look(key)) is None:
+            return Result.done()  # its end has enqueued the key
+        if refused is not None:
+            return await self._not_created(seen, refused)
         plan = decide(seen)
         planned(plan)
         try:
@@ -109,6 +113,19 @@ class Deployments(Generic[D, S, M]):
         if outcome.failed:
             return result.sooner(Result.later(delays.SOON))
         return result.sooner(Result.later(plan.wake))
+
+    async def _not_created(self, seen: Seen[D, S, M], refused: Refused) -> Result:
+        """Report a creation in doubt that the server has refused now; it stays in doubt."""
+        planned(Plan(because=f"a creation without an answer: {refused.new.name}"))
+        outcome = self._actor.not_created(seen, refused.new, refused.error)
+        return (await self._report(seen.key, seen, outcome)).sooner(Result.later(delays.SOON))
+
+    def _forget(self, key: Key) -> None:
+        """The deployment is gone."""
+        self._best.pop(key, None)
+        self._reports.forget(key)
+        self._witness.forget(str(key))
+        self._doubts.settled(key)
 
     def look(self, key: Key) -> Seen[D, S, M] | None:
         """What is seen of one deployment, from caches; None if there is none."""
@@ -189,7 +206,8 @@ class Deployments(Generic[D, S, M]):
             if header is not None and header.owner_uid:
                 found.update(self.deployments.keys_by(BY_UID, header.owner_uid))
         if change.new is not None and not change.new.owner_uid:
-            found |= selecting(self.deployments.list(change.key.namespace), change.new.labels)
+            deployments = map(self.policy.with_defaults, self.deployments.list(change.key.namespace))
+            found |= selecting(deployments, change.new.labels)
         return found
 
     def _same_status(self, before: S, after: S) -> bool:

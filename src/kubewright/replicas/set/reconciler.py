@@ -46,6 +46,7 @@ class Sets(Generic[S, M, Obj]):
         self.sets: Informer[S] = informers.get(policy.kind)
         self.sets.index(BY_UID, lambda found: (found.metadata.uid,))
         self.index = index
+        index.follow(self.sets)
         owners = informers.get(policy.owner) if policy.owner is not None else None
         self._looker = Looker(policy, index, owners, client.clock)
         self._clock = client.clock
@@ -62,6 +63,7 @@ class Sets(Generic[S, M, Obj]):
             self._forget(key)
             return Result.done()
         if resting := self.policy.idle(found):
+            self._reports.rest(key)
             idle(resting)
             return Result.done()
         memory = self._memory(key, found)
@@ -133,5 +135,6 @@ class Sets(Generic[S, M, Obj]):
         for uid in owners_of(before, after):
             found.update(self.sets.keys_by(BY_UID, uid))
         if after is not None and not after.owner_uid:
-            found |= selecting(self.sets.list(after.key.namespace), after.labels)
+            sets = map(self.policy.with_defaults, self.sets.list(after.key.namespace))
+            found |= selecting(sets, after.labels)
         return found
