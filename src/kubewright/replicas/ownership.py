@@ -53,6 +53,18 @@ def read_selector(selector: LabelSelector | None) -> tuple[Selector, str]:
     return read or NOTHING, ""
 
 
+def contradicts_template(selector: LabelSelector | None, read: Selector, labels: Mapping[str, str]) -> str:
+    """Why a selector, which was ``read`` so, does not select what is made from a template with these labels.
+
+    Empty if it does. Without this check an owner would create members without end.
+    """
+    if read.matches(labels):
+        return ""
+    if selector is None or not (selector.match_labels or selector.match_expressions):
+        return "spec.selector: is missing or empty: set it to labels of spec.template.metadata.labels"
+    return "spec.selector: does not match the labels of spec.template"
+
+
 def selecting(owners: Iterable[SetObject], labels: Mapping[str, str]) -> set[Key]:
     """The keys of those owners, sets or deployments with defaults, whose selector matches these labels."""
     return {key_of(each) for each in owners if read_selector(each.spec.selector)[0].matches(labels)}

@@ -33,7 +33,7 @@ def in_place(fleet: Fleet, limits: Bounds) -> Sizes:
     cut_largest(fleet, sizes, there + wanted - limits.ceiling)
     intents: list[Intent] = [*freezes(fleet, "its machines are updated in place, and not replaced")]
     for group in fleet.old:
-        because = f"{group.alive} machines left, {limits.ceiling} in all at most"
+        because = f"it has {group.alive} machines, {limits.ceiling} in all at most"
         intents += resize(group, sizes.get(group.name, group.size), because)
     has = fleet.current.alive if fleet.current else 0
     intents += _sized(fleet, wanted, f"it has {has} machines, and fills what old sets have lost")

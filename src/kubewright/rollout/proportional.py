@@ -40,7 +40,7 @@ def scale(fleet: Fleet, limits: Bounds, growth: Growth = Growth.CURRENT) -> Size
     if _saturated(fleet):
         intents: tuple[Intent, ...] = ()
         for group in fleet.old:
-            intents += resize(group, 0, "the current group has all replicas available")
+            intents += resize(group, 0, "the current set has all replicas available")
         return Sizes(intents, desired=fleet.replicas, ceiling=limits.ceiling)
     if not scaling_wanted(fleet):
         return Sizes(desired=fleet.replicas, ceiling=limits.ceiling)
@@ -50,10 +50,10 @@ def scale(fleet: Fleet, limits: Bounds, growth: Growth = Growth.CURRENT) -> Size
 def _scale_one(fleet: Fleet, limits: Bounds) -> Sizes:
     group = next(iter(fleet.active), None) or fleet.current or next(reversed(fleet.old), None)
     if group is None:
-        return Sizes(notes=("no group to scale",))
+        return Sizes(notes=("no set to scale",))
     others = fleet.existing - group.existing
     if others and not fleet.active:
-        return Sizes(notes=(f"{others} machines of other groups still exist",))
+        return Sizes(notes=(f"{others} replicas of other sets still exist",))
     size = min(fleet.replicas, max(group.size, limits.ceiling - others))
     intents = resize(group, size, f"scaled to {fleet.replicas} replicas")
     return Sizes(intents, to_annotate((group,), fleet, limits), fleet.replicas, limits.ceiling)
@@ -79,7 +79,7 @@ def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Sizes:
     stale = to_annotate(fleet.active, fleet, limits)
     if fleet.paused and step < delta:
         growing = _growing(fleet).name
-        note = f"{delta - step} more when terminating machines are gone"
+        note = f"{delta - step} more when terminating replicas are gone"
         return Sizes(
             tuple(replace(each, complete=each.group != growing) for each in intents),
             tuple(name for name in stale if name != growing),

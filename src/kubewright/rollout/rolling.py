@@ -81,7 +81,7 @@ def _obey_priorities(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:
     for group in fleet.old:
         if (broken := min(_spare(fleet, limits), group.size - group.available)) > 0:
             return resize(
-                group, group.size - broken, "machines of lower priority are deleted before the broken ones"
+                group, group.size - broken, "available ones are to be deleted before the broken ones"
             )
     return ()
 

@@ -16,15 +16,15 @@ def recreate(fleet: Fleet) -> Sizes:
     """One step; the intents are either all about old groups or all about the current one."""
     shrinks: tuple[Resize, ...] = ()
     for group in fleet.old:
-        shrinks += resize(group, 0, "recreate: old machines go first")
+        shrinks += resize(group, 0, "recreate: old replicas go first")
     if shrinks:
         return Sizes(shrinks, desired=fleet.replicas, ceiling=fleet.replicas)
     if waiting := fleet.existing_old:
-        return Sizes(notes=(f"recreate: {waiting} old machines still exist",))
+        return Sizes(notes=(f"recreate: {waiting} old replicas still exist",))
     if fleet.current is None:
-        create = Create(fleet.replicas, "recreate: no old machine is left")
+        create = Create(fleet.replicas, "recreate: no old replica is left")
         return Sizes((create,), desired=fleet.replicas, ceiling=fleet.replicas)
-    growth = resize(fleet.current, fleet.replicas, "recreate: no old machine is left")
+    growth = resize(fleet.current, fleet.replicas, "recreate: no old replica is left")
     return Sizes(growth, desired=fleet.replicas, ceiling=fleet.replicas)
 
 
@@ -34,14 +34,14 @@ def on_delete(fleet: Fleet) -> Sizes:
     size = current.size if current else 0
     sizes = {group.name: min(group.size, group.alive) for group in fleet.old}
     cut_largest(fleet, sizes, sum(sizes.values()) + min(size, fleet.replicas) - fleet.replicas)
-    intents: list[Intent] = [*freezes(fleet, "members of old groups are not replaced")]
+    intents: list[Intent] = [*freezes(fleet, "replicas of old sets are not replaced")]
     for group in fleet.old:
         intents += resize(
-            group, sizes[group.name], f"{group.alive} members left, {fleet.replicas} replicas in all"
+            group, sizes[group.name], f"it has {group.alive} replicas, {fleet.replicas} are wanted in all"
         )
     wanted = min(size, fleet.replicas)
     wanted += max(0, min(fleet.replicas - wanted, fleet.replicas - _expected(fleet, sizes, wanted)))
-    because = "fills what the old groups have lost"
+    because = "fills what the old sets have lost"
     if current is None:
         intents.append(Create(wanted, because))
     else:

@@ -196,7 +196,7 @@ CASES = [
          ["delete a"]),
     Case("also when another client deletes the machine, or has",
          seen(0, found=(member("a", number=1, deleting=True),), number=3), ["remember 3"],
-         why="its number stays"),
+         why="the set records the number"),
     Case("a set that is being deleted records no number",
          seen(1, found=(member("a", number=1),), meta={"deletion_timestamp": T0}), ["delete a"]),
     # the autoscaler

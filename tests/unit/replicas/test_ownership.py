@@ -8,6 +8,7 @@ from tests.unit.replicas.things import DEPLOYMENTS, GROUP, SELECTOR, T0, SetSpec
 from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference, Requirement
 from kubewright.replicas.ownership import (
     adopted,
+    contradicts_template,
     disowned,
     namespace_of_orphans,
     read_selector,
@@ -65,6 +66,26 @@ def test_a_wrong_selector_selects_nothing_and_says_why() -> None:
     wrong = Requirement(key="app", operator="Odd")
     found, problem = read_selector(LabelSelector(match_expressions=(wrong,)))
     assert (found, problem) == (NOTHING, 'spec.selector: "Odd" is not a valid label selector operator')
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "problem"),
+    [
+        pytest.param(SELECTOR, {"app": "a", "more": "x"}, "", id="one that selects the template"),
+        pytest.param(
+            SELECTOR, {"app": "b"}, "does not match the labels of spec.template", id="one that does not"
+        ),
+        pytest.param(None, {"app": "a"}, "is missing or empty: set it to labels", id="a missing one"),
+        pytest.param(
+            LabelSelector(), {"app": "a"}, "is missing or empty: set it to labels", id="an empty one"
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_selector_is_said(
+    selector: LabelSelector | None, labels: dict[str, str], problem: str
+) -> None:
+    said = contradicts_template(selector, read_selector(selector)[0], labels)
+    assert said.startswith(f"spec.selector: {problem}") if problem else said == ""
 
 
 def test_an_owner_is_the_controller_of_what_it_adopts() -> None:

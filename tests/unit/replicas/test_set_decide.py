@@ -130,7 +130,7 @@ CASES = [
     Case("the last ones of it need no further look", seen(2, A), (created(1),), None, "1 of 2 things"),
     Case("new members are numbered after the highest that was ever seen",
          seen(1, number=7), (created(8), RecordNumber(7)), None,
-         "0 of 1 things; the last thing is being deleted: its number stays"),
+         "0 of 1 things; the thing with the highest number leaves: the set records the number"),
     Case("a name that another owner has is left out",
          seen(1, taken=frozenset(created(1).names)), (created(2),), None, "0 of 1 things"),
     Case("surplus members are deleted in the order of the policy's ranking",

@@ -96,7 +96,7 @@ def test_the_whole_step_says_why() -> None:
     assert plan(fleet, ONE_LESS) == Sizes(
         (
             Freeze("old", "its machines are updated in place, and not replaced"),
-            Resize("old", 3, 2, "2 machines left, 3 in all at most"),
+            Resize("old", 3, 2, "it has 2 machines, 3 in all at most"),
             Resize("new", 0, 1, "it has 1 machines, and fills what old sets have lost"),
         ),
         ("old", "new"),

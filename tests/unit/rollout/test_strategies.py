@@ -45,7 +45,7 @@ class Case:
 
 
 CASES = [
-    Case("recreate: old machines go first", 3, Recreate(), None, (group("old", 3, desired=3),), ["old=0"]),
+    Case("recreate: old replicas go first", 3, Recreate(), None, (group("old", 3, desired=3),), ["old=0"]),
     Case("recreate: while one old machine is terminating nothing is made", 3, Recreate(), None,
          (group("old", 0, desired=3, terminating=1),), []),
     Case("recreate: when all are gone the new set is created complete", 3, Recreate(), None,
@@ -151,7 +151,7 @@ def test_plan(case: Case) -> None:
     assert all(intent.because for intent in step.intents)
 
 
-SHRINK, FILL = "recreate: old machines go first", "recreate: no old machine is left"
+SHRINK, FILL = "recreate: old replicas go first", "recreate: no old replica is left"
 SURGE = RollingUpdate(3, 0)
 
 WHOLE_PLANS = [
@@ -162,7 +162,7 @@ WHOLE_PLANS = [
     ),
     pytest.param(
         Fleet("md", 3, None, (group("old", 0, terminating=1),)), Recreate(),
-        Sizes(notes=("recreate: 1 old machines still exist",)),
+        Sizes(notes=("recreate: 1 old replicas still exist",)),
         id="recreate: says what it waits for",
     ),
     pytest.param(
@@ -177,8 +177,8 @@ WHOLE_PLANS = [
     pytest.param(
         Fleet("md", 10, group("new", 10, desired=10), (group("older", 1, desired=9), group("old", 2, desired=9))),
         ROLL,
-        Sizes((Resize("older", 1, 0, "the current group has all replicas available"),
-              Resize("old", 2, 0, "the current group has all replicas available")), desired=10, ceiling=13),
+        Sizes((Resize("older", 1, 0, "the current set has all replicas available"),
+              Resize("old", 2, 0, "the current set has all replicas available")), desired=10, ceiling=13),
         id="a saturated new set empties every old one",
     ),
     pytest.param(
@@ -187,12 +187,12 @@ WHOLE_PLANS = [
         id="paused, and nothing to scale",
     ),
     pytest.param(
-        Fleet("md", 3, paused=True), ROLL, Sizes(notes=("no group to scale", "paused")),
+        Fleet("md", 3, paused=True), ROLL, Sizes(notes=("no set to scale", "paused")),
         id="paused before the first set",
     ),
     pytest.param(
         Fleet("md", 4, group("new", 0), (group("old", 0, terminating=2),), paused=True), ROLL,
-        Sizes(notes=("2 machines of other groups still exist", "paused")),
+        Sizes(notes=("2 replicas of other sets still exist", "paused")),
         id="paused while machines of the old set are terminating",
     ),
     pytest.param(
@@ -204,7 +204,7 @@ WHOLE_PLANS = [
     pytest.param(
         Fleet("md", 14, group("new", 6), (group("old", 7, terminating=2),), paused=True), ROLL,
         Sizes((Resize("new", 6, 8, "scaled to 14 replicas, 17 with surge", complete=False),), ("old",), 14, 17,
-             ("2 more when terminating machines are gone", "paused")),
+             ("2 more when terminating replicas are gone", "paused")),
         id="paused: half of the growth",
     ),
     pytest.param(
@@ -246,25 +246,25 @@ WHOLE_PLANS = [
     ),
     pytest.param(
         Fleet("md", 3, group("new", 1, desired=3), (Group("old", 2.0, 3, (True, False, True), desired=3),)), RollingUpdate(1, 0),
-        Sizes((Resize("old", 3, 2, "machines of lower priority are deleted before the broken ones"),),
+        Sizes((Resize("old", 3, 2, "available ones are to be deleted before the broken ones"),),
              desired=3, ceiling=4, notes=("1 of 3 new: room for 0 below the ceiling of 4",)),
         id="rolling: a priority is obeyed",
     ),
     pytest.param(
         Fleet("md", 3, None, (group("older", 0), group("old", 1))), OnDelete(),
-        Sizes((Freeze("old", "members of old groups are not replaced"),
-              Create(2, "fills what the old groups have lost")), desired=3, ceiling=3),
+        Sizes((Freeze("old", "replicas of old sets are not replaced"),
+              Create(2, "fills what the old sets have lost")), desired=3, ceiling=3),
         id="on delete: a set with one machine is frozen, an empty one needs no freezing",
     ),
     pytest.param(
         Fleet("md", 3, group("new", 0), (group("old", 3, alive=1, frozen=True),)), OnDelete(),
-        Sizes((Resize("old", 3, 1, "1 members left, 3 replicas in all"),
-              Resize("new", 0, 2, "fills what the old groups have lost")), desired=3, ceiling=3),
+        Sizes((Resize("old", 3, 1, "it has 1 replicas, 3 are wanted in all"),
+              Resize("new", 0, 2, "fills what the old sets have lost")), desired=3, ceiling=3),
         id="on delete: what was lost is made new",
     ),
     pytest.param(
         Fleet("md", 3, None, (group("old", 2, frozen=True),)), OnDelete(),
-        Sizes((Create(1, "fills what the old groups have lost"),), desired=3, ceiling=3),
+        Sizes((Create(1, "fills what the old sets have lost"),), desired=3, ceiling=3),
         id="on delete: only the missing one is made",
     ),
 ]  # fmt: skip

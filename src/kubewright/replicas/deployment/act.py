@@ -124,14 +124,15 @@ class Actor(Generic[D, S, M]):
         try:
             await self._client.patch(kind, key_of(read), onto(patch, read.metadata))
         except (Conflict, NotFound):
-            raise Stale("what was read has changed") from None
+            raise Stale(f"{kind.resource.kind} {read.metadata.name} has changed since it was read") from None
         except KubewrightError as error:
             self._doubts.failed(seen.key, error)
             raise
 
     async def _adopt(self, seen: Seen[D, S, M], sets: Iterable[Object]) -> None:
         if not await may_adopt(self._client, self._deployments, seen.written):
-            raise Stale("the deployment is gone, or is being deleted")
+            kind = self._deployments.resource.kind
+            raise Stale(f"{kind} {seen.written.name} is gone, or is being deleted")
         ours = reference(seen.written, self._policy.kind)
         for each in sets:
             await self._patch(seen, self._sets, each, adopted(each, ours))
@@ -150,7 +151,8 @@ class Actor(Generic[D, S, M]):
             case NotFound():
                 return None
             case Conflict():  # it has changed: nothing else would wake us
-                return Stale(f"set {meta.name} could not be deleted as it was seen")
+                kind = self._sets.resource.kind
+                return Stale(f"{kind} {meta.name} has changed since it was chosen for deletion")
             case error:
                 return error
 
@@ -161,7 +163,8 @@ class Actor(Generic[D, S, M]):
             await self._client.create(self._sets, new)
         except AlreadyExists:
             await self._collide(seen, new)
-            raise Stale("what was read has changed") from None
+            kind = self._sets.resource.kind
+            raise Stale(f"{kind} {new.name} exists already, and the cache does not show it yet") from None
         except KubewrightError as error:
             self._doubts.failed(seen.key, error)
             if not isinstance(error, ApiError):

@@ -14,7 +14,7 @@ from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import WITHOUT_OWNER, read_selector
+from kubewright.replicas.ownership import WITHOUT_OWNER, contradicts_template, read_selector
 from kubewright.rollout.progress import Counts
 
 
@@ -31,8 +31,6 @@ def look(
     """What is seen of one deployment; ``reported`` and ``best`` are what this process remembers of it."""
     meta, spec = written.metadata, policy.with_defaults(written).spec
     selector, problem = read_selector(spec.selector)
-    if not problem and not selector.matches(spec.template.metadata.labels):
-        problem = "spec.selector: does not match the labels of spec.template"
     owned = sets.by("owner", meta.uid)
     ours: list[S] = []
     unselected: list[S] = []
@@ -53,6 +51,7 @@ def look(
         doubted={each.metadata.uid: len(index.doubted(each.metadata.uid)) for each in owned},
         reported=reported,
         best=best,
-        selector_problem=problem,
+        selector_problem=problem
+        or contradicts_template(spec.selector, selector, spec.template.metadata.labels),
         around=policy.look(written),
     )

@@ -184,4 +184,5 @@ class Actor(Generic[S, M, Obj]):
         reporter.deleted(deleted)
         outcome.errors += (error for error in errors if is_stale(error))
         failed = [error for error in errors if not is_stale(error)]
-        reporter.failed(FAILED_DELETE, failed, outcome)
+        reporter.failed(FAILED_DELETE, failed)
+        outcome.failed(FAILED_DELETE, failed)

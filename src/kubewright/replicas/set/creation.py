@@ -99,7 +99,9 @@ async def create(creation: Creation[S], names: Sequence[str], reporter: Reporter
     errors = await slow_start(names, creation.one)
     reporter.created(creation.created)
     outcome.errors += (error for error in errors if _is_no_failure(error))
-    reporter.failed(FAILED_CREATE, [error for error in errors if not _is_no_failure(error)], outcome)
+    failures = [error for error in errors if not _is_no_failure(error)]
+    reporter.failed(FAILED_CREATE, failures)
+    outcome.failed(FAILED_CREATE, failures)
 
 
 def _is_no_failure(error: KubewrightError) -> bool:

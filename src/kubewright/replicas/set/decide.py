@@ -118,7 +118,7 @@ def shrink(seen: Seen[S, M]) -> Plan[Step]:
         waiting = _waiting(seen.pause, f"{seen.policy.words.many} too many: {-seen.missing}")
         return replace(waiting, steps=record)
     if not chosen:
-        kept = f"the last {seen.policy.words.one} is being deleted: its number stays"
+        kept = f"the {seen.policy.words.one} with the highest number leaves: the set records the number"
         return Plan(record, others.wake, kept if record else "")
     surplus = f"{len(seen.surplus)} too many" if seen.surplus else ""
     because = ", ".join(filter(None, (surplus, others.because)))

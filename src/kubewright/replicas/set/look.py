@@ -15,7 +15,7 @@ from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.naming import SPACE
 from kubewright.replicas.objects import S, SetObject
-from kubewright.replicas.ownership import read_selector
+from kubewright.replicas.ownership import contradicts_template, read_selector
 from kubewright.replicas.set.policy import SetPolicy
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.wire.gvk import Key
@@ -109,13 +109,9 @@ class Looker(Generic[S, M]):
         return self.clock.random.randrange(SPACE)
 
     def _problem(self, found: S, selector: Selector) -> str:
-        """Why the set is not reconciled; empty when it is. A set whose selector does not match its template
-        would create members without end."""
-        if problem := self.policy.validate(found):
-            return problem
-        if not selector.matches(found.spec.template.metadata.labels):
-            return "spec.selector: does not match the labels of spec.template"
-        return ""
+        """Why the set is not reconciled; empty when it is."""
+        labels = found.spec.template.metadata.labels
+        return self.policy.validate(found) or contradicts_template(found.spec.selector, selector, labels)
 
 
 def outdated(policy: SetPolicy[S, M, Any], found: S, owner: SetObject | None) -> str:
@@ -131,4 +127,5 @@ def outdated(policy: SetPolicy[S, M, Any], found: S, owner: SetObject | None) ->
     sized_for = integer(found.metadata.annotations, policy.desired_annotation, -1)
     if sized_for in (-1, wanted) or owner.metadata.deleting:
         return ""
-    return f"its size is for a deployment of {sized_for} {policy.words.many}, which are to be {wanted} by now"
+    computed = f"its own was computed for {sized_for} {policy.words.many}"
+    return f"it waits for a new size: {computed}, its deployment wants {wanted}"

@@ -23,11 +23,22 @@ ONE_BY_ONE = 5
 
 @dataclass(slots=True)
 class Outcome:
-    """``failure`` is what the status will say; ``errors`` end the pass; ``gone``: our finalizer is off."""
+    """How a pass went.
+
+    ``errors``   what the key is retried for
+    ``failure``  what the status will say
+    ``gone``     our finalizer is off
+    """
 
     errors: list[KubewrightError] = field(default_factory=list)
     failure: Failure | None = None
     gone: bool = False
+
+    def failed(self, reason: str, errors: Sequence[KubewrightError]) -> None:
+        """Add errors of creations or deletions. The status tells of the first one of the pass."""
+        self.errors += errors
+        if errors and self.failure is None:
+            self.failure = Failure(reason, str(errors[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +64,8 @@ class Reporter:
         for name in names:
             self.teller.event(self.about, reason, one.format(name))
 
-    def failed(self, reason: str, errors: Sequence[KubewrightError], outcome: Outcome) -> None:
-        """An event for each different error, and the first one as the pass' failure."""
-        if not errors:
-            return
-        outcome.errors += errors
-        outcome.failure = Failure(reason, str(errors[0]))
+    def failed(self, reason: str, errors: Sequence[KubewrightError]) -> None:
+        """An event for each different error."""
         what = "Error creating" if reason == FAILED_CREATE else "Error deleting"
         for text in dict.fromkeys(str(error) for error in errors[:ONE_BY_ONE]):
             self.teller.event(self.about, reason, f"{what}: {text}", warning=True)
