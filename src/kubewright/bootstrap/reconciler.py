@@ -191,7 +191,7 @@ def wire(
     )
     looker = Looker(informers, caches, token_calls, settings)
     client = environment.control.client
-    pace = Pace(delays.WORDS_SECONDS, underway=underway)
+    pace = Pace(delays.WORDS_SECONDS, only_waiting=underway)
     reports = Reports(client, KUBEADM_CONFIG, environment.recorder, pace)
     actor, wakes = Actor(client, looker, token_calls, reports), Wakes(caches, looker)
     configs = KubeadmConfigs(caches, looker, actor, token_calls, reports)

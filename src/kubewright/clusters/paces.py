@@ -65,8 +65,8 @@ def _lives_on(before: Any, status: Any) -> bool:
     return errors <= known and condition_of(status.conditions, ConditionType.DELETING) is None
 
 
-MACHINES = Pace(WORDS_SECONDS, underway=machine_underway)
-CLUSTERS = Pace(WORDS_SECONDS, underway=cluster_underway)
-SETS = Pace(WORDS_SECONDS, underway=replicas_underway)
+MACHINES = Pace(WORDS_SECONDS, only_waiting=machine_underway)
+CLUSTERS = Pace(WORDS_SECONDS, only_waiting=cluster_underway)
+SETS = Pace(WORDS_SECONDS, only_waiting=replicas_underway)
 DEPLOYMENTS = Pace(WORDS_SECONDS, STATUS_SECONDS, replicas_underway)
 """A deployment counts machines itself, and repeats what its set says of itself a moment later."""

@@ -1,14 +1,15 @@
 """Writes whose effect is not known yet (*doubts*), and how it is found out before anything else is decided.
 
-Theory.      Every write is in doubt from before it is sent, so that a deadline or our own cancellation leaves
-             the doubt too; a write that was answered is in the cache, and settles at no cost.
+Theory.      Every creation, and every patch of a deployment or of its sets, is in doubt from before it is
+             sent, so that a deadline or our own cancellation leaves the doubt too. Once it is answered the
+             cache shows it, and the doubt is resolved at no cost.
              A creation without an answer may still happen. A member that was asked for keeps its name, and is
              asked for again by that name before any other; it counts for its deployment as if it existed
              (``Creations``). A set that was asked for is asked for once more, by the same name and with no
              members: now it exists, or the answer says that it did already.
              Sizes of several sets go together, so a decision on a view that is known to be old can
-             break a bound. After a write that was refused as outdated, or that was not answered, the
-             cache may be behind it; until it has caught up, the deployment waits (``Doubts``).
+             break a bound. After a write that met a ``Conflict``, or that was not answered, the cache may be
+             behind the server; until it has caught up, the deployment waits (``Doubts``).
 Invariants.  At most one doubt for a deployment: a pass that leaves one ends. After ``DOUBT_SECONDS`` no
              request of ours is on its way any more, whatever became of it.
 Called by    ``set`` and ``deployment``: their reconcilers before each look, their actors before and after
@@ -40,7 +41,7 @@ class Stale(KubewrightError):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A write to an object of this version: done, refused as outdated, or not answered."""
+    """A write to an object of this version: it was done, met a ``Conflict``, or was not answered."""
 
     kind: Kind[Any]
     key: Key
@@ -48,7 +49,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SetCreation:
     """The creation of a set: it was created, or may still be until ``until`` (monotonic seconds)."""
 
     new: SetObject
@@ -70,14 +71,14 @@ class Creations:
         self._asked: dict[str, dict[str, float]] = {}
         """Names, with the time of the last attempt in monotonic seconds."""
 
-    def asking(self, owner: str, name: str, now: float) -> bool:
+    def creating(self, owner: str, name: str, now: float) -> bool:
         """The creation of this member is about to be sent. Returns whether it was in doubt before."""
         asked = self._asked.setdefault(owner, {})
         before = name in asked
         asked[name] = now
         return before
 
-    def settled(self, owner: str, name: str) -> None:
+    def resolved(self, owner: str, name: str) -> None:
         """The member exists and is seen, or it does not and will not."""
         self._asked.get(owner, {}).pop(name, None)
 
@@ -89,7 +90,7 @@ class Creations:
         """Drop the doubts so old that no request for them can still be on its way."""
         since = now - DOUBT_SECONDS
         for name in [name for name, asked in self._asked.get(owner, {}).items() if asked <= since]:
-            self.settled(owner, name)
+            self.resolved(owner, name)
 
     def forget(self, owner: str) -> None:
         """The set is gone."""
@@ -103,26 +104,26 @@ class Doubts:
         self._client = client
         self._deployments = deployments
         self._sets = sets
-        self._open: dict[Key, Written | Asked] = {}
+        self._open: dict[Key, Written | SetCreation] = {}
 
     def writing(self, deployment: Key, kind: Kind[Any], read: Object) -> None:
         """A write onto exactly what was read is about to be sent."""
         self._open[deployment] = Written(kind, key_of(read), read.metadata.resource_version)
 
-    def asking(self, deployment: Key, new: SetObject) -> None:
+    def creating(self, deployment: Key, new: SetObject) -> None:
         """The creation of this set is about to be sent."""
-        self._open[deployment] = Asked(new, self._client.clock.monotonic() + DOUBT_SECONDS)
+        self._open[deployment] = SetCreation(new, self._client.clock.monotonic() + DOUBT_SECONDS)
 
     def failed(self, deployment: Key, error: KubewrightError) -> None:
         """The last write failed with this error."""
         if not unanswered(error):
-            self.settled(deployment)
+            self.resolved(deployment)
 
-    def settled(self, deployment: Key) -> None:
+    def resolved(self, deployment: Key) -> None:
         """The effect of the last write is known: the caches show it, or it had none."""
         self._open.pop(deployment, None)
 
-    async def settle(self, deployment: Key, uid: str) -> Refused | None:
+    async def resolve(self, deployment: Key, uid: str) -> Refused | None:
         """Return when the caches show what came of everything that the deployment of this uid has written.
 
         Returns:
@@ -135,12 +136,12 @@ class Doubts:
         match self._open.get(deployment):
             case Written() as doubt:
                 await self._catch_up(doubt)
-            case Asked(new) as doubt if (owner := new.metadata.controller) is not None and owner.uid == uid:
+            case SetCreation(new) as doubt if _belongs_to(new, uid):
                 try:
                     await self._ask_again(doubt)
                 except ApiError as error:
                     return Refused(new, error)
-        self.settled(deployment)
+        self.resolved(deployment)
         return None
 
     async def _catch_up(self, doubt: Written) -> None:
@@ -155,7 +156,7 @@ class Doubts:
         if live.metadata.resource_version != doubt.version:
             raise Stale(f"the cache does not show yet what {doubt.key} is now")
 
-    async def _ask_again(self, doubt: Asked) -> None:
+    async def _ask_again(self, doubt: SetCreation) -> None:
         key, expired = key_of(doubt.new), self._client.clock.monotonic() >= doubt.until
         if expired or self._sets.header(key) is not None:
             return
@@ -163,3 +164,9 @@ class Doubts:
             await self._client.create(self._sets.kind, with_replicas(doubt.new, 0))
         except AlreadyExists:
             raise Stale(f"the cache does not show yet that {key} was created") from None
+
+
+def _belongs_to(new: SetObject, uid: str) -> bool:
+    """Whether it is the deployment of this uid that wants a set; one of its name may have been made since."""
+    owner = new.metadata.controller
+    return owner is not None and owner.uid == uid

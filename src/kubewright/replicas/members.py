@@ -25,7 +25,7 @@ from kubewright.kube.header import Header
 from kubewright.kube.informer import Informer
 from kubewright.replicas.doubts import Creations
 from kubewright.replicas.member import M, Member, Obj
-from kubewright.replicas.ownership import BY_UID, WITHOUT_OWNER, namespace_of_orphans
+from kubewright.replicas.ownership import BY_UID, WITHOUT_CONTROLLER, namespace_if_uncontrolled
 from kubewright.replicas.pace import FEW_MEMBERS
 from kubewright.runtime.controller import Controller
 from kubewright.wire.gvk import Key
@@ -63,7 +63,7 @@ class MemberIndex(Generic[Obj, M]):
         self._listeners: list[Listener[M]] = []
         self.creations = Creations()
         self._last: dict[str, int] = {}
-        objects.index(WITHOUT_OWNER, namespace_of_orphans)
+        objects.index(WITHOUT_CONTROLLER, namespace_if_uncontrolled)
         objects.subscribe(self._changed)
 
     def time(self) -> float:
@@ -92,9 +92,9 @@ class MemberIndex(Generic[Obj, M]):
         """The member of this name."""
         return self._read.get(key)
 
-    def without_owner(self, namespace: str) -> list[M]:
+    def without_controller(self, namespace: str) -> list[M]:
         """The members without a controller, in the order of their names."""
-        keys = self.objects.keys_by(WITHOUT_OWNER, namespace)
+        keys = self.objects.keys_by(WITHOUT_CONTROLLER, namespace)
         return [self._read[key] for key in sorted(keys, key=lambda key: key.name)]
 
     def gather_seconds(self, least: float, *owners: str) -> float:
@@ -105,12 +105,12 @@ class MemberIndex(Generic[Obj, M]):
     def doubted(self, uid: str) -> tuple[str, ...]:
         """The names of members of a set that may exist, and that the cache has not shown yet.
 
-        The doubts about members that the cache shows by now are settled.
+        The doubts about members that the cache shows by now are resolved on the way.
         """
         owned = self._owned.get(uid, [])
         for name in self.creations.open(uid):
             if _has(owned, name):
-                self.creations.settled(uid, name)
+                self.creations.resolved(uid, name)
         return self.creations.open(uid)
 
     def forget_owner(self, uid: str) -> None:

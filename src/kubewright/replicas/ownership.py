@@ -27,7 +27,7 @@ from kubewright.wire.selectors import NOTHING, Selector
 BY_UID = "uid"
 """Index of owners: their own uid, to find the one that a child's owner reference means."""
 
-WITHOUT_OWNER = "without-owner"
+WITHOUT_CONTROLLER = "without-controller"
 """Index of children: the namespace of those that have no controller."""
 
 ORPHAN_FINALIZER = "orphan"
@@ -70,8 +70,8 @@ def selecting(owners: Iterable[SetObject], labels: Mapping[str, str]) -> set[Key
     return {key_of(each) for each in owners if read_selector(each.spec.selector)[0].matches(labels)}
 
 
-def namespace_of_orphans(child: Object) -> tuple[str, ...]:
-    """The values of the index ``WITHOUT_OWNER``."""
+def namespace_if_uncontrolled(child: Object) -> tuple[str, ...]:
+    """The values of the index ``WITHOUT_CONTROLLER``."""
     return () if child.metadata.controller else (child.metadata.namespace,)
 
 

@@ -73,7 +73,7 @@ def _sized(fleet: Fleet, size: int, because: str) -> tuple[Intent, ...]:
 
 def _old(fleet: Fleet) -> dict[str, int]:
     """Sizes of the old groups whose controllers have seen the members leave that have left."""
-    return {group.name: _counted(group) for group in fleet.old if group.settled}
+    return {group.name: _counted(group) for group in fleet.old if group.caught_up}
 
 
 def _counted(group: Group) -> int:

@@ -29,7 +29,7 @@ class Group:
     ``desired`` and ``ceiling`` are the fleet's replicas and replicas plus surge when the group was last
     scaled (the annotations ``desired-replicas`` and ``max-replicas``). ``observed`` says that the group's
     controller has seen its last change; ``frozen``, that it may not create members. ``moved`` members came
-    from another group and carry a mark, until the size counts them; ``settled`` says that the group's
+    from another group and carry a mark, until the size counts them; ``caught_up`` says that the group's
     controller has seen all that have left. A group that is being deleted has size 0.
     """
 
@@ -45,7 +45,7 @@ class Group:
     observed: bool = True
     frozen: bool = False
     moved: int = 0
-    settled: bool = True
+    caught_up: bool = True
 
     @property
     def alive(self) -> int:

@@ -142,7 +142,7 @@ def test_listeners_get_the_facts_before_and_after_a_change(machines, index) -> N
 
 def test_doubts_end_when_the_machine_is_seen(machines, index) -> None:
     for name in ("a", "b"):
-        index.creations.asking("set", name, 0.0)
+        index.creations.creating("set", name, 0.0)
     assert index.doubted("set") == ("a", "b")
     early = machine("a", "set")
     machines.put(structs.replace(early, metadata=structs.replace(early.metadata, namespace="1")))
@@ -274,6 +274,6 @@ def test_after_any_history_the_index_says_what_the_cache_holds(machines, index, 
         owners = {n: m.metadata.controller.uid if m.metadata.controller else "" for n, m in there.items()}
         for owner in ("one", "two"):
             assert names_of(index.owned_by(owner)) == sorted(n for n in there if owners[n] == owner)
-        assert names_of(index.without_owner("ns")) == sorted(n for n in there if not owners[n])
-        for member in (*index.owned_by("one"), *index.without_owner("ns")):
+        assert names_of(index.without_controller("ns")) == sorted(n for n in there if not owners[n])
+        for member in (*index.owned_by("one"), *index.without_controller("ns")):
             assert there[member.name].metadata.resource_version == member.version

@@ -6,31 +6,31 @@ from kubewright.replicas.doubts import Creations
 
 def test_a_creation_is_in_doubt_until_it_is_settled() -> None:
     doubts = Creations()
-    assert not doubts.asking("set", "a", 0.0)
-    assert doubts.asking("set", "a", 1.0), "it was in doubt when it was asked for again"
-    doubts.settled("set", "a")
+    assert not doubts.creating("set", "a", 0.0)
+    assert doubts.creating("set", "a", 1.0), "it was in doubt when it was asked for again"
+    doubts.resolved("set", "a")
     assert doubts.open("set") == ()
-    assert not doubts.asking("set", "a", 2.0)
+    assert not doubts.creating("set", "a", 2.0)
 
 
 def test_the_doubt_that_came_first_stays_first() -> None:
     doubts = Creations()
     for name in ("b", "a", "b"):
-        doubts.asking("set", name, 0.0)
+        doubts.creating("set", name, 0.0)
     assert doubts.open("set") == ("b", "a")
 
 
 def test_a_doubt_ends_when_no_request_can_be_on_its_way_any_more() -> None:
     doubts = Creations()
-    doubts.asking("set", "a", 0.0)
-    doubts.asking("set", "b", 1.0)
+    doubts.creating("set", "a", 0.0)
+    doubts.creating("set", "b", 1.0)
     doubts.expire("set", DOUBT_SECONDS)
     assert doubts.open("set") == ("b",)
 
 
 def test_the_doubts_of_sets_are_their_own() -> None:
     doubts = Creations()
-    doubts.asking("one", "a", 0.0)
-    doubts.asking("other", "a", 0.0)
+    doubts.creating("one", "a", 0.0)
+    doubts.creating("other", "a", 0.0)
     doubts.forget("one")
     assert (doubts.open("one"), doubts.open("other")) == ((), ("a",))

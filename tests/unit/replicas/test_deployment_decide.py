@@ -93,12 +93,12 @@ def marking(picture: Seen[Any, Any, Any]) -> Plan[Step]:
     )
 
 
-def claimed(picture: Seen[Any, Any, Any]) -> ObjectMeta:
+def initial_metadata(picture: Seen[Any, Any, Any]) -> ObjectMeta:
     meta: ObjectMeta = picture.written.metadata
     return structs.replace(meta, labels={**meta.labels, "mine": "yes"})
 
 
-CLAIMING = replace(FINALIZING, claimed=claimed)
+INITIALIZING = replace(FINALIZING, initial_metadata=initial_metadata)
 
 
 @dataclass(frozen=True)
@@ -117,12 +117,12 @@ CASES = [
          seen(deployment(meta={"finalizers": ("foreign",)}), policy=FINALIZING),
          [AddFinalizer()], at_once=True),
     Case("what else belongs on a new deployment goes with it, and the first revision",
-         seen(deployment(), policy=CLAIMING),
+         seen(deployment(), policy=INITIALIZING),
          [("deployment", {"metadata": {
              "finalizers": [FINALIZER], "labels": {"mine": "yes"}, "annotations": {"revision": "1"},
          }})], at_once=True),
     Case("but no revision where there are sets, which may have higher ones",
-         seen(deployment(), OLD, policy=CLAIMING),
+         seen(deployment(), OLD, policy=INITIALIZING),
          [("deployment", {"metadata": {"finalizers": [FINALIZER], "labels": {"mine": "yes"}}})], at_once=True),
     Case("sets are disowned and adopted, and then everything is counted anew",
          seen(deployment(), orphans=(NEW,), unselected=(OLD,)), [Disown((OLD,)), Adopt((NEW,))], at_once=True),

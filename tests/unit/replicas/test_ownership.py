@@ -10,7 +10,7 @@ from kubewright.replicas.ownership import (
     adopted,
     contradicts_template,
     disowned,
-    namespace_of_orphans,
+    namespace_if_uncontrolled,
     read_selector,
     reference,
     selecting,
@@ -90,8 +90,8 @@ def test_what_is_wrong_with_a_selector_is_said(
 
 def test_an_owner_is_the_controller_of_what_it_adopts() -> None:
     assert reference(deployment(), DEPLOYMENTS) == OURS
-    assert namespace_of_orphans(thing(THEIRS)) == ("ns",)
-    assert namespace_of_orphans(thing(OURS)) == ()
+    assert namespace_if_uncontrolled(thing(THEIRS)) == ("ns",)
+    assert namespace_if_uncontrolled(thing(OURS)) == ()
 
 
 def test_owners_that_select_some_labels() -> None:

@@ -17,7 +17,7 @@ from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.replicas.objects import INVALID, REPLICA_FAILURE
-from kubewright.replicas.pace import AT_ONCE, STATUS_SECONDS, Pace
+from kubewright.replicas.pace import STATUS_SECONDS, UNPACED, Pace
 from kubewright.replicas.reports import Reports
 from kubewright.replicas.set.policy import Failure
 from kubewright.replicas.set.status import with_failure
@@ -48,7 +48,7 @@ class Server:
         return Response(self.answer, DEPLOYMENTS.encode(READ) if self.answer == 200 else b"{}")
 
 
-def reports(server: Server, pace: Pace = AT_ONCE) -> tuple[Reports, Recorder]:
+def reports(server: Server, pace: Pace = UNPACED) -> tuple[Reports, Recorder]:
     client = Client(InProcess(server.handle), LoopClock())
     recorder = Recorder(client, LoopClock(), "things", kinds=[NODE])
     return Reports(client, DEPLOYMENTS, recorder.of("things"), pace), recorder
@@ -108,7 +108,7 @@ async def test_where_conditions_repeat_what_others_wait_for_new_words_wait_longe
 
 
 async def test_what_is_underway_is_written_when_it_lasts_and_again_no_sooner() -> None:
-    said, _ = reports(Server(), Pace(2.0, underway=lambda _before, status: status.replicas < 3))
+    said, _ = reports(Server(), Pace(2.0, only_waiting=lambda _before, status: status.replicas < 3))
     assert await said.write(READ, READ.status, NEW) == (False, Result.later(2.0))
     await asyncio.sleep(1.5)
     assert await said.write(READ, READ.status, NEWER) == (False, Result.later(0.5))
@@ -132,7 +132,7 @@ async def test_what_is_underway_is_written_when_it_lasts_and_again_no_sooner() -
 async def test_the_more_objects_wait_the_longer_must_what_they_wait_for_last(
     others: int, wait: float
 ) -> None:
-    said, _ = reports(Server(), Pace(WORDS_SECONDS, underway=lambda _before, _status: True))
+    said, _ = reports(Server(), Pace(WORDS_SECONDS, only_waiting=lambda _before, _status: True))
     for number in range(others):
         meta = msgspec.structs.replace(META, name=f"other-{number}")
         await said.write(msgspec.structs.replace(READ, metadata=meta), READ.status, NEW)
@@ -140,7 +140,7 @@ async def test_the_more_objects_wait_the_longer_must_what_they_wait_for_last(
 
 
 async def test_objects_about_which_nothing_is_done_do_not_delay_the_statuses_of_others() -> None:
-    said, _ = reports(Server(), Pace(WORDS_SECONDS, underway=lambda _before, _status: True))
+    said, _ = reports(Server(), Pace(WORDS_SECONDS, only_waiting=lambda _before, _status: True))
     for number in range(5_000):
         meta = msgspec.structs.replace(META, name=f"other-{number}")
         await said.write(msgspec.structs.replace(READ, metadata=meta), READ.status, NEW)
@@ -149,7 +149,7 @@ async def test_objects_about_which_nothing_is_done_do_not_delay_the_statuses_of_
 
 
 async def test_what_is_taken_back_before_it_was_written_did_not_last() -> None:
-    said, _ = reports(Server(), Pace(2.0, underway=lambda _before, _status: True))
+    said, _ = reports(Server(), Pace(2.0, only_waiting=lambda _before, _status: True))
     await said.write(READ, READ.status, NEW)
     await asyncio.sleep(1.5)
     await said.write(READ, READ.status, READ.status)
@@ -157,14 +157,14 @@ async def test_what_is_taken_back_before_it_was_written_did_not_last() -> None:
 
 
 async def test_news_that_comes_in_parts_is_one_write() -> None:
-    said, _ = reports(Server(), Pace(settle=0.25))
+    said, _ = reports(Server(), Pace(steady_for=0.25))
     assert await said.write(READ, READ.status, NEW) == (False, Result.later(0.25))
     await asyncio.sleep(0.25)
     assert await said.write(READ, READ.status, NEWER) == (True, Result.done())
 
 
 async def test_news_comes_in_parts_also_after_a_long_wait() -> None:
-    said, _ = reports(Server(), Pace(2.0, 0.25, underway=lambda _before, status: status.replicas < 2))
+    said, _ = reports(Server(), Pace(2.0, 0.25, only_waiting=lambda _before, status: status.replicas < 2))
     await said.write(READ, READ.status, NEW)
     await asyncio.sleep(1.9)
     assert await said.write(READ, READ.status, NEWER) == (False, Result.later(0.25))
@@ -173,7 +173,7 @@ async def test_news_comes_in_parts_also_after_a_long_wait() -> None:
 
 
 async def test_what_waits_is_written_in_time_although_it_was_news_in_between() -> None:
-    said, _ = reports(Server(), Pace(2.0, 0.25, underway=lambda _before, status: status.replicas < 2))
+    said, _ = reports(Server(), Pace(2.0, 0.25, only_waiting=lambda _before, status: status.replicas < 2))
     for wait, status in ((1.8, NEW), (0.1, NEWER), (0.1, NEW)):
         assert (await said.write(READ, READ.status, status))[0] is False
         await asyncio.sleep(wait)

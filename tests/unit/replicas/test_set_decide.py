@@ -65,7 +65,7 @@ POLICY: SetPolicy[ThingSet, Member, Thing] = SetPolicy(
     component="things",
     words=Words("thing", "things", created="Created {}", deleted="Deleted {}"),
     kind=SETS,
-    member=THINGS,
+    member_kind=THINGS,
     validate=lambda _set: "",
     status=lambda _seen, _failure: {},
     ranking=lambda _set, _wall: lambda member: (member.name,),

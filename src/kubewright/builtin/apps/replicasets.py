@@ -76,7 +76,7 @@ REPLICA_SETS: SetPolicy[ReplicaSet, PodMember, Pod] = SetPolicy(
     component="replicaset-controller",
     words=Words("pod", "pods", "Created pod: {}", "Deleted pod: {}", one_by_one=ONE_BY_ONE),
     kind=REPLICA_SET,
-    member=POD,
+    member_kind=POD,
     validate=lambda _replica_set: "",  # the server has done it
     status=set_status,
     ranking=lambda _replica_set, _wall: ranking,

@@ -40,7 +40,7 @@ from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.replicas.deployment.decide import decide as decide_deployment
 from kubewright.replicas.deployment.look import look
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.ownership import WITHOUT_OWNER, namespace_of_orphans
+from kubewright.replicas.ownership import WITHOUT_CONTROLLER, namespace_if_uncontrolled
 from kubewright.replicas.set.decide import decide as decide_set
 from kubewright.replicas.set.look import Looker as SetLooker
 from kubewright.replicas.set.look import Memory
@@ -123,7 +123,7 @@ async def machine_deployment(control: Client, key: Key) -> DryRun:
     informers, told = Informers(control, only=Namespaces((key.namespace,))), DryRun()
     index = MemberIndex(informers.get(MACHINE), read, control.steady())
     sets, deployments = informers.get(MACHINE_SET), informers.get(MACHINE_DEPLOYMENT)
-    sets.index(WITHOUT_OWNER, namespace_of_orphans)
+    sets.index(WITHOUT_CONTROLLER, namespace_if_uncontrolled)
     for kind, cache in ((MACHINE, index.objects), (MACHINE_SET, sets), (MACHINE_DEPLOYMENT, deployments)):
         await _fill(control, kind, cache, key.namespace)
     if (found := deployments.get(key)) is not None:

@@ -94,7 +94,7 @@ def strategy(deployment: MachineDeployment) -> Strategy:
     )
 
 
-def claimed(seen: DeploymentSeen) -> ObjectMeta:
+def initial_metadata(seen: DeploymentSeen) -> ObjectMeta:
     """The deployment's metadata with the label and the owner reference of its cluster."""
     written: MachineDeployment = seen.written
     cluster: Cluster | None = seen.around
@@ -103,7 +103,7 @@ def claimed(seen: DeploymentSeen) -> ObjectMeta:
 
 def set_cluster_owner(seen: DeploymentSeen) -> Plan[Step]:
     """Write the cluster's label and owner reference onto the deployment."""
-    meta = claimed(seen)
+    meta = initial_metadata(seen)
     if meta == seen.written.metadata:
         return Plan()
     after = structs.replace(seen.written, metadata=meta)
@@ -152,7 +152,7 @@ def policy(
         set_conditions=lambda machine_set: machine_set.status.conditions,
         same_member=same_but_for_summary,
         pace=paces.DEPLOYMENTS,
-        claimed=claimed,
+        initial_metadata=initial_metadata,
         deciders=(set_cluster_owner, await_rollout),
         status=deployment_status,
     )

@@ -120,7 +120,7 @@ def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
         component=MACHINE_SET_COMPONENT,
         words=Words("machine", "machines", created='Created machine "{}"', deleted='Deleted machine "{}"'),
         kind=MACHINE_SET,
-        member=MACHINE,
+        member_kind=MACHINE,
         validate=lambda machine_set: summary(validate_set(machine_set)),
         with_defaults=with_defaults,
         idle=lambda machine_set: owned.paused_because(machine_set, looker.cluster(machine_set)),

@@ -42,4 +42,4 @@ def _read_by_others(status: NestedControlPlaneStatus) -> tuple[object, ...]:
     return status.initialized, status.version, status.etcd, status.apiserver, moments, holds
 
 
-CONTROL_PLANES = Pace(WORDS_SECONDS, underway=underway)
+CONTROL_PLANES = Pace(WORDS_SECONDS, only_waiting=underway)

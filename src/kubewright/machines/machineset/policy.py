@@ -92,7 +92,7 @@ MACHINE_SETS: SetPolicy[MachineSet, MachineMember, Machine] = SetPolicy(
     component=names.MACHINE_SET_COMPONENT,
     words=Words("machine", "machines", created="Created Machine: {}", deleted="Deleted machine: {}"),
     kind=MACHINE_SET,
-    member=MACHINE,
+    member_kind=MACHINE,
     validate=_problem,
     status=set_status,
     ranking=ranking,

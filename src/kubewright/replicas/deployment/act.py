@@ -59,14 +59,14 @@ class Actor(Generic[D, S, M]):
     """Performs plans of the deployments of one API."""
 
     def __init__(
-        self, policy: DeploymentPolicy[D, S, M], client: Client, teller: EventRecorder, doubts: Doubts
+        self, policy: DeploymentPolicy[D, S, M], client: Client, events: EventRecorder, doubts: Doubts
     ) -> None:
         self._policy = policy
         self._deployments: Kind[Any] = policy.kind
         self._sets: Kind[Any] = policy.set_kind
         self._client = client
         self._doubts = doubts
-        self._teller = teller
+        self._events = events
 
     async def perform(self, seen: Seen[D, S, M], plan: Plan[Step]) -> Outcome:
         """All steps in order.
@@ -81,7 +81,7 @@ class Actor(Generic[D, S, M]):
                 case CreateSet(new):
                     outcome = await self._create(seen, new)
                 case RecordEvent(reason, message, warning):
-                    self._teller.event(seen.written, reason, message, warning=warning)
+                    self._events.event(seen.written, reason, message, warning=warning)
                 case _:
                     await self._write(seen, step)
             if outcome.failed:
@@ -158,7 +158,7 @@ class Actor(Generic[D, S, M]):
 
     async def _create(self, seen: Seen[D, S, M], new: SetObject) -> Outcome:
         """Create the current set. A refusal is returned in the outcome."""
-        self._doubts.asking(seen.key, new)
+        self._doubts.creating(seen.key, new)
         try:
             await self._client.create(self._sets, new)
         except AlreadyExists:
@@ -175,7 +175,7 @@ class Actor(Generic[D, S, M]):
     def not_created(self, seen: Seen[D, S, M], new: SetObject, error: ApiError) -> Outcome:
         """Send the event that the server refuses to create the current set."""
         message = f'Failed to create new {self._policy.words.set} "{new.name}": {error}'
-        self._teller.event(seen.written, self._policy.reasons.create_error, message, warning=True)
+        self._events.event(seen.written, self._policy.reasons.create_error, message, warning=True)
         return Outcome(create_error=message, failed=True)
 
     async def _collide(self, seen: Seen[D, S, M], wanted: SetObject) -> None:
@@ -189,7 +189,7 @@ class Actor(Generic[D, S, M]):
         same = identity(found.spec.template) == identity(wanted.spec.template)
         if ours and same and not found.metadata.deleting:
             return
-        self._doubts.settled(seen.key)
+        self._doubts.resolved(seen.key)
         meta, key = seen.written.metadata, self._policy.metadata_keys.collisions
         if key:
             count = integer(meta.annotations, key) + 1

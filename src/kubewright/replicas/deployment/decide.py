@@ -53,7 +53,7 @@ def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
 
 
 def _begin(seen: Seen[D, S, M]) -> Step:
-    meta = seen.policy.claimed(seen)
+    meta = seen.policy.initial_metadata(seen)
     if meta == seen.written.metadata:
         return AddFinalizer()
     finalizers = tuple(with_finalizer(meta.finalizers, seen.policy.finalizer))

@@ -14,7 +14,7 @@ from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import WITHOUT_OWNER, contradicts_template, read_selector
+from kubewright.replicas.ownership import WITHOUT_CONTROLLER, contradicts_template, read_selector
 from kubewright.rollout.progress import Counts
 
 
@@ -36,7 +36,7 @@ def look(
     unselected: list[S] = []
     for each in owned:
         (ours if meta.deleting or selector.matches(each.metadata.labels) else unselected).append(each)
-    orphans = sets.by(WITHOUT_OWNER, meta.namespace)
+    orphans = sets.by(WITHOUT_CONTROLLER, meta.namespace)
     return Seen(
         policy,
         written,

@@ -20,7 +20,7 @@ from kubewright.base.plan import Plan
 from kubewright.replicas.deployment.steps import Outcome, Step
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import DeploymentObject, S
-from kubewright.replicas.pace import AT_ONCE, Pace
+from kubewright.replicas.pace import UNPACED, Pace
 from kubewright.rollout.model import Group, Rank
 from kubewright.rollout.planner import MCM_SCALING, Scaling, Strategy
 from kubewright.rollout.revisions import oldest
@@ -162,13 +162,13 @@ class DeploymentPolicy(Generic[D, S, M]):
     set_conditions: Callable[[S], tuple[Any, ...]]
     """What a set reports beside numbers: when that changes, its deployment is enqueued."""
 
-    pace: Pace = AT_ONCE
+    pace: Pace = UNPACED
     """How soon a status is written, by what is new in it."""
     same_member: Callable[[M, M], bool] = lambda _before, _after: False
     """Whether a change of a member is of no concern to deployments, only to its set."""
 
     # What only this API does and says
-    claimed: "Callable[[Seen[D, S, M]], ObjectMeta]" = lambda seen: seen.written.metadata
+    initial_metadata: "Callable[[Seen[D, S, M]], ObjectMeta]" = lambda seen: seen.written.metadata
     """The metadata with what is written onto a new deployment besides the finalizer."""
     deciders: "tuple[Callable[[Seen[D, S, M]], Plan[Step]], ...]" = ()
     """What comes after adopting sets and before sizing them, in order."""

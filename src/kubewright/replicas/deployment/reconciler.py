@@ -30,9 +30,9 @@ from kubewright.replicas.members import MemberIndex, owners_of
 from kubewright.replicas.objects import S
 from kubewright.replicas.ownership import (
     BY_UID,
-    WITHOUT_OWNER,
+    WITHOUT_CONTROLLER,
     RemoveFinalizer,
-    namespace_of_orphans,
+    namespace_if_uncontrolled,
     selecting,
 )
 from kubewright.replicas.reports import Reports
@@ -58,19 +58,19 @@ class Deployments(Generic[D, S, M]):
         *,
         index: MemberIndex[Any, M],
     ) -> None:
-        client, teller = informers.client, recorder.of(policy.component)
+        client, events = informers.client, recorder.of(policy.component)
         self.policy = policy
         self.deployments: Informer[D] = informers.get(policy.kind)
         self.sets: Informer[S] = informers.get(policy.set_kind)
         self.deployments.index(BY_UID, lambda deployment: (deployment.metadata.uid,))
         self.sets.index(BY_UID, lambda each: (each.metadata.uid,))
-        self.sets.index(WITHOUT_OWNER, namespace_of_orphans)
+        self.sets.index(WITHOUT_CONTROLLER, namespace_if_uncontrolled)
         self.index = index
         self._witness = Witness(index.time)
         self._clock = client.clock
         self._doubts = Doubts(client, self.deployments, self.sets)
-        self._actor = Actor(policy, client, teller, self._doubts)
-        self._reports = Reports(client, policy.kind, teller, policy.pace)
+        self._actor = Actor(policy, client, events, self._doubts)
+        self._reports = Reports(client, policy.kind, events, policy.pace)
         self._best: dict[Key, tuple[str, int, Counts]] = {}
         """The best counts reported of a rollout, with the deployment's uid and generation; losing them costs
         writes, never safety."""
@@ -91,7 +91,7 @@ class Deployments(Generic[D, S, M]):
             self._reports.rest(key)
             idle(resting)
             return Result.done()
-        refused = await self._doubts.settle(key, deployment.metadata.uid)
+        refused = await self._doubts.resolve(key, deployment.metadata.uid)
         if (seen := self.look(key)) is None:
             return Result.done()  # its end has enqueued the key
         if refused is not None:
@@ -125,7 +125,7 @@ class Deployments(Generic[D, S, M]):
         self._best.pop(key, None)
         self._reports.forget(key)
         self._witness.forget(str(key))
-        self._doubts.settled(key)
+        self._doubts.resolved(key)
 
     def look(self, key: Key) -> Seen[D, S, M] | None:
         """What is seen of one deployment, from caches; None if there is none."""

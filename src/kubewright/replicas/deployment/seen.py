@@ -187,7 +187,7 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
         revision=revision_of(seen.policy, each).number,
         frozen=is_frozen(seen.policy, each),
         moved=sum(member.moved for member in alive),
-        settled=(each.status.replicas or 0) <= len(members),
+        caught_up=(each.status.replicas or 0) <= len(members),
         observed=each.status.observed_generation >= meta.generation and not meta.deleting,
     )
 

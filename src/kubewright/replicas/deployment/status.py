@@ -53,47 +53,68 @@ def counted(seen: Seen[D, S, M], outcome: Outcome) -> dict[str, Any]:
 
 
 def conditions(
-    seen: Seen[D, S, M], outcome: Outcome, kind: Callable[..., Any], copies: Copies[S], spared: int = 0
+    seen: Seen[D, S, M],
+    outcome: Outcome,
+    kind: Callable[..., Any],
+    copies: Copies[S],
+    unavailable_on_purpose: int = 0,
 ) -> tuple[Any, ...]:
     """The conditions: Available, Progressing, and those that are copied from the sets.
 
     Args:
+        seen: what there is.
+        outcome: how the pass went.
         kind: the type of a condition.
         copies: how further conditions follow from a set; the current set's go before others'. A set's
             ReplicaFailure is copied in every API.
-        spared: how many replicas are unavailable on purpose.
+        unavailable_on_purpose: how many replicas are so.
     """
     found: tuple[Any, ...] = seen.written.status.conditions
-
-    def put(name: str, statement: Statement, updated: datetime | None = None) -> tuple[Any, ...]:
-        """An equal condition keeps its times, unless ``updated`` is given."""
-        known, message = condition_of(found, name), statement.message[:MESSAGE_CHARS]
-        says = (known.status, known.reason, known.message) if known else None
-        if updated is None and says == (statement.status, statement.reason, message):
-            return found
-        wanted = kind(
-            type=name,
-            status=statement.status,
-            last_update_time=updated or seen.wall,
-            last_transition_time=seen.wall,
-            reason=statement.reason,
-            message=message,
-        )
-        return with_condition(found, wanted)
-
     if seen.deleting:
         return found
+    made = partial(_condition, kind, seen.wall)
     if not seen.problem:
-        found = put(AVAILABLE, _availability(seen, spared))
+        found = _put(found, made(AVAILABLE, _availability(seen, unavailable_on_purpose)))
     if (statement := rollout_statement(seen, outcome)) is not None:
-        found = put(PROGRESSING, statement, _updated(seen, progressing(seen.written), statement))
-    ordered = sorted(seen.sets, key=lambda each: each is not seen.current)
+        updated = _updated(seen, progressing(seen.written), statement)
+        found = _put(found, made(PROGRESSING, statement, updated), renewed=updated is not None)
     every: Copies[S] = {REPLICA_FAILURE: partial(_failure, seen), **copies}
     for name, copy in every.items():
-        statements = (copy(each) for each in ordered)
+        statements = map(copy, _current_first(seen))
         statement = next((each for each in statements if each is not None), None)
-        found = without_condition(found, name) if statement is None else put(name, statement)
+        found = without_condition(found, name) if statement is None else _put(found, made(name, statement))
     return found
+
+
+def _condition(
+    kind: Callable[..., Any], now: datetime, name: str, statement: Statement, updated: datetime | None = None
+) -> Condition:
+    return kind(
+        type=name,
+        status=statement.status,
+        last_update_time=updated or now,
+        last_transition_time=now,
+        reason=statement.reason,
+        message=statement.message[:MESSAGE_CHARS],
+    )
+
+
+def _put(found: tuple[Any, ...], wanted: Condition, *, renewed: bool = False) -> tuple[Any, ...]:
+    """The conditions with this one. One that says the same keeps its times, unless it is ``renewed``."""
+    known = condition_of(found, wanted.type)
+    if known is not None and not renewed and _says(known) == _says(wanted):
+        return found
+    return with_condition(found, wanted)
+
+
+def _says(condition: Condition) -> tuple[str, str, str]:
+    return condition.status, condition.reason, condition.message
+
+
+def _current_first(seen: Seen[D, S, M]) -> tuple[S, ...]:
+    """The sets, the current one before all others."""
+    current, others = seen.current, tuple(each for each in seen.sets if each is not seen.current)
+    return others if current is None else (current, *others)
 
 
 def next_look(seen: Seen[D, S, M]) -> float | None:
@@ -107,8 +128,8 @@ def _failure(seen: Seen[D, S, M], each: S) -> Statement | None:
     return Statement(TRUE, found.reason, found.message) if found is not None else None
 
 
-def _availability(seen: Seen[D, S, M], spared: int) -> Statement:
-    floor = seen.strategy.limits(seen.written.spec.replicas).floor - spared
+def _availability(seen: Seen[D, S, M], unavailable_on_purpose: int) -> Statement:
+    floor = seen.strategy.limits(seen.written.spec.replicas).floor - unavailable_on_purpose
     if seen.counts.available >= max(floor, 0):
         return Statement(TRUE, seen.policy.reasons.available, "Deployment has minimum availability.")
     message = "Deployment does not have minimum availability."

@@ -57,12 +57,12 @@ class Actor(Generic[S, M, Obj]):
         policy: SetPolicy[S, M, Obj],
         client: Client,
         index: MemberIndex[Obj, M],
-        teller: EventRecorder,
+        events: EventRecorder,
     ) -> None:
         self._policy = policy
         self._client = client
         self._objects = index.objects
-        self._teller = teller
+        self._events = events
         self._doubts = index.creations
 
     async def perform(self, seen: Seen[S, M], memory: Memory, plan: Plan[Step]) -> Outcome:
@@ -78,7 +78,7 @@ class Actor(Generic[S, M, Obj]):
         return outcome
 
     async def _step(self, about: S, memory: Memory, step: Step, outcome: Outcome) -> None:
-        reporter = Reporter(self._teller, self._policy.words, about)
+        reporter = Reporter(self._events, self._policy.words, about)
         match step:
             case AddFinalizer() | RemoveFinalizer() | RecordNumber() | PatchObject():
                 await self._write(about, step, outcome)
@@ -150,7 +150,7 @@ class Actor(Generic[S, M, Obj]):
                 return None
             if before is not None and (error := await error_of(before(found))) is not None:
                 return error
-            error = await error_of(self._client.patch(self._policy.member, member.key, body))
+            error = await error_of(self._client.patch(self._policy.member_kind, member.key, body))
             return stale_or(error, f"{self._policy.words.one} {member.name}")
 
         return await run_parallel(members, patch)
@@ -173,7 +173,9 @@ class Actor(Generic[S, M, Obj]):
 
         async def delete(member: Member) -> KubewrightError | None:
             uid, version = member.uid, member.version
-            call = self._client.delete(self._policy.member, member.key, uid=uid, resource_version=version)
+            call = self._client.delete(
+                self._policy.member_kind, member.key, uid=uid, resource_version=version
+            )
             error = await error_of(call)
             if error is None:
                 deleted.append(member.name)

@@ -1,7 +1,7 @@
 """Create members, each once.
 
-Theory.      A name is in doubt from before its creation is sent until it is settled. An answer that
-             proves that nothing happened settles it, unless an earlier attempt left it; and so does
+Theory.      A name is in doubt from before its creation is sent until the doubt is resolved. An answer that
+             proves that nothing happened resolves it, unless an earlier attempt left it; and so does
              the member itself, once the cache shows it. Everything else (a broken connection, a
              deadline, a server error, our own cancellation) leaves the doubt, and the next pass asks
              again with the same name, before it creates anything else. What a policy creates before
@@ -45,20 +45,20 @@ class Creation(Generic[S]):
 
     async def one(self, name: str) -> KubewrightError | None:
         """Create the member ``name``. Returns the error when it was not created, None when it was."""
-        asked_before = self.doubts.asking(self._uid, name, self.client.clock.monotonic())
+        in_doubt_before = self.doubts.creating(self._uid, name, self.client.clock.monotonic())
         try:
             await self.policy.create(self.client, self.owner, name)
         except AlreadyExists as error:
             return await self._check_owner(name, error)
         except (ApiError, TransportError) as error:
-            if not unanswered(error) and not asked_before:  # it says nothing about earlier attempts
-                await self._settle(name)
+            if not unanswered(error) and not in_doubt_before:  # it says nothing about earlier attempts
+                await self._give_up(name)
             return error
-        self.doubts.settled(self._uid, name)
+        self.doubts.resolved(self._uid, name)
         self.created.append(name)
         return None
 
-    async def _settle(self, name: str) -> None:
+    async def _give_up(self, name: str) -> None:
         """No member of this name exists, and none will. The doubt ends once the attempt's other objects are
         deleted."""
         if self.policy.discard is not None:
@@ -66,23 +66,23 @@ class Creation(Generic[S]):
                 await self.policy.discard(self.client, self.owner, name)
             except KubewrightError:
                 return
-        self.doubts.settled(self._uid, name)
+        self.doubts.resolved(self._uid, name)
 
     async def _check_owner(self, name: str, error: AlreadyExists) -> KubewrightError:
         """Find out which owner has the name. If our set has, the doubt stays until the cache shows it."""
         try:
-            found = await self.client.get(self.policy.member, Key(self.owner.metadata.namespace, name))
+            found = await self.client.get(self.policy.member_kind, Key(self.owner.metadata.namespace, name))
         except NotFound:
             if self.policy.discard is not None:  # another owner has what the member needs before it
                 self.memory.belongs_to_another(name)
-            await self._settle(name)
+            await self._give_up(name)
             return error
         except KubewrightError as unknown:
             return unknown
         controller = found.metadata.controller
         if controller is None or controller.uid != self.owner.metadata.uid:
             self.memory.belongs_to_another(name)
-            await self._settle(name)
+            await self._give_up(name)
         return error
 
     @property

@@ -80,7 +80,7 @@ class Looker(Generic[S, M]):
             unselected=tuple(unselected),
             orphans=tuple(
                 member
-                for member in index.without_owner(meta.namespace)
+                for member in index.without_controller(meta.namespace)
                 if member.alive and selector.matches(member.labels) and self.policy.adopts(found, member)
             ),
             problem=problem or self._problem(found, selector),

@@ -45,7 +45,7 @@ class Outcome:
 class Reporter:
     """Sends the events about one set."""
 
-    teller: EventRecorder
+    events: EventRecorder
     words: Words
     about: SetObject
 
@@ -59,13 +59,13 @@ class Reporter:
 
     def _done(self, reason: str, names: Sequence[str], verb: str, one: str) -> None:
         if len(names) > self.words.one_by_one:
-            self.teller.event(self.about, reason, f"{verb} {len(names)} {self.words.many}")
+            self.events.event(self.about, reason, f"{verb} {len(names)} {self.words.many}")
             return
         for name in names:
-            self.teller.event(self.about, reason, one.format(name))
+            self.events.event(self.about, reason, one.format(name))
 
     def failed(self, reason: str, errors: Sequence[KubewrightError]) -> None:
         """An event for each different error."""
         what = "Error creating" if reason == FAILED_CREATE else "Error deleting"
         for text in dict.fromkeys(str(error) for error in errors[:ONE_BY_ONE]):
-            self.teller.event(self.about, reason, f"{what}: {text}", warning=True)
+            self.events.event(self.about, reason, f"{what}: {text}", warning=True)

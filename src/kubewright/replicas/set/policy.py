@@ -18,7 +18,7 @@ from kubewright.api.kinds import Kind
 from kubewright.base.plan import Plan
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.objects import S
-from kubewright.replicas.pace import AT_ONCE, Pace
+from kubewright.replicas.pace import UNPACED, Pace
 from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import Step
 from kubewright.rollout.model import Rank
@@ -93,7 +93,7 @@ class SetPolicy(Generic[S, M, Obj]):
     """What the events on sets come from."""
     words: Words
     kind: Kind[S]
-    member: Kind[Obj]
+    member_kind: Kind[Obj]
     validate: Callable[[S], str]
     """What is wrong with a set's spec; empty for nothing. That the selector selects the template is checked
     for all APIs."""
@@ -139,7 +139,7 @@ class SetPolicy(Generic[S, M, Obj]):
     """Whether a set takes a member that it selects and that has no controller."""
     counts_deleting: bool = False
     """Whether a member that is being deleted is still a replica, so that no other is created for it yet."""
-    pace: Pace = AT_ONCE
+    pace: Pace = UNPACED
     """How soon a status is written, by what is new in it."""
     blocked: Callable[[S, Any], Wait | None] = lambda _set, _around: None
     """Why a set may not grow, from its own object or a cache; None: it may."""

@@ -51,9 +51,9 @@ class Sets(Generic[S, M, Obj]):
         self._looker = Looker(policy, index, owners, client.clock)
         self._clock = client.clock
         self._recorder = recorder
-        teller = recorder.of(policy.component)
-        self._actor = Actor(policy, client, index, teller)
-        self._reports = Reports(client, policy.kind, teller, policy.pace)
+        events = recorder.of(policy.component)
+        self._actor = Actor(policy, client, index, events)
+        self._reports = Reports(client, policy.kind, events, policy.pace)
         self._memories: dict[Key, tuple[str, Memory]] = {}
 
     async def reconcile(self, key: Key) -> Result:

@@ -197,7 +197,7 @@ TOY_SETS: SetPolicy[ToySet, ToyMember, Toy] = SetPolicy(
     component="toyset-controller",
     words=Words("toy", "toys", created='Created toy "{}"', deleted='Deleted toy "{}"'),
     kind=TOY_SET,
-    member=TOY,
+    member_kind=TOY,
     validate=lambda _set: "",
     status=status,
     ranking=ranking,
