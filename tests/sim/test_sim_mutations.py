@@ -314,8 +314,8 @@ def _time_is_never_over(patch: Patch) -> None:
     verdict = deployment_progress.progress
 
     def endless(*facts: Any) -> Progress:
-        *counts, (now, _deadline) = facts
-        return verdict(*counts, (now, None))
+        *counts, timing = facts
+        return verdict(*counts, replace(timing, deadline=None))
 
     patch.setattr(deployment_progress, "progress", endless)
 

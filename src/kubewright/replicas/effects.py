@@ -62,7 +62,7 @@ async def slow_start(items: Sequence[T], effect: Effect[T]) -> list[KubewrightEr
 
 async def run_parallel(items: Sequence[T], effect: Effect[T]) -> list[KubewrightError]:
     """All items, at most ``MAX_IN_FLIGHT`` in flight; the errors in the order of the items."""
-    if len(items) == 1:
+    if len(items) == 1:  # the usual case: without a task of its own
         error = await effect(items[0])
         return [error] if error is not None else []
     found: list[KubewrightError | None] = [None] * len(items)

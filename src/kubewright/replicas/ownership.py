@@ -24,6 +24,9 @@ from kubewright.wire.errors import BadRequest
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import NOTHING, Selector
 
+BY_OWNER = "owner"
+"""Index of children that every cache has (``kube.store``): the uid of their controller."""
+
 BY_UID = "uid"
 """Index of owners: their own uid, to find the one that a child's owner reference means."""
 

@@ -89,7 +89,11 @@ CAPI_SCALING = Scaling(first=False, growth=Growth.SHARED)
 
 
 def plan(fleet: Fleet, strategy: Strategy, scaling: Scaling = MCM_SCALING) -> Sizes:
-    """What to do next with a fleet. A step of an update in place scales it, too: no member is given away."""
+    """What to do next with a fleet.
+
+    An update in place is not scaled first: its own step scales the fleet, too, and deletes no member that
+    could be updated instead.
+    """
     limits = strategy.limits(fleet.replicas)
     if fleet.paused:
         step = scale(fleet, limits, scaling.growth)

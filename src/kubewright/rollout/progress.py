@@ -33,16 +33,26 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """The last report: ``since`` is when it was last refreshed; ``complete``: whether it said so."""
+class LastReport:
+    """What the object's condition says of the rollout. ``since``: when it was last refreshed; ``complete``:
+    whether it says that the rollout is complete."""
 
     since: float
     complete: bool = False
 
 
-def is_complete(now: Counts, wanted: int) -> bool:
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Now, in seconds since the epoch, and for how many seconds a rollout may go without progress: None for
+    ever."""
+
+    now: float
+    deadline: int | None
+
+
+def is_complete(counts: Counts, wanted: int) -> bool:
     """All wanted replicas are updated and available, and there are no others."""
-    return now.updated == now.replicas == now.available == wanted
+    return counts.updated == counts.replicas == counts.available == wanted
 
 
 def best_of(one: Counts, other: Counts) -> Counts:
@@ -52,38 +62,35 @@ def best_of(one: Counts, other: Counts) -> Counts:
     return Counts(updated + old, updated, ready, available)
 
 
-def has_progressed(before: Counts, now: Counts, wanted: int) -> bool:
+def has_progressed(before: Counts, after: Counts, wanted: int) -> bool:
     """More updated, fewer old, more ready or more available members than at the last report.
 
     Updated ones beyond those that are wanted replace others that are terminating: they are no progress.
     """
     return (
-        min(now.updated, wanted) > before.updated
-        or now.old < before.old
-        or now.ready > before.ready
-        or now.available > before.available
+        min(after.updated, wanted) > before.updated
+        or after.old < before.old
+        or after.ready > before.ready
+        or after.available > before.available
     )
 
 
-def progress(
-    before: Counts, after: Counts, wanted: int, report: Report | None, clock: tuple[float, int | None]
-) -> Progress:
-    """The verdict; ``clock`` is the time and the deadline in seconds (None waits for ever)."""
-    now, deadline = clock
+def progress(before: Counts, after: Counts, wanted: int, last: LastReport | None, timing: Timing) -> Progress:
+    """The verdict."""
     if is_complete(after, wanted):
         return Progress.COMPLETE
-    if report is not None and report.complete and after.replicas == after.updated:
+    if last is not None and last.complete and after.replicas == after.updated:
         return Progress.WAITING
     if has_progressed(before, after, wanted):
         return Progress.PROGRESSING
-    if report is None or deadline is None or report.complete:
+    if last is None or timing.deadline is None or last.complete:
         return Progress.WAITING
-    return Progress.TIMED_OUT if report.since + deadline < now else Progress.WAITING
+    return Progress.TIMED_OUT if last.since + timing.deadline < timing.now else Progress.WAITING
 
 
-def seconds_left(report: Report | None, clock: tuple[float, int | None]) -> float | None:
+def seconds_left(last: LastReport | None, timing: Timing) -> float | None:
     """When to look again for a time-out: just after the deadline. None when there is none to wait for."""
-    now, deadline = clock
-    if report is None or deadline is None or report.complete or report.since + deadline < now:
+    now, deadline = timing.now, timing.deadline
+    if last is None or deadline is None or last.complete or last.since + deadline < now:
         return None
-    return report.since + deadline - now + 1.0
+    return last.since + deadline - now + 1.0

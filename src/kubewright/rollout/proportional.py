@@ -70,16 +70,18 @@ def _saturated(fleet: Fleet) -> bool:
 
 def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Sizes:
     delta = limits.ceiling - sum(group.size for group in fleet.groups)
-    step = min(delta, max(0, room(fleet, limits))) if delta > 0 else delta
-    sizes = _grown(fleet, step) if step > 0 and growth is Growth.CURRENT else _shared(fleet, step, limits)
+    change = min(delta, max(0, room(fleet, limits))) if delta > 0 else delta
+    sizes = (
+        _grown(fleet, change) if change > 0 and growth is Growth.CURRENT else _shared(fleet, change, limits)
+    )
     because = f"scaled to {fleet.replicas} replicas, {limits.ceiling} with surge"
     intents: tuple[Resize, ...] = ()
     for group in fleet.active:
         intents += resize(group, sizes[group.name], because)
     stale = to_annotate(fleet.active, fleet, limits)
-    if fleet.paused and step < delta:
+    if fleet.paused and change < delta:
         growing = _growing(fleet).name
-        note = f"{delta - step} more when terminating replicas are gone"
+        note = f"{delta - change} more when terminating replicas are gone"
         return Sizes(
             tuple(replace(each, complete=each.group != growing) for each in intents),
             tuple(name for name in stale if name != growing),
@@ -90,9 +92,9 @@ def _scale_many(fleet: Fleet, limits: Bounds, growth: Growth) -> Sizes:
     return Sizes(intents, stale, fleet.replicas, limits.ceiling)
 
 
-def _grown(fleet: Fleet, step: int) -> dict[str, int]:
+def _grown(fleet: Fleet, change: int) -> dict[str, int]:
     growing = _growing(fleet)
-    return {group.name: group.size + (step if group.name == growing.name else 0) for group in fleet.active}
+    return {group.name: group.size + (change if group.name == growing.name else 0) for group in fleet.active}
 
 
 def _growing(fleet: Fleet) -> Group:

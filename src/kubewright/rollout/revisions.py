@@ -24,7 +24,7 @@ def largest(group: Group) -> Rank:
 
 
 def current_of(groups: Iterable[Group], choice: Callable[[Group], Rank] = oldest) -> Group:
-    """Of several groups of the fleet's template the one that stands for it."""
+    """The current group, chosen from several that all have the fleet's template."""
     return min(groups, key=choice)
 
 

@@ -44,13 +44,13 @@ def grow_current(fleet: Fleet, limits: Bounds) -> tuple[tuple[Intent, ...], tupl
     if size > fleet.replicas and fleet.current:
         return resize(fleet.current, fleet.replicas, f"{size} > {fleet.replicas} replicas"), ()
     free = max(0, room(fleet, limits))
-    step = min(free, fleet.replicas - size)
+    growth = min(free, fleet.replicas - size)
     because = f"room for {free} below the ceiling of {limits.ceiling}"
-    done = f"{size + step} of {fleet.replicas} new" + ("" if step else f": {because}")
-    notes = () if size + step == fleet.replicas else (done,)
+    done = f"{size + growth} of {fleet.replicas} new" + ("" if growth else f": {because}")
+    notes = () if size + growth == fleet.replicas else (done,)
     if fleet.current is None:
-        return (Create(step, because),), notes
-    return resize(fleet.current, size + step, because), notes
+        return (Create(growth, because),), notes
+    return resize(fleet.current, size + growth, because), notes
 
 
 def shrink_old(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:

@@ -30,7 +30,7 @@ from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.naming import letters, number_of, verified_number
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set.decide import decide
-from kubewright.replicas.set.look import Memory, outdated
+from kubewright.replicas.set.look import Memory, size_contradiction
 from kubewright.replicas.set.seen import BURST, Seen, Wait
 from kubewright.replicas.set.steps import (
     Adopt,
@@ -382,8 +382,8 @@ def test_a_size_is_for_a_desired_size(desired: str, uid: str, deleting: bool, co
     meta = ObjectMeta(name="md", namespace="ns", uid=uid, deletion_timestamp=gone)
     template = MachineTemplateSpec(spec=SPEC)
     deployment = MachineDeployment(metadata=meta, spec=MachineDeploymentSpec(replicas=3, template=template))
-    assert bool(outdated(MACHINE_SETS, found, deployment)) == contradicts
-    assert not outdated(MACHINE_SETS, found, None)
+    assert bool(size_contradiction(MACHINE_SETS, found, deployment)) == contradicts
+    assert not size_contradiction(MACHINE_SETS, found, None)
 
 
 def test_a_set_waits_for_a_new_size_but_not_for_ever() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from kubewright.rollout.model import Group, Rank
-from kubewright.rollout.progress import Counts, Progress, Report, best_of, progress, seconds_left
+from kubewright.rollout.progress import Counts, LastReport, Progress, Timing, best_of, progress, seconds_left
 from kubewright.rollout.revisions import (
     Revision,
     current_of,
@@ -110,7 +110,7 @@ HALF = Counts(4, 2, 3, 3)
         pytest.param(
             Counts(3, 3, 1, 1),
             Counts(3, 3, 2, 2),
-            Report(0),
+            LastReport(0),
             999,
             Progress.PROGRESSING,
             id="all new, one more ready and available",
@@ -118,7 +118,7 @@ HALF = Counts(4, 2, 3, 3)
         pytest.param(
             Counts(3, 3, 2, 2),
             Counts(3, 3, 3, 2),
-            Report(0, complete=True),
+            LastReport(0, complete=True),
             999,
             Progress.WAITING,
             id="complete before: what comes back is no progress",
@@ -126,35 +126,43 @@ HALF = Counts(4, 2, 3, 3)
         pytest.param(
             Counts(4, 1, 3, 3),
             HALF,
-            Report(0, complete=True),
+            LastReport(0, complete=True),
             999,
             Progress.PROGRESSING,
             id="complete before, and a new template makes progress",
         ),
-        pytest.param(HALF, DONE, Report(0), 1, Progress.COMPLETE, id="all new, all available, nothing old"),
-        pytest.param(Counts(4, 1, 3, 3), HALF, Report(0), 999, Progress.PROGRESSING, id="one more updated"),
-        pytest.param(Counts(5, 2, 3, 3), HALF, Report(0), 999, Progress.PROGRESSING, id="one old less"),
-        pytest.param(Counts(4, 2, 2, 3), HALF, Report(0), 999, Progress.PROGRESSING, id="one more ready"),
-        pytest.param(Counts(4, 2, 3, 2), HALF, Report(0), 999, Progress.PROGRESSING, id="one more available"),
-        pytest.param(HALF, HALF, Report(0), 60, Progress.WAITING, id="within the deadline"),
-        pytest.param(HALF, HALF, Report(0), 61, Progress.TIMED_OUT, id="after the deadline"),
+        pytest.param(
+            HALF, DONE, LastReport(0), 1, Progress.COMPLETE, id="all new, all available, nothing old"
+        ),
+        pytest.param(
+            Counts(4, 1, 3, 3), HALF, LastReport(0), 999, Progress.PROGRESSING, id="one more updated"
+        ),
+        pytest.param(Counts(5, 2, 3, 3), HALF, LastReport(0), 999, Progress.PROGRESSING, id="one old less"),
+        pytest.param(Counts(4, 2, 2, 3), HALF, LastReport(0), 999, Progress.PROGRESSING, id="one more ready"),
+        pytest.param(
+            Counts(4, 2, 3, 2), HALF, LastReport(0), 999, Progress.PROGRESSING, id="one more available"
+        ),
+        pytest.param(HALF, HALF, LastReport(0), 60, Progress.WAITING, id="within the deadline"),
+        pytest.param(HALF, HALF, LastReport(0), 61, Progress.TIMED_OUT, id="after the deadline"),
         pytest.param(HALF, HALF, None, 999, Progress.WAITING, id="nothing reported yet"),
         pytest.param(
             DONE,
             Counts(3, 3, 2, 2),
-            Report(0, complete=True),
+            LastReport(0, complete=True),
             999,
             Progress.WAITING,
             id="complete, later a failure",
         ),
     ],
 )
-def test_progress(before: Counts, after: Counts, report: Report | None, now: float, expect: Progress) -> None:
-    assert progress(before, after, 3, report, (now, 60)) is expect
+def test_progress(
+    before: Counts, after: Counts, report: LastReport | None, now: float, expect: Progress
+) -> None:
+    assert progress(before, after, 3, report, Timing(now, 60)) is expect
 
 
 def test_without_a_deadline_a_rollout_waits_for_ever() -> None:
-    assert progress(HALF, HALF, 3, Report(0), (999_999, None)) is Progress.WAITING
+    assert progress(HALF, HALF, 3, LastReport(0), Timing(999_999, None)) is Progress.WAITING
 
 
 @pytest.mark.parametrize(
@@ -172,13 +180,13 @@ def test_the_best_of_two_reports(one: Counts, other: Counts, best: Counts) -> No
 @pytest.mark.parametrize(
     ("report", "deadline", "expect"),
     [
-        pytest.param(Report(10), 60, 51.0, id="just after the deadline"),
-        pytest.param(Report(10), None, None, id="no deadline"),
-        pytest.param(Report(-100), 60, None, id="already over"),
-        pytest.param(Report(-40), 60, 1.0, id="over in this very second"),
-        pytest.param(Report(10, complete=True), 60, None, id="complete"),
+        pytest.param(LastReport(10), 60, 51.0, id="just after the deadline"),
+        pytest.param(LastReport(10), None, None, id="no deadline"),
+        pytest.param(LastReport(-100), 60, None, id="already over"),
+        pytest.param(LastReport(-40), 60, 1.0, id="over in this very second"),
+        pytest.param(LastReport(10, complete=True), 60, None, id="complete"),
         pytest.param(None, 60, None, id="nothing reported"),
     ],
 )
-def test_when_to_look_again(report: Report | None, deadline: int | None, expect: float | None) -> None:
-    assert seconds_left(report, (20.0, deadline)) == expect
+def test_when_to_look_again(report: LastReport | None, deadline: int | None, expect: float | None) -> None:
+    assert seconds_left(report, Timing(20.0, deadline)) == expect

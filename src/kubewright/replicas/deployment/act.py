@@ -3,10 +3,11 @@
 Theory.      Every decision here rests on sizes that were read, so every patch of a set or of the
              deployment names the version: a leader that has lost its lease without knowing cannot
              write sizes that are out of date. A refused one raises ``Stale``, which ends the pass; the next
-             pass decides anew.
-Invariants.  Never a PUT. A name that is taken by a set of this deployment that is being deleted or has
-             another template, or by another owner's set, raises ``collisionCount`` and so changes the
-             next hash; nothing is created meanwhile.
+             pass decides anew. Only ``collisionCount`` and members' annotations do not depend on the version:
+             their patches name the uid alone.
+             A name may be taken by a set of this deployment that is being deleted or has another template, or
+             by another owner's set. Then ``collisionCount`` is raised, which changes the next hash.
+Invariants.  Never a PUT. Nothing is created in the pass that raises ``collisionCount``.
 Called by    ``reconciler.Deployments``.
 """
 

@@ -44,7 +44,8 @@ def decide(seen: Seen[D, S, M]) -> Plan[Step]:
 def add_finalizer(seen: Seen[D, S, M]) -> Plan[Step]:
     """Put our finalizer on first, so that the sets are deleted before the deployment.
 
-    What else belongs on a new deployment goes with it, into one write.
+    What else belongs on a new deployment goes with it, into one write. It ends the pass, since later steps
+    patch the deployment, too, in the version that was seen.
     """
     finalizer = seen.policy.finalizer
     if not finalizer or finalizer in seen.written.metadata.finalizers:
@@ -65,10 +66,13 @@ def _begin(seen: Seen[D, S, M]) -> Step:
 
 def adopt_and_disown(seen: Seen[D, S, M]) -> Plan[Step]:
     """Adopt sets that match the selector and have no controller; disown those that no longer match."""
-    steps: tuple[Step, ...] = (Disown(seen.unselected),) if seen.unselected else ()
+    plan: Plan[Step] = Plan()
+    if seen.unselected:
+        plan = Plan((Disown(seen.unselected),), because=f"sets that no longer match: {len(seen.unselected)}")
     if seen.orphans:
-        return Plan((*steps, Adopt(seen.orphans)), AT_ONCE, "sets match and have no controller")
-    return Plan(steps)
+        because = f"sets that match and have no controller: {len(seen.orphans)}"
+        return plan.then(Plan((Adopt(seen.orphans),), AT_ONCE, because))
+    return plan
 
 
 def resize(seen: Seen[D, S, M]) -> Plan[Step]:
@@ -81,23 +85,26 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
         match intent:
             case Create(size, _):
                 new = new_set(policy, seen.deployment, revision, sizes, size)
-                steps += [CreateSet(new), *_scaled(seen, new.name, 0, size), *_numbered(seen, revision)]
+                steps += [CreateSet(new), *_scaled(seen, new.name, 0, size), *_with_revision(seen, revision)]
             case Resize(name, before, after, _):
                 steps += _scaled(seen, name, before, after)
             case Freeze():
-                pass  # ``_wanted`` has it: it is one of ``changes``
+                pass  # no event tells of it; the set that ``_wanted`` has frozen is one of ``changes``
             case _:
                 assert_never(intent)
     changes = [ChangeSet(s, wanted[s.name]) for s in seen.sets if wanted[s.name] != s]
     propagated = "its sets get the fields that need no rollout" if changes and not sizes.intents else ""
     steps = [*changes, *steps]
     if seen.current is not None:
-        steps += _numbered(seen, revision_of(policy, wanted[seen.current.name]).number)
+        steps += _with_revision(seen, revision_of(policy, wanted[seen.current.name]).number)
     return Plan(tuple(steps), because="; ".join(filter(None, (sizes.because, propagated))))
 
 
 def prune(seen: Seen[D, S, M]) -> Plan[Step]:
-    """Delete old sets beyond the history limit, once the rollout has nothing left to do."""
+    """Delete old sets beyond the history limit in a pass in which no size changes.
+
+    That may be while the rollout waits: the sets that it still needs have members or a size, and stay.
+    """
     if not seen.sizes.idle or seen.policy.keeps_history(seen.written):
         return Plan()
     surplus = prunable(seen.fleet.old, seen.deployment.spec.revision_history_limit)
@@ -138,7 +145,7 @@ def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
     return wanted
 
 
-def _numbered(seen: Seen[D, S, M], revision: int) -> list[Step]:
+def _with_revision(seen: Seen[D, S, M], revision: int) -> list[Step]:
     """Write the current set's revision onto the deployment, if the deployment has another."""
     key, written = seen.policy.metadata_keys.revision, seen.written
     if written.metadata.annotations.get(key) == str(revision):

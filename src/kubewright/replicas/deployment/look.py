@@ -1,7 +1,8 @@
 """Look at one deployment, its sets and all their members.
 
-Theory.      Everything is read from caches that already show our own writes.
-Invariants.  Nothing here writes. Between looking and deciding nothing awaits.
+Theory.      Everything is read from caches that already show our own writes. A look also ends the doubts
+             about members that the cache shows by now (``MemberIndex.doubted``).
+Invariants.  Nothing here writes to a server. Between looking and deciding nothing awaits.
 Called by    ``reconciler.Deployments``.
 """
 
@@ -14,7 +15,7 @@ from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import WITHOUT_CONTROLLER, contradicts_template, read_selector
+from kubewright.replicas.ownership import BY_OWNER, WITHOUT_CONTROLLER, contradicts_template, read_selector
 from kubewright.rollout.progress import Counts
 
 
@@ -31,7 +32,7 @@ def look(
     """What is seen of one deployment; ``reported`` and ``best`` are what this process remembers of it."""
     meta, spec = written.metadata, policy.with_defaults(written).spec
     selector, problem = read_selector(spec.selector)
-    owned = sets.by("owner", meta.uid)
+    owned = sets.by(BY_OWNER, meta.uid)
     ours: list[S] = []
     unselected: list[S] = []
     for each in owned:

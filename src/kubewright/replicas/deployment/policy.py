@@ -4,8 +4,9 @@ Theory.      What a deployment does is the same in all APIs: adopt sets, find or
              size all of them, prune old ones, report. APIs differ in facts (kinds, annotations,
              reasons, sentences), in what its specs mean, and in deciders that only one has; each is a field
              here. A new API is one more such value.
-Invariants.  Every function is pure. ``ranking`` is the one by which the controller of the sets deletes
-             members; otherwise the deployment would count on the deletion of other members.
+Invariants.  Every function is pure, but for ``idle`` and ``look``, which read caches. ``ranking`` is the one
+             by which the controller of the sets deletes members; otherwise the deployment would count on the
+             deletion of other members.
 Called by    every module of this package; made once by each context (``machines.deployment.policy``).
 """
 
@@ -122,8 +123,8 @@ class DeploymentPolicy(Generic[D, S, M]):
     words: Words
 
     idle: Callable[[D], str] = lambda _deployment: ""
-    """Why nothing at all is done about a deployment (its cluster is paused); empty: it is reconciled. That
-    its own ``spec.paused`` stops rollouts only is another thing."""
+    """Why nothing at all is done about a deployment (its cluster is paused); empty: it is reconciled. The
+    deployment's own ``spec.paused`` is no reason: that stops rollouts and nothing else."""
     look: Callable[[D], Any] = lambda _deployment: None
     """What else decisions look at, from caches: ``Seen.around``."""
 

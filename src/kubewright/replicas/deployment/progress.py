@@ -23,7 +23,15 @@ from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import DeploymentObject, S
-from kubewright.rollout.progress import Counts, Progress, Report, is_complete, progress, seconds_left
+from kubewright.rollout.progress import (
+    Counts,
+    LastReport,
+    Progress,
+    Timing,
+    is_complete,
+    progress,
+    seconds_left,
+)
 
 PROGRESSING = "Progressing"
 TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
@@ -43,7 +51,7 @@ class Statement:
 
 def rollout_statement(seen: Seen[D, S, M], outcome: Outcome) -> Statement | None:
     """The condition to write; None leaves it as it is."""
-    known, paused, reasons = progressing(seen.written), seen.written.spec.paused, seen.policy.reasons
+    known, paused, reasons = progressing(seen.written), seen.deployment.spec.paused, seen.policy.reasons
     if seen.problem:
         return Statement(FALSE, reasons.invalid, seen.problem)
     if outcome.create_error:
@@ -78,7 +86,7 @@ def is_unreported(seen: Seen[D, S, M]) -> bool:
 
 def rolled_out(seen: Seen[D, S, M]) -> bool:
     """Whether the rollout is complete: all replicas updated and available, old sets empty and sized 0."""
-    counted = is_complete(seen.counts, seen.written.spec.replicas)
+    counted = is_complete(seen.counts, seen.deployment.spec.replicas)
     return counted and seen.current is not None and not any(group.expected for group in seen.fleet.old)
 
 
@@ -95,7 +103,7 @@ def progress_reported(written: DeploymentObject) -> float | None:
 
 def until_late(seen: Seen[D, S, M]) -> float | None:
     """Seconds until the progress deadline of the rollout; None if no deadline runs."""
-    if seen.written.spec.paused or rolled_out(seen):
+    if seen.deployment.spec.paused or rolled_out(seen):
         return None
     return seconds_left(_last_report(seen), _timing(seen))
 
@@ -146,7 +154,7 @@ def _first_statement(known: Condition | None, seen: Seen[D, S, M]) -> Statement 
 
 def _later_statement(known: Condition, seen: Seen[D, S, M]) -> Statement | None:
     before, timed_out = seen.best or reported_counts(seen.written.status), seen.policy.reasons.timed_out
-    match progress(before, seen.counts, seen.written.spec.replicas, _last_report(seen), _timing(seen)):
+    match progress(before, seen.counts, seen.deployment.spec.replicas, _last_report(seen), _timing(seen)):
         case Progress.PROGRESSING:
             return _progressing_statement(seen)
         case Progress.TIMED_OUT if known.reason != timed_out:
@@ -161,21 +169,20 @@ def _progressing_statement(seen: Seen[D, S, M]) -> Statement:
 
 def _not_created(seen: Seen[D, S, M], error: str) -> Statement:
     """Report a set that cannot be created at once; past the deadline, that the rollout has timed out."""
-    known, report, (now, deadline) = progressing(seen.written), _last_report(seen), _timing(seen)
+    known, report, timing = progressing(seen.written), _last_report(seen), _timing(seen)
     timed_out, create_error = seen.policy.reasons.timed_out, seen.policy.reasons.create_error
-    over = report is not None and deadline is not None and report.since + deadline < now
+    over = report is not None and timing.deadline is not None and report.since + timing.deadline < timing.now
     if _has_reason(known, timed_out) or (_has_reason(known, create_error) and over):
         return Statement(FALSE, timed_out, f"{_subject(seen)} has timed out progressing. {error}")
     return Statement(FALSE, create_error, error)
 
 
-def _last_report(seen: Seen[D, S, M]) -> Report | None:
+def _last_report(seen: Seen[D, S, M]) -> LastReport | None:
     known = progressing(seen.written)
     if known is None:
         return None
-    return Report(seen.reported or 0.0, complete=known.reason == seen.policy.reasons.complete)
+    return LastReport(seen.reported or 0.0, complete=known.reason == seen.policy.reasons.complete)
 
 
-def _timing(seen: Seen[D, S, M]) -> tuple[float, int | None]:
-    """Now, and the progress deadline in seconds."""
-    return seen.now, seen.written.spec.progress_deadline_seconds
+def _timing(seen: Seen[D, S, M]) -> Timing:
+    return Timing(seen.now, seen.deployment.spec.progress_deadline_seconds)

@@ -170,18 +170,18 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     alive = [member for member in members if member.alive]
     deleting = len(members) - len(alive) if seen.policy.waits_for_deleting(seen.deployment) else 0
     available = [member.available_at(now, min_ready) for member in alive]
-    number = available.count(True)
-    if 0 < number < len(alive):  # otherwise the order makes no difference
+    count = available.count(True)
+    if 0 < count < len(alive):  # otherwise the order makes no difference
         ranking = seen.policy.ranking(each, seen.wall.timestamp())
         available = [member.available_at(now, min_ready) for member in sorted(alive, key=ranking)]
-    up = number if number == len(alive) else sum(member.up for member in alive)
+    up = count if count == len(alive) else sum(member.up for member in alive)
     return Group(
         meta.name,
         created=stamp(meta.creation_timestamp) or 0.0,
         size=0 if meta.deleting else each.spec.replicas,
         availability=tuple(available),
         terminating=deleting + seen.doubted.get(meta.uid, 0),
-        ready_not_available=up - number,
+        ready_not_available=up - count,
         desired=_natural(meta.annotations, keys.desired),
         ceiling=_natural(meta.annotations, keys.ceiling),
         revision=revision_of(seen.policy, each).number,

@@ -59,7 +59,7 @@ def new_set(policy: DeploymentPolicy[D, S, M], deployment: D, revision: int, siz
             labels=template.metadata.labels,
             annotations={
                 **keys.shared(meta.annotations),
-                **_sizes(policy, sizes),
+                **_size_annotations(policy, sizes),
                 keys.revision: str(revision),
             },
             finalizers=tuple(filter(None, (policy.set_finalizer or policy.finalizer,))),
@@ -118,7 +118,7 @@ def is_frozen(policy: DeploymentPolicy[D, S, M], each: S) -> bool:
 
 def sized(policy: DeploymentPolicy[D, S, M], each: S, sizes: Sizes, size: int | None = None) -> S:
     """The set with the annotations ``desired`` and ``ceiling`` and, unless ``size`` is None, another size."""
-    annotated_set = with_annotations(each, {**each.metadata.annotations, **_sizes(policy, sizes)})
+    annotated_set = with_annotations(each, {**each.metadata.annotations, **_size_annotations(policy, sizes)})
     return annotated_set if size is None else with_replicas(annotated_set, size)
 
 
@@ -129,7 +129,7 @@ def revision_of(policy: DeploymentPolicy[D, S, M], each: S) -> Revision:
     return Revision(integer(annotations, policy.metadata_keys.revision), history)
 
 
-def _sizes(policy: DeploymentPolicy[D, S, M], sizes: Sizes) -> dict[str, str]:
+def _size_annotations(policy: DeploymentPolicy[D, S, M], sizes: Sizes) -> dict[str, str]:
     return {
         policy.metadata_keys.desired: str(sizes.desired),
         policy.metadata_keys.ceiling: str(sizes.ceiling),

@@ -51,7 +51,10 @@ def deciders(policy: SetPolicy[S, M, Any]) -> tuple[Decider[S, M], ...]:
 
 
 def add_finalizer(seen: Seen[S, M]) -> Plan[Step]:
-    """Put our finalizer on first, so that the members are deleted before the set."""
+    """Put our finalizer on first, so that the members are deleted before the set.
+
+    The pass goes on: members may be created as soon as the server has it, and the actor ends the pass if not.
+    """
     if seen.has_finalizer or not seen.policy.finalizer:
         return Plan()
     return Plan((AddFinalizer(),), because="it has no finalizer of ours yet")
@@ -101,11 +104,11 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
     if seen.doubts:
         ask = seen.doubts[: seen.missing]
         return Plan((Create(ask),), delays.CREATION, f"creations without an answer: {len(seen.doubts)}")
-    number = min(seen.missing, seen.burst)
+    count = min(seen.missing, seen.burst)
     taken = seen.taken | {member.name for member in (*seen.members, *seen.unselected)}
-    step = Create(new_names(seen.set.metadata, seen.last, taken, number))
+    step = Create(new_names(seen.set.metadata, seen.last, taken, count))
     because = f"{len(seen.replicas)} of {seen.set.spec.replicas} {many}"
-    return Plan((step,), AT_ONCE if seen.missing > number else None, because)
+    return Plan((step,), AT_ONCE if seen.missing > count else None, because)
 
 
 def shrink(seen: Seen[S, M]) -> Plan[Step]:

@@ -1,7 +1,8 @@
 """Look at one set and all its members, and remember what cannot be seen.
 
-Theory.      Everything is read from caches that already show our own writes.
-Invariants.  Nothing here writes. Between looking and deciding nothing awaits.
+Theory.      Everything is read from caches that already show our own writes. A look also ends the doubts
+             about members that the cache shows by now (``MemberIndex.doubted``).
+Invariants.  Nothing here writes to a server. Between looking and deciding nothing awaits.
 Called by    ``reconciler.Sets``.
 """
 
@@ -21,35 +22,36 @@ from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.wire.gvk import Key
 from kubewright.wire.selectors import Selector
 
-TAKEN = 1000
+MAX_TAKEN = 1000
 """Names of others' objects that are remembered per set; more are forgotten, which costs one request."""
 
 RESIZE_SECONDS = 5.0
-"""How long a set whose size is for another desired size than its deployment's waits for a new size."""
+"""How long a set waits for its deployment to resize it, when its size was computed for another
+``spec.replicas`` of the deployment than that of now."""
 
 
 @dataclass(slots=True)
 class Memory:
     """What a process remembers of one set between passes; losing it costs requests and events, never safety.
 
-    ``taken`` holds names that others have. ``outdated`` says how the set's size contradicts its owner,
-    ``since`` when that was noticed.
+    ``taken`` holds names that others have. ``contradiction`` says how the set's size contradicts its owner
+    (``size_contradiction``), ``since`` when that was noticed.
     """
 
     taken: set[str] = field(default_factory=set)
-    outdated: str = ""
+    contradiction: str = ""
     since: float = 0.0
 
-    def pause(self, outdated: str, now: float, seconds: float) -> Wait | None:
+    def pause(self, contradiction: str, now: float, seconds: float) -> Wait | None:
         """Give the owner ``seconds`` to write the size anew; None when there is nothing to wait for."""
-        if outdated != self.outdated:
-            self.outdated, self.since = outdated, now
-        left = self.since + seconds - now
-        return Wait(outdated, left) if outdated and left > 0 else None
+        if contradiction != self.contradiction:
+            self.contradiction, self.since = contradiction, now
+        remaining = self.since + seconds - now
+        return Wait(contradiction, remaining) if contradiction and remaining > 0 else None
 
     def belongs_to_another(self, name: str) -> None:
         """Never try this name again."""
-        if len(self.taken) >= TAKEN:
+        if len(self.taken) >= MAX_TAKEN:
             self.taken.clear()
         self.taken.add(name)
 
@@ -64,7 +66,7 @@ class Looker(Generic[S, M]):
     clock: Clock
 
     def look(self, found: S, memory: Memory, pause: Wait | None = None) -> Seen[S, M]:
-        """What is seen of one set."""
+        """What is seen of one set; ``pause`` is for decisions only, no status tells of it."""
         meta, index, around = found.metadata, self.index, self.policy.look(found)
         selector, problem = read_selector(found.spec.selector)
         members: list[M] = []
@@ -94,7 +96,7 @@ class Looker(Generic[S, M]):
 
     def pause(self, found: S, memory: Memory) -> Wait | None:
         """Why the set neither grows nor shrinks now: its size is for another desired size of its owner."""
-        contradiction = outdated(self.policy, found, self._owner(found))
+        contradiction = size_contradiction(self.policy, found, self._owner(found))
         return memory.pause(contradiction, self.clock.monotonic(), RESIZE_SECONDS)
 
     def _owner(self, found: S) -> SetObject | None:
@@ -114,11 +116,12 @@ class Looker(Generic[S, M]):
         return self.policy.validate(found) or contradicts_template(found.spec.selector, selector, labels)
 
 
-def outdated(policy: SetPolicy[S, M, Any], found: S, owner: SetObject | None) -> str:
+def size_contradiction(policy: SetPolicy[S, M, Any], found: S, owner: SetObject | None) -> str:
     """How the set's size contradicts what its owner wants by now; empty when it does not.
 
-    Sizes carry the owner's desired size that they are for. One that was written for another, by a process
-    that is dead or by a request that took its time, would cost members that the owner still wants.
+    An annotation beside the size says which desired size of the owner it was computed for. If that is not
+    the owner's of now (a process has died in between, or a request has arrived late), the set would delete
+    members that the owner still wants.
     """
     reference = found.metadata.controller
     if reference is None or owner is None or owner.metadata.uid != reference.uid:

@@ -4,8 +4,9 @@ Theory.      A set keeps as many members as its spec says, in every API. Which o
              created, which are deleted first and what is written where and in which words is passed in.
              Generic code never asks which API it is; it asks the policy, and where all APIs have the same
              field it reads the field (``objects``).
-Invariants.  Functions of a policy are pure, but for ``create`` and ``discard``, which are the only ones that
-             get a client.
+Invariants.  Only ``create``, ``discard`` and ``Propagation.before`` get a client and write. ``idle``,
+             ``look`` and ``blocked`` may read caches, ``forget`` and ``deleted`` change what the policy
+             remembers; all others are pure.
 Called by    ``machines.machineset`` and each other context with sets; read by every module here.
 """
 

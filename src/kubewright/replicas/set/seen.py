@@ -35,8 +35,9 @@ class Seen(Generic[S, M]):
     ``orphans`` match its selector and have no controller.
 
     ``now`` is for ages, on the index's clock, which does not step: seconds since the epoch. ``wall`` is for
-    dates, to write them and to compare with those that others wrote. ``number`` is the highest number of any
-    member of the set that this process has seen; by a policy that does not count its members, a random one.
+    dates, to write them and to compare with those that others wrote. New members get numbers above ``number``
+    (``last``): it is the highest that this process has seen of any member of the set or, by a policy that
+    does not count its members, a random one, which makes their names random.
     """
 
     policy: "SetPolicy[S, M, Any]"
