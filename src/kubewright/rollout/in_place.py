@@ -86,16 +86,13 @@ def _current(fleet: Fleet, limits: Bounds) -> int:
 
     One that was old a moment ago may still want members that have left it for groups that are old now.
     """
-    current = fleet.current
-    size, alive, existing, moved = (
-        (min(current.size, fleet.replicas), current.alive, current.existing, current.moved)
-        if current
-        else (0,) * 4
-    )
+    current = fleet.current or Group("there is none yet")
     old = sum(group.existing if group.frozen else group.expected for group in fleet.old)
-    size = min(size, max(alive, limits.ceiling - old))
-    size = min(fleet.replicas, size + max(0, min(moved, alive - size)))
-    room = limits.ceiling - old - max(size, existing)
+    without_lost = max(current.alive, limits.ceiling - old)
+    kept = min(current.size, fleet.replicas, without_lost)
+    arrived = max(0, min(current.moved, current.alive - kept))
+    size = min(fleet.replicas, kept + arrived)
+    room = limits.ceiling - old - max(size, current.existing)
     return size + max(0, min(fleet.replicas - size, room))
 
 

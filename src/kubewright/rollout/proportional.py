@@ -50,10 +50,11 @@ def scale(fleet: Fleet, limits: Bounds, growth: Growth = Growth.CURRENT) -> Size
 def _scale_one(fleet: Fleet, limits: Bounds) -> Sizes:
     group = next(iter(fleet.active), None) or fleet.current or next(reversed(fleet.old), None)
     if group is None:
-        return Sizes(notes=("no set to scale",))
+        return Sizes(desired=fleet.replicas, ceiling=limits.ceiling, notes=("no set to scale",))
     others = fleet.existing - group.existing
     if others and not fleet.active:
-        return Sizes(notes=(f"{others} replicas of other sets still exist",))
+        note = f"{others} replicas of other sets still exist"
+        return Sizes(desired=fleet.replicas, ceiling=limits.ceiling, notes=(note,))
     size = min(fleet.replicas, max(group.size, limits.ceiling - others))
     intents = resize(group, size, f"scaled to {fleet.replicas} replicas")
     return Sizes(intents, to_annotate((group,), fleet, limits), fleet.replicas, limits.ceiling)

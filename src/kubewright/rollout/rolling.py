@@ -59,13 +59,19 @@ def shrink_old(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:
     if spare <= 0:
         return ()
     takes = dict.fromkeys((group.name for group in fleet.old), 0)
-    surplus = _available(fleet) - limits.floor
-    for cost in (0, max(0, surplus)):
-        for group in fleet.old:
-            left = cost - _spent(fleet.old, takes)
-            rest = _shrunk(group, takes[group.name])
-            takes[group.name] += rest.affordable(spare - sum(takes.values()), max(0, left))
+    surplus = max(0, _available(fleet) - limits.floor)
+    _take(fleet.old, takes, spare, 0)
+    _take(fleet.old, takes, spare, surplus)
     return _resizes(fleet.old, takes, f"{_available(fleet)} available, floor {limits.floor}")
+
+
+def _take(groups: Sequence[Group], takes: dict[str, int], most: int, cost: int) -> None:
+    """Take more members off the groups, oldest group first: what is taken then is at most ``most`` members in
+    all, and at most ``cost`` available ones."""
+    for group in groups:
+        affordable = max(0, cost - _spent(groups, takes))
+        rest = _shrunk(group, takes[group.name])
+        takes[group.name] += rest.affordable(most - sum(takes.values()), affordable)
 
 
 def _obey_priorities(fleet: Fleet, limits: Bounds) -> tuple[Resize, ...]:

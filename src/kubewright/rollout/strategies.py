@@ -20,7 +20,8 @@ def recreate(fleet: Fleet) -> Sizes:
     if shrinks:
         return Sizes(shrinks, desired=fleet.replicas, ceiling=fleet.replicas)
     if waiting := fleet.existing_old:
-        return Sizes(notes=(f"recreate: {waiting} old replicas still exist",))
+        note = f"recreate: {waiting} old replicas still exist"
+        return Sizes(desired=fleet.replicas, ceiling=fleet.replicas, notes=(note,))
     if fleet.current is None:
         create = Create(fleet.replicas, "recreate: no old replica is left")
         return Sizes((create,), desired=fleet.replicas, ceiling=fleet.replicas)
@@ -31,16 +32,16 @@ def recreate(fleet: Fleet) -> Sizes:
 def on_delete(fleet: Fleet) -> Sizes:
     """One step of an OnDelete fleet."""
     current = fleet.current
-    size = current.size if current else 0
+    kept = min(current.size if current else 0, fleet.replicas)
     sizes = {group.name: min(group.size, group.alive) for group in fleet.old}
-    cut_largest(fleet, sizes, sum(sizes.values()) + min(size, fleet.replicas) - fleet.replicas)
+    cut_largest(fleet, sizes, sum(sizes.values()) + kept - fleet.replicas)
     intents: list[Intent] = [*freezes(fleet, "replicas of old sets are not replaced")]
     for group in fleet.old:
         intents += resize(
             group, sizes[group.name], f"it has {group.alive} replicas, {fleet.replicas} are wanted in all"
         )
-    wanted = min(size, fleet.replicas)
-    wanted += max(0, min(fleet.replicas - wanted, fleet.replicas - _expected(fleet, sizes, wanted)))
+    lacking = max(0, fleet.replicas - _expected(fleet, sizes, kept))
+    wanted = min(fleet.replicas, kept + lacking)
     because = "fills what the old sets have lost"
     if current is None:
         intents.append(Create(wanted, because))

@@ -162,7 +162,7 @@ WHOLE_PLANS = [
     ),
     pytest.param(
         Fleet("md", 3, None, (group("old", 0, terminating=1),)), Recreate(),
-        Sizes(notes=("recreate: 1 old replicas still exist",)),
+        Sizes(desired=3, ceiling=3, notes=("recreate: 1 old replicas still exist",)),
         id="recreate: says what it waits for",
     ),
     pytest.param(
@@ -187,12 +187,12 @@ WHOLE_PLANS = [
         id="paused, and nothing to scale",
     ),
     pytest.param(
-        Fleet("md", 3, paused=True), ROLL, Sizes(notes=("no set to scale", "paused")),
+        Fleet("md", 3, paused=True), ROLL, Sizes(desired=3, ceiling=6, notes=("no set to scale", "paused")),
         id="paused before the first set",
     ),
     pytest.param(
         Fleet("md", 4, group("new", 0), (group("old", 0, terminating=2),), paused=True), ROLL,
-        Sizes(notes=("2 replicas of other sets still exist", "paused")),
+        Sizes(desired=4, ceiling=7, notes=("2 replicas of other sets still exist", "paused")),
         id="paused while machines of the old set are terminating",
     ),
     pytest.param(
