@@ -21,7 +21,7 @@ Rank = tuple[float | str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One set as the planners see it.
+    """One set as the planners see it. (The groups of controllers in ``runtime`` are something else.)
 
     ``size`` is its ``spec.replicas``. ``availability`` says for each member that is not being
     deleted, in the order in which they would be, whether it is available; ``ready_not_available`` is the
@@ -151,7 +151,7 @@ Intent = Create | Resize | Freeze
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes that groups get next: what to do, in order, and why.
+    """The answer of the planner: which sizes groups get next, and which groups may create no more members.
 
     ``to_annotate`` names the groups on which ``desired`` and ``ceiling`` are to be written, beside those
     that an intent touches anyway. ``notes`` say why nothing, or no more, is done.

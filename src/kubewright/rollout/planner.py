@@ -22,7 +22,7 @@ class Strategy(Protocol):
         """How far the fleet may be above and below its replicas meanwhile."""
 
     def step(self, fleet: Fleet) -> Sizes:
-        """The next step of the rollout; an idle plan means wait, or done."""
+        """How the rollout goes on from what there is now; idle sizes mean wait, or done."""
 
 
 @dataclass(frozen=True, slots=True)
