@@ -27,6 +27,7 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment
 from kubewright.testing.clocks import LoopClock
+from kubewright.testing.faults import ExecuteLate, Faulty
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, Resource
 
@@ -77,10 +78,11 @@ def template(name="small", boot="small", **spec):
 class World:
     """A server, the controllers of sets, and what users and machines do."""
 
-    def __init__(self, **server):
+    def __init__(self, choose=lambda _request: None, **server):
         self.clock = LoopClock()
         self.server = ApiServer(self.clock, **{"admission": RULES, **server})
-        self.client = Client(InProcess(self.server.handle), self.clock)
+        self.transport = Faulty(InProcess(self.server.handle), self.clock, choose)
+        self.client = Client(self.transport, self.clock)
         self.informers = Informers(self.client)
         self.recorder = Recorder(
             self.client, self.clock, "kubewright", kinds=(MACHINE_SET, MACHINE_DEPLOYMENT)
@@ -361,6 +363,28 @@ async def test_nothing_is_done_in_a_paused_cluster(world):
     assert (await world.client.get(MACHINE_DEPLOYMENT, POOL)).metadata.finalizers == ()
     await world.change(CLUSTER, {"spec": {"paused": False}}, Key(NS, "demo"))
     assert len(await world.machines()) == 1
+
+
+async def test_a_set_whose_creation_was_lost_is_not_asked_for_again_while_its_cluster_is_paused():
+    def lost(request):
+        creation = request.method == "POST" and request.path.endswith("/machinesets")
+        return ExecuteLate(1000) if creation else None
+
+    def creations():
+        return sum(request.method == "POST" for _, request in world.transport.asked if lost(request))
+
+    async with World(lost).running() as world:
+        await world.cluster()
+        await world.templates()
+        await world.deployment(1)
+        await world.settled(1)
+        assert creations() > 0
+        await world.change(CLUSTER, {"spec": {"paused": True}}, Key(NS, "demo"))
+        before = creations()
+        await world.settled(30)
+        assert creations() == before
+        await world.change(CLUSTER, {"spec": {"paused": False}}, Key(NS, "demo"))
+        assert creations() > before
 
 
 async def test_a_deployment_makes_a_set_and_reports(world):

@@ -42,7 +42,7 @@ from kubewright.replicas.member import M
 from kubewright.replicas.objects import S, SetObject
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
 from kubewright.runtime.events import EventRecorder
-from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, is_stale
 
 Write = (
     AddFinalizer
@@ -165,7 +165,7 @@ class Actor(Generic[D, S, M]):
         except AlreadyExists:
             await self._collide(seen, new)
             kind = self._sets.resource.kind
-            raise Stale(f"{kind} {new.name} exists already, and the cache does not show it yet") from None
+            raise Stale(f"the name that {kind} {new.name} was to have is taken") from None
         except KubewrightError as error:
             self._doubts.failed(seen.key, error)
             if not isinstance(error, ApiError):
@@ -191,15 +191,20 @@ class Actor(Generic[D, S, M]):
         if ours and same and not found.metadata.deleting:
             return
         self._doubts.resolved(seen.key)
-        meta, key = seen.written.metadata, self._policy.metadata_keys.collisions
+        error = await error_of(self._count_collision(seen.written))
+        if error is not None and not is_stale(error):  # else the next pass sees that the deployment is gone
+            raise error
+
+    async def _count_collision(self, deployment: D) -> None:
+        meta, key = deployment.metadata, self._policy.metadata_keys.collisions
         if key:
             count = integer(meta.annotations, key) + 1
             body = with_uid({"metadata": {"annotations": {key: str(count)}}}, meta.uid)
-            await self._client.patch(self._deployments, seen.key, body)
+            await self._client.patch(self._deployments, key_of(deployment), body)
             return
-        count = (seen.written.status.collision_count or 0) + 1
+        count = (deployment.status.collision_count or 0) + 1
         body = with_uid({"status": {"collisionCount": count}}, meta.uid)
-        await self._client.patch(self._deployments, seen.key, body, subresource="status")
+        await self._client.patch(self._deployments, key_of(deployment), body, subresource="status")
 
 
 def _raise_one(errors: list[KubewrightError]) -> None:
