@@ -244,6 +244,23 @@ async def test_pause_and_resume(world: World) -> None:
     await world.settle(5, "large")
 
 
+async def test_a_paused_deployment_that_grew_while_machines_clung_to_life_gets_the_rest_when_they_are_gone(
+    world: World,
+) -> None:
+    world.machines.clinging = lambda _machine: True
+    await world.deploy(replicas=6, surge=1, unavailable=2)
+    await world.settle(6)
+    await world.roll("large")
+    await world.clock.sleep(10)
+    await world.change({"paused": True, "replicas": 8})
+    await world.clock.sleep(30)
+    assert len(world.all()) == 9, "no more than replicas and surge, those that cling included"
+    assert len(world.running()) < 9
+    world.machines.clinging = lambda _machine: False
+    await world.until(lambda: len(world.running()) == 9, 60)
+    assert {"small", "large"} == {machine.spec.machine_class.name for machine in world.running()}
+
+
 async def test_rollback(world: World) -> None:
     await world.deploy(replicas=2)
     await world.settle(2)
