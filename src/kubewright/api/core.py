@@ -105,6 +105,12 @@ class NodeAddress(Value, frozen=True, kw_only=True):
     address: Annotated[str, doc("The address itself.", required=True)] = ""
 
 
+class AttachedVolume(Value, frozen=True, kw_only=True):
+    """A volume that is attached to a node."""
+
+    name: Annotated[str, doc("The name of the volume.")] = ""
+
+
 class NodeStatus(Value, frozen=True, kw_only=True):
     """What a node is."""
 
@@ -112,6 +118,7 @@ class NodeStatus(Value, frozen=True, kw_only=True):
     allocatable: Mapping[str, Quantity] = field(default_factory=dict)
     conditions: tuple[NodeCondition, ...] = ()
     addresses: tuple[NodeAddress, ...] = ()
+    volumes_attached: tuple[AttachedVolume, ...] = ()
 
 
 class Node(KubeObject, frozen=True, kw_only=True):

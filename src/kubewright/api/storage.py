@@ -3,8 +3,11 @@
 Theory.      A pod names a PersistentVolumeClaim, and the claim names its PersistentVolume; a VolumeAttachment
              asks for that volume on one node, and says whether it is there. As in ``core``, a type has the
              fields that one of our decisions needs.
-Called by    the contexts that drain nodes; ``nodes.drain.session`` (claims).
+Called by    the contexts that drain nodes; ``nodes.drain.lookup`` (claims, volumes).
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec import field
 
@@ -28,6 +31,18 @@ class PersistentVolumeClaim(KubeObject, frozen=True, kw_only=True):
 PVC = Kind(
     Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",)),
     PersistentVolumeClaim,
+)
+
+
+class PersistentVolume(KubeObject, frozen=True, kw_only=True):
+    """A volume of a cloud. ``spec`` is what its plugin and the cloud's driver need, as JSON gives it."""
+
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+
+PV = Kind(
+    Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short_names=("pv",)),
+    PersistentVolume,
 )
 
 

@@ -8,22 +8,15 @@ Called by    ``clusters.world``; the machine and health check controllers.
 """
 
 from collections.abc import Iterator
-from typing import Annotated
 
 from msgspec import field
 
 from kubewright.api.cluster.v1beta1 import NodeSystemInfo
-from kubewright.api.core import NODE, NodeCondition, NodeSpec
+from kubewright.api.core import NODE, AttachedVolume, NodeCondition, NodeSpec
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import KubeObject, Value, doc
+from kubewright.api.meta import KubeObject, Value
 
 BY_PROVIDER_ID = "provider-id"
-
-
-class AttachedVolume(Value, frozen=True, kw_only=True):
-    """A volume that is attached to a Node."""
-
-    name: Annotated[str, doc("The name of the volume.")] = ""
 
 
 class ClusterNodeStatus(Value, frozen=True, kw_only=True):

@@ -19,23 +19,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-import structlog
-
 from kubewright.api.core import POD, NodeCondition, Pod
-from kubewright.api.storage import PVC
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.nodes.drain.budgets import Budgets
 from kubewright.nodes.drain.decide import plan_pass
+from kubewright.nodes.drain.lookup import VolumeIds, VolumeLookup
 from kubewright.nodes.drain.obstacles import explain, refused_by_several
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy
 from kubewright.nodes.drain.tries import NO_REQUESTS, Requests, Tries, Try, uids
-from kubewright.nodes.drain.volumes import Attached, Trips, claims, follow, users
-from kubewright.wire.errors import ApiError, NotFound, TooManyRequests, is_refusal
+from kubewright.nodes.drain.volumes import Attached, Trips, follow, users
+from kubewright.wire.errors import NotFound, TooManyRequests, is_refusal
 from kubewright.wire.gvk import Key
-
-log = structlog.get_logger(__name__)
 
 REQUESTS_PER_NODE = 10
 """Requests of one node that are under way at the same time."""
@@ -71,8 +67,7 @@ class DrainSession:
     under_way: Requests = NO_REQUESTS
     overlapped: bool = False
     drained_since: datetime | None = None
-    _volumes: dict[Key, str] = field(default_factory=dict)
-    """The PersistentVolume of each claim that a pod of the node was seen to use."""
+    _lookup: VolumeLookup = field(default_factory=VolumeLookup)
 
     async def look(
         self,
@@ -84,6 +79,7 @@ class DrainSession:
         started: datetime,
         conditions: Sequence[NodeCondition] = (),
         attached: Attached | None = None,
+        volume_ids: VolumeIds | None = None,
     ) -> DrainPlan:
         """``plan_pass`` for the pods that the server lists; a note is kept of when the drain is done.
 
@@ -95,15 +91,16 @@ class DrainSession:
             started: when the drain began.
             conditions: those of the node.
             attached: where volumes are attached; None: pods do not wait for them.
+            volume_ids: asks the cloud's driver; None: volumes without a VolumeAttachment are not awaited.
 
         Raises:
-            ApiError, TransportError: pods or claims could not be read.
+            ApiError, TransportError: pods, claims or volumes could not be read.
         """
         under_way = self.under_way  # the list of pods may be older than the end of these requests
         self.overlapped = bool(under_way)
         pods = await client.list(POD, fields=f"spec.nodeName={node}")
-        if attached is not None and (attached.here or self.trips):
-            self.trips = await self._follow(client, pods, attached, now)
+        if attached is not None and (attached.here or attached.listed or self.trips):
+            self.trips = await self._follow(client, pods, attached, volume_ids, now)
         found = plan_pass(
             pods,
             policy,
@@ -148,25 +145,17 @@ class DrainSession:
                 tries[pod.metadata.uid] = replace(tried, why=explain(pod, error, behind.of(pod)))
         self.tries = tries
 
-    async def _follow(self, client: Client, pods: Sequence[Pod], attached: Attached, now: datetime) -> Trips:
-        """The trips after this look; none where claims may not be read: no pod waits for volumes then.
-
-        A claim whose volume is known is not read again, since it never gets another.
-        """
-        unknown = {claim for pod in pods for claim in claims(pod)} - self._volumes.keys()
-        gate = asyncio.Semaphore(REQUESTS_PER_NODE)
-        async with asyncio.TaskGroup() as group:
-            asked = {claim: group.create_task(_volume_of(gate, client, claim)) for claim in unknown}
-        for claim, task in asked.items():
-            if isinstance(found := task.result(), str):
-                if found:
-                    self._volumes[claim] = found
-            elif isinstance(found, ApiError) and is_refusal(found):
-                log.warning("volumes are not awaited", claim=str(claim), because=str(found))
-                return {}
-            else:
-                raise found
-        return follow(self.trips, users(pods, self._volumes), attached, now)
+    async def _follow(
+        self, client: Client, pods: Sequence[Pod], attached: Attached, ids: VolumeIds | None, now: datetime
+    ) -> Trips:
+        """The trips after this look; none where claims may not be read: no pod waits for volumes then."""
+        volumes = await self._lookup.of_claims(client, pods)
+        if volumes is None:
+            return {}
+        used = users(pods, volumes)
+        if attached.listed and ids is not None:
+            attached = await self._lookup.located({*used, *self.trips}, attached, client, ids)
+        return follow(self.trips, used, attached, now)
 
     def _note(self, plan: DrainPlan, failed: Iterable[Failure], now: datetime) -> None:
         """Keep the tries of pods that are still there and were not asked now; add what failed.
@@ -189,17 +178,6 @@ class DrainSession:
                 why=why,
             )
         self.tries = kept
-
-
-async def _volume_of(gate: asyncio.Semaphore, client: Client, claim: Key) -> str | KubewrightError:
-    """The PersistentVolume of a claim, empty if it has none or is gone; or why it could not be read."""
-    async with gate:
-        try:
-            return (await client.get(PVC, claim)).spec.volume_name
-        except NotFound:
-            return ""
-        except KubewrightError as error:
-            return error
 
 
 async def _perform(plan: DrainPlan, client: Client) -> list[Failure]:

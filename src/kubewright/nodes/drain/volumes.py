@@ -30,10 +30,12 @@ class Attached:
 
     ``here``       those that are attached to the node, or are being attached or detached
     ``elsewhere``  whether one is attached to another node
+    ``listed``     names in the node's ``status.volumesAttached`` of volumes that have no VolumeAttachment
     """
 
     here: frozenset[str] = frozenset()
     elsewhere: Callable[[str], bool] = lambda _volume: False
+    listed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,9 @@ class Trip:
     def __str__(self) -> str:
         return f"{self.volume} of {self.pod}" if self.pod else self.volume
 
+
+CSI_PREFIX = "kubernetes.io/csi/"
+"""How the names of a CSI driver's volumes begin in ``status.volumesAttached`` of a node."""
 
 Trips = Mapping[str, Trip]
 """By the name of the volume."""
@@ -89,6 +94,20 @@ class Moving:
 
 
 NOTHING_MOVES = Moving()
+
+
+def without_attachment(names: Iterable[str]) -> tuple[str, ...]:
+    """Of the names in ``status.volumesAttached``, those of plugins inside Kubernetes.
+
+    A CSI driver's volumes have VolumeAttachments, which say more.
+    """
+    return tuple(name for name in names if not name.startswith(CSI_PREFIX))
+
+
+def is_listed(ids: Iterable[str], names: Iterable[str]) -> bool:
+    """Whether a volume with these ids of its cloud is among these names: a plugin, and then an id."""
+    found = tuple(names)
+    return any(name == each or name.endswith((f"/{each}", f"^{each}")) for each in ids for name in found)
 
 
 def claims(pod: Pod) -> tuple[Key, ...]:
