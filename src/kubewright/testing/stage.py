@@ -31,6 +31,7 @@ from kubewright.providers.sim.settings import kubelet_settings
 from kubewright.providers.sim.store import Store
 from kubewright.runtime.group import Work
 from kubewright.testing.clocks import LoopClock
+from kubewright.testing.faults import Choice, Faulty
 from kubewright.testing.servers import alone
 from kubewright.testing.world import SHORT_TIMEOUTS, World, running
 from kubewright.wire.http import Handler, Request
@@ -95,6 +96,8 @@ class Stage:
     options: Options
     lag: float = 0.0
     """How late watches tell our processes what happened, in seconds."""
+    target_faults: Choice | None = None
+    """What happens to the requests of our processes to the target cluster, if there are two."""
 
     def begin(self, driver: SimDriver | None = None, *, election: Election | None = None) -> Process:
         """Start a process on this stage; ``driver`` is a ``Borrowed`` one."""
@@ -102,7 +105,7 @@ class Stage:
         if not self.options.machine.joins:
             target = Client(Nowhere(self.clock), self.clock, name="target")
         else:
-            target = control if self.target is self.control else self._client(self.target, "target")
+            target = control if self.target is self.control else self._to_target()
         driver = driver or Borrowed(self.cloud, kubelet_settings(self.options.driver_options))
         election, stop = election or Election(enabled=False), asyncio.Event()
         work = run_with(control, target, driver, self.options, election=election, stop=stop)
@@ -112,6 +115,12 @@ class Stage:
         handle, clock = server.handle, self.clock
         line = Lagging(handle, clock, self.lag) if self.lag else InProcess(handle)
         return Client(line, clock, name=name)
+
+    def _to_target(self) -> Client:
+        target = self._client(self.target, "target")
+        if self.target_faults is None:
+            return target
+        return Client(Faulty(target.transport, self.clock, self.target_faults), self.clock, name="target")
 
     @asynccontextmanager
     async def process(self, driver: SimDriver | None = None) -> AsyncIterator[Process]:
@@ -126,7 +135,11 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    options: Options = SHORT_TIMEOUTS, *, two: bool = False, lag: float = 0.0
+    options: Options = SHORT_TIMEOUTS,
+    *,
+    two: bool = False,
+    lag: float = 0.0,
+    target_faults: Choice | None = None,
 ) -> AsyncIterator[Stage]:
     """Servers with their own loops, classes and a cloud; no controllers yet. ``two``: two clusters."""
     clock = LoopClock()
@@ -141,7 +154,7 @@ async def stage(
         await here.create(NAMESPACE, {"metadata": {"name": NAMESPACE_OF_MACHINES}})
         world = World(here, cloud, clock, NAMESPACE_OF_MACHINES, target=there)
         await world.furnish()
-        yield Stage(world, control, target, cloud, clock, options, lag)
+        yield Stage(world, control, target, cloud, clock, options, lag, target_faults)
 
 
 @asynccontextmanager

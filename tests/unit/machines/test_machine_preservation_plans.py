@@ -31,15 +31,18 @@ from kubewright.machines.machine.preservation import (
     next_look,
     preserve,
 )
+from kubewright.machines.machine.refusals import unread
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import SetPreservedCondition
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.scenes import NOW, machine, minutes, node, seen
+from kubewright.wire.errors import Forbidden
 
 NEW = NOW + timedelta(hours=96)
 KEPT = of("Failed", "now", until=LATER)
 BUSY = DrainPlan(waiting=(), wake=timedelta(seconds=5))
 MARKED = at("", says(UNTIL), calm=True, ours=True)
+HIDDEN = unread(Forbidden("no"))
 OVER = "its preservation ends: "
 PLANS = [
     pytest.param(seen(of("Running", "now"), at()), None, "", id="before its expiry is written nothing is marked"),
@@ -69,6 +72,12 @@ PLANS = [
                  "its node says whether to preserve it", id="what its node says is noted"),
     pytest.param(seen(of("Running", "when-failed", last="false"), at()), ["Annotate"],
                  "its node says whether to preserve it", id="and that it does not any more"),
+    pytest.param(seen(of("Running", last="now", until=LATER), unread=HIDDEN), None, "",
+                 id="a node that the server refuses to show is believed to say what it said last"),
+    pytest.param(seen(of("Running", last="now", until=PAST), unread=HIDDEN), ["Annotate"],
+                 f"{OVER}its time is over", id="until its time is over"),
+    pytest.param(seen(of("Running", last="now", until=LATER)), ["EndPreservation"],
+                 f"{OVER}it is not asked for any more", id="one that is gone asks for nothing"),
 ]  # fmt: skip
 
 

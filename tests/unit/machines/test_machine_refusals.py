@@ -11,13 +11,22 @@ from msgspec import structs
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
 from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.base.delays import MEDIUM
+from kubewright.base.delays import MEDIUM, UNHEARD
+from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code
 from kubewright.kube.errors import TimedOut
 from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.health import delete_when_triggered
-from kubewright.machines.machine.refusals import RULES, allowed, event_of, paced, remember, status_refused
+from kubewright.machines.machine.refusals import (
+    RULES,
+    allowed,
+    event_of,
+    paced,
+    remember,
+    status_refused,
+    unread,
+)
 from kubewright.machines.machine.seen import Refused, Seen
 from kubewright.machines.machine.steps import (
     AddFinalizer,
@@ -99,10 +108,18 @@ MARK = SetTerminatingCondition(node_marks.terminating(node(), names.TerminatingR
 ATTACHED = Attachment("a", "uid-a")
 VOLUMES = DeleteVolumeAttachments((ATTACHED,))
 NODE = DeleteNode("m1", "n1")
+HIDDEN = unread(NO)
+LOST = unread(TimedOut("no answer in 10 s"))
+LATE = machine("Running", deleted=minutes(121))
 
 
 def seen_refused(
-    step: Step | None, of: Machine, *at: Any, error: ApiError = NO, ago: timedelta = timedelta(0), **more: Any
+    step: Step | None,
+    of: Machine,
+    *at: Any,
+    error: KubewrightError = NO,
+    ago: timedelta = timedelta(0),
+    **more: Any,
 ) -> Seen:
     """A picture in which a step was refused a while ago."""
     return seen(of, *at, refused=(remember(step, error, NOW - ago),), **more)
@@ -287,10 +304,10 @@ LEAVING = [
     ),
     Case(
         "pods that cannot be listed may be there",
-        seen(DYING, node(cordoned=True), unread="The API server refused to show node or pods: no"),
+        seen(DYING, node(cordoned=True), unread=HIDDEN),
         [],
         Phase.TERMINATING,
-        "refused to show node or pods: no. Will retry in next sync. Initiate node drain",
+        "refused to show node or pods: a webhook says no. Will retry in next sync. Initiate node drain",
         LATER,
     ),
     Case(
@@ -298,17 +315,95 @@ LEAVING = [
         seen(
             machine("Running", deleted=minutes(120) - timedelta(seconds=10)),
             node(cordoned=True),
-            unread="The API server refused to show node or pods: no",
+            unread=HIDDEN,
         ),
         [],
         Phase.TERMINATING,
-        "refused to show node or pods: no. Will retry in next sync. Initiate node drain",
+        "refused to show node or pods: a webhook says no. Will retry in next sync. Initiate node drain",
         timedelta(seconds=10),
     ),
     Case(
         "unless a user says that they do not matter",
-        seen(FORCED, node(cordoned=True), unread="The API server refused to show node or pods: no"),
+        seen(FORCED, node(cordoned=True), unread=HIDDEN),
         [Call(Verb.DELETE)],
+    ),
+    Case(
+        "a node that may not be read does not matter any more once its VM is gone",
+        seen(DYING, vm=GONE, unread=HIDDEN),
+        [RemoveFinalizer()],
+    ),
+    Case(
+        "while the target cluster does not answer the VM is kept",
+        seen(DYING, node(cordoned=True), unread=LOST),
+        [],
+        Phase.TERMINATING,
+        "The target cluster does not answer, asked for node and pods: no answer in 10 s. "
+        "Will retry in next sync. Initiate node drain",
+        UNHEARD,
+    ),
+    Case(
+        "until a user forces the deletion",
+        seen(FORCED, node(cordoned=True), unread=LOST),
+        [Call(Verb.DELETE)],
+    ),
+    Case(
+        "or the time of the drain is over",
+        seen(LATE, node(cordoned=True), unread=LOST),
+        [Call(Verb.DELETE)],
+    ),
+    Case(
+        "once the VM is gone, a node that a silent cluster may have is awaited",
+        seen(DYING, vm=GONE, unread=LOST),
+        [],
+        Phase.TERMINATING,
+        "Will retry in next sync. Initiate node object deletion",
+        UNHEARD,
+    ),
+    Case(
+        "and not longer than its drain would have been",
+        seen(LATE, vm=GONE, unread=LOST),
+        [RemoveFinalizer()],
+    ),
+    Case(
+        "a cordon without an answer is awaited",
+        seen_refused(CORDON, DYING, node(), error=TimedOut("no answer in 10 s")),
+        [],
+        Phase.TERMINATING,
+        "The target cluster does not answer, asked to cordon the node: no answer in 10 s. "
+        "Will retry in next sync. Initiate node drain",
+        UNHEARD,
+    ),
+    Case(
+        "and done without when the drain's time is over",
+        seen_refused(CORDON, LATE, node(), error=TimedOut("no answer in 10 s"), unread=LOST),
+        [Call(Verb.DELETE)],
+    ),
+    Case(
+        "it is looked at when the drain's time is over, if that is sooner",
+        seen_refused(CORDON, machine("Running", deleted=minutes(119)), node()),
+        [],
+        Phase.TERMINATING,
+        wake=minutes(1),
+    ),
+    Case(
+        "a node whose deletion was not answered is awaited",
+        seen_refused(NODE, DYING, node(cordoned=True), vm=GONE, error=TimedOut("no answer")),
+        [],
+        Phase.TERMINATING,
+        "Initiate node object deletion",
+        UNHEARD,
+    ),
+    Case(
+        "and left behind when the drain's time is over",
+        seen_refused(NODE, LATE, node(cordoned=True), vm=GONE, error=TimedOut("no answer")),
+        [RemoveFinalizer()],
+    ),
+    Case(
+        "one whose deletion the server refuses is not",
+        seen_refused(NODE, LATE, node(cordoned=True), vm=GONE),
+        [],
+        Phase.TERMINATING,
+        "refused to delete the node",
     ),
 ]
 

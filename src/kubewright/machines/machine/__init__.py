@@ -23,6 +23,7 @@ Files        ``seen``      everything that is known of one machine, as one froze
              ``driver.life``  what comes next for the VM, and the calls in flight
              ``steps``     the closed set of effects, and the Plan that carries them
              ``status``    what the Machine's status says, given the plan (pure)
+             ``unanswered``  since when the nodes' API server has not answered what a machine needs
              ``requests``  what a driver is told, bootstrap token included; ``userdata`` fills it in
              ``act``       performs the steps; the only file that writes
              ``reconciler``  the wiring

@@ -5,7 +5,7 @@ Theory.      Steps run in order and stop at the first failure; the status is wri
              the resourceVersion of what was seen: a later machine of the same name is never touched, and
              a patch that the network delivers a minute late changes nothing.
 Invariants.  No PUT. No step waits for a driver or a pod. A refused eviction is not an error. A write that
-             the server refuses for good ends the pass as ``WriteRefused``; the next pass decides with that
+             the server refuses for good ends the pass as ``WriteFailed``; the next pass decides with that
              (``refusals``). The event of a report is sent when the status changes, not in every pass.
 Called by    ``reconciler.Machines``.
 """
@@ -32,6 +32,7 @@ from kubewright.base.errors import KubewrightError, Retry
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
+from kubewright.kube.errors import TransportError
 from kubewright.kube.patches import onto, with_uid
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
@@ -58,6 +59,7 @@ from kubewright.machines.machine.steps import (
     RemoveFinalizer,
     Step,
 )
+from kubewright.machines.machine.unanswered import is_unanswered
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
@@ -66,21 +68,24 @@ from kubewright.wire.http import STRATEGIC_PATCH
 log = structlog.get_logger(__name__)
 
 
-class WriteRefused(Exception):
-    """An API server refused a step (None: the status) for good. Never leaves this package."""
+class WriteFailed(Exception):
+    """A step (None: the status) failed in a way that the next decision may take into account: an API server
+    refused it for good, or did not answer what a deletion needs. Never leaves this package."""
 
-    def __init__(self, step: Step | None, error: ApiError) -> None:
+    def __init__(self, step: Step | None, error: KubewrightError) -> None:
         super().__init__(str(error))
         self.step, self.error = step, error
 
 
 @contextmanager
-def _refusable(step: Step | None) -> Iterator[None]:
+def _named(step: Step | None, *, deleting: bool = False) -> Iterator[None]:
+    """Say which step failed, where that is to be remembered."""
     try:
         yield
-    except ApiError as error:
-        if is_refusal(error):
-            raise WriteRefused(step, error) from error
+    except (ApiError, TransportError) as error:
+        of_node = isinstance(step, NodeStep | DeleteBootstrapToken)
+        if is_refusal(error) or (deleting and of_node and is_unanswered(error)):
+            raise WriteFailed(step, error) from error
         raise
 
 
@@ -109,17 +114,18 @@ class Actor:
         """All steps, then the status.
 
         Raises:
-            WriteRefused: a write was refused for good; what came before it in the plan is done.
+            WriteFailed: a write was refused for good, or one about the node of a machine in deletion was
+                not answered; what came before it in the plan is done.
             ApiError, TransportError: an API server failed the request for now, or could not be reached.
         """
         latest = seen.machine.metadata
         for step in plan.steps:
-            with _refusable(step):
+            with _named(step, deleting=latest.deleting):
                 if isinstance(step, NodeStep):
                     await self._on_node(seen, step, notes)
                 else:
                     latest = await self._on_machine(seen, step) or latest
-        with _refusable(None):
+        with _named(None):
             changed = not status_refused(seen) and await self._report(seen, plan, latest)
         if changed or plan.report is None:
             self._tell(seen.machine, plan, notes)

@@ -103,14 +103,14 @@ def identify_vm(seen: Seen) -> Plan | None:
 
 
 def wait_until_readable(seen: Seen) -> Plan | None:
-    """The server refuses to show node or pods: keep the VM until it shows them, or time runs out."""
-    if not seen.unread or seen.drain_timed_out or seen.vm.running:
+    """Node or pods cannot be read: keep the VM until they can, or time runs out. Once the VM is gone only
+    the Node is in question: where the server refuses to show it, what our cache shows decides."""
+    found, gone = seen.unread, seen.vm.settled(Verb.DELETE)
+    if found is None or seen.drain_timed_out or seen.vm.running or (gone and not found.unanswered):
         return None
-    text = f"{seen.unread}. Will retry in next sync. {DRAINING}"
-    wake = min(delays.REFUSED, seen.drain_timeout - (seen.now - seen.deleted_at))
-    return Plan(
-        report=deletion_failed(text), wake=wake, because=seen.unread, warning=(EventReason.FAILED_READ, text)
-    )
+    text = f"{found.problem}. Will retry in next sync. {DELETING_NODE if gone else DRAINING}"
+    wake, warning = min(found.wait, seen.drain_time_left), (EventReason.FAILED_READ, text)
+    return Plan(report=deletion_failed(text), wake=wake, because=found.problem, warning=warning)
 
 
 def cordon(seen: Seen) -> Plan | None:
@@ -197,7 +197,7 @@ def delete_vm(seen: Seen) -> Plan | None:
         case State.BLOCKED:
             return _blocked(seen)
     if vm.error is None:
-        return _calling(seen, vm)
+        return _undrained(seen, _calling(seen, vm))
     text = f"{_HOW_DELETED[vm.error.meaning.trouble].format(error=vm.error)}. {DELETING_VM}"
     return _again(vm, deletion_failed(text, vm.error.code.name))
 
@@ -268,6 +268,17 @@ def _calling(seen: Seen, vm: VmPlan) -> Plan | None:
     if vm.state is State.DOUBTFUL:
         return _waiting(seen, GETTING_STATUS, vm.because, vm.wake)
     return Plan((Call(vm.call),), because=vm.because) if vm.call is not None else None
+
+
+def _undrained(seen: Seen, plan: Plan | None) -> Plan | None:
+    """The plan that begins the deletion of a VM, with a warning if nothing is known of the pods on it."""
+    if plan is None or Call(Verb.DELETE) not in plan.steps or seen.unread is None or seen.node is None:
+        return plan
+    text = (
+        f"Drain failed due to - {seen.unread.problem}. "
+        "However, since it's a force deletion shall continue deletion of VM"
+    )
+    return replace(plan, warning=(EventReason.FAILED_DRAIN, text))
 
 
 def _blocked(seen: Seen) -> Plan | None:

@@ -8,7 +8,7 @@ Theory.      Almost everything is in the caches (``caches``). Two things are rea
 Called by    ``reconciler.Machines``; ``cli.explain``, which acts on nothing. What it finds is ``seen.Seen``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -24,15 +24,17 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.updates import UpdateReason
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.machine.validate import validate_class, validate_machine
+from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
-from kubewright.machines.machine import capacity, in_place, preservation, userdata
+from kubewright.kube.errors import TransportError
+from kubewright.machines.machine import capacity, in_place, preservation, refusals, userdata
 from kubewright.machines.machine.caches import ClassSeen, Sight, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
-from kubewright.machines.machine.refusals import remember
 from kubewright.machines.machine.replacements import Fleet, bad_conditions
-from kubewright.machines.machine.seen import Refused, Seen
+from kubewright.machines.machine.seen import Refused, Seen, Unread
 from kubewright.machines.machine.steps import Cordon, Step
+from kubewright.machines.machine.unanswered import Request, Unanswered, is_unanswered
 from kubewright.nodes import health
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
@@ -77,6 +79,8 @@ class Looker:
         self._living: dict[str, Notes] = {}
         self._replaced: dict[str, str] = {}
         self._refused: dict[str, tuple[Refused, ...]] = {}
+        self._longest = sight.settings.unreachable_after.total_seconds()
+        self._unanswered = Unanswered(moments.now, sight.settings.unreachable_after)
 
     async def look(self, machine: Machine, *, busy: bool) -> Seen:
         """All that is seen of one machine.
@@ -92,30 +96,32 @@ class Looker:
         try:
             node = node or await self._live_node(known, vm)
             seen = self._seen(machine, node, vm, busy)
-            return await self._with_pods(seen, node) if node and _drains(seen, node) else seen
-        except ApiError as error:
-            if not is_refusal(error):
+            seen = await self._with_pods(seen, node) if node and _drains(seen, node) else seen
+            self._unanswered.answered(machine.metadata.uid, (None,))
+            return seen
+        except (ApiError, TransportError) as error:
+            if (unread := self._unread(machine, error)) is None:
                 raise
-            unread = f"The API server refused to show node or pods: {error.message}"
             return replace(self._seen(machine, node, vm, busy), unread=unread)
 
     async def _look_at_living(self, machine: Machine, vm: VmSeen, busy: bool) -> Seen:
         """With the pods of its node, if that is drained: while it is preserved, or for its update. If the
-        server refuses to list them, they are not evicted, and everything else goes on."""
+        server refuses to show node or pods, none is evicted, and everything else goes on. While a cluster
+        cannot be watched nothing is read, since nothing is decided by it."""
         node = self._caches.node_of(machine)
-        if machine.metadata.deleting:
-            return self._seen(machine, node, vm, busy)
-        if node is None and preservation.by_node(machine):
-            node = await self._read_own_node(machine)  # a late cache must not end the preservation
         seen = self._seen(machine, node, vm, busy)
-        if node is None or not (preservation.draining(machine, node) or in_place.draining(seen)):
+        if machine.metadata.deleting or seen.unreachable:
             return seen
         try:
-            return await self._with_pods(seen, node)
+            if node is None and preservation.by_node(machine):
+                node = await self._read_own_node(machine)  # a late cache must not end the preservation
+                seen = self._seen(machine, node, vm, busy)
+            drains = node is not None and (preservation.draining(machine, node) or in_place.draining(seen))
+            return await self._with_pods(seen, node) if node is not None and drains else seen
         except ApiError as error:
             if not is_refusal(error):
                 raise
-            return seen
+            return replace(seen, unread=self._unread(machine, error))
 
     async def with_live_node(self, seen: Seen) -> Seen:
         """The same machine, with its node read live: the cache may be old (a late or dead watch).
@@ -143,9 +149,19 @@ class Looker:
         kept = keep or preserved or drained
         return self._living.setdefault(uid, Notes()) if kept else self._living.pop(uid, Notes())
 
-    def remember_refusal(self, machine: Machine, step: Step | None, error: ApiError) -> Refused:
-        """Remember that an API server refused a step of this machine; None: its status."""
-        found = remember(step, error, self._moments.now())
+    def is_silent(self, machine: Machine, request: Request) -> bool:
+        """A request about the machine's node has failed: whether its cluster has not answered for long."""
+        lasts = self._unanswered.lasts(machine.metadata.uid, request)
+        return lasts or bool(self._caches.unreachable(self._moments.monotonic(), self._longest))
+
+    def answered(self, uid: str, steps: Iterable[Step]) -> None:
+        """These steps of a machine have succeeded."""
+        self._unanswered.answered(uid, [type(step) for step in steps])
+
+    def remember_refusal(self, machine: Machine, step: Step | None, error: KubewrightError) -> Refused:
+        """Remember that an API server refused a step of this machine, or did not answer it for long; None:
+        its status."""
+        found = refusals.remember(step, error, self._moments.now())
         before = self._refused.get(machine.metadata.uid, ())
         left = tuple(each for each in before if type(each.step) is not type(step))
         self._refused[machine.metadata.uid] = (*left, found)
@@ -163,6 +179,7 @@ class Looker:
         """Drop everything about a machine that no longer exists."""
         self._notes.pop(uid, None)
         self._refused.pop(uid, None)
+        self._unanswered.forget(uid)
         self._living.pop(uid, None)
         self._moments.forget(uid)
 
@@ -176,7 +193,7 @@ class Looker:
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
         found, now, moment = self._caches.class_of(machine), self._moments.now(), self._moments.monotonic()
-        visibility, longest = self._caches.nodes.visibility, self._settings.unreachable_after.total_seconds()
+        visibility, longest = self._caches.nodes.visibility, self._longest
         return Seen(
             machine=machine,
             settings=self._settings,
@@ -234,7 +251,7 @@ class Looker:
         )
         gone = vm.settled(Verb.DELETE)
         known = notes.node_gone if gone else notes.node_unseen
-        if not name or known == of or not (gone or self._may_be_drained(vm)):
+        if not name or known == of or (vm.verb is Verb.DELETE and not gone):
             return None
         if (node := await self._read_own_node(machine)) is not None:
             return node
@@ -244,10 +261,10 @@ class Looker:
             notes.node_unseen = of
         return None
 
-    def _may_be_drained(self, vm: VmSeen) -> bool:
-        """Whether a drain may still begin: the VM is not being deleted, and clusters can be watched."""
-        longest = self._settings.unreachable_after.total_seconds()
-        return vm.verb is not Verb.DELETE and not self._caches.unreachable(self._moments.monotonic(), longest)
+    def _unread(self, machine: Machine, error: ApiError | TransportError) -> Unread | None:
+        """Why node or pods cannot be read; None: the next pass may read them."""
+        silent = is_unanswered(error) and self.is_silent(machine, None)
+        return refusals.unread(error) if is_refusal(error) or silent else None
 
     async def _read_node(self, machine: Machine) -> Node | None:
         """The node of the machine's name, read from the server; whose it is, the caller finds out."""

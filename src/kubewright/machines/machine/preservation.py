@@ -219,7 +219,7 @@ def _annotate(seen: Seen, found: Preservation) -> tuple[Step, ...]:
     wanted: dict[str, str | None] = {}
     if found.drop:
         wanted = {names.PRESERVE_ANNOTATION: None, names.LAST_APPLIED_PRESERVE_ANNOTATION: None}
-    elif found.by_node:
+    elif found.by_node and seen.node is not None:
         wanted = {names.PRESERVE_ANNOTATION: None, names.LAST_APPLIED_PRESERVE_ANNOTATION: said or None}
     edits: dict[str, Any] = {key: value for key, value in wanted.items() if have.get(key) != value}
     return (Annotate({"annotations": edits}),) if edits else ()
@@ -227,13 +227,16 @@ def _annotate(seen: Seen, found: Preservation) -> tuple[Step, ...]:
 
 def _effective(seen: Seen) -> tuple[Preserve | None, bool]:
     """What is asked for, and whether by the node's annotation. Without one the machine's counts, unless the
-    node had one before: then a user has removed it, and nothing is asked for."""
+    node had one before: then a user has removed it, and nothing is asked for. While the server refuses to
+    show the node, its last value counts."""
     annotations = seen.machine.metadata.annotations
     own = parse_preserve(annotations.get(names.PRESERVE_ANNOTATION, ""))
+    last = annotations.get(names.LAST_APPLIED_PRESERVE_ANNOTATION, "")
     if seen.node is None:
-        return own, False
+        unread = seen.unread is not None and bool(last)
+        return (parse_preserve(last), True) if unread else (own, False)
     said = seen.node.metadata.annotations.get(names.PRESERVE_ANNOTATION, "")
-    if not said and not annotations.get(names.LAST_APPLIED_PRESERVE_ANNOTATION):
+    if not said and not last:
         return own, False
     theirs = parse_preserve(said)
     if said and theirs is None:

@@ -15,7 +15,7 @@ from kubewright.api.storage import VolumeAttachment
 from kubewright.base import delays
 from kubewright.driver.life.calls import VmCalls
 from kubewright.kube.informer import Change
-from kubewright.machines.machine.act import Actor, WriteRefused
+from kubewright.machines.machine.act import Actor, WriteFailed
 from kubewright.machines.machine.caches import Caches, Shared
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.durations import Durations
@@ -75,8 +75,10 @@ class Machines:
         seen = await self._looker.look(machine, busy=self._busy())
         try:
             return await self._act(machine, seen)
-        except WriteRefused as refused:
-            told = self._looker.remember_refusal(machine, refused.step, refused.error)
+        except WriteFailed as failed:
+            if not self._counts_as_refused(machine, failed):
+                raise failed.error from None
+            told = self._looker.remember_refusal(machine, failed.step, failed.error)
             return self._tell(machine, event_of(told), told.problem, Result.later(0))
         except ApiError as error:
             if not is_refusal(error):
@@ -94,11 +96,18 @@ class Machines:
             plan = decide(seen)
         planned(plan)
         result = await self._actor.perform(seen, plan, self._looker.notes(machine, keep=bool(plan.topics)))
+        self._looker.answered(machine.metadata.uid, plan.steps)
         self._durations.note(seen, plan)
         return result
 
+    def _counts_as_refused(self, machine: Machine, failed: WriteFailed) -> bool:
+        """Whether later decisions do without the answer: it was no, or none has come for long."""
+        if is_refusal(failed.error) or failed.step is None:
+            return True
+        return self._looker.is_silent(machine, type(failed.step))
+
     def _tell(self, machine: Machine, reason: str, problem: str, result: Result) -> Result:
-        """Say what an API server refused."""
+        """Say what an API server refused, or did not answer."""
         log.warning("refused", machine=str(_key(machine)), reason=reason, problem=problem)
         self._recorder.event(machine, reason, problem, warning=True)
         return result

@@ -10,27 +10,31 @@ Theory.      A write may fail for a moment (a conflict, a busy server): the runt
 Invariants.  Every step has its row. Steps that keep a VM or a user's pods from being lost are not skipped:
              the finalizer before the driver is called, the record of a living machine's VM, the cordon
              before pods are evicted, the deletion of the node before the finalizer goes. A user who forces
-             a deletion skips the last two; the end of the drain timeout skips the cordon.
+             a deletion skips the last two; the end of the drain timeout skips the cordon, and, if the node's
+             cluster does not answer, the deletion of the node.
+             A write about the node of a machine in deletion that its cluster has not answered for long counts
+             as refused, for ``delays.UNHEARD``.
 Source       mcm.md §4.13, §5.7 (texts of a deletion). The original retries for ever and says nothing.
 Called by    ``look`` (``remember``), ``decide`` (``allowed``, ``paced``), ``act``, ``reconciler``.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.base import delays
+from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.driver.errors import Code
 from kubewright.machines.machine import steps
 from kubewright.machines.machine.creation import creation_failed, is_late, unsettled, until_late
 from kubewright.machines.machine.deletion import DELETING_NODE, DRAINING, RELEASING, deletion_failed
-from kubewright.machines.machine.seen import Refused, Seen
+from kubewright.machines.machine.seen import Refused, Seen, Unread
 from kubewright.machines.machine.steps import Plan, Step
-from kubewright.wire.errors import ApiError, Forbidden
+from kubewright.wire.errors import Forbidden, is_refusal
 
 GoesOn = Callable[[Seen], bool]
 
@@ -70,8 +74,10 @@ def _is_drain_timed_out(seen: Seen) -> bool:
     return seen.drain_timed_out
 
 
-def _is_forced(seen: Seen) -> bool:
-    return names.force_deletion(seen.machine.metadata.labels)
+def _may_leave_node(seen: Seen) -> bool:
+    """A user forces the deletion; or the node's cluster has not answered for long, and time has run out."""
+    silent = any(isinstance(each.step, steps.DeleteNode) and each.unanswered for each in seen.refused)
+    return names.force_deletion(seen.machine.metadata.labels) or (silent and seen.drain_timed_out)
 
 
 STATUS = "write the machine's status"
@@ -97,19 +103,34 @@ RULES: Mapping[type[Step], Rule] = {
     steps.SetDrainFailedCondition: Rule("write the node's DrainFailed condition", _always, _always),
     steps.Drain: Rule("evict pods", _always, _always),  # refused pod by pod: nodes.drain.session
     steps.DeleteVolumeAttachments: Rule("delete the node's VolumeAttachments", _always, _always),
-    steps.DeleteNode: Rule("delete the node", _always, _is_forced, DELETING_NODE),
+    steps.DeleteNode: Rule("delete the node", _always, _may_leave_node, DELETING_NODE),
     steps.DeleteBootstrapToken: Rule("delete the machine's bootstrap token", _always, _always),
     steps.RemoveFinalizer: Rule("take the finalizer off the machine", _never, _never, RELEASING),
 }
 """A refused step is sent again after ``REFUSED``, while it is still planned."""
 
 
-def remember(step: Step | None, error: ApiError, now: datetime) -> Refused:
-    """The refusal of a step, as a process remembers it; ``step`` None: the refusal of the status."""
-    code = Code.PermissionDenied if isinstance(error, Forbidden) else Code.InvalidArgument
+def remember(step: Step | None, error: KubewrightError, now: datetime) -> Refused:
+    """The refusal of a step, as a process remembers it; ``step`` None: the refusal of the status.
+
+    An error that is no refusal: the target cluster has not answered for long.
+    """
     doing = RULES[type(step)].doing if step is not None else STATUS
-    problem = f"The API server refused to {doing}: {error.message}"[:MESSAGE_CHARS]
+    if not is_refusal(error):
+        problem = f"The target cluster does not answer, asked to {doing}: {error}"[:MESSAGE_CHARS]
+        return Refused(step, problem, Code.Unavailable, now + delays.UNHEARD, unanswered=True)
+    code = Code.PermissionDenied if isinstance(error, Forbidden) else Code.InvalidArgument
+    problem = f"The API server refused to {doing}: {error}"[:MESSAGE_CHARS]
     return Refused(step, problem, code, now + delays.REFUSED)
+
+
+def unread(error: KubewrightError) -> Unread:
+    """What is made of it that node or pods cannot be read, if time alone may change that."""
+    if is_refusal(error):
+        told, wait = f"The API server refused to show node or pods: {error}", delays.REFUSED
+    else:
+        told, wait = f"The target cluster does not answer, asked for node and pods: {error}", delays.UNHEARD
+    return Unread(told[:MESSAGE_CHARS], wait, unanswered=not is_refusal(error))
 
 
 def event_of(refused: Refused) -> EventReason:
@@ -160,7 +181,8 @@ def _held(seen: Seen, found: Refused, rule: Rule) -> Plan:
     """The machine waits until the server accepts this write: its status says so, and its time-outs run on."""
     if seen.machine.metadata.deleting:
         report = deletion_failed(f"{found.problem}. Will retry in next sync. {rule.ends}", found.code.name)
-        return Plan(report=report, because=found.problem)
+        left = seen.drain_time_left
+        return Plan(report=report, wake=left if left > timedelta(0) else None, because=found.problem)
     return Plan(
         report=creation_failed(seen, found.code, found.problem),
         wake=until_late(seen),

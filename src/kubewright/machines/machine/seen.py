@@ -37,7 +37,8 @@ of its node may have been away until a moment before our start."""
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A write that an API server refused, and would refuse again (``refusals``).
+    """A write that an API server refused, and would refuse again (``refusals``); or one about the node that
+    the target cluster has not answered for long (``unanswered``).
 
     ``step`` is None for the status; ``problem`` is a sentence for people; the write rests until ``until``.
     """
@@ -46,6 +47,19 @@ class Refused:
     problem: str
     code: Code
     until: datetime
+    unanswered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Node or pods could not be looked at: the server refused to show them, or it did not answer.
+
+    ``problem`` is a sentence for people; it is to be asked again after ``wait``.
+    """
+
+    problem: str
+    wait: timedelta
+    unanswered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +100,8 @@ class Seen:
     ``node_visible_since``  since when nodes can be seen again, after they could not; None: always
     ``watching_since``        since when this process sees nodes at all; None: it does not matter
     ``unreachable``  which cluster has not been seen for long; empty if none
-    ``refused``      writes that an API server refused not long ago
-    ``unread``       why node or pods could not be looked at, in a sentence; empty if they could, or need not
+    ``refused``      writes that an API server refused, or did not answer, not long ago
+    ``unread``       why node or pods could not be looked at; None if they could, or need not
     """
 
     machine: Machine
@@ -116,7 +130,7 @@ class Seen:
     watching_since: datetime | None = None
     unreachable: str = ""
     refused: tuple[Refused, ...] = ()
-    unread: str = ""
+    unread: Unread | None = None
 
     @property
     def phase(self) -> Phase:
@@ -211,7 +225,12 @@ class Seen:
     @property
     def drain_timed_out(self) -> bool:
         """The deletion is forced, or its drain has had its time."""
-        return self.forced or self.now - self.deleted_at >= self.drain_timeout
+        return self.forced or self.drain_time_left <= timedelta(0)
+
+    @property
+    def drain_time_left(self) -> timedelta:
+        """How long the deletion still waits for the pods of its node; zero or less: no longer."""
+        return self.deleted_at + self.drain_timeout - self.now
 
     @property
     def terminating_reason(self) -> TerminatingReason:

@@ -1,0 +1,56 @@
+"""Since when the API server of the nodes has not answered what it was asked about a machine.
+
+Theory.      An error without a refusal is mostly over in a moment, and the runtime repeats the pass. While
+             the server does not answer at all, no pass of a deletion comes to its end. The status has to say
+             what the deletion waits for, and it has to end once it is forced or its time has run out: so
+             the machine's controller must know that the silence lasts. Requests of different kinds are timed
+             apart: a server whose disk is full shows pods and accepts no write.
+Invariants.  What is known here is knowledge of this process; losing it costs ``longest``, never safety.
+Called by    ``look``, ``act``.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.errors import TransportError
+from kubewright.machines.machine.steps import Step
+from kubewright.wire.errors import STALE, ApiError, is_refusal
+
+Request = type[Step] | None
+"""A kind of request: a step's; None: to read the node and its pods."""
+
+
+def is_unanswered(error: KubewrightError) -> bool:
+    """Whether the server did not say what it thinks of the request: it is silent, broken or too busy, or it
+    does not know us."""
+    if isinstance(error, ApiError):
+        return not is_refusal(error) and not isinstance(error, STALE)
+    return isinstance(error, TransportError)
+
+
+class Unanswered:
+    """The first failure of each kind of request since its last success, by the machine's uid.
+
+    ``now`` reads a ``SteadyClock``; after ``longest`` a silence lasts.
+    """
+
+    def __init__(self, now: Callable[[], datetime], longest: timedelta) -> None:
+        self._now = now
+        self._longest = longest
+        self._since: dict[str, dict[Request, datetime]] = {}
+
+    def lasts(self, uid: str, request: Request) -> bool:
+        """A request has failed: whether requests of its kind have failed for long."""
+        now = self._now()
+        return now - self._since.setdefault(uid, {}).setdefault(request, now) >= self._longest
+
+    def answered(self, uid: str, requests: Iterable[Request]) -> None:
+        """Requests of these kinds have succeeded."""
+        known = self._since.get(uid, {})
+        for request in requests:
+            known.pop(request, None)
+
+    def forget(self, uid: str) -> None:
+        """The machine is gone for good."""
+        self._since.pop(uid, None)
