@@ -4,13 +4,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from kubewright.api.core import NodeCondition
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import SteadyClock
 from kubewright.kube.cache import Change
 from kubewright.kube.header import Header
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.moments import Moments
+from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.seen import Begun
 from kubewright.machines.machine.steps import Call, Verb
 from kubewright.testing.clocks import BEGIN, ManualClock
@@ -65,9 +67,33 @@ def test_a_phase_is_as_old_as_its_first_sight() -> None:
     assert moments.of(machine("Running"), node(READY)).phase_since is None, "it began before us"
     hands.passed, hands.ahead = hands.passed + 30, 3600
     begun = moments.of(machine("Unknown"), node(SILENT))
-    assert begun.phase_since == begun.node_since == NOW + timedelta(seconds=30)
+    assert begun.phase_since == begun.node_since["Ready"] == NOW + timedelta(seconds=30)
     hands.passed += 60
     assert moments.of(machine("Unknown"), node(SILENT)).phase_since == begun.phase_since
+
+
+def test_a_selection_is_as_old_as_its_first_sight_whatever_its_date() -> None:
+    hands = ManualClock()
+    moments = Moments(SteadyClock(hands))
+    began = moments.now()
+    assert moments.of(machine("Running"), node(READY)).update_since is None
+    hands.passed = 60
+    told = NodeCondition(type="InPlaceUpdate", status="True", reason="SelectedForUpdate")
+    behind = structs.replace(told, last_transition_time=began - minutes(11))
+    assert moments.of(machine("Running"), node(READY, behind)).update_since == began + minutes(1)
+
+
+def test_a_node_whose_kubelet_comes_and_goes_is_read_only_for_as_long_as_it_is() -> None:
+    hands = ManualClock()
+    moments = Moments(SteadyClock(hands))
+    began = moments.now()
+    read_only = NodeCondition(type="ReadonlyFilesystem", status="True", last_transition_time=began)
+    for minute in range(6):
+        hands.passed = 60 * minute
+        found = node(SILENT if minute % 2 else READY, read_only)
+        since = moments.of(machine("Running"), found).node_since
+    dated = {each.type: each.last_transition_time for each in as_seen(found, since)}
+    assert dated == {"Ready": began + minutes(5), "ReadonlyFilesystem": began}
 
 
 HOUR = timedelta(hours=1)

@@ -1,5 +1,6 @@
 """An update of a node in place, from the machine's side: each row of the table of marks, and the drain."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +15,9 @@ from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import in_place
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.look import drain_began
 from kubewright.machines.machine.replacements import Fleet, counts_as_replaced
-from kubewright.machines.machine.seen import Seen
+from kubewright.machines.machine.seen import Begun, Seen
 from kubewright.machines.machine.steps import Attachment, Drain, SetUpdateCondition
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.scenes import NOW, POD, READY, SILENT, machine, minutes, node, seen
@@ -103,6 +105,24 @@ def test_a_selected_node_is_cordoned_before_its_pods_are_looked_at():
 
 def test_pods_are_listed_once_it_is_cordoned():
     assert in_place.draining(selected())
+
+
+def test_also_of_a_node_whose_condition_another_program_left_without_a_date():
+    look = selected()
+    (ready, told) = look.node.status.conditions
+    bare = structs.replace(told, last_transition_time=None)
+    node = structs.replace(look.node, status=structs.replace(look.node.status, conditions=(ready, bare)))
+    assert in_place.draining(replace(look, node=node))
+    assert drain_began(replace(look, node=node), node) == look.phase_since
+
+
+def test_the_drain_counts_from_when_this_process_saw_the_selection_whatever_its_date():
+    look = selected()
+    assert drain_began(look, look.node) == NOW
+    later = replace(look, begun=Begun(update_since=NOW + minutes(11)))
+    assert drain_began(later, look.node) == NOW + minutes(11)
+    deleted = replace(later, machine=machine("Running", deleted=minutes(3)))
+    assert drain_began(deleted, look.node) == NOW - minutes(3)
 
 
 def test_the_condition_waits_for_the_last_pod():

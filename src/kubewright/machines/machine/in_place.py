@@ -12,7 +12,7 @@ Invariants.  Pure. No node is ready for its update while pods that a drain await
              again. A machine that has not joined, or is to be replaced, is not updated.
 Source       mcm.md §4.11. Unlike upstream an update that failed may be tried again: taking the result's label
              off makes the node a candidate anew.
-Called by    ``decide``; ``look`` (``draining``, ``selected_at``).
+Called by    ``decide``; ``look`` (``draining``, ``is_selected``, ``selected_at``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -82,11 +82,16 @@ def draining(seen: Seen) -> bool:
     node = seen.node
     if node is None or seen.phase not in states.UPDATABLE or not node.spec.unschedulable:
         return False
-    return selected_at(node) is not None and updates.CANDIDATE_LABEL in node.metadata.labels
+    return is_selected(node) and updates.CANDIDATE_LABEL in node.metadata.labels
+
+
+def is_selected(node: Node) -> bool:
+    """Whether the node is to be drained for an update in place, or is being drained."""
+    return reason_in(node.status.conditions) == UpdateReason.SELECTED
 
 
 def selected_at(node: Node) -> datetime | None:
-    """When the drain for an update in place began; None: the node is not being drained for one."""
+    """When that began, by the condition's date; None: it has none, or the node is not selected."""
     found = condition_of(node.status.conditions, NodeConditionType.IN_PLACE_UPDATE)
     return found.last_transition_time if found and found.reason == UpdateReason.SELECTED else None
 

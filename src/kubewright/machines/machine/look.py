@@ -283,7 +283,7 @@ class Looker:
             node.metadata.name,
             seen.drain_policy,
             now=seen.now,
-            started=_drain_began(seen, node),
+            started=drain_began(seen, node),
             conditions=as_seen(node, seen.begun.node_since),
             attached=self._caches.volumes_of(node),
         )
@@ -295,11 +295,14 @@ class Looker:
         )
 
 
-def _drain_began(seen: Seen, node: Node) -> datetime:
-    """When the drain began that the machine's deletion, its node's update, or its preservation needs."""
+def drain_began(seen: Seen, node: Node) -> datetime:
+    """When the drain began that the machine's deletion, its node's update, or its preservation needs. The
+    date of a selection is by some manager's wall clock, so it counts only if no process saw the selection."""
     if seen.machine.metadata.deleting:
         return seen.deleted_at
-    return in_place.selected_at(node) or seen.phase_since
+    if in_place.is_selected(node):
+        return seen.begun.update_since or in_place.selected_at(node) or seen.phase_since
+    return seen.phase_since
 
 
 def believed(vm: VmSeen, others: Sequence[Machine]) -> VmSeen:

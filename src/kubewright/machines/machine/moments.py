@@ -10,12 +10,14 @@ Invariants.  What is known here is knowledge of this process, on its ``SteadyClo
 Called by    ``reconciler`` (tells of changes), ``look`` (asks); ``machines.orphans.cleanup`` (NodeStates).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from msgspec import structs
 
+from kubewright.api.conditions import condition_of
 from kubewright.api.core import Node, NodeCondition
+from kubewright.api.machine.names import NodeConditionType
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
@@ -25,25 +27,35 @@ from kubewright.machines.machine.settings import HEALTHY
 
 
 class NodeStates:
-    """Since when nodes are in the state by which a drain gives them up. ``now`` reads a ``SteadyClock``."""
+    """Since when the conditions of nodes that let a drain use force (Ready, ReadonlyFilesystem) are as they
+    are, each by itself. ``now`` reads a ``SteadyClock``."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._witness = Witness(now)
 
-    def since(self, key: str, node: Node | None) -> datetime | None:
-        """When this process saw the node of ``key`` come to its state; None: not seen, so its dates count."""
-        return self._witness.began(key, _state(node), _dated(node))
+    def since(self, key: str, node: Node | None) -> Mapping[str, datetime]:
+        """When this process saw conditions of the node of ``key`` change, by their types; of those that are
+        missing it did not, so their dates count."""
+        seen: dict[str, datetime] = {}
+        for kind in HEALTHY:
+            found = condition_of(node.status.conditions, kind) if node else None
+            status, dated = (found.status, found.last_transition_time) if found else ("", None)
+            if (began := self._witness.began(f"{key}/{kind}", status, dated)) is not None:
+                seen[kind] = began
+        return seen
 
     def forget(self, key: str) -> None:
         """It is gone for good."""
-        self._witness.forget(key)
+        for kind in HEALTHY:
+            self._witness.forget(f"{key}/{kind}")
 
 
-def as_seen(node: Node, since: datetime | None) -> tuple[NodeCondition, ...]:
-    """A node's conditions, dated by our own clock if this process saw them change (``NodeStates.since``)."""
-    if since is None:
-        return node.status.conditions
-    return tuple(structs.replace(each, last_transition_time=since) for each in node.status.conditions)
+def as_seen(node: Node, since: Mapping[str, datetime]) -> tuple[NodeCondition, ...]:
+    """A node's conditions, dated by our clock where this process saw them change (``NodeStates.since``)."""
+    return tuple(
+        structs.replace(each, last_transition_time=since.get(each.type, each.last_transition_time))
+        for each in node.status.conditions
+    )
 
 
 class Moments:
@@ -56,14 +68,22 @@ class Moments:
         self._deleted: dict[str, datetime] = {}
         self._phases = Witness(clock.now)
         self._nodes = NodeStates(clock.now)
+        self._updates = Witness(clock.now)
 
     def of(self, machine: Machine, node: Node | None) -> Begun:
-        """The moments of one machine; notes the phase and the node state of now."""
+        """The moments of one machine; notes its phase, and the state of its node, as they are now."""
         uid, phase = machine.metadata.uid, machine.status.current_status.phase
         created = self._created.get(uid)
         phase_since = self._phases.began(uid, phase, reported(machine) if created is None else None)
-        node_since = self._nodes.since(uid, node)
-        return Begun(created, self._deleted.get(uid), phase_since or created, node_since)
+        told = condition_of(node.status.conditions, NodeConditionType.IN_PLACE_UPDATE) if node else None
+        stage, dated = (told.reason, told.last_transition_time) if told else ("", None)
+        return Begun(
+            created=created,
+            deleted=self._deleted.get(uid),
+            phase_since=phase_since or created,
+            node_since=self._nodes.since(uid, node),
+            update_since=self._updates.began(uid, stage, dated),
+        )
 
     def forget(self, uid: str) -> None:
         """The machine is gone for good."""
@@ -71,6 +91,7 @@ class Moments:
             known.pop(uid, None)
         self._phases.forget(uid)
         self._nodes.forget(uid)
+        self._updates.forget(uid)
 
     def on_change(self, change: Change[Machine], *, live: bool) -> None:
         """A machine has changed. ``live``: it happened now; what a first list shows did not."""
@@ -83,16 +104,3 @@ class Moments:
             self._created[new.uid] = self.now()
         elif new.deleting and not old.deleting:
             self._deleted[new.uid] = self.now()
-
-
-def _dated(node: Node | None) -> datetime | None:
-    """The last date of a node's state."""
-    conditions = node.status.conditions if node is not None else ()
-    dates = (each.last_transition_time for each in conditions if each.type in HEALTHY)
-    return max((date for date in dates if date is not None), default=None)
-
-
-def _state(node: Node | None) -> tuple[tuple[str, str], ...]:
-    """The conditions by which a node is given up, without the dates that others gave them."""
-    conditions = node.status.conditions if node is not None else ()
-    return tuple((each.type, each.status) for each in conditions if each.type in HEALTHY)

@@ -6,6 +6,7 @@ Invariants.  Nothing here reads, writes or waits.
 Called by    ``look`` (makes it), ``decide`` and ``status`` (use it).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -64,16 +65,18 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What of one machine this process saw begin, and when; None for what it did not.
+    """When this process itself saw the stages of a machine begin; None where it did not see it.
 
     ``created`` it was made; ``deleted`` it was deleted; ``phase_since`` it came to the phase that it is in;
-    ``node_since`` its node came to the state that it shows.
+    ``node_since`` conditions of its node came to their status, by type; ``update_since`` the update in place
+    of its node came to the stage that it is at.
     """
 
     created: datetime | None = None
     deleted: datetime | None = None
     phase_since: datetime | None = None
-    node_since: datetime | None = None
+    node_since: Mapping[str, datetime] = field(default_factory=dict)
+    update_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
