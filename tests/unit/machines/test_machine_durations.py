@@ -7,6 +7,7 @@ import pytest
 
 from kubewright.api.machine.names import OperationState, OperationType
 from kubewright.api.machine.v1alpha1 import LastOperation
+from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.durations import OF_KIND, Lasted, fails_to_join, lasted
@@ -23,6 +24,25 @@ JOINED = LastOperation(type=OperationType.CREATE, state=OperationState.SUCCESSFU
         pytest.param(
             seen(machine("Pending", age=minutes(2), vm=False), vm=called(Verb.ENSURE, instance=VM)),
             [(Lasted.CREATE, 120.0), (Lasted.INITIALIZE, 120.0)], id="its VM is on record from now on",
+        ),
+        pytest.param(
+            seen(
+                machine(age=minutes(3), vm=False),
+                vm=called(Verb.ENSURE, instance=VM, ago=minutes(1), error=DriverError.of(Code.Internal, "no"), initializing=True),
+            ),
+            [(Lasted.CREATE, 120.0)], id="its VM is there, and not initialized",
+        ),
+        pytest.param(
+            seen(machine("CrashLoopBackOff", age=minutes(3)), vm=called(Verb.ENSURE, instance=VM, ago=minutes(1))),
+            [(Lasted.INITIALIZE, 120.0)], id="it is initialized at last",
+        ),
+        pytest.param(
+            seen(machine(age=minutes(3)), vm=called(Verb.ENSURE, instance=VM, ago=minutes(1))), [],
+            id="its node is awaited for long enough to say so",
+        ),
+        pytest.param(
+            seen(machine("Terminating", vm=False, deleted=minutes(1)), vm=called(Verb.LOOK, instance=VM)), [],
+            id="a late VM is found in its deletion",
         ),
         pytest.param(
             seen(machine("Pending", age=minutes(3)), node()), [(Lasted.JOIN, 180.0)], id="its node is Ready for the first time",

@@ -10,7 +10,8 @@ Called by    ``reconciler``.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from datetime import datetime
 from enum import StrEnum
 
 from kubewright.api.machine.names import EventReason, OperationType, Phase
@@ -18,7 +19,7 @@ from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine.caches import Caches, class_key
 from kubewright.machines.machine.seen import Seen
-from kubewright.machines.machine.steps import Call, Plan
+from kubewright.machines.machine.steps import Call, Plan, Record
 from kubewright.runtime.metrics import Metrics
 
 OF_KIND = ("namespace", "machine_deployment", "instance_type", "zone")
@@ -46,21 +47,40 @@ HELP = {
     Lasted.DRAIN: "Seconds from the deletion of a machine until its node was drained, the last time",
     Lasted.DELETE: "Seconds from the deletion of a machine until nothing of it was left, the last time",
 }
-_POINTS: Mapping[str, tuple[Lasted, ...]] = {
-    EventReason.VM_CREATED: (Lasted.CREATE, Lasted.INITIALIZE),  # one call of the driver does both
-    EventReason.JOINED: (Lasted.JOIN,),
-    EventReason.DELETED: (Lasted.DELETE,),
-}
 
 
 def lasted(seen: Seen, plan: Plan) -> Iterator[tuple[Lasted, float]]:
     """What a machine has behind it when this plan is performed, and for how many seconds it took."""
-    for point in _POINTS.get(plan.milestone.reason, ()) if plan.milestone is not None else ():
-        since = seen.deleted_at if point is Lasted.DELETE else seen.created
-        yield point, max(0.0, (seen.now - since).total_seconds())
-    goes = any(isinstance(step, Call) and step.verb is Verb.DELETE for step in plan.steps)
-    if goes and seen.drained_since is not None:
-        yield Lasted.DRAIN, max(0.0, (seen.drained_since - seen.deleted_at).total_seconds())
+    for point, since, until in _ended(seen, plan):
+        yield point, max(0.0, (until - since).total_seconds())
+
+
+def _ended(seen: Seen, plan: Plan) -> Iterator[tuple[Lasted, datetime, datetime]]:
+    """What ends with this plan: from when it lasted, and until when."""
+    if not seen.machine.metadata.deleting:
+        answered = seen.vm.ended or seen.now
+        records = any(isinstance(step, Record) for step in plan.steps)
+        if records:
+            yield Lasted.CREATE, seen.created, answered
+        if seen.vm.settled(Verb.ENSURE) and (records or _recovers(seen, plan)):
+            yield Lasted.INITIALIZE, seen.created, answered
+    reason = plan.milestone.reason if plan.milestone is not None else None
+    if reason is EventReason.JOINED:
+        yield Lasted.JOIN, seen.created, seen.now
+    if reason is EventReason.DELETED:
+        yield Lasted.DELETE, seen.deleted_at, seen.now
+    if Call(Verb.DELETE) in plan.steps and seen.drained_since is not None:
+        yield Lasted.DRAIN, seen.deleted_at, seen.drained_since
+
+
+def _recovers(seen: Seen, plan: Plan) -> bool:
+    """Whether a call that had failed, perhaps to initialize the VM, has succeeded at last."""
+    after = plan.report.phase if plan.report is not None else None
+    return seen.phase is Phase.CRASH_LOOP_BACK_OFF and after in (
+        Phase.PENDING,
+        Phase.RUNNING,
+        Phase.AVAILABLE,
+    )
 
 
 def fails_to_join(seen: Seen, plan: Plan) -> bool:
