@@ -1,11 +1,17 @@
 """Machines whose nodes fall ill, vanish or never come: who is replaced, when, and how many at once."""
 
-from kubewright.api.core import NODE
-from kubewright.api.machine import names
+from dataclasses import dataclass
+
+from kubewright.api.core import NODE, PDB
+from kubewright.api.machine import names, updates
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, Machine
+from kubewright.testing.faults import Delay, Fault
 from kubewright.testing.world import Snapshot, World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request
+
+NO_DISRUPTION = {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}}
 
 
 async def test_machines_that_cannot_be_made_in_time_are_replaced() -> None:
@@ -176,3 +182,51 @@ def kill(world: World, name: str) -> None:
     vm = world.cloud.named(name, world.namespace)
     assert vm is not None
     world.cloud.kill(vm.id)
+
+
+@dataclass(frozen=True)
+class SlowPods:
+    """Only lists of one node's pods are late."""
+
+    def __call__(self, request: Request) -> Fault | None:
+        return Delay(0.5) if "spec.nodeName" in str(request.param("fieldSelector")) else None
+
+
+async def test_machines_whose_pods_are_listed_meanwhile_are_not_replaced_at_once_either() -> None:
+    """Two looks that began together decide one after the other."""
+    async with embedded_world(short_timeouts(), faults=SlowPods()) as world:
+        await world.deploy("workers", 2)
+        names_of_both = sorted((await world.settled(2)).names)
+        await world.target.create(
+            PDB, {"metadata": {"name": "web", "namespace": "default"}, "spec": NO_DISRUPTION}
+        )
+        for name in names_of_both:
+            await world.run_pod(name, name, labels={"app": "web"})
+            labels = {updates.CANDIDATE_LABEL: "true", updates.SELECTED_LABEL: "true"}
+            await world.target.patch(NODE, Key("", name), {"metadata": {"labels": labels}})
+        await world.clock.sleep(10)
+        for name in names_of_both:
+            kill(world, name)
+        in_work: list[int] = []
+
+        def one_goes(snapshot: Snapshot) -> bool:
+            in_work.append(len(set(names_of_both) - settled(snapshot)))
+            return in_work[-1] > 0
+
+        await world.until(one_goes, "one is replaced", every=0.05)
+        await world.clock.sleep(0.5)
+        one_goes(await world.look())
+        assert max(in_work) == 1
+
+
+async def test_before_a_machine_is_given_up_the_node_is_read_that_it_has_under_whatever_name() -> None:
+    """The label names a node that does not exist; the machine's node is found by its provider id."""
+    async with embedded_world(short_timeouts()) as world:
+        await world.make("m1")
+        await world.settled(1)
+        await world.client.patch(MACHINE, world.key("m1"), {"metadata": {"labels": {"node": "another"}}})
+        vm = world.cloud.named("m1", world.namespace)
+        assert vm is not None
+        world.cloud.order(vm.id, {"not-ready"})
+        failed = await world.until(in_phase(Phase.FAILED), "it is given up")
+        assert "no conditions" not in failed.machines[0].status.last_operation.description

@@ -1,6 +1,7 @@
 """What is concluded of a machine whose node could not be seen (mcm.md §9.2)."""
 
 import asyncio
+import math
 from datetime import timedelta
 from operator import attrgetter
 
@@ -13,8 +14,11 @@ from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Instance
 from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
+from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.decide import decide
+from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Record, RemoveFinalizer
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
@@ -67,25 +71,25 @@ CASES = [
     ),
     Case(
         "after an outage the health timeout begins anew",
-        seen(machine("Unknown", since=minutes(99)), node(SILENT), node_visible_since=NOW - minutes(2)),
+        seen(machine("Unknown", since=minutes(99)), node(SILENT), visible_since=NOW - minutes(2)),
         [],
         wake=minutes(8) + A_MOMENT,
     ),
     Case(
         "and ends as any other",
-        seen(machine("Unknown", since=minutes(99)), node(SILENT), node_visible_since=NOW - minutes(11)),
+        seen(machine("Unknown", since=minutes(99)), node(SILENT), visible_since=NOW - minutes(11)),
         [],
         Phase.FAILED,
     ),
     Case(
         "an outage long ago takes nothing from a timeout that began after it",
-        seen(machine("Unknown", since=minutes(3)), node(SILENT), node_visible_since=NOW - minutes(60)),
+        seen(machine("Unknown", since=minutes(3)), node(SILENT), visible_since=NOW - minutes(60)),
         [],
         wake=minutes(7) + A_MOMENT,
     ),
     Case(
         "after an outage a machine has its whole time to join",
-        seen(machine("Pending", age=minutes(99)), node_visible_since=NOW - minutes(5)),
+        seen(machine("Pending", age=minutes(99)), visible_since=NOW - minutes(5)),
         [],
         wake=minutes(15) + A_MOMENT,
     ),
@@ -132,6 +136,22 @@ async def test_whether_we_are_held_still_is_measured() -> None:
     assert b"mcm_machine_controller_frozen 0.0" in metrics.render()
     await asyncio.sleep(2)
     assert b"mcm_machine_controller_frozen 1.0" in metrics.render()
+
+
+@pytest.mark.parametrize("away", ["control", "target"])
+def test_after_an_outage_of_either_cluster_time_outs_begin_anew(away: str) -> None:
+    clock = LoopClock(NOW)
+    control, target = (
+        Informers(Client(InProcess(_unavailable), clock, name=name)) for name in ("control", "target")
+    )
+    caches = Caches(control, target, MachineSettings())
+    watches = {"control": control.get(MACHINE).visibility, "target": target.get(NODE).visibility}
+    for watch in watches.values():
+        watch.gained(0)
+    assert caches.visible_for(1000, 30) == math.inf
+    watches[away].lost(1000)
+    watches[away].gained(1100)
+    assert caches.visible_for(1105, 30) == 5
 
 
 async def _unavailable(_request: Request) -> Response:

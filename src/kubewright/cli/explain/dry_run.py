@@ -95,7 +95,7 @@ async def machine(control: Client, target: Client, key: Key, after: timedelta | 
     await _fill_secrets(control, caches, found, told)
     sight = Sight(target=target, caches=caches, clock=control.clock, settings=settings)
     seen = await Looker(sight, _NoCalls(), Moments(control.steady())).look(found, busy=False)
-    seen = replace(seen, unreachable="", watching_since=None, node_visible_since=None)
+    seen = replace(seen, unreachable="", watching_since=None, visible_since=None)
     foresight = foresee(seen, after)
     told.decided.append(_decision("machine", foresight.now))
     if foresight.then is not None:

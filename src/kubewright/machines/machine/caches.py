@@ -95,6 +95,11 @@ class Caches:
         clusters = {"control": self.machines.visibility, "target": self.nodes.visibility}
         return next((name for name, visibility in clusters.items() if visibility.lost_for(now) > longest), "")
 
+    def visible_for(self, now: float, longest: float) -> float:
+        """For how many seconds both clusters have been seen, but for gaps of ``longest`` at most."""
+        watches = (self.machines.visibility, self.nodes.visibility)
+        return min(each.visible_for(now, longest) for each in watches)
+
     def node_of(self, machine: Machine) -> Node | None:
         """The machine's node, once it has joined."""
         name, wanted = names.node_name(machine.metadata.labels), machine.spec.provider_id

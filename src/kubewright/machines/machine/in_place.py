@@ -136,10 +136,10 @@ def _drain(seen: Seen, node: Node) -> Plan | None:
         because = "its node is to be updated in place, and should take no new pods"
         return Plan((Cordon(marks.cordon_as_seen(node)),), AT_ONCE, because, milestone=told)
     if seen.drain is None:
-        why = f": {seen.unread.problem}" if seen.unread is not None else ""
-        return Plan(
-            wake=delays.REFUSED, because=f"its node is to be drained, and its pods are not listed{why}"
-        )
+        why, wait = "", delays.REFUSED
+        if seen.unread is not None:
+            why, wait = f": {seen.unread.problem}", seen.unread.wait
+        return Plan(wake=wait, because=f"its node is to be drained, and its pods are not listed{why}")
     found = seen.drain
     if found.done:
         return _detach(seen) or _says(seen, node, UpdateReason.DRAINED)

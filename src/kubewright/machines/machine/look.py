@@ -8,27 +8,23 @@ Theory.      Almost everything is in the caches (``caches``). Two things are rea
 Called by    ``reconciler.Machines``; ``cli.explain``, which acts on nothing. What it finds is ``seen.Seen``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import isinf
 from typing import Protocol
 
-from msgspec import structs
-
 from kubewright.api.core import NODE, Node
 from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.api.machine.updates import UpdateReason
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.base.errors import KubewrightError
-from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.kube.errors import TransportError
-from kubewright.machines.machine import capacity, in_place, preservation, refusals, userdata
+from kubewright.machines.machine import capacity, in_place, preservation, refusals, userdata, vm_record
 from kubewright.machines.machine.caches import ClassSeen, Sight, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.replacements import Fleet, bad_conditions
@@ -91,7 +87,7 @@ class Looker:
         vm = self._believed(machine, self._calls.seen(machine.metadata.uid))
         if not machine.metadata.deleting or names.FINALIZER not in machine.metadata.finalizers:
             return await self._look_at_living(machine, vm, busy)
-        known = _as_recorded(machine, vm)
+        known = vm_record.as_recorded(machine, vm)
         node = self._caches.node_of(known)
         try:
             node = node or await self._live_node(known, vm)
@@ -106,22 +102,23 @@ class Looker:
 
     async def _look_at_living(self, machine: Machine, vm: VmSeen, busy: bool) -> Seen:
         """With the pods of its node, if that is drained: while it is preserved, or for its update. If the
-        server refuses to show node or pods, none is evicted, and everything else goes on. While a cluster
-        cannot be watched nothing is read, since nothing is decided by it."""
+        server does not show node or pods, none is evicted, and everything else goes on."""
         node = self._caches.node_of(machine)
         seen = self._seen(machine, node, vm, busy)
-        if machine.metadata.deleting or seen.unreachable:
+        if machine.metadata.deleting:
             return seen
         try:
             if node is None and preservation.by_node(machine):
                 node = await self._read_own_node(machine)  # a late cache must not end the preservation
                 seen = self._seen(machine, node, vm, busy)
             drains = node is not None and (preservation.draining(machine, node) or in_place.draining(seen))
-            return await self._with_pods(seen, node) if node is not None and drains else seen
-        except ApiError as error:
-            if not is_refusal(error):
+            seen = await self._with_pods(seen, node) if node is not None and drains else seen
+            self._unanswered.answered(machine.metadata.uid, (None,))
+            return seen
+        except (ApiError, TransportError) as error:
+            if (unread := self._unread(machine, error)) is None:
                 raise
-            return replace(seen, unread=self._unread(machine, error))
+            return replace(seen, unread=unread)
 
     async def with_live_node(self, seen: Seen) -> Seen:
         """The same machine, with its node read live: the cache may be old (a late or dead watch).
@@ -130,23 +127,24 @@ class Looker:
             ApiError, TransportError: the node could not be read, so nothing may be decided from it.
         """
         machine = seen.machine
-        if not names.node_name(machine.metadata.labels):
+        name = seen.node.metadata.name if seen.node is not None else names.node_name(machine.metadata.labels)
+        if not name:
             return seen
-        node = await self._read_node(machine)
+        node = await self._read_node(name)
         if node is not None and not belongs(node, machine):
             node = seen.node
         return replace(seen, node=node, health=self._health_of(machine, node))
 
     def notes(self, machine: Machine, *, keep: bool = False) -> Notes:
-        """The notes on a machine, to read and to write. Its deletion begins with new ones. Those of a machine
-        that is not being deleted are kept only while it is preserved or its node is drained for an update, or
-        with ``keep``."""
+        """The notes on a machine, to read and to write. A deletion has notes of its own. Those of a machine
+        that is not being deleted are kept only while it is preserved or its node is selected for an update,
+        or with ``keep``."""
         uid = machine.metadata.uid
         if machine.metadata.deleting:
             return self._notes.setdefault(uid, Notes())
         preserved = machine.status.current_status.preserve_expiry_time is not None
-        drained = in_place.reason_in(machine.status.conditions) == UpdateReason.SELECTED
-        kept = keep or preserved or drained
+        node = self._caches.node_of(machine)
+        kept = keep or preserved or (node is not None and in_place.is_selected(node))
         return self._living.setdefault(uid, Notes()) if kept else self._living.pop(uid, Notes())
 
     def is_silent(self, machine: Machine, request: Request) -> bool:
@@ -163,8 +161,8 @@ class Looker:
         its status."""
         found = refusals.remember(step, error, self._moments.now())
         before = self._refused.get(machine.metadata.uid, ())
-        left = tuple(each for each in before if type(each.step) is not type(step))
-        self._refused[machine.metadata.uid] = (*left, found)
+        others = (each for each in before if type(each.step) is not type(step))
+        self._refused[machine.metadata.uid] = (*others, found)
         return found
 
     def count_as_replaced(self, machine: Machine) -> None:
@@ -189,11 +187,12 @@ class Looker:
         if vm.instance is None or vm.instance.provider_id == machine.spec.provider_id:
             return vm
         recorded = self._caches.machines.by("provider-id", vm.instance.provider_id)
-        return believed(vm, [each for each in recorded if each.metadata.uid != machine.metadata.uid])
+        return vm_record.believed(
+            vm, [each for each in recorded if each.metadata.uid != machine.metadata.uid]
+        )
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
         found, now, moment = self._caches.class_of(machine), self._moments.now(), self._moments.monotonic()
-        visibility, longest = self._caches.nodes.visibility, self._longest
         return Seen(
             machine=machine,
             settings=self._settings,
@@ -212,26 +211,27 @@ class Looker:
             doubt_until=self._calls.doubt_until(
                 machine.metadata.uid,
                 created=machine.metadata.creation_timestamp,
-                recorded=_recorded(machine),
+                recorded=vm_record.is_recorded(machine),
                 confirm_absent=self._settings.confirm_absent,
             ),
-            fleet=self._fleet(machine),
+            fleet=self.fleet(machine),
             has_token=self._settings.joins
             and (bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b""))),
             busy=busy,
             draining=max(1, len(self._notes)),
-            node_visible_since=_ago(now, visibility.visible_for(moment, longest)),
-            watching_since=_ago(now, visibility.since_first_list(moment)),
-            unreachable=self._caches.unreachable(moment, longest),
-            refused=self._refused.get(machine.metadata.uid, ()),
+            visible_since=_ago(now, self._caches.visible_for(moment, self._longest)),
+            watching_since=_ago(now, self._caches.nodes.visibility.since_first_list(moment)),
+            unreachable=self._caches.unreachable(moment, self._longest),
+            refused=tuple(each for each in self._refused.get(machine.metadata.uid, ()) if now < each.until),
         )
 
     def _health_of(self, machine: Machine, node: Node | None) -> health.Health:
         conditions = node.status.conditions if node else ()
         return health.judge(conditions, bad_conditions(machine, self._settings.node_conditions))
 
-    def _fleet(self, machine: Machine) -> Fleet:
-        """What limits the replacement of a machine that is not well; of others nothing is counted."""
+    def fleet(self, machine: Machine) -> Fleet:
+        """What limits the replacement of a machine that is not well, as it is in this moment; of others
+        nothing is counted."""
         if machine.status.current_status.phase not in (Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_FAILED):
             return Fleet()
         group, own = self._caches.group_of(machine), machine.metadata.uid
@@ -266,14 +266,14 @@ class Looker:
         silent = is_unanswered(error) and self.is_silent(machine, None)
         return refusals.unread(error) if is_refusal(error) or silent else None
 
-    async def _read_node(self, machine: Machine) -> Node | None:
-        """The node of the machine's name, read from the server; whose it is, the caller finds out."""
+    async def _read_node(self, name: str) -> Node | None:
+        """The node of that name, read from the server; whose it is, the caller finds out."""
         with suppress(NotFound):
-            return await self._target.get(NODE, Key("", names.node_name(machine.metadata.labels)))
+            return await self._target.get(NODE, Key("", name))
         return None
 
     async def _read_own_node(self, machine: Machine) -> Node | None:
-        node = await self._read_node(machine)
+        node = await self._read_node(names.node_name(machine.metadata.labels))
         return node if node is not None and belongs(node, machine) else None
 
     async def _with_pods(self, seen: Seen, node: Node) -> Seen:
@@ -305,28 +305,6 @@ def drain_began(seen: Seen, node: Node) -> datetime:
     return seen.phase_since
 
 
-def believed(vm: VmSeen, others: Sequence[Machine]) -> VmSeen:
-    """What is known of a VM; ``others`` are machines that have the VM on record that the driver has found."""
-    if vm.instance is None or not others:
-        return vm
-    whose = ", ".join(sorted(f"{each.metadata.namespace}/{each.metadata.name}" for each in others))
-    text = f"the driver answered with VM {vm.instance.provider_id}, which is on record for machine {whose}"
-    return replace(vm, instance=None, error=DriverError.of(Code.Internal, text))
-
-
-def _as_recorded(machine: Machine, vm: VmSeen) -> Machine:
-    """The machine with the VM that the driver found, so that its node is found before that is on record."""
-    found = vm.instance
-    if found is None or _recorded(machine):
-        return machine
-    labels = {**machine.metadata.labels, names.NODE_LABEL: found.node_name}
-    return structs.replace(
-        machine,
-        metadata=structs.replace(machine.metadata, labels=labels),
-        spec=structs.replace(machine.spec, provider_id=machine.spec.provider_id or found.provider_id),
-    )
-
-
 def _drains(seen: Seen, node: Node) -> bool:
     """Whether to list the pods: the node is cordoned, or the server refuses the cordon."""
     cordoned = node.spec.unschedulable or any(isinstance(each.step, Cordon) for each in seen.refused)
@@ -343,7 +321,3 @@ def _problem(machine: Machine, found: ClassSeen) -> str:
     if found.machine_class is not None:
         errors += validate_class(found.machine_class)
     return summary(errors) or found.problem
-
-
-def _recorded(machine: Machine) -> bool:
-    return bool(machine.spec.provider_id and names.node_name(machine.metadata.labels))

@@ -4,6 +4,7 @@ Called by    ``runtime.controller``; put together by ``machines.world``.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import structlog
 
@@ -89,6 +90,7 @@ class Machines:
             self._looker.uncount(uid)
 
     async def _act(self, machine: Machine, seen: Seen) -> Result:
+        seen = replace(seen, fleet=self._looker.fleet(machine))  # other workers may have decided meanwhile
         plan = decide(seen)
         if _fails(plan):
             self._looker.count_as_replaced(machine)  # before other workers decide about their machines

@@ -23,6 +23,7 @@ from kubewright.machines.machine.capacity import Capacity
 from kubewright.machines.machine.replacements import Fleet
 from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
 from kubewright.machines.machine.steps import Attachment, Step
+from kubewright.machines.machine.vm_record import is_recorded
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy
 from kubewright.nodes.health import Health
@@ -32,8 +33,9 @@ REPORT_AT_LATEST = timedelta(seconds=10)
 
 
 EVIDENCE = timedelta(minutes=1)
-"""For how long a process must have seen for itself that a machine is unwell before it gives it up: the server
-of its node may have been away until a moment before our start."""
+"""For how long a process must have watched nodes before a time-out that began before its start ends a
+creation, an update or a bad health; less where the time-out itself is shorter. The server of the nodes may
+have been away until a moment before our start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,8 @@ class Seen:
     ``fleet``        how many other machines are unhealthy, and how many are being replaced
     ``has_token``    there may be a bootstrap token of this machine
     ``busy``         more machines wait than there are workers: reports can wait
-    ``node_visible_since``  since when nodes can be seen again, after they could not; None: always
-    ``watching_since``        since when this process sees nodes at all; None: it does not matter
+    ``visible_since``  since when both clusters can be seen again, after one could not; None: always
+    ``watching_since``  since when this process sees nodes at all; None: it has no watch (``cli.explain``)
     ``unreachable``  which cluster has not been seen for long; empty if none
     ``refused``      writes that an API server refused, or did not answer, not long ago
     ``unread``       why node or pods could not be looked at; None if they could, or need not
@@ -129,7 +131,7 @@ class Seen:
     fleet: Fleet = field(default_factory=Fleet)
     has_token: bool = False
     busy: bool = False
-    node_visible_since: datetime | None = None
+    visible_since: datetime | None = None
     watching_since: datetime | None = None
     unreachable: str = ""
     refused: tuple[Refused, ...] = ()
@@ -146,7 +148,7 @@ class Seen:
     @property
     def recorded(self) -> bool:
         """Whether it is written down which VM and node this machine is."""
-        return bool(self.machine.spec.provider_id and names.node_name(self.machine.metadata.labels))
+        return is_recorded(self.machine)
 
     @property
     def status(self) -> MachineStatus:
@@ -188,7 +190,7 @@ class Seen:
 
     def due(self, since: datetime, limit: timedelta) -> datetime:
         """When something has lasted too long. Time without a watch does not count: the clock begins anew."""
-        begun = max(since, self.node_visible_since) if self.node_visible_since else since
+        begun = max(since, self.visible_since) if self.visible_since else since
         end = begun + limit
         return max(end, self.watching_since + min(limit, EVIDENCE)) if self.watching_since else end
 
