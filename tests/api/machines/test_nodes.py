@@ -257,6 +257,26 @@ async def test_a_token_is_used_again_by_the_next_try_and_its_end_moves() -> None
     assert {**second, "expiration": b""} == {**first, "expiration": b""}
 
 
+async def test_a_token_of_another_machine_is_not_handed_out() -> None:
+    """Ids are short hashes, so two machines may have one. The second waits until it is replaced."""
+    async with stage(short_timeouts()) as here:
+        driver = Busy(here.cloud)
+        async with here.process(driver):
+            world = here.world
+            await world.make("m1")
+            await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
+            (name,) = await tokens(world)
+            theirs = {"stringData": {"description": "another machine's"}}
+            await world.client.patch(SECRET, Key(userdata.NAMESPACE, name), theirs)
+            driver.busy = False
+            await world.clock.sleep(300)
+            assert (
+                "the bootstrap token of another machine"
+                in (await world.machine("m1")).status.last_operation.description
+            )
+            assert not world.cloud.vms
+
+
 async def only_token(world: World) -> Mapping[str, bytes]:
     (name,) = await tokens(world)
     return (await world.client.get(SECRET, Key(userdata.NAMESPACE, name))).data

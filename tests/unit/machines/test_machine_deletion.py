@@ -11,6 +11,7 @@ from msgspec import structs
 from kubewright.api.core import NodeCondition
 from kubewright.api.machine import names
 from kubewright.api.machine.names import NodeConditionType, OperationState, Phase, TerminatingReason
+from kubewright.api.machine.v1alpha1 import LastOperation, Machine
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
@@ -39,6 +40,7 @@ from kubewright.testing.scenes import (
     GONE,
     NOW,
     POD,
+    READY,
     SILENT,
     VM,
     Case,
@@ -622,3 +624,48 @@ def test_a_drain_that_goes_on_warns_of_nothing() -> None:
     assert plan.report is not None
     assert plan.report.state is OperationState.PROCESSING
     assert plan.warning is None
+
+
+def test_dates_that_people_read_are_those_of_our_wall_clock() -> None:
+    """Ages count by a clock that does not step, and that may be an hour behind."""
+    of = replace(seen(OLD, node(cordoned=True), drain=held_by(FIRM)), wall=NOW + minutes(60))
+    plan = decide(of)
+    assert plan.report is not None
+    assert "pods are deleted by force from 2030-01-01T14:30:00Z on" in plan.report.description
+    marks = [
+        step for step in plan.steps if isinstance(step, SetTerminatingCondition | SetDrainFailedCondition)
+    ]
+    dates = {each["lastTransitionTime"] for mark in marks for each in mark.patch["status"]["conditions"]}
+    assert dates == {"2030-01-01T13:00:00Z"}
+
+
+FAILED = machine("Failed", deleted=minutes(1), operation=LastOperation(state=OperationState.FAILED))
+TERMINATING = machine("Terminating", deleted=minutes(1))
+IN_THE_WAY = machine("Terminating", deleted=minutes(1), operation=LastOperation(state=OperationState.FAILED))
+REASONS = [
+    pytest.param(FAILED, None, (), TerminatingReason.UNHEALTHY, id="one that failed"),
+    pytest.param(DYING, None, (), TerminatingReason.SCALE_DOWN, id="one that runs"),
+    pytest.param(TERMINATING, FAILED, (), TerminatingReason.UNHEALTHY, id="also after the deletion has told of itself"),
+    pytest.param(IN_THE_WAY, DYING, (), TerminatingReason.SCALE_DOWN, id="a deletion that met an obstacle is not ill"),
+    pytest.param(IN_THE_WAY, None, (READY,), TerminatingReason.SCALE_DOWN, id="nor after a restart"),
+    pytest.param(TERMINATING, None, (SILENT,), TerminatingReason.UNHEALTHY, id="after a restart its conditions tell"),
+    pytest.param(IN_THE_WAY, None, (), TerminatingReason.SCALE_DOWN, id="one that never had any is not ill"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("now", "before", "conditions", "reason"), REASONS)
+def test_why_a_machine_goes(
+    now: Machine, before: Machine | None, conditions: tuple[NodeCondition, ...], reason: TerminatingReason
+) -> None:
+    found = structs.replace(now, status=structs.replace(now.status, conditions=conditions))
+    assert seen(found, before=before.status if before else None).terminating_reason is reason
+
+
+def test_the_token_of_a_machine_that_ran_is_not_asked_for_however_long_the_deletion_lasts() -> None:
+    of = seen(TERMINATING, vm=GONE, has_token=True)
+    assert decide(replace(of, before=DYING.status)).steps == (RemoveFinalizer(),)
+    assert decide(of).steps == (DeleteBootstrapToken(), RemoveFinalizer())
+
+
+def test_a_state_that_is_to_be_reported_at_once_is() -> None:
+    assert seen(DYING).until_worth_reporting(since=NOW, after=timedelta(0)) == timedelta(0)

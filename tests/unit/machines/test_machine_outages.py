@@ -13,13 +13,14 @@ from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Instance
+from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.machine.steps import Record, RemoveFinalizer
+from kubewright.machines.machine.steps import Call, Record, RemoveFinalizer
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.providers.sim.store import Store
@@ -30,7 +31,9 @@ from kubewright.testing.scenes import (
     GONE,
     NOW,
     SILENT,
+    VM,
     Case,
+    called,
     machine,
     minutes,
     node,
@@ -39,6 +42,7 @@ from kubewright.testing.scenes import (
 from kubewright.wire.http import Request, Response
 
 A_MOMENT = timedelta(milliseconds=1)
+EARLIER = called(Verb.ENSURE, ago=minutes(20), instance=VM)
 
 CASES = [
     Case(
@@ -92,6 +96,30 @@ CASES = [
         seen(machine("Pending", age=minutes(99)), visible_since=NOW - minutes(5)),
         [],
         wake=minutes(15) + A_MOMENT,
+    ),
+    Case(
+        "and its token is to be valid as long: the driver is asked again",
+        seen(machine("Pending", age=minutes(25)), vm=EARLIER, visible_since=NOW - minutes(1), has_token=True),
+        [Call(Verb.ENSURE)],
+        wake=minutes(19) + A_MOMENT,
+    ),
+    Case(
+        "once after the outage",
+        seen(machine("Pending", age=minutes(25)), vm=ENSURED, visible_since=NOW - minutes(1), has_token=True),
+        [],
+        wake=minutes(19) + A_MOMENT,
+    ),
+    Case(
+        "and not for a node that is there",
+        seen(
+            machine("Pending", age=minutes(25)),
+            node(SILENT),
+            vm=EARLIER,
+            visible_since=NOW - minutes(1),
+            has_token=True,
+        ),
+        [],
+        wake=minutes(19) + A_MOMENT,
     ),
     Case(
         "a process that has just begun looks for a minute before it gives a machine up",

@@ -45,6 +45,7 @@ from kubewright.machines.machine.steps import (
     Report,
     SetTerminatingCondition,
     Step,
+    SyncCapacity,
     SyncNode,
     Verb,
 )
@@ -567,3 +568,15 @@ def test_a_status_that_was_refused_rests() -> None:
     found: Refused = remember(None, Invalid("no"), NOW)
     assert status_refused(seen(machine(""), refused=(found,)))
     assert not status_refused(seen(machine(""), refused=(replace(found, until=NOW),)))
+
+
+def test_a_capacity_that_the_server_refuses_is_not_noted_as_applied() -> None:
+    applied = {names.LAST_APPLIED_CAPACITY_ANNOTATION: '{"x/y":"2"}'}
+    found = structs.replace(
+        node(),
+        metadata=structs.replace(node().metadata, annotations=applied),
+        status=structs.replace(node().status, capacity={"x/y": "2"}),
+    )
+    refusal = remember(SyncCapacity({"status": {"capacity": {"x/y": None}}}), NO, NOW)
+    plan = decide(seen(machine("Running"), found, capacity={}, refused=(refusal,)))
+    assert names.LAST_APPLIED_CAPACITY_ANNOTATION not in str(plan.steps)

@@ -227,9 +227,3 @@ def test_a_drain_that_waiting_does_not_end_is_told_in_the_status():
     assert (report.phase, report.type, report.state) == (Phase.RUNNING, "DrainNode", "Processing")
     assert report.description.startswith("Drain failed due to - ")
     assert report.description.endswith(". Will retry in next sync. Initiate node drain")
-
-
-@pytest.mark.parametrize("labels", [CANDIDATE, SELECTED, GOOD], ids=["candidate", "selected", "result"])
-def test_each_label_of_an_update_wakes_the_machine(labels):
-    before = node().metadata.labels
-    assert updates.update_labels(before) != updates.update_labels({**before, **labels})

@@ -54,8 +54,3 @@ def update_result(labels: Mapping[str, str]) -> UpdateResult | None:
         return UpdateResult(labels.get(UPDATE_RESULT_LABEL, ""))
     except ValueError:
         return None
-
-
-def update_labels(labels: Mapping[str, str]) -> tuple[str | None, ...]:
-    """Of a node's labels those that an update in place goes by."""
-    return tuple(labels.get(key) for key in (CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL))

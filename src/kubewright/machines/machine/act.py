@@ -238,7 +238,9 @@ class Actor:
             key,
             machine.metadata.uid,
             verb,
-            lambda: self._requests.make(machine, verb, seen.creation_timeout),
+            lambda: self._requests.make(
+                machine, verb, max(seen.creation_timeout, seen.creation_deadline - seen.now)
+            ),
             inputs=seen.inputs,
         )
 

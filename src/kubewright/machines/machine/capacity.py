@@ -28,7 +28,7 @@ Capacity = Mapping[str, str | int]
 
 
 def of_class(found: MachineClass | None) -> Capacity | None:
-    """What the nodes of a class shall offer besides; None: nothing is known of it, so nothing is changed."""
+    """What the nodes of a class shall offer in addition; None: it is not known, so nothing is changed."""
     template = found.node_template if found is not None else None
     return template.virtual_capacity if template is not None else None
 
@@ -44,7 +44,7 @@ def patch(node: Node, wanted: Capacity | None) -> Patch:
 
 
 def as_text(wanted: Capacity) -> str:
-    """The text of the annotation that remembers it."""
+    """The text of the annotation that records what was applied."""
     return msgspec.json.encode({key: str(value) for key, value in wanted.items()}, order="sorted").decode()
 
 

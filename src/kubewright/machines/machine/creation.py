@@ -28,6 +28,7 @@ from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
+from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine import states
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
@@ -92,6 +93,19 @@ def ensure_vm(seen: Seen) -> Plan | None:
     because = "its VM is on record, but not known to be complete" if known else "it has no VM on record"
     plan = Plan((Call(vm.call),), until_late(seen), because, milestone=begins)
     return plan.sooner(_until_reported(seen, seen.now))
+
+
+def prolong_token(seen: Seen) -> Plan | None:
+    """Ask the driver again for a VM that it has completed, if its node is still awaited after an outage: the
+    time to join has begun anew, and the call gives the bootstrap token as much."""
+    vm = seen.vm
+    if seen.visible_since is None or not vm.settled(Verb.ENSURE) or vm.began is None:
+        return None
+    if not seen.has_token or seen.problem or seen.node is not None or seen.phase not in states.MAKING:
+        return None
+    if vm.began >= seen.visible_since:
+        return None
+    return Plan((Call(Verb.ENSURE),), until_late(seen), "its bootstrap token is to outlast the time to join")
 
 
 def await_no_node(seen: Seen) -> Plan | None:

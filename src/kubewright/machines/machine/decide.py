@@ -14,6 +14,7 @@ from kubewright.machines.machine.creation import (
     add_finalizer,
     await_no_node,
     ensure_vm,
+    prolong_token,
     record_vm,
     refuse_invalid,
     refuse_name_conflict,
@@ -28,7 +29,7 @@ from kubewright.machines.machine.steps import Plan
 
 LIVING: tuple[Decider, ...] = (
     add_finalizer, record_vm, wait_while_unreachable, delete_when_triggered, preserve, refuse_invalid,
-    ensure_vm, await_no_node, refuse_name_conflict, update_in_place, follow_node,
+    ensure_vm, prolong_token, await_no_node, refuse_name_conflict, update_in_place, follow_node,
 )  # fmt: skip
 
 

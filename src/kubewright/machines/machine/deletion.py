@@ -142,18 +142,18 @@ def drain(seen: Seen) -> Plan | None:
     plan, begins = seen.drain, None
     steps: list[Step] = []
     if seen.node is not None and (
-        mark := node_marks.terminating(seen.node, seen.terminating_reason, seen.now)
+        mark := node_marks.terminating(seen.node, seen.terminating_reason, seen.wall)
     ):
         steps.append(SetTerminatingCondition(mark))
         begins = Milestone(EventReason.DRAINING, f"Draining node {seen.node.metadata.name}: {plan.because}")
     if plan.evict or plan.delete:
         steps.append(Drain(plan))
-    report = _if_lasting(seen, _drain_report(plan))
+    report = _if_lasting(seen, _drain_report(seen, plan))
     told = first_clauses(plan.failures) if report is not None else ""
     if (
         seen.node is not None
         and not plan.forced
-        and (mark := node_marks.drain_failed(seen.node, told, seen.now))
+        and (mark := node_marks.drain_failed(seen.node, told, seen.wall))
     ):
         steps.append(SetDrainFailedCondition(mark))
     wake = min(plan.wake, delays.for_drain(seen.now - seen.deleted_at, seen.draining))
@@ -215,9 +215,9 @@ def delete_node(seen: Seen) -> Plan | None:
 
 
 def remove_finalizer(seen: Seen) -> Plan | None:
-    """VM and node are gone: delete an unused bootstrap token, then take the finalizer off."""
-    used, vm = seen.phase in (Phase.RUNNING, Phase.UNKNOWN), seen.machine.spec.provider_id
-    token: tuple[Step, ...] = (DeleteBootstrapToken(),) if seen.has_token and not used else ()
+    """VM and node are gone: delete a bootstrap token that may be left, then take the finalizer off."""
+    vm = seen.machine.spec.provider_id
+    token: tuple[Step, ...] = (DeleteBootstrapToken(),) if seen.has_token and not seen.has_joined else ()
     left = (
         (EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}")
         if vm and not seen.vm.deleted
@@ -237,12 +237,13 @@ def _last_message(seen: Seen) -> str:
     )
 
 
-def _drain_report(plan: DrainPlan) -> Report:
+def _drain_report(seen: Seen, plan: DrainPlan) -> Report:
     """The report of a drain. As upstream it is Failed when waiting will not help, and is tried again all the
     same (mcm.md §5.4, §5.7)."""
     if not plan.obstacles:
         return _processing(f"{plan.because}. {DRAINING}")
-    force = f"pods are deleted by force from {rfc3339(plan.force_at)} on" if plan.force_at else ""
+    at = rfc3339(seen.date_of(plan.force_at)) if plan.force_at else ""
+    force = f"pods are deleted by force from {at} on" if at else ""
     why = "; ".join(part for part in (plan.obstacles, force) if part)
     if plan.failed:
         report = deletion_failed(f"Drain failed due to - {why}. Will retry in next sync. {DRAINING}")

@@ -94,8 +94,10 @@ def _node_steps(seen: Seen, node: Node, report: Report | None) -> list[Step]:
     Taint").
     """
     after = report.phase if report is not None and report.phase is not None else seen.phase
-    status = capacity.patch(node, seen.capacity)
-    marked = node_marks.sync_node(node, seen.machine, running=after is Phase.RUNNING, capacity=seen.capacity)
+    status, wanted = capacity.patch(node, seen.capacity), seen.capacity
+    if status and any(isinstance(each.step, SyncCapacity) for each in seen.refused):
+        wanted = None  # the annotation records what was applied, and this was refused
+    marked = node_marks.sync_node(node, seen.machine, running=after is Phase.RUNNING, capacity=wanted)
     return [*([SyncCapacity(status)] if status else []), *([SyncNode(marked)] if marked else [])]
 
 

@@ -19,7 +19,7 @@ from kubewright.api.core import NODE, Node
 from kubewright.api.faults import summary
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
-from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.life.seen import Verb, VmSeen
@@ -42,6 +42,8 @@ class Notes:
     """What a process remembers of one machine between passes; losing it costs time, never safety."""
 
     drain: DrainSession = field(default_factory=DrainSession)
+    before: MachineStatus | None = None
+    """The status of a machine in deletion when this process first saw it so."""
     topics: frozenset[str] = frozenset()
     """The topics of warnings that events have named already."""
     node_unseen: str | None = None
@@ -87,6 +89,8 @@ class Looker:
         vm = self._believed(machine, self._calls.seen(machine.metadata.uid))
         if not machine.metadata.deleting or names.FINALIZER not in machine.metadata.finalizers:
             return await self._look_at_living(machine, vm, busy)
+        notes = self.notes(machine)
+        notes.before = notes.before or machine.status
         known = vm_record.as_recorded(machine, vm)
         node = self._caches.node_of(known)
         try:
@@ -218,6 +222,7 @@ class Looker:
             has_token=self._settings.joins
             and (bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b""))),
             busy=busy,
+            before=self._notes[machine.metadata.uid].before if machine.metadata.uid in self._notes else None,
             draining=max(1, len(self._notes)),
             visible_since=_ago(now, self._caches.visible_for(moment, self._longest)),
             watching_since=_ago(now, self._caches.nodes.visibility.since_first_list(moment)),

@@ -9,7 +9,6 @@ from dataclasses import replace
 import structlog
 
 from kubewright.api.core import Node
-from kubewright.api.machine import updates
 from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.storage import VolumeAttachment
@@ -35,14 +34,15 @@ from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
 
 BUSY = 20
-"""Machines in work from which on reports of passing states can wait: they would only feed the storm."""
+"""With more machines than this in the queue or in work, Pending and Terminating are reported later
+(``REPORT_AT_LATEST``): most have passed by then."""
 
 log = structlog.get_logger(__name__)
 
 
 class Machines:
-    """The reconciler of Machines. ``busy`` says that more machines wait than there are workers; ``wake``
-    enqueues a machine, for a reason."""
+    """The reconciler of Machines. ``busy`` says that more than ``BUSY`` machines are in the queue or in work;
+    ``wake`` enqueues a machine, for a reason."""
 
     def __init__(
         self,
@@ -146,13 +146,13 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     moments = Moments(steady)
     caches.machines.subscribe(lambda change: moments.on_change(change, live=caches.machines.synced))
 
-    def wake(key: Key, why: str) -> None:
+    def wake(key: Key, why: str) -> None:  # called once there is a controller: nothing runs before
         controller.enqueue(key, why)
 
     calls = VmCalls(shared.driver, steady, lambda key: wake(key, "the cloud answered"))
     machines = Machines(shared, calls, moments, lambda: controller.load > BUSY, wake)
     controller = Controller("machine", machines, clock, workers=settings.workers, metrics=shared.metrics)
-    controller.watches(caches.machines, _when_it_matters)
+    controller.watches(caches.machines, machine_if_it_matters)
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))
     controller.watches(caches.classes, lambda change: caches.machines.keys_by("class", str(change.key)))
     controller.watches(caches.secrets, lambda change: _machines_of_secret(caches, change.key))
@@ -160,7 +160,7 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     return controller, calls
 
 
-def _when_it_matters(change: Change[Machine]) -> Iterable[Key]:
+def machine_if_it_matters(change: Change[Machine]) -> Iterable[Key]:
     """Our own reports need not wake us: the pass that wrote them knew what it wrote."""
     return () if alike(change, _same_machine) else (change.key,)
 
@@ -170,6 +170,7 @@ def _same_machine(before: Machine, after: Machine) -> bool:
     return (
         before.metadata.annotations == after.metadata.annotations
         and before.metadata.finalizers == after.metadata.finalizers
+        and before.metadata.owner_references == after.metadata.owner_references
         and before.status.current_status.phase == after.status.current_status.phase
     )
 
@@ -184,11 +185,10 @@ def machines_of_node(caches: Caches, change: Change[Node]) -> Iterable[Key]:
 
 
 def _same_node(before: Node, after: Node) -> bool:
-    """Whether no decision can tell the two apart."""
+    """Whether no decision can tell apart two nodes whose labels are equal."""
     return (
         before.spec == after.spec  # a Node has no generation
         and before.metadata.annotations == after.metadata.annotations
-        and updates.update_labels(before.metadata.labels) == updates.update_labels(after.metadata.labels)
         and before.status.capacity == after.status.capacity
         and not conditions_differ(before.status.conditions, after.status.conditions, REASONED_CONDITIONS)
     )
@@ -200,7 +200,8 @@ def _machines_of_secret(caches: Caches, secret: Key) -> Iterable[Key]:
 
 
 def _machines_awaiting_detach(caches: Caches, change: Change[VolumeAttachment]) -> Iterable[Key]:
-    """The machine whose volumes are being detached, if it waits for that."""
+    """The machine in deletion whose volumes may be detached. One that waits for that before its node is
+    updated in place looks by itself, every ``delays.POLL``."""
     attachment = change.after() or change.before()
     keys = caches.machines.keys_by("node", attachment.spec.node_name) if attachment else ()
     return [key for key in keys if (header := caches.machines.header(key)) and header.deleting]

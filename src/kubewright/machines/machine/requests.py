@@ -27,7 +27,7 @@ from kubewright.wire.gvk import Key
 
 
 class Incomplete(KubewrightError):
-    """What a driver must be told is not there; the next pass says so, and waits for it."""
+    """What a driver must be told is not there, or not this machine's; the next pass says so, and waits."""
 
 
 class Requests:
@@ -43,7 +43,7 @@ class Requests:
         """The request for a call. ``valid_for`` is how long a token must be valid.
 
         Raises:
-            Incomplete: the class or a secret has gone since the call was planned.
+            Incomplete: the class or a secret has gone since the call was planned, or the token is another's.
             ApiError, TransportError: the token could not be made.
         """
         found = self._caches.class_of(machine)
@@ -65,7 +65,8 @@ class Requests:
     async def _token(self, machine: Machine, valid_for: timedelta) -> str | None:
         if not self._settings.joins:
             return None
-        uid, until = machine.metadata.uid, self._clock.now() + valid_for
+        uid, ahead = machine.metadata.uid, timedelta(seconds=self._target.skew.ahead)
+        until = self._clock.now() - ahead + valid_for  # by the clock of the server that checks it
         key, secret = _key(uid), userdata.token_secret(self._clock)
         data = userdata.token_data(machine.metadata.name, uid, secret, until, self._settings.token_groups)
         body = {"metadata": {"name": key.name}, "type": "bootstrap.kubernetes.io/token", "stringData": data}
@@ -73,8 +74,10 @@ class Requests:
             await self._target.create(SECRET, body, namespace=key.namespace)
         except AlreadyExists:
             later = {"stringData": {"expiration": rfc3339(until)}}
-            found = await self._target.patch(SECRET, key, later)
-            secret = found.data.get("token-secret", b"").decode()
+            found = (await self._target.patch(SECRET, key, later)).data
+            if found.get("description", b"").decode() != data["description"]:
+                raise Incomplete(f"Secret {key} is the bootstrap token of another machine") from None
+            secret = found.get("token-secret", b"").decode()
         return f"{userdata.token_id(uid)}.{secret}"
 
 

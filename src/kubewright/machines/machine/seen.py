@@ -20,13 +20,13 @@ from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import Limits, VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.machines.machine.capacity import Capacity
-from kubewright.machines.machine.replacements import Fleet
+from kubewright.machines.machine.replacements import Fleet, bad_conditions
 from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
 from kubewright.machines.machine.steps import Attachment, Step
 from kubewright.machines.machine.vm_record import is_recorded
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy
-from kubewright.nodes.health import Health
+from kubewright.nodes.health import Health, judge
 
 REPORT_AT_LATEST = timedelta(seconds=10)
 """However busy we are, a state that lasts this long is reported."""
@@ -86,7 +86,7 @@ class Seen:
     """One machine and all that decides about it.
 
     ``now``          on a clock that does not step (``base.clock.SteadyClock``): ages and waits count by it
-    ``wall``         the date on our wall clock: what users compare the dates with that they read
+    ``wall``         our wall clock, only for dates that people set or read (``preserveExpiryTime``)
     ``begun``        what of the machine this process saw begin, on the same clock
     ``problem``      why no VM may be made: broken rules, a missing class or secret; empty if none
     ``can_call``     the class and all its secrets are there, so that the driver can be called
@@ -95,13 +95,14 @@ class Seen:
     ``capacity``     the virtual capacity of the class; None: not known
     ``name_conflict``      another VM's node has the name that this machine's node will want
     ``doubt_until``  until when a creation without an answer may still bring a VM
+    ``before``       the status when this process first saw the machine in deletion; None: the present one
     ``drain``        what the node's pods ask for; None when they were not looked at
-    ``draining``     how many machines this process drains
+    ``draining``     how many machines in deletion this process looks after, drained or not yet
     ``drained_since``  since when this process has seen the node empty
     ``attachments``  VolumeAttachments of the node
     ``fleet``        how many other machines are unhealthy, and how many are being replaced
     ``has_token``    there may be a bootstrap token of this machine
-    ``busy``         more machines wait than there are workers: reports can wait
+    ``busy``         many machines are in the queue or in work (``reconciler.BUSY``): reports can wait
     ``visible_since``  since when both clusters can be seen again, after one could not; None: always
     ``watching_since``  since when this process sees nodes at all; None: it has no watch (``cli.explain``)
     ``unreachable``  which cluster has not been seen for long; empty if none
@@ -124,6 +125,7 @@ class Seen:
     capacity: Capacity | None = None
     name_conflict: bool = False
     doubt_until: datetime | None = None
+    before: MachineStatus | None = None
     drain: DrainPlan | None = None
     draining: int = 1
     drained_since: datetime | None = None
@@ -224,7 +226,8 @@ class Seen:
 
     @property
     def forced(self) -> bool:
-        """A user, or the drain's deadline, puts the deletion above the pods."""
+        """A user, the drain's deadline, or a node that was silent or read-only for long, puts the deletion
+        above the pods."""
         return names.force_deletion(self.machine.metadata.labels) or bool(self.drain and self.drain.forced)
 
     @property
@@ -239,13 +242,29 @@ class Seen:
 
     @property
     def terminating_reason(self) -> TerminatingReason:
-        """Whether the machine goes for its health, or because there are too many."""
-        sick = self.machine.status.last_operation.state == OperationState.FAILED
-        return (
-            TerminatingReason.UNHEALTHY
-            if sick or self.phase is Phase.FAILED
-            else TerminatingReason.SCALE_DOWN
-        )
+        """Whether the machine goes for its health, or because there are too many.
+
+        The deletion itself overwrites phase and operation; where no more is known than what it wrote, the
+        conditions decide, which it leaves alone.
+        """
+        before = self.before or self.machine.status
+        if before.current_status.phase == Phase.TERMINATING:
+            types = bad_conditions(self.machine, self.settings.node_conditions)
+            sick = bool(before.conditions) and not judge(before.conditions, types).healthy
+        else:
+            failed = before.last_operation.state == OperationState.FAILED
+            sick = failed or before.current_status.phase == Phase.FAILED
+        return TerminatingReason.UNHEALTHY if sick else TerminatingReason.SCALE_DOWN
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether it is known that the machine in deletion was Running before: its token is used."""
+        before = self.before or self.machine.status
+        return before.current_status.phase in (Phase.RUNNING, Phase.UNKNOWN)
+
+    def date_of(self, moment: datetime) -> datetime:
+        """A moment of ``now``'s clock as a date that users can read."""
+        return self.wall + (moment - self.now)
 
     def until_worth_reporting(self, since: datetime | None, after: timedelta | None = None) -> timedelta:
         """How long a passing state still need not be written down; zero or less: write it.
@@ -255,7 +274,8 @@ class Seen:
             after: for how long it need not while there is time; None: as the settings say.
         """
         age = self.now - (since or datetime(1970, 1, 1, tzinfo=UTC))
-        return (REPORT_AT_LATEST if self.busy else after or self.settings.report_after) - age
+        quiet = self.settings.report_after if after is None else after
+        return (REPORT_AT_LATEST if self.busy else quiet) - age
 
 
 def reported(machine: Machine) -> datetime | None:

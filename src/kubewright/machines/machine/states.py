@@ -169,7 +169,7 @@ def report(seen: Seen, finding: Finding, text: str = "", code: str = "") -> Repo
         code,
         machine=seen.machine.metadata.name,
         age=format_duration(timedelta(seconds=(seen.now - seen.created) // timedelta(seconds=1))),
-        asked=rfc3339(seen.vm.began or seen.now),
+        asked=rfc3339(seen.date_of(seen.vm.began or seen.now)),
         conditions=seen.health.because,
         creation_timeout=format_duration(seen.creation_timeout),
         health_timeout=format_duration(seen.health_timeout),

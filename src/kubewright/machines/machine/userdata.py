@@ -1,9 +1,9 @@
 """Fill the user data of a VM: its machine's name, and the token by which its kubelet joins.
 
 Theory.      A class's secret holds ``userData`` once for all machines; what differs per machine
-             stands in placeholders. The token's id is a hash of the machine's uid, so that two
-             machines never share one (defect 4 of mcm.md §19: upstream's comes from three
-             letters of the name), and a machine finds its own token again after a restart.
+             stands in placeholders. The token's id is a hash of the machine's uid, so that a machine finds
+             its own token again after a restart, and two machines that join at the same time practically
+             never share one (upstream's id comes from three letters of the name: defect 4 of mcm.md §19).
 Invariants.  A token is made only when a placeholder asks for one. Token secrets are never logged.
 Source       mcm.md §4.6.
 """
@@ -18,7 +18,7 @@ from kubewright.base.clock import Clock, rfc3339
 TOKEN, TOKEN_QUOTED = b"<<BOOTSTRAP_TOKEN>>", b"%3C%3CBOOTSTRAP_TOKEN%3E%3E"
 NAME, NAME_QUOTED = b"<<MACHINE_NAME>>", b"%3C%3CMACHINE_NAME%3E%3E"
 NAMESPACE = "kube-system"
-_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def wants_token(user_data: bytes) -> bool:
@@ -42,8 +42,8 @@ def token_id(uid: str) -> str:
     """Six characters of ``[a-z0-9]`` for a machine's uid."""
     number, letters = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:8], "big"), []
     for _ in range(6):
-        number, index = divmod(number, len(_LETTERS))
-        letters.append(_LETTERS[index])
+        number, index = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[index])
     return "".join(letters)
 
 
@@ -54,7 +54,7 @@ def token_name(uid: str) -> str:
 
 def token_secret(clock: Clock) -> str:
     """Sixteen random characters."""
-    return "".join(clock.random.choice(_LETTERS) for _ in range(16))
+    return "".join(clock.random.choice(_ALPHABET) for _ in range(16))
 
 
 def token_data(machine: str, uid: str, secret: str, expires: datetime, groups: str) -> Mapping[str, str]:
