@@ -26,10 +26,14 @@ class Case(NamedTuple):
     held: str = ""
 
 
+def others(most: int, by: str = "--machine-max-replacements") -> str:
+    return f"other machines are getting replaced, at most {most} of its deployment at once ({by})"
+
+
 CASES = [
     Case("a machine alone is replaced", Fleet()),
     Case("the first of three is replaced", Fleet(0, 3, "", 1, 3)),
-    Case("the second one waits for the first", Fleet(1, 3, "", 2, 3), held="other machines are getting replaced"),
+    Case("the second one waits for the first", Fleet(1, 3, "", 2, 3), held=others(1)),
     Case(
         "the first one waits while it is the turn of another shard",
         Fleet(0, 3, "", 1, 3, timedelta(seconds=1)),
@@ -38,24 +42,29 @@ CASES = [
     Case(
         "no turn lets a second one go",
         Fleet(1, 3, "", 2, 3, timedelta(seconds=1)),
-        held="other machines are getting replaced",
+        held=others(1),
     ),
     Case("two at once, if the operator allows two", Fleet(1, 3, "", 2, 3), ReplacementLimits(2)),
     Case(
         "and no third one",
         Fleet(2, 3, "", 3, 3),
         ReplacementLimits(2),
-        "other machines are getting replaced",
+        others(2),
     ),
     Case("a tenth of thirty are three", Fleet(2, 30, "", 3, 30), ReplacementLimits("10%")),
     Case(
         "and a fourth one waits",
         Fleet(3, 30, "", 4, 30),
         ReplacementLimits("10%"),
-        "other machines are getting replaced",
+        others(3),
     ),
     Case("a tenth of three permits one", Fleet(0, 3, "", 1, 3), ReplacementLimits("10%")),
     Case("the deployment's annotation goes before the operator's limit", Fleet(1, 3, "2", 2, 3)),
+    Case(
+        "which is then named as the limit",
+        Fleet(2, 3, "2", 3, 3),
+        held=others(2, "kubewright.dev/max-replacements"),
+    ),
     Case("it may be a percentage", Fleet(4, 10, "50%", 5, 10)),
     Case(
         "it may permit none",
@@ -66,13 +75,13 @@ CASES = [
     Case(
         "and is named while it holds a machine",
         Fleet(1, 3, "lots", 1, 3),
-        held="other machines are getting replaced; annotation kubewright.dev/max-replacements: "
+        held=f"{others(1)}; annotation kubewright.dev/max-replacements: "
         "'lots' is neither a whole number nor a percentage such as 25%",
     ),
     Case(
         "a negative number cannot be read",
         Fleet(1, 3, "-1", 1, 3),
-        held="other machines are getting replaced; annotation kubewright.dev/max-replacements: "
+        held=f"{others(1)}; annotation kubewright.dev/max-replacements: "
         "'-1' is neither a whole number nor a percentage such as 25%",
     ),
     Case("six of ten unhealthy machines are below a brake at 60 %", Fleet(0, 3, "", 6, 10), ReplacementLimits(1, "60%")),

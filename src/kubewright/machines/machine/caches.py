@@ -6,8 +6,9 @@ Theory.      The control cluster has the machines, their classes and secrets; th
              name and no other providerID.
              The limit of replacements is shared by the machines of one deployment; of a set
              without one; else by those with the same label ``name``; a machine alone shares with
-             no other (mcm.md §4.8; defect 3 of §19 is not copied).
-Called by    ``look``, ``requests``, ``reconciler``, ``machineclass``.
+             no other (mcm.md §4.8).
+Called by    ``look``, ``requests``, ``reconciler``, ``durations``; ``machineclass``, ``orphans``,
+             ``cli.explain``.
 """
 
 from collections.abc import Callable, Iterable
@@ -109,7 +110,9 @@ class Caches:
         return next(iter(self.nodes.by("provider-id", wanted)), None) if wanted else None
 
     def name_conflict(self, machine: Machine) -> bool:
-        """Whether another VM's node has the name that ours is going to register as (mcm.md §4.4)."""
+        """Whether another VM's node has the name that ours is going to register as (mcm.md §4.4). A node of
+        the machine's own name is no conflict: as in MCM that is a node of an earlier machine of this name,
+        which its kubelet takes over."""
         name = names.node_name(machine.metadata.labels)
         if not name or name == machine.metadata.name:
             return False
@@ -142,7 +145,8 @@ class Caches:
             return ClassSeen(problem=f'MachineClass "{ref.name}" not found in namespace "{namespace}"')
         seen = self.with_secrets(found)
         if not seen.problem and found.secret_ref is not None and "userData" not in seen.secret.data:
-            problem = f'userdata field not found in secret for machine "{machine.metadata.name}"'
+            where = f'secret "{secret_keys(found)[0]}" of MachineClass "{ref.name}"'
+            problem = f'userdata field not found in {where}: it has no key "userData"'
             return replace(seen, problem=problem)
         return seen
 
@@ -176,9 +180,9 @@ class Caches:
         found: list[tuple[int, str]] = []
         for key in keys:
             with suppress(Undecodable):
-                notes = each.metadata.annotations if (each := self.sets.get(key)) else {}
-                limit = notes.get(names.MAX_REPLACEMENTS_ANNOTATION, "")
-                found.append((integer(notes, names.REVISION_ANNOTATION), limit))
+                annotations = each.metadata.annotations if (each := self.sets.get(key)) else {}
+                limit = annotations.get(names.MAX_REPLACEMENTS_ANNOTATION, "")
+                found.append((integer(annotations, names.REVISION_ANNOTATION), limit))
         return max(found, default=(0, ""))[1]
 
     def _count(self, index: str, owners: Iterable[str]) -> int:

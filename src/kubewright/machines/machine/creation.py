@@ -5,10 +5,12 @@ Theory.      The driver is asked to ensure the VM when none is on record, or whe
              name are on the machine. A failed call makes the machine ``CrashLoopBackOff``; it is repeated
              after the pause of the error's code, or at once when the class or its secret has changed. Past
              the creation timeout the machine is ``Failed``, and its set replaces it. A machine whose node is
-             healthy does not fail so: pods may run there, so the call is repeated until it succeeds.
+             healthy does not fail because of a call: pods may run there, so the call is repeated until it
+             succeeds. (``health`` gives up one whose critical components are not ready in time.)
              While a call lasts the machine is Pending, and its status says since when the driver has not
              answered; ``timeoutActive`` stays false until the driver has said that the VM is complete.
-             A Failed machine that no set replaces goes on trying, and stays Failed until its node is healthy.
+             A Failed machine that no set replaces goes on trying while its VM is not on record, and stays
+             Failed until its node is healthy.
 Invariants.  The driver is called only after our finalizer is on the machine, and only while machine, class
              and secrets are valid.
 Source       mcm.md §3.4, §4.2, §4.4, §4.5; defects 24, 27 of §19 are not copied.
@@ -171,7 +173,7 @@ def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
     return Plan(
         report=report,
         wake=max(timedelta(0), left if late is None else min(left, late)),
-        because=f"the cloud refused ({error.code.name}); next try in {format_duration(left)}",
+        because=f"the call failed ({error.code.name}); next try in {format_duration(max(timedelta(0), left))}",
         warning=warning,
     )
 

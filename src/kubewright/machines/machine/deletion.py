@@ -7,7 +7,9 @@ Theory.      ``DELETING`` is the order. A decider answers None when its part is 
              them where it takes over. A drain never blocks a worker: each pass evicts the pods that may go,
              and says when to look again.
 Invariants.  A VM is deleted only after the pods of its node have left, their time has run out, the node has
-             been silent or read-only for too long (``nodes.drain``), or a user has forced the deletion.
+             been silent or read-only for too long (``nodes.drain``), a user has forced the deletion, or the
+             driver has reported that there is no VM. While the API server of the nodes does not answer or
+             refuses to show pods, a machine whose time has not run out waits.
              The node is deleted after the VM, the finalizer removed after both. A machine whose VM is
              not on record keeps its finalizer until ``confirm_absent`` has passed since the last creation
              that may still be under way, and the driver has reported since that there is no VM.
@@ -135,7 +137,8 @@ def look_for_vm(seen: Seen) -> Plan | None:
 def drain(seen: Seen) -> Plan | None:
     """Evict the pods, wait for them, and at last delete them.
 
-    The node gets its ``Terminating`` condition here: an empty node is gone before a reader could see it.
+    The node gets its ``Terminating`` condition here, not earlier, at the cordon: an empty node is deleted
+    before it could be read.
     """
     if not _drainable(seen) or seen.drain is None or seen.drain.done:
         return None
@@ -172,7 +175,8 @@ def detach_volumes(seen: Seen) -> Plan | None:
         return None
     if seen.forced:
         left = tuple(each for each in seen.attachments if not each.deleting)
-        return _with_step(DeleteVolumeAttachments(left), DETACHING) if left else None
+        because = "the deletion is forced, so its volumes' attachments go"
+        return _with_step(DeleteVolumeAttachments(left), because) if left else None
     wait = seen.drain_policy.until_detached(seen.drained_since or seen.now, seen.now)
     if wait is not None and wait <= timedelta(0):
         return None
@@ -203,12 +207,14 @@ def delete_vm(seen: Seen) -> Plan | None:
 
 
 def delete_node(seen: Seen) -> Plan | None:
-    """Delete the Node object once its VM is gone, and take MCM's finalizer off it."""
+    """Delete the Node object once its VM is gone or left behind, and take MCM's finalizer off it."""
     if seen.node is None:
         return None
     step = node_marks.deletion(seen.node)
     if seen.node.metadata.deleting and step.finalizers is None:
         return None
+    if not seen.vm.deleted:
+        return _with_step(step, "its VM is gone or left behind, so its node goes")
     plan = _with_step(step, "its VM is gone, so its node goes")
     over = f"VM {seen.machine.spec.provider_id} is deleted; its node {step.name} goes"
     return replace(plan, milestone=Milestone(EventReason.VM_DELETED, over, event=False))
@@ -230,11 +236,14 @@ def remove_finalizer(seen: Seen) -> Plan | None:
 
 def _last_message(seen: Seen) -> str:
     """The message of the machine's last event."""
-    vm, took = seen.machine.spec.provider_id, (seen.now - seen.deleted_at) // timedelta(seconds=1)
-    of_vm = f"its VM {vm} is " + ("deleted" if seen.vm.deleted else "left behind") if vm else "it had no VM"
-    return (
-        f"The machine is gone, {format_duration(timedelta(seconds=max(0, took)))} after its deletion; {of_vm}"
-    )
+    vm, seconds = seen.machine.spec.provider_id, max(0, int((seen.now - seen.deleted_at).total_seconds()))
+    if not vm:
+        of_vm = "it had no VM"
+    elif seen.vm.deleted:
+        of_vm = f"its VM {vm} is deleted"
+    else:
+        of_vm = f"its VM {vm} is left behind"
+    return f"The machine is gone, {format_duration(timedelta(seconds=seconds))} after its deletion; {of_vm}"
 
 
 def _drain_report(seen: Seen, plan: DrainPlan) -> Report:
@@ -296,9 +305,20 @@ def _blocked(seen: Seen) -> Plan | None:
         stays = bool(known) and not names.force_deletion(seen.machine.metadata.labels)
     if not stays:
         return None
-    text = f"VM deletion is blocked: {seen.problem}. {DELETING_VM}"
+    text = f"VM deletion is blocked: {seen.problem}. {_way_out(seen, known=bool(known))}. {DELETING_VM}"
     return Plan(
         report=deletion_failed(text), because=seen.problem, warning=(EventReason.FAILED_DELETE_VM, text)
+    )
+
+
+def _way_out(seen: Seen, *, known: bool) -> str:
+    """What a user may do about a driver that cannot be called."""
+    if not seen.secret_missing:
+        return f"Make it anew, or label the machine {names.FORCE_DELETION_LABEL}=True to leave its VM behind"
+    if known:
+        return "Make it anew: the VM may exist, and without its credentials it would stay"
+    return (
+        f"Make it anew; or, if the cloud has no VM of this machine, take off its finalizer {names.FINALIZER}"
     )
 
 

@@ -2,7 +2,8 @@
 
 Theory.      The decision is a function of what is seen, and time is a part of that. So the same function,
              asked with a later time, says what comes next: past its health timeout an Unknown machine is
-             Failed.
+             Failed. The plan of a drain in ``Seen`` is of the present, so the end of a drain's time is not
+             foreseen.
              This file has no rule of its own about machines: it calls ``decide`` again with a later time.
 Called by    ``cli.explain``.
 """

@@ -6,8 +6,8 @@ Theory.      The phase is a function of three things: the phase before, what the
              looked at in every pass, so conditions that flap cannot postpone them (defect 26 of
              mcm.md §19).
              Replacements are limited (``replacements``): a machine beyond the limit stays ``Unknown`` and is
-             looked at again, and an event says why. A node that a user
-             deleted counts as missing: its kubelet may register it again in time.
+             looked at again, and an event says why. A node that a user deleted counts as missing: its kubelet
+             may register it again in time.
              While a cluster cannot be watched, no phase is decided from what it showed last; after
              that the time-outs begin anew (``Seen.due``), because nodes need time to report again.
              An update of the node in place (``in_place``) ends here, by the result that the agent on the node
@@ -15,7 +15,7 @@ Theory.      The phase is a function of three things: the phase before, what the
 Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (limit), §9.2 (unreachable). Unlike
              upstream an Unknown machine is not made Running merely because its cluster can be watched
              again: it would count as available before its node has said that it is healthy.
-Called by    ``decide``, once the VM is on record.
+Called by    ``decide`` and ``in_place``, once the VM is on record.
 """
 
 from dataclasses import dataclass
@@ -194,13 +194,22 @@ def _joining(seen: Seen) -> PhaseDecision:
     if seen.now > seen.creation_deadline:
         return PhaseDecision(states.report(seen, Finding.NOT_JOINED), None, "it has not joined in time")
     left = seen.creation_deadline - seen.now + delays.JUST_PAST
-    because = "its VM exists, its node has not joined" if seen.node is None else "its node is not well yet"
+    because = _why_not_joined(seen)
     if seen.phase is Phase.PENDING and not unsettled(seen.machine):
         return PhaseDecision(None, left, because)
     wait = seen.until_worth_reporting(since=seen.vm.ended)
     if wait > timedelta(0):
         return PhaseDecision(None, min(wait, left), because)
     return PhaseDecision(states.report(seen, Finding.NODE_AWAITED), left, because)
+
+
+def _why_not_joined(seen: Seen) -> str:
+    if seen.node is None:
+        return "its VM exists, its node has not joined"
+    if seen.health.healthy:
+        taint = names.CRITICAL_COMPONENTS_TAINT
+        return f"its node is healthy, and its critical components are not ready (taint {taint})"
+    return f"its node is not healthy yet: {seen.health.because}"
 
 
 def _update_result(seen: Seen) -> Report | None:

@@ -3,13 +3,13 @@
 Theory.      Three parties share a node by marks, each of which has one writer (``api.machine.updates``): the
              controller of a deployment, or a user, selects it by labels; the machine's controller answers
              with the node's condition; the agent on the node waits for "ready", updates the node and labels
-             it with the result. ``step`` is the table: the condition's reason and the labels give the next
-             reason. Every reason is written alone, so a process that ends after any write is followed by
-             one that reads how far the first came. The phase changes between "drained" and "ready": an
-             update has begun, with its time-out, before the agent may touch the node. ``health`` ends it.
-Invariants.  Pure. No node is ready for its update while pods that a drain awaits are on it. A selection stays
-             once it is in the condition, as upstream: the labels of a node that is half drained are not read
-             again. A machine that has not joined, or is to be replaced, is not updated.
+             it with the result. ``step`` finds the next reason from the condition's reason and the labels.
+             Every reason is written alone, so a process that ends after any write is followed by one that
+             reads how far the first came. The phase changes between "drained" and "ready": an update has
+             begun, with its time-out, before the agent may touch the node. ``health`` ends it.
+Invariants.  Pure. No node is ready for its update while pods that a drain awaits are on it. Once a selection
+             is in the condition, taking the selected label off has no effect any more, as upstream; taking
+             the candidate label off has. A machine that has not joined, or is to be replaced, is not updated.
 Source       mcm.md §4.11. Unlike upstream an update that failed may be tried again: taking the result's label
              off makes the node a candidate anew.
 Called by    ``decide``; ``look`` (``draining``, ``is_selected``, ``selected_at``).

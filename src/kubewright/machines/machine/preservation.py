@@ -150,7 +150,7 @@ def _keeping(seen: Seen, found: Preservation, until: datetime) -> Plan | None:
         if seen.drain is not None and (seen.drain.evict or seen.drain.delete):
             steps.append(Drain(seen.drain))
         said = marks.condition(seen.node, _condition(seen, found, until), seen.wall)
-        if said and not (marked and seen.phase is Phase.FAILED):  # the drain that begins next says more
+        if said and not (marked and seen.phase is Phase.FAILED):  # the next pass drains, and writes it then
             steps.append(SetPreservedCondition(said))
     because = f"it is preserved until {rfc3339(until)}"
     return Plan(tuple(steps), wake=AT_ONCE, because=because) if steps else None

@@ -165,8 +165,8 @@ def allowed(plan: Plan, seen: Seen) -> Plan | None:
 def paced(plan: Plan, seen: Seen) -> Plan:
     """The plan, with a wake-up for when the first refused write may be sent again.
 
-    A report that the server refuses is new in every pass. So that passes do not follow each other without a
-    pause, they come ``POLL`` apart in a deletion, and else when the first refused write may be sent again.
+    While the status itself is refused every pass finds something to report. So that passes do not follow each
+    other without a pause, they come at least ``POLL`` apart in a deletion, else when the first refusal ends.
     """
     rests = [each.until - seen.now for each in seen.refused if seen.now < each.until]
     if not rests:

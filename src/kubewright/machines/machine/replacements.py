@@ -3,8 +3,8 @@
 Theory.      A network fault makes many nodes silent at once, and their pods run on. If each of their machines
              were replaced as soon as its health timeout is over, a fault of minutes would cost every VM. Two
              limits prevent that. ``replacements`` limits how many machines of one deployment are replaced at
-             once. ``unhealthy`` is for all machines together: while more than that are unhealthy, the cause
-             is likely outside of them, and no Unknown machine becomes Failed.
+             once. ``unhealthy`` counts the machines of all deployments: while more than that are unhealthy,
+             the cause is likely outside of them, and no Unknown machine becomes Failed.
              A machine that a limit holds stays Unknown. No limit stops a replacement that has begun, or one
              that a user asks for by deleting a machine. A machine that is deleted while its node is healthy,
              by a rollout or by a user, does not count: its drain may wait for the very pods that only the
@@ -12,7 +12,7 @@ Theory.      A network fault makes many nodes silent at once, and their pods run
              replacements in a deployment only in its turn (``runtime.shard``): it has seen what others began.
 Invariants.  A percentage is rounded up, so that one above 0 % always permits one replacement. 0 permits
              none: the machines of that deployment wait for a user. An annotation that cannot be read counts
-             as absent, and is named.
+             as absent, and the message says what is wrong with it.
 Source       mcm.md §4.8 (where the limit is the constant 1), §16 row 2; MCM's issue 688.
 Called by    ``health``; ``caches`` counts.
 """
@@ -70,7 +70,8 @@ def held_by(fleet: Fleet, limits: ReplacementLimits) -> str:
         return "it is the turn of other shards to replace machines of its deployment" if fleet.turn else ""
     if not allowed:
         return f"its deployment allows no replacement ({MAX_REPLACEMENTS_ANNOTATION}){wrong}"
-    return f"other machines are getting replaced{wrong}"
+    by = MAX_REPLACEMENTS_ANNOTATION if fleet.limit and not wrong else "--machine-max-replacements"
+    return f"other machines are getting replaced, at most {allowed} of its deployment at once ({by}){wrong}"
 
 
 def counts_as_replaced(machine: Machine, types: Sequence[str]) -> bool:

@@ -24,8 +24,8 @@ class SetSettings:
     """What an operator may set for sets and deployments; defaults are those of MCM's flags (mcm.md §10.2).
 
     ``spare_nodes``          cluster-autoscaler leaves the nodes of a deployment alone while it rolls out
-    ``safety_up``            so many machines more than a deployment may have, and a set is frozen
-    ``safety_down``          so many fewer than that, and it is unfrozen
+    ``safety_up``            a set is frozen when its deployment has this many machines more than it may have
+    ``safety_down``          it is unfrozen when there are this many fewer than that
     ``overshooting_period``  when to look again at a frozen set at the latest
     ``min_ready``            ``minReadySeconds`` counts; MCM does not look at it
     """

@@ -136,7 +136,7 @@ class DeleteNode:
 
 @dataclass(frozen=True, slots=True)
 class DeleteBootstrapToken:
-    """Delete the bootstrap token: it was used, or never will be."""
+    """Delete the bootstrap token, if there is one: it was used, or never will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +201,11 @@ class Milestone:
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to do now, and what to say. Each decider of a machine is about everything after it, so its plan
-    ends the pass.
+    """What to do now, and what to say. A machine's deciders are ordered by dependency: what a later one would
+    decide rests on what this one does first. So the first plan ends the pass.
+
+    At most one step of a plan, but for the status, patches the machine: each carries the version that was
+    seen, and a second one would meet a conflict.
 
     ``warning`` is the reason and message of a Warning event, sent after the steps if the report changed the
     status, or if there is no report. With ``topics`` it is sent only if one of them is new: the message may
