@@ -6,7 +6,14 @@ Called by    ``gen``.
 from collections.abc import Iterable, Mapping
 
 from kubewright.api.machine.names import CRITICAL_COMPONENTS_TAINT, Phase
-from kubewright.machines.machine.states import BUT_FAILED, EVERY, HELD_BACK, NOT_RUNNING, TABLE, Row
+from kubewright.machines.machine.states import (
+    BUT_FAILED,
+    EVERY,
+    HELD_BY_CRITICAL_COMPONENTS,
+    MAY_BECOME_RUNNING,
+    TABLE,
+    Row,
+)
 
 HEAD = """# The phases of a machine
 
@@ -31,7 +38,7 @@ MEANING: Mapping[Phase, str] = {
 GROUPS = {
     EVERY: ("Any", "any phase"),
     BUT_FAILED: ("AnyButFailed", "any phase but Failed"),
-    NOT_RUNNING: ("NotRunning", "any phase but Running and those of an update in place"),
+    MAY_BECOME_RUNNING: ("NotRunning", "any phase but Running and those of an update in place"),
 }
 """Names, in the diagram and for people, of sets of phases that share rows."""
 
@@ -68,7 +75,7 @@ def _table() -> Iterable[str]:
 
 
 def _notes() -> Iterable[str]:
-    waits = ", ".join(_named(phase) for phase in Phase if phase not in HELD_BACK)
+    waits = ", ".join(_named(phase) for phase in Phase if phase not in HELD_BY_CRITICAL_COMPONENTS)
     yield "`{text}` is what the driver, an API server or a rule says. In a deletion its last sentence names"
     yield "the step."
     yield ""

@@ -522,7 +522,7 @@ def test_a_step_is_refused_again_if_it_is(refused: Step, planned: Step, left: bo
 RESTING = (remember(None, NO, NOW - minutes(1)), remember(SYNC, NO, NOW - minutes(2)))
 GOING, TOLD = (
     machine("Running", deleted=minutes(9)),
-    Report(None, OperationType.CREATE, OperationState.FAILED, "no"),
+    Report(Phase.CRASH_LOOP_BACK_OFF, OperationType.CREATE, OperationState.FAILED, "no"),
 )
 
 

@@ -18,7 +18,9 @@ from kubewright.machines.machine.steps import Report
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 READY = NodeCondition(type="Ready", status="True", last_heartbeat_time=NOW)
-REFUSED = Report(None, OperationType.CREATE, OperationState.FAILED, "no (request 1)", "Internal")
+REFUSED = Report(
+    Phase.CRASH_LOOP_BACK_OFF, OperationType.CREATE, OperationState.FAILED, "no (request 1)", "Internal"
+)
 
 
 def seen(status: MachineStatus, *conditions: NodeCondition) -> Seen:
@@ -58,7 +60,7 @@ def test_the_same_report_again_changes_nothing() -> None:
 def test_words_that_differ(ago: timedelta, written: bool) -> None:
     status = failed(ago)
     report = Report(
-        None, REFUSED.type, REFUSED.state, "no (request 2)", REFUSED.error_code
+        REFUSED.phase, REFUSED.type, REFUSED.state, "no (request 2)", REFUSED.error_code
     )  # fmt: skip
     assert (machine_status(seen(status), report, NOW) != status) is written
 
@@ -90,7 +92,10 @@ def test_a_report_is_written_whole() -> None:
 )
 def test_other_words_of_what_goes_on_wait_unless_they_name(told: str, written: bool) -> None:
     report = Report(
-        None, OperationType.DELETE, OperationState.PROCESSING, "2 pods are leaving. Late. Draining"
+        Phase.TERMINATING,
+        OperationType.DELETE,
+        OperationState.PROCESSING,
+        "2 pods are leaving. Late. Draining",
     )
     before = machine_status(seen(MachineStatus()), report, NOW - timedelta(seconds=5))
     after = machine_status(seen(before), replace(report, description=told), NOW)

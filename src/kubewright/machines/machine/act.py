@@ -138,7 +138,7 @@ class Actor:
             log.info(told.message, reason=told.reason.value, **about)
             if told.event:
                 self._recorder.event(machine, told.reason, told.message)
-        if plan.warning is not None and _new_topics(plan, notes):
+        if plan.warning is not None and _first_told(plan, notes):
             reason, message = plan.warning
             log.info(message, reason=str(reason), **about)
             self._recorder.event(machine, reason, message, warning=True)
@@ -255,8 +255,9 @@ async def delete_node(target: Client, step: DeleteNode) -> None:
         await target.delete(NODE, key, uid=step.uid)
 
 
-def _new_topics(plan: Plan, notes: Notes) -> bool:
-    """Whether a warning has a topic that no event has named yet; a warning without topics is always sent."""
+def _first_told(plan: Plan, notes: Notes) -> bool:
+    """Note the topics of a warning that is about to be sent; whether one of them is new. A warning without
+    topics is always sent."""
     new = plan.topics - notes.topics
     notes.topics |= plan.topics
     return bool(new) or not plan.topics

@@ -165,15 +165,15 @@ def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
         f"Cloud provider message - {error}"
     )  # fmt: skip
     report = creation_failed(seen, error.code, text)
-    late, left = until_late(seen), vm.wake or timedelta(0)
+    late, left = until_late(seen), max(timedelta(0), vm.wake or timedelta(0))
     giving_up = is_late(seen) and seen.phase is not Phase.FAILED
     warning = (EventReason.FAILED_CREATE_VM, text)
     if vm.call is not None and not giving_up:
         return Plan((Call(vm.call),), late, vm.because, report, warning)
     return Plan(
         report=report,
-        wake=max(timedelta(0), left if late is None else min(left, late)),
-        because=f"the call failed ({error.code.name}); next try in {format_duration(max(timedelta(0), left))}",
+        wake=left if late is None else min(left, late),
+        because=f"the call failed ({error.code.name}); next try in {format_duration(left)}",
         warning=warning,
     )
 

@@ -3,13 +3,12 @@
 Called by    ``reconciler.Machines``. Continues in ``creation``, ``health``, ``in_place`` and ``deletion``.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
 from kubewright.base.clock import rfc3339
-from kubewright.base.plan import in_order
 from kubewright.machines.machine.creation import (
     add_finalizer,
     await_no_node,
@@ -19,7 +18,20 @@ from kubewright.machines.machine.creation import (
     refuse_invalid,
     refuse_name_conflict,
 )
-from kubewright.machines.machine.deletion import DELETING, Decider
+from kubewright.machines.machine.deletion import (
+    cordon,
+    delete_first_node,
+    delete_node,
+    delete_vm,
+    detach_volumes,
+    drain,
+    identify_vm,
+    look_for_vm,
+    reattach_volumes,
+    remove_finalizer,
+    settle_creation,
+    wait_until_readable,
+)
 from kubewright.machines.machine.health import delete_when_triggered, follow_node, wait_while_unreachable
 from kubewright.machines.machine.in_place import update_in_place
 from kubewright.machines.machine.preservation import invalid_annotation, new_expiry, next_look, preserve
@@ -27,9 +39,14 @@ from kubewright.machines.machine.refusals import allowed, paced
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Plan
 
+Decider = Callable[[Seen], Plan | None]
 LIVING: tuple[Decider, ...] = (
     add_finalizer, record_vm, wait_while_unreachable, delete_when_triggered, preserve, refuse_invalid,
     ensure_vm, prolong_token, await_no_node, refuse_name_conflict, update_in_place, follow_node,
+)  # fmt: skip
+DELETING: tuple[Decider, ...] = (
+    settle_creation, delete_first_node, record_vm, identify_vm, wait_until_readable, cordon, look_for_vm,
+    drain, detach_volumes, reattach_volumes, delete_vm, delete_node, remove_finalizer,
 )  # fmt: skip
 
 
@@ -38,15 +55,14 @@ def decide(seen: Seen) -> Plan:
     if seen.machine.metadata.deleting:
         if names.FINALIZER not in seen.machine.metadata.finalizers:
             return Plan(because="it is being deleted and has no finalizer of ours")
-        return planned(DELETING, seen)
-    return _with_preservation(planned(LIVING, seen), seen)
+        return plan_of(DELETING, seen)
+    return _with_preservation(plan_of(LIVING, seen), seen)
 
 
 def _with_preservation(plan: Plan, seen: Seen) -> Plan:
     """The plan, with the wake-up of a preservation and a warning about an annotation's unknown value."""
     plan = plan.sooner(next_look(seen))
-    after = plan.report.phase if plan.report is not None and plan.report.phase is not None else seen.phase
-    if until := new_expiry(seen, after):
+    if until := new_expiry(seen, seen.phase_after(plan.report)):
         plan = replace(plan, because=f"{plan.because}; it is preserved until {rfc3339(until)}")
     wrong = invalid_annotation(seen)
     if not wrong or plan.report is not None or plan.warning is not None:
@@ -54,10 +70,11 @@ def _with_preservation(plan: Plan, seen: Seen) -> Plan:
     return replace(plan, warning=(EventReason.INVALID_PRESERVE, wrong), topics=frozenset((wrong,)))
 
 
-def planned(deciders: tuple[Decider, ...], seen: Seen) -> Plan:
-    """The plan of the deciders, without the steps that an API server refuses."""
-    plan = in_order((partial(_possible, decider) for decider in deciders), seen, Plan())
-    return paced(plan if plan != Plan() else Plan(because="nothing is left to do"), seen)
+def plan_of(deciders: tuple[Decider, ...], seen: Seen) -> Plan:
+    """The plan of the first decider that has one, without the steps that an API server refuses."""
+    plans = (_possible(decider, seen) for decider in deciders)
+    found = next((plan for plan in plans if plan is not None), Plan(because="nothing is left to do"))
+    return paced(found, seen)
 
 
 def _possible(decider: Decider, seen: Seen) -> Plan | None:

@@ -1,7 +1,7 @@
 """Decide how a machine is deleted: deciders in one fixed order, each derived from what still exists.
 
-Theory.      ``DELETING`` is the order. A decider answers None when its part is done, else its plan; the
-             first plan is performed. MCM remembers how far a deletion has come in the last sentence of
+Theory.      ``decide.DELETING`` is the order. A decider answers None when its part is done, else its plan;
+             the first plan is performed. MCM remembers how far a deletion has come in the last sentence of
              ``lastOperation``; we look at the world instead: does a driver call run, are there pods, is the
              VM gone, is the node there? The sentences are written all the same, because MCM goes on from
              them where it takes over. A drain never blocks a worker: each pass evicts the pods that may go,
@@ -18,7 +18,6 @@ Source       mcm.md §4.13 (order and texts), §5.7 (force); defects 2, 4, 25, 3
 Called by    ``decide``.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -32,7 +31,6 @@ from kubewright.driver.errors import Trouble
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine import node_marks, states
-from kubewright.machines.machine.creation import record_vm
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
 from kubewright.machines.machine.steps import (
@@ -61,22 +59,23 @@ DELETING_NODE = "Initiate node object deletion"
 RELEASING = "Initiate machine object finalizer removal"
 """The last sentence of ``lastOperation``, which names the step: MCM goes on from there (mcm.md §4.13)."""
 
-UNSURE = "Error occurred with decoding machine error status while getting VM status"
-_WRONG_LOOK = "without retry. machine code:"
-_HOW_LOOKED = {
+LOOK_FAILED_TEXT = "Error occurred with decoding machine error status while getting VM status"
+_NOT_AGAIN = "without retry. machine code:"
+_AFTER_LOOK = {
     Trouble.TRANSIENT: "with retry.",
-    Trouble.EXHAUSTED: _WRONG_LOOK,
-    Trouble.PERSISTENT: _WRONG_LOOK,
+    Trouble.EXHAUSTED: _NOT_AGAIN,
+    Trouble.PERSISTENT: _NOT_AGAIN,
     Trouble.BROKEN: "without retry.",
 }
-_WRONG_DELETION = "VM deletion failed due to - {error}. Aborting operation"
-_HOW_DELETED = {
+_ABORTING = "VM deletion failed due to - {error}. Aborting operation"
+_AFTER_DELETION = {
     Trouble.TRANSIENT: "VM deletion failed due to - {error}. However, will re-try in the next resync",
-    Trouble.EXHAUSTED: _WRONG_DELETION,
-    Trouble.PERSISTENT: _WRONG_DELETION,
+    Trouble.EXHAUSTED: _ABORTING,
+    Trouble.PERSISTENT: _ABORTING,
     Trouble.BROKEN: "Error occurred while decoding machine error: {error}",
 }
-"""What the status says of a failed look and of a failed deletion (mcm.md §3.4)."""
+"""What the status says of a failed look and of a failed deletion: MCM's sentences (mcm.md §3.4). We try again
+whatever they say."""
 
 
 def settle_creation(seen: Seen) -> Plan | None:
@@ -100,8 +99,10 @@ def identify_vm(seen: Seen) -> Plan | None:
     vm = seen.vm_plan(Want.KNOWN)
     if vm.error is None:
         return _calling(seen, vm)
-    text = f"{UNSURE}, aborting {_HOW_LOOKED[vm.error.meaning.trouble]} {vm.error}. {GETTING_STATUS}"
-    return _again(vm, deletion_failed(text, vm.error.code.name))
+    text = (
+        f"{LOOK_FAILED_TEXT}, aborting {_AFTER_LOOK[vm.error.meaning.trouble]} {vm.error}. {GETTING_STATUS}"
+    )
+    return _again(vm, deletion_blocked_report(text, vm.error.code.name))
 
 
 def wait_until_readable(seen: Seen) -> Plan | None:
@@ -112,7 +113,7 @@ def wait_until_readable(seen: Seen) -> Plan | None:
         return None
     text = f"{found.problem}. Will retry in next sync. {DELETING_NODE if gone else DRAINING}"
     wake, warning = min(found.wait, seen.drain_time_left), (EventReason.FAILED_READ, text)
-    return Plan(report=deletion_failed(text), wake=wake, because=found.problem, warning=warning)
+    return Plan(report=deletion_blocked_report(text), wake=wake, because=found.problem, warning=warning)
 
 
 def cordon(seen: Seen) -> Plan | None:
@@ -140,24 +141,18 @@ def drain(seen: Seen) -> Plan | None:
     The node gets its ``Terminating`` condition here, not earlier, at the cordon: an empty node is deleted
     before it could be read.
     """
-    if not _drainable(seen) or seen.drain is None or seen.drain.done:
+    if seen.node is None or not _drainable(seen) or seen.drain is None or seen.drain.done:
         return None
     plan, begins = seen.drain, None
     steps: list[Step] = []
-    if seen.node is not None and (
-        mark := node_marks.terminating(seen.node, seen.terminating_reason, seen.wall)
-    ):
+    if mark := node_marks.terminating(seen.node, seen.terminating_reason, seen.wall):
         steps.append(SetTerminatingCondition(mark))
         begins = Milestone(EventReason.DRAINING, f"Draining node {seen.node.metadata.name}: {plan.because}")
     if plan.evict or plan.delete:
         steps.append(Drain(plan))
     report = _if_lasting(seen, _drain_report(seen, plan))
-    told = first_clauses(plan.failures) if report is not None else ""
-    if (
-        seen.node is not None
-        and not plan.forced
-        and (mark := node_marks.drain_failed(seen.node, told, seen.wall))
-    ):
+    failed = first_clauses(plan.failures) if report is not None else ""
+    if not plan.forced and (mark := node_marks.drain_failed(seen.node, failed, seen.wall)):
         steps.append(SetDrainFailedCondition(mark))
     wake = min(plan.wake, delays.for_drain(seen.now - seen.deleted_at, seen.draining))
     if report is None or not plan.obstacles:
@@ -202,8 +197,8 @@ def delete_vm(seen: Seen) -> Plan | None:
             return _blocked(seen)
     if vm.error is None:
         return _undrained(seen, _calling(seen, vm))
-    text = f"{_HOW_DELETED[vm.error.meaning.trouble].format(error=vm.error)}. {DELETING_VM}"
-    return _again(vm, deletion_failed(text, vm.error.code.name))
+    text = f"{_AFTER_DELETION[vm.error.meaning.trouble].format(error=vm.error)}. {DELETING_VM}"
+    return _again(vm, deletion_blocked_report(text, vm.error.code.name))
 
 
 def delete_node(seen: Seen) -> Plan | None:
@@ -255,17 +250,10 @@ def _drain_report(seen: Seen, plan: DrainPlan) -> Report:
     force = f"pods are deleted by force from {at} on" if at else ""
     why = "; ".join(part for part in (plan.obstacles, force) if part)
     if plan.failed:
-        report = deletion_failed(f"Drain failed due to - {why}. Will retry in next sync. {DRAINING}")
+        report = deletion_blocked_report(f"Drain failed due to - {why}. Will retry in next sync. {DRAINING}")
         return replace(report, exact=True)
     leaving = f"{plan.leaving} pods are leaving; " if plan.leaving else ""
     return _processing(f"Drain waits: {leaving}{why}. {DRAINING}")
-
-
-Decider = Callable[[Seen], Plan | None]
-DELETING: tuple[Decider, ...] = (
-    settle_creation, delete_first_node, record_vm, identify_vm, wait_until_readable, cordon, look_for_vm,
-    drain, detach_volumes, reattach_volumes, delete_vm, delete_node, remove_finalizer,
-)  # fmt: skip
 
 
 def _drainable(seen: Seen) -> bool:
@@ -307,7 +295,9 @@ def _blocked(seen: Seen) -> Plan | None:
         return None
     text = f"VM deletion is blocked: {seen.problem}. {_way_out(seen, known=bool(known))}. {DELETING_VM}"
     return Plan(
-        report=deletion_failed(text), because=seen.problem, warning=(EventReason.FAILED_DELETE_VM, text)
+        report=deletion_blocked_report(text),
+        because=seen.problem,
+        warning=(EventReason.FAILED_DELETE_VM, text),
     )
 
 
@@ -352,5 +342,5 @@ def _processing(text: str) -> Report:
     return states.row(Phase.TERMINATING, Finding.DELETION_GOES_ON).report(text)
 
 
-def deletion_failed(text: str, code: str = "") -> Report:
+def deletion_blocked_report(text: str, code: str = "") -> Report:
     return states.row(Phase.TERMINATING, Finding.DELETION_FAILS).report(text, code)

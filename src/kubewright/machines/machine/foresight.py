@@ -50,6 +50,6 @@ def foresee(seen: Seen, after: timedelta | None = None) -> Foresight:
 def outcome(plan: Plan) -> str:
     """A plan as a clause for users: the phase that it reports, its message or reason, its steps."""
     report, steps = plan.report, ", ".join(type(each).__name__ for each in plan.steps)
-    phase = report.phase.value if report is not None and report.phase is not None else ""
+    phase = report.phase.value if report is not None else ""
     told = report.description.strip() if report is not None and report.description else plan.because
     return ": ".join(filter(None, (phase, told))) + (f" ({steps})" if steps else "")

@@ -93,7 +93,7 @@ def _node_steps(seen: Seen, node: Node, report: Report | None) -> list[Step]:
     until then initialization may be outstanding, and no pod should come (seed 004, "Instance Not Ready
     Taint").
     """
-    after = report.phase if report is not None and report.phase is not None else seen.phase
+    after = seen.phase_after(report)
     status, wanted = capacity.patch(node, seen.capacity), seen.capacity
     if status and any(isinstance(each.step, SyncCapacity) for each in seen.refused):
         wanted = None  # the annotation records what was applied, and this was refused
@@ -168,7 +168,7 @@ def _next_phase(seen: Seen) -> Report | None:
     if seen.phase is Phase.FAILED and _not_updated(seen):
         return None
     finding = _shown(seen)
-    if seen.health.healthy and _held_back(seen) and seen.phase in states.HELD_BACK:
+    if seen.health.healthy and _held_back(seen) and seen.phase in states.HELD_BY_CRITICAL_COMPONENTS:
         return None
     return states.report(seen, finding) if states.moves(seen.phase, finding) else None
 

@@ -27,9 +27,9 @@ from kubewright.machines.machine.steps import DeleteNode
 from kubewright.nodes import marks
 from kubewright.nodes.marks import Desired
 
-_AUTOSCALER = (names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION)
+_KEEP_AUTOSCALER_OFF = (names.SCALE_DOWN_DISABLED_ANNOTATION, names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION)
 """Keep the autoscaler off a node; the second proves that the first is ours."""
-_OWN = (names.LAST_APPLIED_ANNOTATION, names.LAST_APPLIED_CAPACITY_ANNOTATION)
+_LAST_APPLIED_ANNOTATIONS = (names.LAST_APPLIED_ANNOTATION, names.LAST_APPLIED_CAPACITY_ANNOTATION)
 
 
 def sync_node(
@@ -92,7 +92,7 @@ def preserved(node: Node, now: datetime, phase: Phase) -> Patch:
     away while the machine is Failed, and may come again once it runs.
     """
     free = node.metadata.annotations.get(names.SCALE_DOWN_DISABLED_ANNOTATION) != "true"
-    edits = dict.fromkeys(_AUTOSCALER, "true") if free else {}
+    edits = dict.fromkeys(_KEEP_AUTOSCALER_OFF, "true") if free else {}
     if phase is Phase.FAILED:
         taints = marks.taint(node, Taint(key=names.PRESERVED_TAINT, effect="NoSchedule", time_added=now))
     else:
@@ -103,7 +103,7 @@ def preserved(node: Node, now: datetime, phase: Phase) -> Patch:
 def unpreserved(node: Node, *, drop: bool) -> Patch:
     """Remove what ``preserved`` wrote; with ``drop`` also the annotation that asked for it. Merge patch."""
     ours = names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in node.metadata.annotations
-    wanted = [*(_AUTOSCALER if ours else ()), *([names.PRESERVE_ANNOTATION] if drop else [])]
+    wanted = [*(_KEEP_AUTOSCALER_OFF if ours else ()), *([names.PRESERVE_ANNOTATION] if drop else [])]
     taints = marks.untaint(node, names.PRESERVED_TAINT, "NoSchedule")
     return marks.together(marks.annotate(node, dict.fromkeys(wanted, None)), taints)
 
@@ -117,10 +117,12 @@ def rolling(node: Node, *, taint: bool | None, annotated: bool | None) -> Patch:
     annotations, mark = node.metadata.annotations, names.PREFER_NO_SCHEDULE
     edits: dict[str, str | None] = {}
     if annotated and names.SCALE_DOWN_DISABLED_ANNOTATION not in annotations:
-        edits = dict.fromkeys(_AUTOSCALER, "true")
+        edits = dict.fromkeys(_KEEP_AUTOSCALER_OFF, "true")
     elif annotated is False and names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION in annotations:
         theirs = annotations.get(names.SCALE_DOWN_DISABLED_ANNOTATION, "true") != "true"
-        edits = dict.fromkeys(_AUTOSCALER[1:] if theirs else _AUTOSCALER, None)
+        edits = dict.fromkeys(
+            (names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION,) if theirs else _KEEP_AUTOSCALER_OFF, None
+        )
     taints: Patch = {}
     if taint:
         taints = marks.taint(node, Taint(key=mark, value=names.TRUE, effect="PreferNoSchedule"))
@@ -139,7 +141,9 @@ def deletion(node: Node) -> DeleteNode:
 def _desired(template: NodeTemplateSpec) -> Desired:
     """What a template wants; the annotations that remember it are the controller's alone."""
     meta = template.metadata
-    annotations = {key: value for key, value in meta.annotations.items() if key not in _OWN}
+    annotations = {
+        key: value for key, value in meta.annotations.items() if key not in _LAST_APPLIED_ANNOTATIONS
+    }
     return Desired(meta.labels, annotations, template.spec.taints)
 
 

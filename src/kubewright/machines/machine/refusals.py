@@ -31,7 +31,7 @@ from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.driver.errors import Code
 from kubewright.machines.machine import steps
 from kubewright.machines.machine.creation import creation_failed, is_late, unsettled, until_late
-from kubewright.machines.machine.deletion import DELETING_NODE, DRAINING, RELEASING, deletion_failed
+from kubewright.machines.machine.deletion import DELETING_NODE, DRAINING, RELEASING, deletion_blocked_report
 from kubewright.machines.machine.seen import Refused, Seen, Unread
 from kubewright.machines.machine.steps import Plan, Step
 from kubewright.wire.errors import Forbidden, is_refusal
@@ -180,7 +180,9 @@ def paced(plan: Plan, seen: Seen) -> Plan:
 def _held(seen: Seen, found: Refused, rule: Rule) -> Plan:
     """The machine waits until the server accepts this write: its status says so, and its time-outs run on."""
     if seen.machine.metadata.deleting:
-        report = deletion_failed(f"{found.problem}. Will retry in next sync. {rule.ends}", found.code.name)
+        report = deletion_blocked_report(
+            f"{found.problem}. Will retry in next sync. {rule.ends}", found.code.name
+        )
         left = seen.drain_time_left
         return Plan(report=report, wake=left if left > timedelta(0) else None, because=found.problem)
     return Plan(

@@ -22,7 +22,7 @@ from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.machines.machine.capacity import Capacity
 from kubewright.machines.machine.replacements import Fleet, bad_conditions
 from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
-from kubewright.machines.machine.steps import Attachment, Step
+from kubewright.machines.machine.steps import Attachment, Report, Step
 from kubewright.machines.machine.vm_record import is_recorded
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.policy import DrainPolicy
@@ -146,6 +146,10 @@ class Seen:
             return Phase(self.machine.status.current_status.phase)
         except ValueError:
             return Phase.NONE
+
+    def phase_after(self, report: Report | None) -> Phase:
+        """The phase once this report is written."""
+        return self.phase if report is None else report.phase
 
     @property
     def recorded(self) -> bool:

@@ -37,10 +37,10 @@ UPDATABLE = (Phase.RUNNING, Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_SUCCESSFUL, Pha
 """Its node has joined, and it is not to be replaced: the node may be drained for an update in place."""
 WATCHED = (Phase.RUNNING, Phase.IN_PLACE_UPDATE_SUCCESSFUL)
 """Its node was well when it came to the phase, and is to stay so."""
-GIVEN_UP = (Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_FAILED)
+TIMED_BY_HEALTH = (Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_FAILED)
 """After the health time-out such a machine is replaced."""
-NOT_RUNNING = tuple(phase for phase in Phase if phase not in (Phase.RUNNING, *UPDATING))
-HELD_BACK = tuple(phase for phase in Phase if phase is not Phase.UNKNOWN)
+MAY_BECOME_RUNNING = tuple(phase for phase in Phase if phase not in (Phase.RUNNING, *UPDATING))
+HELD_BY_CRITICAL_COMPONENTS = tuple(phase for phase in Phase if phase is not Phase.UNKNOWN)
 """While the node has the taint of critical components that are not ready, a machine in one of these phases
 does not become Running. One that was Running before does."""
 
@@ -115,15 +115,15 @@ TABLE: tuple[Row, ...] = (
         "Machine {machine} failed to join the cluster in {creation_timeout}."),
     Row((*MAKING, Phase.FAILED, Phase.UNKNOWN), Finding.VM_COMPLETE, Phase.AVAILABLE, CREATE, SUCCESSFUL,
         "Created machine on cloud provider"),
-    Row(NOT_RUNNING, Finding.JOINED, Phase.RUNNING, CREATE, SUCCESSFUL,
+    Row(MAY_BECOME_RUNNING, Finding.JOINED, Phase.RUNNING, CREATE, SUCCESSFUL,
         "Machine {machine} successfully joined the cluster in {age}"),
-    Row(NOT_RUNNING, Finding.RECOVERED, Phase.RUNNING, HEALTH_CHECK, SUCCESSFUL,
+    Row(MAY_BECOME_RUNNING, Finding.RECOVERED, Phase.RUNNING, HEALTH_CHECK, SUCCESSFUL,
         "Machine {machine} successfully re-joined the cluster"),
     Row(WATCHED, Finding.NODE_MISSING, Phase.UNKNOWN, HEALTH_CHECK, PROCESSING,
         "Node object went missing. Machine {machine} is unhealthy - changing MachinePhase to Unknown"),
     Row(WATCHED, Finding.NODE_UNHEALTHY, Phase.UNKNOWN, HEALTH_CHECK, PROCESSING,
         "Machine {machine} is unhealthy - changing MachinePhase to Unknown. Node conditions: {conditions}"),
-    Row(GIVEN_UP, Finding.HEALTH_TIMEOUT, Phase.FAILED, HEALTH_CHECK, FAILED,
+    Row(TIMED_BY_HEALTH, Finding.HEALTH_TIMEOUT, Phase.FAILED, HEALTH_CHECK, FAILED,
         "Machine {machine} health checks failing since last {health_timeout}. "
         "Updating machine phase to Failed. Node Conditions: {conditions}"),
     *(Row((phase,), Finding.DRAIN_HELD, phase, DRAIN_NODE, PROCESSING,

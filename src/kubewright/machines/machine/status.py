@@ -35,8 +35,7 @@ REFRESH = {
 def machine_status(seen: Seen, report: Report | None, wall: datetime) -> MachineStatus:
     """The status to write; equal to the present one when there is nothing new."""
     status = _reported(seen, report, wall)
-    after = report.phase if report is not None and report.phase is not None else seen.phase
-    until = new_expiry(seen, after)
+    until = new_expiry(seen, seen.phase_after(report))
     if until is None:
         return status
     current = structs.replace(status.current_status, preserve_expiry_time=until)
@@ -104,8 +103,6 @@ def _step(description: str) -> str:
 
 
 def _current(current: CurrentStatus, report: Report, wall: datetime) -> CurrentStatus:
-    if report.phase is None:
-        return current
     if report.phase == current.phase:
         return structs.replace(current, timeout_active=report.joining) if _pending(report) else current
     return structs.replace(

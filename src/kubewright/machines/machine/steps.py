@@ -172,13 +172,13 @@ Step = MachineStep | NodeStep
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the status shall say. ``phase`` None keeps the phase.
+    """What the status shall say.
 
     ``joining``: the machine is Pending, its VM complete, its node awaited (``timeoutActive``).
     ``exact``: the description changes only when the facts do, so a new one is written soon.
     """
 
-    phase: Phase | None
+    phase: Phase
     type: OperationType
     state: OperationState
     description: str
