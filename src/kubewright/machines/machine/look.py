@@ -96,9 +96,7 @@ class Looker:
         try:
             node = node or await self._live_node(known, vm)
             seen = self._seen(machine, node, vm, busy)
-            seen = await self._with_pods(seen, node) if node and _drains(seen, node) else seen
-            self._unanswered.answered(machine.metadata.uid, (None,))
-            return seen
+            return await self._with_pods(seen, node) if node and _drains(seen, node) else seen
         except (ApiError, TransportError) as error:
             if (unread := self._unread(machine, error)) is None:
                 raise
@@ -116,9 +114,7 @@ class Looker:
                 node = await self._read_own_node(machine)  # a late cache must not end the preservation
                 seen = self._seen(machine, node, vm, busy)
             drains = node is not None and (preservation.draining(machine, node) or in_place.draining(seen))
-            seen = await self._with_pods(seen, node) if node is not None and drains else seen
-            self._unanswered.answered(machine.metadata.uid, (None,))
-            return seen
+            return await self._with_pods(seen, node) if node is not None and drains else seen
         except (ApiError, TransportError) as error:
             if (unread := self._unread(machine, error)) is None:
                 raise
@@ -292,6 +288,7 @@ class Looker:
             conditions=as_seen(node, seen.begun.node_since),
             attached=self._caches.volumes_of(node),
         )
+        self._unanswered.answered(seen.machine.metadata.uid, (None,))
         return replace(
             seen,
             drain=drain,

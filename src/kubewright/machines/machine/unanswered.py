@@ -3,8 +3,8 @@
 Theory.      An error without a refusal is mostly over in a moment, and the runtime repeats the pass. While
              the server does not answer at all, no pass of a deletion comes to its end. The status has to say
              what the deletion waits for, and it has to end once it is forced or its time has run out: so
-             the machine's controller must know that the silence lasts. Requests of different kinds are timed
-             apart: a server whose disk is full shows pods and accepts no write.
+             the machine's controller must know that the silence lasts. The success of a request ends only
+             the silence about its own kind: a server whose disk is full shows pods and accepts no write.
 Invariants.  What is known here is knowledge of this process; losing it costs ``longest``, never safety.
 Called by    ``look``, ``act``.
 """
@@ -20,6 +20,10 @@ from kubewright.wire.errors import STALE, ApiError, is_refusal
 Request = type[Step] | None
 """A kind of request: a step's; None: to read the node and its pods."""
 
+FORGOTTEN_AFTER = timedelta(minutes=5)
+"""A failure that was not repeated for so long tells nothing of the server any more: a pass that fails is
+repeated within two minutes."""
+
 
 def is_unanswered(error: KubewrightError) -> bool:
     """Whether the server did not say what it thinks of the request: it is silent, broken or too busy, or it
@@ -30,7 +34,7 @@ def is_unanswered(error: KubewrightError) -> bool:
 
 
 class Unanswered:
-    """The first failure of each kind of request since its last success, by the machine's uid.
+    """First and last failure of each kind of request since its last success, by the machine's uid.
 
     ``now`` reads a ``SteadyClock``; after ``longest`` a silence lasts.
     """
@@ -38,19 +42,22 @@ class Unanswered:
     def __init__(self, now: Callable[[], datetime], longest: timedelta) -> None:
         self._now = now
         self._longest = longest
-        self._since: dict[str, dict[Request, datetime]] = {}
+        self._failures: dict[str, dict[Request, tuple[datetime, datetime]]] = {}
 
     def lasts(self, uid: str, request: Request) -> bool:
-        """A request has failed: whether requests of its kind have failed for long."""
-        now = self._now()
-        return now - self._since.setdefault(uid, {}).setdefault(request, now) >= self._longest
+        """A request has failed: whether requests of its kind, or of another, have failed for long."""
+        now, known = self._now(), self._failures.get(uid, {})
+        fresh = {kind: times for kind, times in known.items() if now - times[1] < FORGOTTEN_AFTER}
+        fresh[request] = (fresh.get(request, (now, now))[0], now)
+        self._failures[uid] = fresh
+        return now - min(first for first, _ in fresh.values()) >= self._longest
 
     def answered(self, uid: str, requests: Iterable[Request]) -> None:
         """Requests of these kinds have succeeded."""
-        known = self._since.get(uid, {})
+        known = self._failures.get(uid, {})
         for request in requests:
             known.pop(request, None)
 
     def forget(self, uid: str) -> None:
         """The machine is gone for good."""
-        self._since.pop(uid, None)
+        self._failures.pop(uid, None)

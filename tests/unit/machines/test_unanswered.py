@@ -1,0 +1,71 @@
+"""How long the API server of the nodes has not answered, and which errors mean that it did not."""
+
+from datetime import timedelta
+
+import pytest
+
+from kubewright.base.clock import SteadyClock
+from kubewright.base.errors import KubewrightError
+from kubewright.kube.errors import ConnectFailed, TimedOut
+from kubewright.machines.machine.steps import Cordon, DeleteNode
+from kubewright.machines.machine.unanswered import Unanswered, is_unanswered
+from kubewright.testing.clocks import ManualClock
+from kubewright.wire.errors import Conflict, Forbidden, NotFound, TooManyRequests, Unauthorized, Unavailable
+
+
+@pytest.mark.parametrize(
+    ("error", "unanswered"),
+    [
+        (TimedOut("slow"), True),
+        (ConnectFailed("refused"), True),
+        (Unavailable("busy"), True),
+        (TooManyRequests("later"), True),
+        (Unauthorized("who are you"), True),
+        (Forbidden("no"), False),
+        (NotFound("gone"), False),
+        (Conflict("changed"), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_which_errors_are_no_answer(error: KubewrightError, unanswered: bool) -> None:
+    assert is_unanswered(error) is unanswered
+
+
+class Silence:
+    """Failures of one machine at given seconds."""
+
+    def __init__(self) -> None:
+        self.hands = ManualClock()
+        self.unanswered = Unanswered(SteadyClock(self.hands).now, timedelta(seconds=30))
+
+    def lasts(self, at: float, request: type[Cordon | DeleteNode] | None = None) -> bool:
+        self.hands.passed = at
+        return self.unanswered.lasts("u1", request)
+
+
+def test_a_silence_lasts_after_half_a_minute() -> None:
+    silence = Silence()
+    assert [silence.lasts(at) for at in (0, 20, 30, 200)] == [False, False, True, True]
+
+
+def test_any_kind_of_request_shows_that_it_lasts() -> None:
+    silence = Silence()
+    assert not silence.lasts(0, Cordon)
+    assert silence.lasts(31)
+
+
+def test_an_answer_ends_it_for_its_own_kind() -> None:
+    silence = Silence()
+    assert not silence.lasts(0, Cordon)
+    silence.unanswered.answered("u1", [None])
+    assert silence.lasts(31, Cordon)
+    silence.unanswered.answered("u1", [Cordon])
+    assert not silence.lasts(32, Cordon)
+
+
+def test_what_was_long_ago_counts_no_more() -> None:
+    silence = Silence()
+    assert not silence.lasts(0, DeleteNode)
+    assert not silence.lasts(301)
+    silence.unanswered.forget("u1")
+    assert not silence.lasts(400)
