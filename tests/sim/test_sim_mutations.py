@@ -86,7 +86,7 @@ def _driven_by(driver: Callable[[Driver], Any]) -> Callable[[World], None]:
 
 
 def _without(patch: Patch, *deciders: Callable[..., Any]) -> None:
-    left = tuple(decider for decider in deletion.DELETING if decider not in deciders)
+    left = tuple(decider for decider in decide.DELETING if decider not in deciders)
     patch.setattr(decide, "DELETING", left)
 
 
@@ -203,7 +203,7 @@ def _vm_never_recorded_after_failure(patch: Patch) -> None:
 
 def _node_first(patch: Patch) -> None:
     """The Node is deleted before its VM."""
-    deciders = [decider for decider in deletion.DELETING if decider is not deletion.delete_node]
+    deciders = [decider for decider in decide.DELETING if decider is not deletion.delete_node]
     deciders.insert(deciders.index(deletion.delete_vm), deletion.delete_node)
     patch.setattr(decide, "DELETING", tuple(deciders))
 
@@ -391,8 +391,8 @@ def _generous_budgets(patch: Patch) -> None:
 
 def _no_limit_of_replacements(patch: Patch) -> None:
     """No machine that is replaced counts."""
-    true = Caches.fleet
-    patch.setattr(Caches, "fleet", lambda *how: replace(true(*how), replacing=0))
+    true = Caches.counts
+    patch.setattr(Caches, "counts", lambda *how: replace(true(*how), replacing=0))
 
 
 def _one_timeout_for_all(patch: Patch) -> None:

@@ -21,7 +21,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.replacements import Fleet
+from kubewright.machines.machine.replacements import ReplacementCounts
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import AddFinalizer, Call, DeleteBootstrapToken, Record, SyncNode
 from kubewright.testing.scenes import (
@@ -588,7 +588,11 @@ HEALTH = [
     ),
     Case(
         "while others are replaced it waits its turn",
-        seen(machine("Unknown", since=minutes(11)), node(SILENT), fleet=Fleet(replacing=1, members=3)),
+        seen(
+            machine("Unknown", since=minutes(11)),
+            node(SILENT),
+            counts=ReplacementCounts(replacing=1, members=3),
+        ),
         [],
         wake=timedelta(seconds=5),
     ),

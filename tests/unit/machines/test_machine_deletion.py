@@ -123,7 +123,7 @@ DELETION = [
                 node(cordoned=True),
                 drain=DrainPlan(waiting=(POD,), wake=timedelta(seconds=60), because="pods: 1 leaving"),
             ),
-            draining=10_000,
+            drains_at_once=10_000,
         ),
         [MARKED],
         Phase.TERMINATING,

@@ -77,5 +77,5 @@ def test_the_operators_number_of_refusals_counts_where_the_machine_has_none():
 @pytest.mark.parametrize(("at_once", "seconds"), [(1, 5), (1_000, 5), (2_000, 10), (10_000, 50)], ids=str)
 def test_the_more_machines_are_drained_the_rarer_each_is_looked_at(at_once, seconds):
     assert drain_policy(MachineSettings(), at_once=at_once).poll == timedelta(seconds=seconds)
-    dying = replace(seen(machine("Running", deleted=2 * HOUR)), draining=at_once)
+    dying = replace(seen(machine("Running", deleted=2 * HOUR)), drains_at_once=at_once)
     assert dying.drain_policy.poll == timedelta(seconds=seconds)

@@ -13,7 +13,7 @@ from kubewright.api.machine.names import OperationState, OperationType, Phase, P
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import OwnerReference
 from kubewright.machines.machine.decide import decide
-from kubewright.machines.machine.preservation import Preservation, draining, requested
+from kubewright.machines.machine.preservation import Preservation, drains_preserved, requested
 from kubewright.machines.machine.status import machine_status
 from kubewright.machines.machine.steps import (
     Annotate,
@@ -152,8 +152,8 @@ def test_a_failed_machine_takes_no_new_pods_and_the_old_ones_leave() -> None:
     kept = of("Failed", "now", until=LATER)
     (marked,) = steps(seen(kept, at(sick=True, calm=True)))
     assert [taint["key"] for taint in marked.patch["spec"]["taints"]] == [names.PRESERVED_TAINT]
-    assert not draining(kept, at(sick=True))
-    assert draining(kept, at(sick=True, tainted=True))
+    assert not drains_preserved(kept, at(sick=True))
+    assert drains_preserved(kept, at(sick=True, tainted=True))
     busy = DrainPlan(evict=(POD,), wake=timedelta(seconds=5))
     found = steps(seen(kept, at("", says(UNTIL), sick=True, tainted=True, calm=True), drain=busy))
     assert [type(step).__name__ for step in found] == ["Drain"]
@@ -165,7 +165,7 @@ def test_the_condition_says_how_the_drain_ended() -> None:
     told = said.patch["status"]["conditions"][0]
     assert (told["status"], told["message"]) == ("True", f"Preserved node drained successfully. {UNTIL}")
     over = at("", says(told["message"]), sick=True, tainted=True, calm=True)
-    assert not draining(kept, over)
+    assert not drains_preserved(kept, over)
     assert steps(seen(kept, over)) == []
     held = (Held(Obstacle("no pod may go", firm=True), ("default/web",)),)
     (said,) = steps(seen(kept, where, drain=DrainPlan(waiting=(POD,), held=held)))

@@ -24,8 +24,8 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import node_marks
 from kubewright.machines.machine.preservation import (
-    by_node,
-    draining,
+    asked_by_node,
+    drains_preserved,
     invalid_annotation,
     new_expiry,
     next_look,
@@ -129,7 +129,7 @@ def test_an_expiry_is_written_for(look: Seen, until: datetime | None) -> None:
     ],
 )
 def test_a_machine_is_preserved_by_its_node(made: Machine, expect: bool) -> None:
-    assert by_node(made) is expect
+    assert asked_by_node(made) is expect
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_machine_is_preserved_by_its_node(made: Machine, expect: bool) -> None
     ],
 )  # fmt: skip
 def test_the_node_of_a_machine_is_drained(made: Machine, where: Node | None, expect: bool) -> None:
-    assert draining(made, where) is expect
+    assert drains_preserved(made, where) is expect
 
 
 @pytest.mark.parametrize(

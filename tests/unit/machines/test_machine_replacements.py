@@ -9,7 +9,7 @@ from kubewright.api.core import NodeCondition
 from kubewright.api.machine.v1alpha1 import CurrentStatus, Machine, MachineSpec, MachineStatus
 from kubewright.api.meta import ObjectMeta
 from kubewright.machines.machine.replacements import (
-    Fleet,
+    ReplacementCounts,
     ReplacementLimits,
     counts_as_replaced,
     held_by,
@@ -21,7 +21,7 @@ ANNOTATED = "(kubewright.dev/max-replacements)"
 
 class Case(NamedTuple):
     name: str
-    fleet: Fleet
+    counts: ReplacementCounts
     limits: ReplacementLimits = ReplacementLimits()
     held: str = ""
 
@@ -31,79 +31,79 @@ def others(most: int, by: str = "--machine-max-replacements") -> str:
 
 
 CASES = [
-    Case("a machine alone is replaced", Fleet()),
-    Case("the first of three is replaced", Fleet(0, 3, "", 1, 3)),
-    Case("the second one waits for the first", Fleet(1, 3, "", 2, 3), held=others(1)),
+    Case("a machine alone is replaced", ReplacementCounts()),
+    Case("the first of three is replaced", ReplacementCounts(0, 3, "", 1, 3)),
+    Case("the second one waits for the first", ReplacementCounts(1, 3, "", 2, 3), held=others(1)),
     Case(
         "the first one waits while it is the turn of another shard",
-        Fleet(0, 3, "", 1, 3, timedelta(seconds=1)),
+        ReplacementCounts(0, 3, "", 1, 3, timedelta(seconds=1)),
         held="it is the turn of other shards to replace machines of its deployment",
     ),
     Case(
         "no turn lets a second one go",
-        Fleet(1, 3, "", 2, 3, timedelta(seconds=1)),
+        ReplacementCounts(1, 3, "", 2, 3, timedelta(seconds=1)),
         held=others(1),
     ),
-    Case("two at once, if the operator allows two", Fleet(1, 3, "", 2, 3), ReplacementLimits(2)),
+    Case("two at once, if the operator allows two", ReplacementCounts(1, 3, "", 2, 3), ReplacementLimits(2)),
     Case(
         "and no third one",
-        Fleet(2, 3, "", 3, 3),
+        ReplacementCounts(2, 3, "", 3, 3),
         ReplacementLimits(2),
         others(2),
     ),
-    Case("a tenth of thirty are three", Fleet(2, 30, "", 3, 30), ReplacementLimits("10%")),
+    Case("a tenth of thirty are three", ReplacementCounts(2, 30, "", 3, 30), ReplacementLimits("10%")),
     Case(
         "and a fourth one waits",
-        Fleet(3, 30, "", 4, 30),
+        ReplacementCounts(3, 30, "", 4, 30),
         ReplacementLimits("10%"),
         others(3),
     ),
-    Case("a tenth of three permits one", Fleet(0, 3, "", 1, 3), ReplacementLimits("10%")),
-    Case("the deployment's annotation goes before the operator's limit", Fleet(1, 3, "2", 2, 3)),
+    Case("a tenth of three permits one", ReplacementCounts(0, 3, "", 1, 3), ReplacementLimits("10%")),
+    Case("the deployment's annotation goes before the operator's limit", ReplacementCounts(1, 3, "2", 2, 3)),
     Case(
         "which is then named as the limit",
-        Fleet(2, 3, "2", 3, 3),
+        ReplacementCounts(2, 3, "2", 3, 3),
         held=others(2, "kubewright.dev/max-replacements"),
     ),
-    Case("it may be a percentage", Fleet(4, 10, "50%", 5, 10)),
+    Case("it may be a percentage", ReplacementCounts(4, 10, "50%", 5, 10)),
     Case(
         "it may permit none",
-        Fleet(0, 3, "0", 1, 3),
+        ReplacementCounts(0, 3, "0", 1, 3),
         held=f"its deployment allows no replacement {ANNOTATED}",
     ),
-    Case("one that cannot be read counts as absent", Fleet(0, 3, "lots", 1, 3)),
+    Case("one that cannot be read counts as absent", ReplacementCounts(0, 3, "lots", 1, 3)),
     Case(
         "and is named while it holds a machine",
-        Fleet(1, 3, "lots", 1, 3),
+        ReplacementCounts(1, 3, "lots", 1, 3),
         held=f"{others(1)}; annotation kubewright.dev/max-replacements: "
         "'lots' is neither a whole number nor a percentage such as 25%",
     ),
     Case(
         "a negative number cannot be read",
-        Fleet(1, 3, "-1", 1, 3),
+        ReplacementCounts(1, 3, "-1", 1, 3),
         held=f"{others(1)}; annotation kubewright.dev/max-replacements: "
         "'-1' is neither a whole number nor a percentage such as 25%",
     ),
-    Case("six of ten unhealthy machines are below a brake at 60 %", Fleet(0, 3, "", 6, 10), ReplacementLimits(1, "60%")),
+    Case("six of ten unhealthy machines are below a brake at 60 %", ReplacementCounts(0, 3, "", 6, 10), ReplacementLimits(1, "60%")),
     Case(
         "seven are above it, and none is replaced",
-        Fleet(0, 3, "", 7, 10),
+        ReplacementCounts(0, 3, "", 7, 10),
         ReplacementLimits(1, "60%"),
         "7 of 10 machines are unhealthy, and while more than 6 are (--machine-max-unhealthy), none is replaced",
     ),
     Case(
         "the brake goes before a deployment's annotation",
-        Fleet(0, 3, "3", 3, 3),
+        ReplacementCounts(0, 3, "3", 3, 3),
         ReplacementLimits(1, 2),
         "3 of 3 machines are unhealthy, and while more than 2 are (--machine-max-unhealthy), none is replaced",
     ),
-    Case("without a brake all may be unhealthy", Fleet(0, 3, "", 10, 10)),
+    Case("without a brake all may be unhealthy", ReplacementCounts(0, 3, "", 10, 10)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_holds_a_replacement(case: Case) -> None:
-    assert held_by(case.fleet, case.limits) == case.held
+    assert held_by(case.counts, case.limits) == case.held
 
 
 WELL, SILENT = {"Ready": "True", "DiskPressure": "False"}, {"Ready": "Unknown"}

@@ -16,7 +16,7 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import in_place
 from kubewright.machines.machine.decide import decide
 from kubewright.machines.machine.look import drain_began
-from kubewright.machines.machine.replacements import Fleet, counts_as_replaced
+from kubewright.machines.machine.replacements import ReplacementCounts, counts_as_replaced
 from kubewright.machines.machine.seen import Begun, Seen
 from kubewright.machines.machine.steps import Attachment, Drain, SetUpdateCondition
 from kubewright.nodes.drain.plan import DrainPlan
@@ -95,7 +95,7 @@ def selected(*conditions: NodeCondition, **more: Any) -> Seen:
 
 def test_a_selected_node_is_cordoned_before_its_pods_are_looked_at():
     look = seen(machine("Running"), at(BOTH, UpdateReason.SELECTED))
-    assert not in_place.draining(look)
+    assert not in_place.drains_for_update(look)
     version = {"resourceVersion": look.node.metadata.resource_version}
     assert [step.patch for step in decide(look).steps if step.patch != {}][-1] == {
         "metadata": version,
@@ -104,7 +104,7 @@ def test_a_selected_node_is_cordoned_before_its_pods_are_looked_at():
 
 
 def test_pods_are_listed_once_it_is_cordoned():
-    assert in_place.draining(selected())
+    assert in_place.drains_for_update(selected())
 
 
 def test_also_of_a_node_whose_condition_another_program_left_without_a_date():
@@ -112,7 +112,7 @@ def test_also_of_a_node_whose_condition_another_program_left_without_a_date():
     (ready, told) = look.node.status.conditions
     bare = structs.replace(told, last_transition_time=None)
     node = structs.replace(look.node, status=structs.replace(look.node.status, conditions=(ready, bare)))
-    assert in_place.draining(replace(look, node=node))
+    assert in_place.drains_for_update(replace(look, node=node))
     assert drain_began(replace(look, node=node), node) == look.phase_since
 
 
@@ -156,7 +156,7 @@ def test_an_unknown_machine_is_drained_on_until_its_health_timeout():
     found = at(BOTH, UpdateReason.SELECTED, SILENT, cordoned=True)
     plan = decide(seen(machine("Unknown"), found, drain=BUSY))
     assert Drain(BUSY) in plan.steps
-    late = decide(seen(machine("Unknown", since=minutes(11)), found, drain=BUSY, fleet=Fleet()))
+    late = decide(seen(machine("Unknown", since=minutes(11)), found, drain=BUSY, counts=ReplacementCounts()))
     assert late.report is not None
     assert late.report.phase is Phase.FAILED
 
@@ -181,7 +181,7 @@ PHASES: list[tuple[str, Seen, Phase | None, str]] = [
     ("a failed update is not ended by a healthy node",
      seen(machine("InPlaceUpdateFailed"), at(BOTH | BAD, UpdateReason.FAILED)), None, ""),
     ("but by the health timeout",
-     seen(machine("InPlaceUpdateFailed", since=minutes(11)), at(BOTH | BAD, UpdateReason.FAILED), fleet=Fleet()),
+     seen(machine("InPlaceUpdateFailed", since=minutes(11)), at(BOTH | BAD, UpdateReason.FAILED), counts=ReplacementCounts()),
      Phase.FAILED, "Machine m1 health checks failing since last 10m0s."),
     ("however well its node is", seen(machine("Failed"), at(BOTH, UpdateReason.READY)), None, ""),
     ("until the node is let go", seen(machine("Failed"), at({}, UpdateReason.READY)), Phase.RUNNING, "Machine m1"),

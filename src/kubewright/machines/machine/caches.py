@@ -28,7 +28,7 @@ from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
-from kubewright.machines.machine.replacements import Fleet, counts_as_replaced
+from kubewright.machines.machine.replacements import ReplacementCounts, counts_as_replaced
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Attachment
 from kubewright.nodes.drain.removals import Removals
@@ -162,12 +162,12 @@ class Caches:
         parent = self.sets.header(Key(machine.metadata.namespace, owner.name))
         return (parent.owner_uid if parent and parent.uid == owner.uid else "") or owner.uid
 
-    def fleet(self, group: str) -> Fleet:
+    def counts(self, group: str) -> ReplacementCounts:
         """What limits the replacements of a group; the same effort for one machine and ten thousand."""
         keys = self.sets.keys_by("owner", group) or self.sets.keys_by("uid", group)
         owners = [header.uid for key in keys if (header := self.sets.header(key))] or [group]
         unhealthy, running = (self.machines.count_by("joined", each) for each in (UNHEALTHY, Phase.RUNNING))
-        return Fleet(
+        return ReplacementCounts(
             replacing=self._count("replacing", owners),
             members=max(1, self._count("group", owners)),
             limit=self._limit(keys),

@@ -154,7 +154,7 @@ def drain(seen: Seen) -> Plan | None:
     failed = first_clauses(plan.failures) if report is not None else ""
     if not plan.forced and (mark := node_marks.drain_failed(seen.node, failed, seen.wall)):
         steps.append(SetDrainFailedCondition(mark))
-    wake = min(plan.wake, delays.for_drain(seen.now - seen.deleted_at, seen.draining))
+    wake = min(plan.wake, delays.for_drain(seen.now - seen.deleted_at, seen.drains_at_once))
     if report is None or not plan.obstacles:
         return Plan(tuple(steps), wake, plan.because, report, milestone=begins)
     reason = EventReason.FAILED_DRAIN if plan.failed else EventReason.DRAIN_HELD

@@ -251,7 +251,7 @@ def _unwell(seen: Seen) -> PhaseDecision:
         because = f"it is {seen.phase.value}; its health timeout runs"
         return PhaseDecision(None, left + delays.JUST_PAST, because)
     name = seen.machine.metadata.name
-    if held := held_by(seen.fleet, seen.settings.replacement_limits):
+    if held := held_by(seen.counts, seen.settings.replacement_limits):
         told = f'machine "{name}" couldn\'t be marked FAILED, {held}'
         return PhaseDecision(None, delays.POLL, told, held=True)
     report = states.report(seen, Finding.HEALTH_TIMEOUT)

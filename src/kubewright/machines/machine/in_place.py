@@ -12,7 +12,7 @@ Invariants.  Pure. No node is ready for its update while pods that a drain await
              the candidate label off has. A machine that has not joined, or is to be replaced, is not updated.
 Source       mcm.md §4.11. Unlike upstream an update that failed may be tried again: taking the result's label
              off makes the node a candidate anew.
-Called by    ``decide``; ``look`` (``draining``, ``is_selected``, ``selected_at``).
+Called by    ``decide``; ``look`` (``drains_for_update``, ``is_selected``, ``selected_at``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -77,7 +77,7 @@ def step(seen: Seen, node: Node) -> Plan | None:
     return None
 
 
-def draining(seen: Seen) -> bool:
+def drains_for_update(seen: Seen) -> bool:
     """Whether the node's pods decide what comes next: it is cordoned, and to be drained for an update."""
     node = seen.node
     if node is None or seen.phase not in states.UPDATABLE or not node.spec.unschedulable:

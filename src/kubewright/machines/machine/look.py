@@ -27,7 +27,7 @@ from kubewright.kube.errors import TransportError
 from kubewright.machines.machine import capacity, in_place, preservation, refusals, userdata, vm_record
 from kubewright.machines.machine.caches import ClassSeen, Sight, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
-from kubewright.machines.machine.replacements import Fleet, bad_conditions
+from kubewright.machines.machine.replacements import ReplacementCounts, bad_conditions
 from kubewright.machines.machine.seen import Refused, Seen, Unread
 from kubewright.machines.machine.steps import Cordon, Step
 from kubewright.machines.machine.unanswered import Request, Unanswered, is_unanswered
@@ -110,10 +110,10 @@ class Looker:
         if machine.metadata.deleting:
             return seen
         try:
-            if node is None and preservation.by_node(machine):
+            if node is None and preservation.asked_by_node(machine):
                 node = await self._read_own_node(machine)  # a late cache must not end the preservation
                 seen = self._seen(machine, node, vm, busy)
-            drains = node is not None and (preservation.draining(machine, node) or in_place.draining(seen))
+            drains = preservation.drains_preserved(machine, node) or in_place.drains_for_update(seen)
             return await self._with_pods(seen, node) if node is not None and drains else seen
         except (ApiError, TransportError) as error:
             if (unread := self._unread(machine, error)) is None:
@@ -214,12 +214,12 @@ class Looker:
                 recorded=vm_record.is_recorded(machine),
                 confirm_absent=self._settings.confirm_absent,
             ),
-            fleet=self.fleet(machine),
+            counts=self.counts(machine),
             has_token=self._settings.joins
             and (bool(found.problem) or userdata.wants_token(found.secret.data.get("userData", b""))),
             busy=busy,
             before=self._notes[machine.metadata.uid].before if machine.metadata.uid in self._notes else None,
-            draining=max(1, len(self._notes)),
+            drains_at_once=max(1, len(self._notes)),
             visible_since=_ago(now, self._caches.visible_for(moment, self._longest)),
             watching_since=_ago(now, self._caches.nodes.visibility.since_first_list(moment)),
             unreachable=self._caches.unreachable(moment, self._longest),
@@ -230,14 +230,14 @@ class Looker:
         conditions = node.status.conditions if node else ()
         return health.judge(conditions, bad_conditions(machine, self._settings.node_conditions))
 
-    def fleet(self, machine: Machine) -> Fleet:
+    def counts(self, machine: Machine) -> ReplacementCounts:
         """What limits the replacement of a machine that is not well, as it is in this moment; of others
         nothing is counted."""
         if machine.status.current_status.phase not in (Phase.UNKNOWN, Phase.IN_PLACE_UPDATE_FAILED):
-            return Fleet()
+            return ReplacementCounts()
         group, own = self._caches.group_of(machine), machine.metadata.uid
         counted = sum(1 for uid, of in self._replaced.items() if of == group and uid != own)
-        found = self._caches.fleet(group)
+        found = self._caches.counts(group)
         turn = self._shard.until_turn(group, self._moments.now())
         return replace(found, replacing=found.replacing + counted, turn=turn)
 

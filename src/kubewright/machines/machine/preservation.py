@@ -13,7 +13,7 @@ Invariants.  Every preservation ends: an expiry is never moved, and once it has 
              ``scale-down-disabled``) stay. An annotation with an unknown value begins nothing.
 Source       mcm.md §4.12; users compare the expiry with their own clocks, so it is compared with our wall
              clock (decision 0011).
-Called by    ``decide``, ``look`` (``draining``, ``by_node``), ``status`` (``new_expiry``).
+Called by    ``decide``, ``look`` (``drains_preserved``, ``asked_by_node``), ``status`` (``new_expiry``).
 """
 
 from dataclasses import dataclass
@@ -88,14 +88,14 @@ def new_expiry(seen: Seen, phase: Phase) -> datetime | None:
     )
 
 
-def by_node(machine: Machine) -> bool:
+def asked_by_node(machine: Machine) -> bool:
     """Whether a machine is preserved because its node's annotation asks for it."""
     asked = machine.metadata.annotations.get(names.LAST_APPLIED_PRESERVE_ANNOTATION)
     named = names.node_name(machine.metadata.labels)
     return bool(asked and named) and machine.status.current_status.preserve_expiry_time is not None
 
 
-def draining(machine: Machine, node: Node | None) -> bool:
+def drains_preserved(machine: Machine, node: Node | None) -> bool:
     """Whether to drain a preserved machine's node: it is Failed, the taint is on, the drain not over."""
     current = machine.status.current_status
     if node is None or current.preserve_expiry_time is None or current.phase != Phase.FAILED:

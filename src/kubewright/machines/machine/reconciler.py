@@ -90,7 +90,7 @@ class Machines:
             self._looker.uncount(uid)
 
     async def _act(self, machine: Machine, seen: Seen) -> Result:
-        seen = replace(seen, fleet=self._looker.fleet(machine))  # other workers may have decided meanwhile
+        seen = replace(seen, counts=self._looker.counts(machine))  # other workers may have decided meanwhile
         plan = decide(seen)
         if _fails(plan):
             self._looker.count_as_replaced(machine)  # before other workers decide about their machines

@@ -29,7 +29,7 @@ from kubewright.rollout.bounds import IntOrPercent, resolve
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class ReplacementCounts:
     """The numbers of machines on which the replacement of an unhealthy one depends.
 
     ``replacing``  others of its deployment that ``counts_as_replaced`` counts
@@ -60,17 +60,17 @@ class ReplacementLimits:
     unhealthy: IntOrPercent = "100%"
 
 
-def held_by(fleet: Fleet, limits: ReplacementLimits) -> str:
+def held_by(counts: ReplacementCounts, limits: ReplacementLimits) -> str:
     """Why the machine may not be replaced now, a clause for users; empty: it may."""
-    allowed, wrong = _allowed(fleet, limits)
-    if fleet.unhealthy > (most := resolve(limits.unhealthy, fleet.joined, up=True)):
-        told = f"{fleet.unhealthy} of {fleet.joined} machines are unhealthy"
+    allowed, wrong = _allowed(counts, limits)
+    if counts.unhealthy > (most := resolve(limits.unhealthy, counts.joined, up=True)):
+        told = f"{counts.unhealthy} of {counts.joined} machines are unhealthy"
         return f"{told}, and while more than {most} are (--machine-max-unhealthy), none is replaced"
-    if fleet.replacing < allowed:
-        return "it is the turn of other shards to replace machines of its deployment" if fleet.turn else ""
+    if counts.replacing < allowed:
+        return "it is the turn of other shards to replace machines of its deployment" if counts.turn else ""
     if not allowed:
         return f"its deployment allows no replacement ({MAX_REPLACEMENTS_ANNOTATION}){wrong}"
-    by = MAX_REPLACEMENTS_ANNOTATION if fleet.limit and not wrong else "--machine-max-replacements"
+    by = MAX_REPLACEMENTS_ANNOTATION if counts.limit and not wrong else "--machine-max-replacements"
     return f"other machines are getting replaced, at most {allowed} of its deployment at once ({by}){wrong}"
 
 
@@ -107,12 +107,12 @@ def parsed_limit(text: str) -> IntOrPercent:
     return value
 
 
-def _allowed(fleet: Fleet, limits: ReplacementLimits) -> tuple[int, str]:
+def _allowed(counts: ReplacementCounts, limits: ReplacementLimits) -> tuple[int, str]:
     """How many may be replaced at once, and what is wrong with the annotation."""
-    default = resolve(limits.replacements, fleet.members, up=True)
-    if not fleet.limit:
+    default = resolve(limits.replacements, counts.members, up=True)
+    if not counts.limit:
         return default, ""
     try:
-        return resolve(parsed_limit(fleet.limit), fleet.members, up=True), ""
+        return resolve(parsed_limit(counts.limit), counts.members, up=True), ""
     except ValueError as error:
         return default, f"; annotation {MAX_REPLACEMENTS_ANNOTATION}: {error}"

@@ -20,7 +20,7 @@ from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import Limits, VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.machines.machine.capacity import Capacity
-from kubewright.machines.machine.replacements import Fleet, bad_conditions
+from kubewright.machines.machine.replacements import ReplacementCounts, bad_conditions
 from kubewright.machines.machine.settings import MachineSettings, drain_policy, effective
 from kubewright.machines.machine.steps import Attachment, Report, Step
 from kubewright.machines.machine.vm_record import is_recorded
@@ -97,10 +97,10 @@ class Seen:
     ``doubt_until``  until when a creation without an answer may still bring a VM
     ``before``       the status when this process first saw the machine in deletion; None: the present one
     ``drain``        what the node's pods ask for; None when they were not looked at
-    ``draining``     how many machines in deletion this process looks after, drained or not yet
+    ``drains_at_once``  how many machines in deletion this process looks after, drained or not yet
     ``drained_since``  since when this process has seen the node empty
     ``attachments``  VolumeAttachments of the node
-    ``fleet``        how many other machines are unhealthy, and how many are being replaced
+    ``counts``        how many other machines are unhealthy, and how many are being replaced
     ``has_token``    there may be a bootstrap token of this machine
     ``busy``         many machines are in the queue or in work (``reconciler.BUSY``): reports can wait
     ``visible_since``  since when both clusters can be seen again, after one could not; None: always
@@ -127,10 +127,10 @@ class Seen:
     doubt_until: datetime | None = None
     before: MachineStatus | None = None
     drain: DrainPlan | None = None
-    draining: int = 1
+    drains_at_once: int = 1
     drained_since: datetime | None = None
     attachments: tuple[Attachment, ...] = ()
-    fleet: Fleet = field(default_factory=Fleet)
+    counts: ReplacementCounts = field(default_factory=ReplacementCounts)
     has_token: bool = False
     busy: bool = False
     visible_since: datetime | None = None
@@ -221,7 +221,7 @@ class Seen:
         """How the machine's node is drained now: in its deletion, or while it is preserved."""
         labels, deleting = self.machine.metadata.labels, self.machine.metadata.deleting
         requested = names.force_deletion(labels) if deleting else names.force_drain(labels)
-        own, at_once = self.machine.spec, self.draining
+        own, at_once = self.machine.spec, self.drains_at_once
         return drain_policy(self.settings, own, requested=requested, at_once=at_once)
 
     @property

@@ -17,21 +17,21 @@ from kubewright.nodes.drain.plan import DrainPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
+class PatchStep:
     """Send this patch."""
 
     patch: Mapping[str, Any]
 
 
-class NodePatch(Patch):
+class NodePatch(PatchStep):
     """Send this merge patch of the Node."""
 
 
-class NodeStatusPatch(Patch):
+class NodeStatusPatch(PatchStep):
     """Send this strategic merge patch of the Node's status."""
 
 
-class AddFinalizer(Patch):
+class AddFinalizer(PatchStep):
     """Put our finalizer and a deletion priority onto a machine that lacks them."""
 
 
@@ -56,7 +56,7 @@ class DeleteMachine:
     because: str
 
 
-class Annotate(Patch):
+class Annotate(PatchStep):
     """Change the machine's own annotations."""
 
 
