@@ -3,10 +3,11 @@
 Another program, or a user, labels the nodes here, as MCM's deployment controller does (mcm.md §4.11).
 """
 
-from kubewright.api.core import NODE, POD
+from kubewright.api.core import NODE, PDB, POD
 from kubewright.api.machine import updates
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.updates import UpdateReason
+from kubewright.testing.faults import FORBIDDEN, Script
 from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.gvk import Key
 
@@ -71,3 +72,18 @@ async def test_a_node_whose_agent_is_silent_is_replaced_in_the_end() -> None:
         await world.until(
             lambda sight: sight.settled(2) and name not in sight.names, "it is replaced", seconds=600
         )
+
+
+async def test_refused_evictions_are_counted_also_where_the_machines_status_is_refused() -> None:
+    script = Script()
+    async with embedded_world(short_timeouts(), faults=script) as world:
+        await world.make("m1", maxEvictRetries=2)
+        await world.settled(1)
+        budget = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+        await world.target.create(PDB, {"metadata": {"name": "web", "namespace": "default"}, "spec": budget})
+        await world.run_pod("web", "m1", labels={"app": "web"})
+        script.on(FORBIDDEN, method="PATCH", path="/machines/m1/status", times=None)
+        await label(world, "m1", candidate_for_update="true", selected_for_update="true")
+        await world.clock.sleep(900)
+        assert not await world.target.list(POD, fields="spec.nodeName=m1")
+        script.calm()

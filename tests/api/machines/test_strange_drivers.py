@@ -1,6 +1,7 @@
 """Drivers that die, answer rubbish or with another machine's VM: what users see, how often the driver is asked,
 and that all goes on by itself when the driver is mended."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -197,3 +198,20 @@ async def test_a_list_that_fails_is_told_with_each_code_and_asked_for_less_and_l
         names = [text for reason, text in told if reason == "FailedListVMs"]
         missing = [code.name for code in driver.codes if not any(f"[{code.name}]" in text for text in names)]
         assert missing == []
+
+
+class OneVmForAll(Borrowed):
+    """Answers all machines with the same VM, at the same time."""
+
+    async def create(self, request: MachineRequest) -> Instance:
+        await asyncio.sleep(1)
+        return Instance("sim:///the-same", "the-same")
+
+
+async def test_a_vm_that_two_machines_are_answered_with_at_once_is_recorded_for_one_of_them() -> None:
+    async with stage(OPTIONS) as here, here.process(OneVmForAll(here.cloud)):
+        await here.world.make("m1")
+        await here.world.make("m2")
+        await here.world.clock.sleep(30)
+        found = [machine.spec.provider_id for machine in (await here.world.look()).machines]
+        assert sorted(found) == ["", "sim:///the-same"]

@@ -129,7 +129,9 @@ def refuse_name_conflict(seen: Seen) -> Plan | None:
         return None
     because = Finding.NODE_NAME_TAKEN.value
     report = states.report(seen, Finding.NODE_NAME_TAKEN)
-    return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, because))
+    name = names.node_name(seen.machine.metadata.labels)
+    told = f"Node {name} belongs to another VM: delete that Node if its VM is gone, else delete this machine"
+    return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, told))
 
 
 def unsettled(machine: Machine) -> bool:

@@ -76,6 +76,8 @@ class Looker:
         self._notes: dict[str, Notes] = {}
         self._living: dict[str, Notes] = {}
         self._replaced: dict[str, str] = {}
+        self._claims: dict[str, Machine] = {}
+        """The machine of each VM that the driver has told and that is not on record yet, by provider id."""
         self._refused: dict[str, tuple[Refused, ...]] = {}
         self._longest = sight.settings.unreachable_after.total_seconds()
         self._unanswered = Unanswered(moments.now, sight.settings.unreachable_after)
@@ -178,18 +180,25 @@ class Looker:
         self._notes.pop(uid, None)
         self._refused.pop(uid, None)
         self._unanswered.forget(uid)
+        self._claims = _without_claims(self._claims, uid)
         self._living.pop(uid, None)
         self._moments.forget(uid)
 
     def _believed(self, machine: Machine, vm: VmSeen) -> VmSeen:
         """What the driver has told, unless it is the VM of another machine: recorded for both, it would be
-        deleted with the first of them."""
-        if vm.instance is None or vm.instance.provider_id == machine.spec.provider_id:
+        deleted with the first of them. A VM that is about to be recorded is that of the machine that was
+        first looked at with it."""
+        if vm.instance is None:
             return vm
-        recorded = self._caches.machines.by("provider-id", vm.instance.provider_id)
-        return vm_record.believed(
-            vm, [each for each in recorded if each.metadata.uid != machine.metadata.uid]
-        )
+        found = vm.instance.provider_id
+        self._claims = _without_claims(self._claims, machine.metadata.uid, but=found)
+        if found == machine.spec.provider_id:
+            self._claims.pop(found, None)
+            return vm
+        claimant = self._claims.setdefault(found, machine)
+        owners = (*self._caches.machines.by("provider-id", found), claimant)
+        others = {each.metadata.uid: each for each in owners if each.metadata.uid != machine.metadata.uid}
+        return vm_record.believed(vm, list(others.values()))
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
         found, now, moment = self._caches.class_of(machine), self._moments.now(), self._moments.monotonic()
@@ -295,6 +304,11 @@ class Looker:
             drained_since=session.drained_since,
             attachments=self._caches.attached(node),
         )
+
+
+def _without_claims(claims: dict[str, Machine], uid: str, *, but: str = "") -> dict[str, Machine]:
+    """Without those of a machine on VMs other than ``but``."""
+    return {vm: each for vm, each in claims.items() if vm == but or each.metadata.uid != uid}
 
 
 def drain_began(seen: Seen, node: Node) -> datetime:
