@@ -90,3 +90,20 @@ async def test_an_unused_token_that_cannot_be_deleted_keeps_no_machine() -> None
         await here.world.until(lambda s: s.vms == 1, "its VM is there")
         await here.world.unmake("m1")
         await here.world.until(lambda s: not s.machines, "it is gone", seconds=120)
+
+
+async def test_a_node_that_may_have_joined_in_the_silence_is_asked_for_before_its_vm_goes() -> None:
+    script = Script()
+    async with stage(short_timeouts(), two=True, target_faults=script) as here, here.process():
+        await here.world.make("m1")
+        await here.world.until(lambda s: s.vms == 1, "its VM is there")
+        await here.world.clock.sleep(0.2)
+        script.on(Lose(), times=None)
+        await here.world.unmake("m1")
+        await here.world.until(in_phase(Phase.TERMINATING), "it says so", seconds=120)
+        assert "The target cluster does not answer, asked " in await description(here.world)
+        await here.world.clock.sleep(300)
+        assert len(here.world.cloud.vms) == 1
+        script.calm()
+        await here.world.until(lambda s: not s.machines, "it is gone", seconds=120)
+        assert await here.world.left() == []
