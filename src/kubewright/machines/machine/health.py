@@ -18,7 +18,8 @@ Source       mcm.md §4.5 (transitions and texts), §4.7 (order), §4.8 (limit),
 Called by    ``decide`` and ``in_place``, once the VM is on record.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from kubewright.api.conditions import condition_of
@@ -26,6 +27,7 @@ from kubewright.api.core import Node
 from kubewright.api.machine import names, updates
 from kubewright.api.machine.names import EventReason, NodeConditionType, OperationState, OperationType, Phase
 from kubewright.base import delays
+from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import capacity, node_marks, states
 from kubewright.machines.machine.creation import unsettled
 from kubewright.machines.machine.replacements import held_by
@@ -68,8 +70,8 @@ def delete_when_triggered(seen: Seen) -> Plan | None:
 
 def follow_node(seen: Seen) -> Plan:
     """One pass over a machine whose VM is on record."""
-    decision = _decide_phase(seen)
-    report, because = decision.report, decision.because
+    plan = _decide_phase(seen)
+    report, because = plan.report, plan.because
     steps: list[Step] = []
     if seen.node is not None and (marks := _node_steps(seen, seen.node, report)):
         steps += marks
@@ -77,15 +79,7 @@ def follow_node(seen: Seen) -> Plan:
     joined = report is not None and report.phase is Phase.RUNNING and report.type is OperationType.CREATE
     if joined and seen.has_token:
         steps.append(DeleteBootstrapToken())
-    return Plan(
-        tuple(steps),
-        decision.wake,
-        because,
-        report,
-        decision.warning,
-        decision.topics,
-        milestone=_milestone(seen, report),
-    )
+    return replace(plan, steps=tuple(steps), because=because, milestone=_milestone(seen, report))
 
 
 def _node_steps(seen: Seen, node: Node, report: Report | None) -> list[Step]:
@@ -116,38 +110,24 @@ def _milestone(seen: Seen, report: Report | None) -> Milestone | None:
     return Milestone(EventReason.RECOVERED, report.description)
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseDecision:
-    """What to report, when to look again, and why. ``held``: a limit keeps the machine as it is."""
-
-    report: Report | None
-    wake: timedelta | None
-    because: str
-    held: bool = False
-
-    @property
-    def warning(self) -> tuple[str, str] | None:
-        """Reason and message of the event that goes with it."""
-        if self.held:
-            return EventReason.REPLACEMENT_HELD, self.because
-        told = {
-            Phase.UNKNOWN: EventReason.MACHINE_UNKNOWN,
-            Phase.FAILED: EventReason.MACHINE_FAILED,
-            Phase.IN_PLACE_UPDATE_FAILED: EventReason.FAILED_IN_PLACE_UPDATE,
-        }
-        if self.report is None or self.report.phase not in told:
-            return None
-        return told[self.report.phase], self.report.description
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """That a machine is held is told once, although the numbers in the message change."""
-        return frozenset((EventReason.REPLACEMENT_HELD,)) if self.held else frozenset()
+_WARNINGS: Mapping[Phase, EventReason] = {
+    Phase.UNKNOWN: EventReason.MACHINE_UNKNOWN,
+    Phase.FAILED: EventReason.MACHINE_FAILED,
+    Phase.IN_PLACE_UPDATE_FAILED: EventReason.FAILED_IN_PLACE_UPDATE,
+}
+"""The reason of the warning event about a machine that comes to such a phase."""
 
 
-def _decide_phase(seen: Seen) -> PhaseDecision:
+def _tells(report: Report, wake: timedelta | None, because: str = "") -> Plan:
+    """The plan that writes a report, with its warning event."""
+    reason = _WARNINGS.get(report.phase)
+    warning = (reason, report.description) if reason is not None else None
+    return Plan(wake=wake, because=because or report.description, report=report, warning=warning)
+
+
+def _decide_phase(seen: Seen) -> Plan:
     if report := _next_phase(seen):
-        return PhaseDecision(report, timedelta(0), report.description)
+        return _tells(report, AT_ONCE)
     match seen.phase:
         case Phase.NONE | Phase.CRASH_LOOP_BACK_OFF | Phase.PENDING:
             return _joining(seen)
@@ -156,9 +136,9 @@ def _decide_phase(seen: Seen) -> PhaseDecision:
         case Phase.IN_PLACE_UPDATING:
             return _updating(seen)
         case Phase.RUNNING:
-            return PhaseDecision(None, None, "its node is well")
+            return Plan(because="its node is well")
         case phase:
-            return PhaseDecision(None, None, f"it is {phase.value}; only its node or its set can change that")
+            return Plan(because=f"it is {phase.value}; only its node or its set can change that")
 
 
 def _next_phase(seen: Seen) -> Report | None:
@@ -189,18 +169,18 @@ def _held_back(seen: Seen) -> bool:
     return any(taint.key == names.CRITICAL_COMPONENTS_TAINT for taint in taints)
 
 
-def _joining(seen: Seen) -> PhaseDecision:
+def _joining(seen: Seen) -> Plan:
     """Wait for the node to join: Pending when that lasts, Failed past the creation timeout."""
     if seen.now > seen.creation_deadline:
-        return PhaseDecision(states.report(seen, Finding.NOT_JOINED), None, "it has not joined in time")
+        return _tells(states.report(seen, Finding.NOT_JOINED), None, "it has not joined in time")
     left = seen.creation_deadline - seen.now + delays.JUST_PAST
     because = _why_not_joined(seen)
     if seen.phase is Phase.PENDING and not unsettled(seen.machine):
-        return PhaseDecision(None, left, because)
+        return Plan(wake=left, because=because)
     wait = seen.until_worth_reporting(since=seen.vm.ended)
     if wait > timedelta(0):
-        return PhaseDecision(None, min(wait, left), because)
-    return PhaseDecision(states.report(seen, Finding.NODE_AWAITED), left, because)
+        return Plan(wake=min(wait, left), because=because)
+    return _tells(states.report(seen, Finding.NODE_AWAITED), left, because)
 
 
 def _why_not_joined(seen: Seen) -> str:
@@ -232,27 +212,29 @@ def _not_updated(seen: Seen) -> bool:
     return told is not None and told.reason in updates.UNFINISHED
 
 
-def _updating(seen: Seen) -> PhaseDecision:
+def _updating(seen: Seen) -> Plan:
     """Its node is being updated in place: wait for the agent's result until the time-out."""
     left = seen.due(seen.phase_since, seen.in_place_update_timeout) - seen.now
     if left >= timedelta(0):
         because = "its node is being updated in place"
-        return PhaseDecision(None, left + delays.JUST_PAST, because)
+        return Plan(wake=left + delays.JUST_PAST, because=because)
     report = states.report(seen, Finding.UPDATE_TIMEOUT)
-    return PhaseDecision(report, None, report.description)
+    return _tells(report, None)
 
 
-def _unwell(seen: Seen) -> PhaseDecision:
+def _unwell(seen: Seen) -> Plan:
     """Unknown, or not updated: Failed after the health timeout, unless too many others are being replaced."""
     if seen.machine.spec.disable_health_timeout:
-        return PhaseDecision(None, None, f"it is {seen.phase.value}, and its health timeout is disabled")
+        return Plan(because=f"it is {seen.phase.value}, and its health timeout is disabled")
     left = seen.due(seen.phase_since, seen.health_timeout) - seen.now
     if left >= timedelta(0):
         because = f"it is {seen.phase.value}; its health timeout runs"
-        return PhaseDecision(None, left + delays.JUST_PAST, because)
+        return Plan(wake=left + delays.JUST_PAST, because=because)
     name = seen.machine.metadata.name
     if held := held_by(seen.counts, seen.settings.replacement_limits):
         told = f'machine "{name}" couldn\'t be marked FAILED, {held}'
-        return PhaseDecision(None, delays.POLL, told, held=True)
+        warning = (EventReason.REPLACEMENT_HELD, told)  # sent once, although the numbers in it change
+        topics = frozenset((EventReason.REPLACEMENT_HELD,))
+        return Plan(wake=delays.POLL, because=told, warning=warning, topics=topics)
     report = states.report(seen, Finding.HEALTH_TIMEOUT)
-    return PhaseDecision(report, None, report.description)
+    return _tells(report, None)
