@@ -92,7 +92,7 @@ def _without(patch: Patch, *deciders: Callable[..., Any]) -> None:
 
 def _no_doubt(patch: Patch) -> None:
     """A creation whose answer was lost counts as one that was never sent."""
-    _without(patch, deletion.settle_creation)
+    _without(patch, deletion.await_call_in_flight)
     patch.setattr(VmCalls, "doubt_until", lambda *_, **__: None)
 
 

@@ -125,7 +125,7 @@ def await_no_node(seen: Seen) -> Plan | None:
 
 def refuse_name_conflict(seen: Seen) -> Plan | None:
     """Fail a machine whose node name another VM's Node has already: its kubelet would take that over."""
-    if not unsettled(seen.machine) or not seen.name_conflict:
+    if not vm_incomplete(seen.machine) or not seen.name_conflict:
         return None
     because = Finding.NODE_NAME_TAKEN.value
     report = states.report(seen, Finding.NODE_NAME_TAKEN)
@@ -134,7 +134,7 @@ def refuse_name_conflict(seen: Seen) -> Plan | None:
     return Plan(report=report, because=because, warning=(EventReason.MACHINE_FAILED, told))
 
 
-def unsettled(machine: Machine) -> bool:
+def vm_incomplete(machine: Machine) -> bool:
     """Whether the VM is not known to be complete: no phase yet, a failed call, or a call that lasts."""
     current = machine.status.current_status
     being_made = current.phase == Phase.PENDING and not current.timeout_active
@@ -187,7 +187,7 @@ def creation_failed(seen: Seen, code: Code, text: str) -> Report:
 
 
 def _wants_vm(seen: Seen) -> bool:
-    return not seen.recorded or unsettled(seen.machine)
+    return not seen.recorded or vm_incomplete(seen.machine)
 
 
 def is_late(seen: Seen) -> bool:

@@ -19,6 +19,7 @@ from kubewright.machines.machine.creation import (
     refuse_name_conflict,
 )
 from kubewright.machines.machine.deletion import (
+    await_call_in_flight,
     cordon,
     delete_first_node,
     delete_node,
@@ -29,7 +30,6 @@ from kubewright.machines.machine.deletion import (
     look_for_vm,
     reattach_volumes,
     remove_finalizer,
-    settle_creation,
     wait_until_readable,
 )
 from kubewright.machines.machine.health import delete_when_triggered, follow_node, wait_while_unreachable
@@ -45,7 +45,7 @@ LIVING: tuple[Decider, ...] = (
     ensure_vm, prolong_token, await_no_node, refuse_name_conflict, update_in_place, follow_node,
 )  # fmt: skip
 DELETING: tuple[Decider, ...] = (
-    settle_creation, delete_first_node, record_vm, identify_vm, wait_until_readable, cordon, look_for_vm,
+    await_call_in_flight, delete_first_node, record_vm, identify_vm, wait_until_readable, cordon, look_for_vm,
     drain, detach_volumes, reattach_volumes, delete_vm, delete_node, remove_finalizer,
 )  # fmt: skip
 

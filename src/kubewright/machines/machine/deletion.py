@@ -78,7 +78,7 @@ _AFTER_DELETION = {
 whatever they say."""
 
 
-def settle_creation(seen: Seen) -> Plan | None:
+def await_call_in_flight(seen: Seen) -> Plan | None:
     """Wait for a driver call in flight, if it creates or looks for the VM: a delete must not overtake it."""
     vm = seen.vm_plan(Want.KNOWN)
     return _waiting(seen, GETTING_STATUS, vm.because) if vm.state is State.RUNNING else None

@@ -29,7 +29,7 @@ from kubewright.api.machine.names import EventReason, NodeConditionType, Operati
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE
 from kubewright.machines.machine import capacity, node_marks, states
-from kubewright.machines.machine.creation import unsettled
+from kubewright.machines.machine.creation import vm_incomplete
 from kubewright.machines.machine.replacements import held_by
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.states import Finding
@@ -132,7 +132,7 @@ def _decide_phase(seen: Seen) -> Plan:
         case Phase.NONE | Phase.CRASH_LOOP_BACK_OFF | Phase.PENDING:
             return _joining(seen)
         case Phase.UNKNOWN | Phase.IN_PLACE_UPDATE_FAILED:
-            return _unwell(seen)
+            return _timed_by_health(seen)
         case Phase.IN_PLACE_UPDATING:
             return _updating(seen)
         case Phase.RUNNING:
@@ -175,7 +175,7 @@ def _joining(seen: Seen) -> Plan:
         return _tells(states.report(seen, Finding.NOT_JOINED), None, "it has not joined in time")
     left = seen.creation_deadline - seen.now + delays.JUST_PAST
     because = _why_not_joined(seen)
-    if seen.phase is Phase.PENDING and not unsettled(seen.machine):
+    if seen.phase is Phase.PENDING and not vm_incomplete(seen.machine):
         return Plan(wake=left, because=because)
     wait = seen.until_worth_reporting(since=seen.vm.ended)
     if wait > timedelta(0):
@@ -222,7 +222,7 @@ def _updating(seen: Seen) -> Plan:
     return _tells(report, None)
 
 
-def _unwell(seen: Seen) -> Plan:
+def _timed_by_health(seen: Seen) -> Plan:
     """Unknown, or not updated: Failed after the health timeout, unless too many others are being replaced."""
     if seen.machine.spec.disable_health_timeout:
         return Plan(because=f"it is {seen.phase.value}, and its health timeout is disabled")

@@ -47,9 +47,9 @@ class Notes:
     topics: frozenset[str] = frozenset()
     """The topics of warnings that events have named already."""
     node_unseen: str | None = None
-    """The VM whose node a live read, before the VM was deleted, did not find."""
+    """The provider id of the VM whose node a live read, before the VM was deleted, did not find."""
     node_gone: str | None = None
-    """The VM whose node we deleted, or did not find by a live read after the VM was deleted."""
+    """That of the VM whose node we deleted, or did not find by a live read after the VM was deleted."""
 
 
 class Vms(Protocol):
@@ -254,21 +254,17 @@ class Looker:
         """The node, read live once before its VM is deleted, because it may have joined and our cache may not
         show it yet; and once after, because the kubelet may have registered it just before the end.
         """
-        name, of, notes = (
-            names.node_name(machine.metadata.labels),
-            machine.spec.provider_id,
-            self.notes(machine),
-        )
-        gone = vm.settled(Verb.DELETE)
-        known = notes.node_gone if gone else notes.node_unseen
-        if not name or known == of or (vm.verb is Verb.DELETE and not gone):
+        name, vm_id = names.node_name(machine.metadata.labels), machine.spec.provider_id
+        notes, gone = self.notes(machine), vm.settled(Verb.DELETE)
+        asked_for = notes.node_gone if gone else notes.node_unseen
+        if not name or asked_for == vm_id or (vm.verb is Verb.DELETE and not gone):
             return None
         if (node := await self._read_own_node(machine)) is not None:
             return node
         if gone:
-            notes.node_gone = of
+            notes.node_gone = vm_id
         else:
-            notes.node_unseen = of
+            notes.node_unseen = vm_id
         return None
 
     def _unread(self, machine: Machine, error: ApiError | TransportError) -> Unread | None:

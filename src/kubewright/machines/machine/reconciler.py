@@ -81,11 +81,6 @@ class Machines:
                 raise failed.error from None
             told = self._looker.remember_refusal(machine, failed.step, failed.error)
             return self._tell(machine, event_of(told), told.problem, Result.later(0))
-        except ApiError as error:
-            if not is_refusal(error):
-                raise
-            problem = f"The API server refused to show the node: {error.message}"
-            return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(delays.REFUSED))
         finally:
             self._looker.uncount(uid)
 
@@ -94,7 +89,13 @@ class Machines:
         plan = decide(seen)
         if _fails(plan):
             self._looker.count_as_replaced(machine)  # before other workers decide about their machines
-            seen = await self._looker.with_live_node(seen)
+            try:
+                seen = await self._looker.with_live_node(seen)
+            except ApiError as error:
+                if not is_refusal(error):
+                    raise
+                problem = f"The API server refused to show the node: {error.message}"
+                return self._tell(machine, EventReason.FAILED_READ, problem, Result.later(delays.REFUSED))
             plan = decide(seen)
         planned(plan)
         result = await self._actor.perform(seen, plan, self._looker.notes(machine, keep=bool(plan.topics)))

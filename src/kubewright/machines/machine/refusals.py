@@ -30,7 +30,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.driver.errors import Code
 from kubewright.machines.machine import steps
-from kubewright.machines.machine.creation import creation_failed, is_late, unsettled, until_late
+from kubewright.machines.machine.creation import creation_failed, is_late, until_late, vm_incomplete
 from kubewright.machines.machine.deletion import DELETING_NODE, DRAINING, RELEASING, deletion_blocked_report
 from kubewright.machines.machine.seen import Refused, Seen, Unread
 from kubewright.machines.machine.steps import Plan, Step
@@ -67,7 +67,7 @@ def _never(_seen: Seen) -> bool:
 
 def _has_its_vm(seen: Seen) -> bool:
     """The VM is on record and known to be complete: the driver is not asked to create it again."""
-    return seen.recorded and not unsettled(seen.machine)
+    return seen.recorded and not vm_incomplete(seen.machine)
 
 
 def _is_drain_timed_out(seen: Seen) -> bool:

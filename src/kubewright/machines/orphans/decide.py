@@ -22,7 +22,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.contract import Instance, is_tagged
-from kubewright.machines.machine.creation import unsettled
+from kubewright.machines.machine.creation import vm_incomplete
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def why_spared(vm: Instance, same_name: Machine | None, listed: AbstractSet[str]
         return "its machine exists"
     if same_name.spec.provider_id == vm.provider_id:
         return "a machine has it on record"
-    if unsettled(same_name):
+    if vm_incomplete(same_name):
         return "a machine of its name is still being made"
     return ""
 
