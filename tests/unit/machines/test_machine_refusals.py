@@ -52,6 +52,7 @@ from kubewright.machines.machine.steps import (
 from kubewright.nodes import marks
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.scenes import (
+    ABSENT,
     ENSURED,
     GONE,
     NOW,
@@ -332,6 +333,11 @@ LEAVING = [
         "a node that may not be read does not matter any more once its VM is gone",
         seen(DYING, vm=GONE, unread=HIDDEN),
         [RemoveFinalizer()],
+    ),
+    Case(
+        "nor do pods whose VM the driver does not find",
+        seen(DYING, node(cordoned=True), vm=ABSENT, unread=HIDDEN),
+        [Call(Verb.DELETE)],
     ),
     Case(
         "while the target cluster does not answer the VM is kept",

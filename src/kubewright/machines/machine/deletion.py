@@ -106,10 +106,12 @@ def identify_vm(seen: Seen) -> Plan | None:
 
 
 def wait_until_readable(seen: Seen) -> Plan | None:
-    """Node or pods cannot be read: keep the VM until they can, or time runs out. Once the VM is gone only
-    the Node is in question: where the server refuses to show it, what our cache shows decides."""
+    """Node or pods cannot be read: keep the VM until they can, or time runs out. Where there is no VM only
+    the Node is in question: if the server refuses to show it, what our cache shows decides."""
     found, gone = seen.unread, seen.vm.settled(Verb.DELETE)
-    if found is None or seen.drain_timed_out or seen.vm.running or (gone and not found.unanswered):
+    if found is None or seen.drain_timed_out or seen.vm.running:
+        return None
+    if (gone and not found.unanswered) or (seen.vm.absent and not gone):
         return None
     text = f"{found.problem}. Will retry in next sync. {DELETING_NODE if gone else DRAINING}"
     wake, warning = min(found.wait, seen.drain_time_left), (EventReason.FAILED_READ, text)
@@ -270,7 +272,7 @@ def _calling(seen: Seen, vm: VmPlan) -> Plan | None:
 
 def _undrained(seen: Seen, plan: Plan | None) -> Plan | None:
     """The plan that begins the deletion of a VM, with a warning if nothing is known of the pods on it."""
-    if plan is None or Call(Verb.DELETE) not in plan.steps or seen.unread is None or seen.node is None:
+    if plan is None or Call(Verb.DELETE) not in plan.steps or seen.unread is None or not _drainable(seen):
         return plan
     text = (
         f"Drain failed due to - {seen.unread.problem}. "

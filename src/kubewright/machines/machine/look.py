@@ -152,7 +152,7 @@ class Looker:
     def is_silent(self, machine: Machine, request: Request) -> bool:
         """A request about the machine's node has failed: whether its cluster has not answered for long."""
         lasts = self._unanswered.lasts(machine.metadata.uid, request)
-        return lasts or bool(self._caches.unreachable(self._moments.monotonic(), self._longest))
+        return lasts or self._caches.nodes.visibility.lost_for(self._moments.monotonic()) > self._longest
 
     def answered(self, uid: str, steps: Iterable[Step]) -> None:
         """These steps of a machine have succeeded."""
