@@ -70,8 +70,8 @@ def test_a_collector_that_deletes_at_first_sight_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It deletes what its cache does not know yet."""
-    monkeypatch.setattr("kubewright.machines.orphans.vms.why_kept", lambda _seen: "")
-    monkeypatch.setattr("kubewright.machines.orphans.collect.why_spared", lambda *_: "")
+    monkeypatch.setattr("kubewright.machines.orphans.vms.why_kept_by_cache", lambda _seen: "")
+    monkeypatch.setattr("kubewright.machines.orphans.collect.why_kept_by_server", lambda *_: "")
     outcome = simulate(BY_NAME["scale-up"], Plot(seed=5), quiet=200)
     assert "a_living_machine_keeps_its_vm" in {
         violation.partition(":")[0] for violation in outcome.violations
@@ -81,7 +81,7 @@ def test_a_collector_that_deletes_at_first_sight_is_noticed(
 def test_a_collector_that_takes_the_only_vm_of_a_machine_for_a_second_one_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kubewright.machines.orphans.vms.why_kept", lambda _seen: "")
+    monkeypatch.setattr("kubewright.machines.orphans.vms.why_kept_by_cache", lambda _seen: "")
     monkeypatch.setattr("kubewright.machines.orphans.decide.is_second", lambda *_: True)
     outcome = simulate(BY_NAME["scale-up"], Plot(seed=5), quiet=200)
     assert "a_living_machine_keeps_its_vm" in {

@@ -66,6 +66,6 @@ def test_a_late_vm_of_a_cluster_goes_although_the_manager_is_killed() -> None:
 
 
 def test_a_vm_that_is_never_collected_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vms, "why_kept", lambda _cluster, _seen: "a bug")
+    monkeypatch.setattr(vms, "why_kept_by_cache", lambda _cluster, _seen: "a bug")
     found = run(Plot(seed=1)).violations
     assert any(each.startswith("no_vm_is_forgotten:") for each in found), found

@@ -85,6 +85,11 @@ class Forbidden(ApiError):
 class NotFound(ApiError):
     code, reason = 404, "NotFound"
 
+    def names(self, name: str) -> bool:
+        """Whether the server says that the object of this name does not exist. It does not while it serves no
+        such kind (its CRD is applied anew), and a proxy does not."""
+        return self.details.get("name") == name
+
 
 class MethodNotAllowed(Refusal):
     code, reason = 405, "MethodNotAllowed"

@@ -1,26 +1,32 @@
 """VMs that no machine wants, and their nodes: looked for, confirmed, collected; and what is left alone."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from kubewright.api.core import EVENT, NODE, PDB, POD, SECRET
+from kubewright.api.core import CRD, EVENT, NODE, PDB, POD, SECRET
 from kubewright.api.machine import names
+from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
+from kubewright.apiserver.server import ApiServer
 from kubewright.compose.options import Options
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, stub
-from kubewright.driver.errors import NotFound, Unimplemented
+from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.life.orphans import OrphanSettings
+from kubewright.kube.errors import ConnectFailed
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.stage import Borrowed, Stage, stage
 from kubewright.testing.world import World, in_phase, short_timeouts
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request, Response
 
 SOON, CONFIRMATION, PERIOD = 5, 20, 120
 
@@ -369,3 +375,122 @@ async def test_a_machine_is_as_young_as_it_is(leap: float) -> None:
             assert await world.left() == []
             await world.clock.sleep(2 * SOON)  # no look is due for long
             clock.ahead = leap
+
+
+class Refusing(Borrowed):
+    """A cloud that deletes no VM of a ``stuck`` machine; notes when each class asks it to."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        super().__init__(cloud)
+        self.asked: dict[str, list[float]] = {}
+
+    async def delete(self, request: MachineRequest) -> str | None:
+        if request.name.startswith("stuck"):
+            times = self.asked.setdefault(request.machine_class.name, [])
+            times.append(asyncio.get_running_loop().time())
+            raise DriverError.of(Code.PermissionDenied, "deletion protection is on")
+        return await super().delete(request)
+
+
+async def test_vms_that_cannot_go_hold_up_no_other() -> None:
+    few = replace(options(), orphans=replace(options().orphans, at_once=2))
+    async with stage(few) as here:
+        for name in ("stuck-1", "stuck-2", "stuck-3", "free"):
+            await conjure(here, name)
+        async with here.process(Refusing(here.cloud)):
+            await here.world.clock.sleep(SOON + CONFIRMATION + 6 * SOON)
+            assert {vm.name for vm in here.cloud.vms.values()} == {"stuck-1", "stuck-2", "stuck-3"}
+
+
+async def test_a_deletion_that_failed_is_repeated_after_the_pause_of_its_error() -> None:
+    async with stage(options()) as here:
+        await conjure(here, "stuck")
+        async with here.process(driver := Refusing(here.cloud)):
+            await here.world.clock.sleep(SOON + CONFIRMATION + 1300)
+            assert set(driver.asked) == {"small", "large"}, "both classes list it, each with its credentials"
+            for times in driver.asked.values():
+                gaps = [later - earlier for earlier, later in pairwise(times)]
+                assert gaps == pytest.approx([600, 600], abs=SOON)
+
+
+async def test_while_the_server_does_not_serve_machines_no_vm_goes() -> None:
+    """The CRD is applied anew: until it is served every path of the kind answers 404, and no list has it."""
+    async with stage(options()) as here:
+        world, lost = here.world, await conjure(here, "m1", uid="before")
+        [crd] = [each for each in crds() if each["spec"]["names"]["plural"] == "machines"]
+        async with here.process():
+            await world.clock.sleep(1)
+            await world.client.delete(CRD, Key("", crd["metadata"]["name"]))
+            await world.clock.sleep(SOON + 3 * CONFIRMATION)
+            assert world.cloud.named("m1") is not None
+            await world.client.create(CRD, crd)
+            await world.until(lambda s: not s.machines, "it is served again")
+            await world.make("m1", providerID=lost.provider_id)
+            await world.clock.sleep(3 * CONFIRMATION)
+            assert [vm.provider_id for vm in here.cloud.vms.values()] == [lost.provider_id]
+
+
+async def test_the_node_of_a_vm_that_has_a_machine_again_takes_pods() -> None:
+    """Machines are restored from a backup while their VMs are drained."""
+    async with stage(options(drain_timeout=600)) as here:
+        world, ghost = here.world, await conjure(here, "m1", uid="before")
+        key = Key("", ghost.node_name)
+        async with here.process():
+            await world.clock.sleep(SOON)
+            never = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}
+            meta = {"name": "keep", "namespace": "default"}
+            await world.target.create(PDB, {"metadata": meta, "spec": never})
+            await world.run_pod("web", ghost.node_name, labels={"app": "web"})
+            await world.clock.sleep(CONFIRMATION + 2)
+            assert (await world.target.get(NODE, key)).spec.unschedulable
+        labels = {names.NODE_LABEL: ghost.node_name}
+        await world.make("m1", labels=labels, providerID=ghost.provider_id)
+        async with here.process():
+            await world.clock.sleep(2 * SOON)
+            node = await world.target.get(NODE, key)
+            assert not node.spec.unschedulable
+            assert names.ORPHAN_OF_ANNOTATION not in node.metadata.annotations
+
+
+class Severable(ApiServer):
+    """The way of processes to a server, which can be ``severed``: watches end, requests do not arrive."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+        self.severed = asyncio.Event()
+
+    async def handle(self, request: Request) -> Response:
+        if self.severed.is_set():
+            raise ConnectFailed("the cluster cannot be reached")
+        answer = await self._server.handle(request)
+        return replace(answer, stream=self._until_severed(answer.stream)) if answer.stream else answer
+
+    async def _until_severed(self, stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        severed = asyncio.ensure_future(self.severed.wait())
+        chunk = asyncio.ensure_future(anext(stream, b""))
+        try:
+            while True:
+                await asyncio.wait({severed, chunk}, return_when=asyncio.FIRST_COMPLETED)
+                if severed.done() or not chunk.result():
+                    return
+                yield chunk.result()
+                chunk = asyncio.ensure_future(anext(stream, b""))
+        finally:
+            severed.cancel()
+            chunk.cancel()
+            await asyncio.gather(severed, chunk, return_exceptions=True)
+            await stream.aclose()
+
+
+async def test_no_vm_goes_while_its_cluster_is_not_visible() -> None:
+    """Its node may have joined since our watch was lost; its pods would not be drained."""
+    async with stage(options(), two=True) as here:
+        world, way = here.world, Severable(here.target)
+        async with replace(here, target=way).process():
+            await world.clock.sleep(1)
+            way.severed.set()
+            ghost = await conjure(here)
+            await world.clock.sleep(PERIOD + 10 * CONFIRMATION)
+            assert [vm.provider_id for vm in here.cloud.vms.values()] == [ghost.provider_id]
+            way.severed.clear()
+            await world.until(lambda s: not s.vms, "it is visible again", seconds=600)

@@ -9,7 +9,7 @@ from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
 from kubewright.driver.contract import Instance
-from kubewright.infra.orphans.decide import ListedVm, why_kept, why_not_judged, why_spared
+from kubewright.infra.orphans.decide import ListedVm, why_kept_by_cache, why_kept_by_server, why_not_judged
 from kubewright.infra.provision import new_cloud_owner
 
 
@@ -78,7 +78,7 @@ KEPT = [
 
 @pytest.mark.parametrize(("seen", "because"), [pytest.param(*row[1:], id=row[0]) for row in KEPT])
 def test_what_keeps_a_vm(seen: ListedVm, because: str) -> None:
-    assert why_kept(HERE, seen) == because
+    assert why_kept_by_cache(HERE, seen) == because
 
 
 SPARED = [
@@ -92,7 +92,7 @@ SPARED = [
 
 @pytest.mark.parametrize(("live", "because"), [pytest.param(*row[1:], id=row[0]) for row in SPARED])
 def test_what_the_server_says_at_last(live, because: str) -> None:
-    assert why_spared(STRAY, live) == because
+    assert why_kept_by_server(STRAY, live) == because
 
 
 GONE, LATER = "there is no such cluster here", "it is paused, or being moved"

@@ -13,12 +13,18 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Instance
-from kubewright.driver.life.orphans import OrphanSettings, SuspectUpdate, update_suspects
+from kubewright.driver.life.orphans import OrphanSettings, SuspectUpdate, Try, due, update_suspects
 from kubewright.kube.cache import Change
 from kubewright.kube.header import read
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.machines.orphans.decide import ListedVm, not_managed, scheme, why_kept, why_spared
-from kubewright.machines.orphans.wiring import class_to_list
+from kubewright.machines.orphans.decide import (
+    ListedVm,
+    not_managed,
+    scheme,
+    why_kept_by_cache,
+    why_kept_by_server,
+)
+from kubewright.machines.orphans.wiring import class_to_list, may_have_a_node
 from kubewright.testing.scenes import NOW, being_made, machine, minutes
 from kubewright.wire.gvk import Key
 
@@ -89,7 +95,7 @@ OTHER = machine("Running")  # m1 of uid u1, on sim:///here/vm-1
     ],
 )
 def test_who_keeps_a_vm(seen: ListedVm, because: str) -> None:
-    assert why_kept(seen) == because
+    assert why_kept_by_cache(seen) == because
 
 
 @pytest.mark.parametrize(
@@ -116,7 +122,7 @@ def test_who_keeps_a_vm(seen: ListedVm, because: str) -> None:
     ],
 )
 def test_the_last_question_before_the_end(live: Machine | None, because: str) -> None:
-    assert why_spared(STRAY, live, frozenset()) == because
+    assert why_kept_by_server(STRAY, live, frozenset()) == because
 
 
 OWN = {"machine_name": "m1", "owner_uid": "u1"}
@@ -158,11 +164,11 @@ def of(the: Machine, *, vm: Instance = SECOND, listed: frozenset[str] = BOTH, bu
     ],
 )
 def test_who_keeps_a_vm_whose_machine_has_several(seen: ListedVm, because: str) -> None:
-    assert why_kept(seen) == because
+    assert why_kept_by_cache(seen) == because
 
 
 def seen_at(began: float, since: dict[str, float], *listed: ListedVm, took: float = 0.0) -> SuspectUpdate:
-    unwanted = [each.vm for each in listed if not why_kept(each)]
+    unwanted = [each.vm for each in listed if not why_kept_by_cache(each)]
     return update_suspects(unwanted, since, began=began, ended=began + took, confirmation=300)
 
 
@@ -269,3 +275,55 @@ def test_a_confirmation_shorter_than_a_creation_is_refused() -> None:
             machine=MachineSettings(confirm_absent=minutes(5)),
             orphans=OrphanSettings(confirmation=minutes(5)),
         )
+
+
+def vm(number: int) -> Instance:
+    return replace(STRAY, provider_id=f"sim:///here/vm-{number}")
+
+
+FOUR = [vm(1), vm(2), vm(3), vm(4)]
+
+
+@pytest.mark.parametrize(
+    ("tries", "expected"),
+    [
+        pytest.param({}, [1, 2], id="at first the oldest suspicions"),
+        pytest.param({1: Try(10, 10), 2: Try(10, 10)}, [3, 4], id="then those that were not tried yet"),
+        pytest.param(
+            {1: Try(30, 30), 2: Try(10, 10), 3: Try(20, 20), 4: Try(40, 40)},
+            [2, 3],
+            id="then those whose last try is the longest ago",
+        ),
+        pytest.param(
+            {1: Try(10, 700), 2: Try(10, 700), 3: Try(10, 101), 4: Try(10, 100)},
+            [4],
+            id="none before the pause of its error is over",
+        ),
+    ],
+)
+def test_which_vms_a_pass_tries_to_delete(tries: dict[int, Try], expected: list[int]) -> None:
+    last = {vm(number).provider_id: tried for number, tried in tries.items()}
+    assert due(FOUR, last, now=100, at_once=2) == [vm(number) for number in expected]
+
+
+NAMED = {names.NODE_LABEL: "m1"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(None, machine("Running"), True, id="a machine came"),
+        pytest.param(machine("Running"), None, False, id="a machine went"),
+        pytest.param(machine("Pending"), machine("Running"), False, id="its status changed"),
+        pytest.param(
+            structs.replace(OTHER, metadata=structs.replace(OTHER.metadata, labels={})),
+            structs.replace(OTHER, metadata=structs.replace(OTHER.metadata, labels=NAMED)),
+            True,
+            id="its node is named",
+        ),
+    ],
+)
+def test_which_machines_may_have_a_node_that_says_it_has_none(
+    before: Machine | None, after: Machine | None, expected: bool
+) -> None:
+    assert may_have_a_node(change(before, after)) is expected

@@ -40,7 +40,7 @@ def why_not_judged(found: KubewrightCluster | None, owner: Cluster | None) -> st
     return ""
 
 
-def why_kept(cluster: KubewrightCluster, seen: ListedVm) -> str:
+def why_kept_by_cache(cluster: KubewrightCluster, seen: ListedVm) -> str:
     """Why a VM is kept, as a clause; empty when nothing wants it."""
     if not seen.vm.machine_name or not seen.vm.provider_id:
         return "nothing says which machine it was made for"
@@ -54,10 +54,10 @@ def why_kept(cluster: KubewrightCluster, seen: ListedVm) -> str:
         return "clusterctl has moved its machine away"
     if seen.busy:
         return "a call for its machine is under way"
-    return why_spared(seen.vm, seen.same_name)
+    return why_kept_by_server(seen.vm, seen.same_name)
 
 
-def why_spared(vm: Instance, same_name: KubewrightMachine | None) -> str:
+def why_kept_by_server(vm: Instance, same_name: KubewrightMachine | None) -> str:
     """Why the KubewrightMachine of the VM's name keeps it alive; empty when it does not."""
     if same_name is None:
         return ""

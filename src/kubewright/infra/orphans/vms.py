@@ -1,18 +1,19 @@
-"""One look at the VMs of one cluster: those that nothing has wanted for long enough are deleted.
+"""One pass over the VMs of one cluster: those that nothing has wanted for long enough are deleted.
 
 Theory.      A cluster's VMs may be in several clouds and accounts: a list is asked for with all that its
              machines and their templates tell drivers. A cluster is looked at after a start, after a
              pause, when a machine is gone that may have left a VM, and every ``period``. Reasons that come
              before the look are gathered into it.
 Invariants.  A driver that cannot list is no reason not to ask the others. Directly before a VM is deleted
-             the *server* has said that its cluster is not paused and that there is no such machine. At rest a
-             look costs a call for each list, and no request to a server.
+             the *server* has said that its cluster is not paused and that there is no such machine; a 404
+             that does not name it says nothing, for that is the answer, too, while the kind is not served. At
+             rest a pass costs a call for each list, and no request to a server.
 Called by    ``runtime.controller``, with the key of a KubewrightCluster; put together by ``infra.world``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -27,13 +28,14 @@ from kubewright.api.infra.v1beta1 import (
     Provision,
 )
 from kubewright.base import delays
-from kubewright.base.errors import Backoff, KubewrightError, Retry
+from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import ClassRequest, Instance, stub
-from kubewright.driver.errors import DriverError, NotFound, Unimplemented
+from kubewright.driver.errors import DriverError, During, NotFound, Unimplemented
 from kubewright.driver.life.calls import VmCalls
-from kubewright.driver.life.orphans import may_leave_a_vm, update_suspects
+from kubewright.driver.life.orphans import LONGEST_PASS, NotListed, may_leave_a_vm
+from kubewright.driver.life.suspects import Suspects
 from kubewright.infra.caches import Caches, Shared, owner_key
-from kubewright.infra.orphans.decide import ListedVm, why_kept, why_not_judged, why_spared
+from kubewright.infra.orphans.decide import ListedVm, why_kept_by_cache, why_kept_by_server, why_not_judged
 from kubewright.infra.provision import class_request, cloud_owner, domain_of, effective
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
@@ -44,16 +46,10 @@ from kubewright.runtime.result import Result
 from kubewright.wire import errors
 from kubewright.wire.gvk import Key
 
-LONGEST_LOOK = 900.0
-"""Deadline of a look in seconds: lists and deletions that each wait for their slot (``driver.guard``)."""
+NO_PAUSE = timedelta(0)
+"""Nothing failed that a cloud asks to wait for: the next pass may go on."""
 
 log = structlog.get_logger(__name__)
-
-
-class NotListed(KubewrightError):
-    """A cloud did not tell which VMs a cluster has. Asked again less and less often."""
-
-    retry: Retry = Backoff()
 
 
 class OrphanVms:
@@ -65,7 +61,7 @@ class OrphanVms:
         self._settings = shared.settings.orphans
         self._recorder = ComponentRecorder(shared.recorder, CLUSTER_COMPONENT)
         self._calls = calls
-        self._suspects: dict[Key, Mapping[str, float]] = {}
+        self._suspects = Suspects(self._settings, shared.clock)
         self._moved: dict[Key, set[str]] = {}
         self._collected = shared.metrics.counter(
             "cluster_orphan_vms_collected",
@@ -74,36 +70,30 @@ class OrphanVms:
         )
 
     async def reconcile(self, key: Key) -> Result:
-        """One look.
+        """One pass.
 
         Raises:
             NotListed: a cloud did not answer with a list.
-            ApiError, TransportError: the API server could not be asked whether a VM may go.
         """
         cluster = self._caches.clusters.get(key)
         owner = self._caches.cluster_of(cluster) if cluster is not None else None
         if cluster is None:
             self._moved.pop(key, None)
         if cluster is None or owner is None or why_not_judged(cluster, owner):
-            self._suspects.pop(key, None)  # after a pause nothing is suspected yet
+            self._suspects.forget(key)  # after a pause nothing is suspected yet
             return Result.done()
         began = self._shared.clock.monotonic()
         listed = await self._listed(cluster, owner)
-        unwanted = [vm for vm, _ in listed.values() if not why_kept(cluster, self._seen(key, vm))]
-        updated = update_suspects(
-            unwanted,
-            self._suspects.get(key, {}),
-            began=began,
-            ended=self._shared.clock.monotonic(),
-            confirmation=self._settings.confirmation.total_seconds(),
-        )
-        if new := sorted(updated.suspects.keys() - self._suspects.get(key, {}).keys()):
-            log.info("VMs of a cluster without a machine", cluster=str(key), vms=new)
-        self._suspects[key] = updated.suspects
-        for vm in updated.confirmed[: self._settings.at_once]:
-            await self._delete(cluster, listed[vm.provider_id][1], vm)
-        hurry = Result.later(self._settings.soon if updated.confirmed else None)
-        return Result.later(self._settings.period).sooner(hurry).sooner(Result.later(updated.wake))
+        unwanted = [vm for vm, _ in listed.values() if not why_kept_by_cache(cluster, self._seen(key, vm))]
+        noted = self._suspects.note(key, unwanted, began=began)
+        if noted.new:
+            log.info("VMs of a cluster without a machine", cluster=str(key), vms=noted.new)
+
+        async def collect(vm: Instance) -> timedelta | None:
+            return await self._collect(cluster, listed[vm.provider_id][1], vm)
+
+        wake = await self._suspects.collect(key, noted, collect)
+        return Result.later(self._settings.period).sooner(Result.later(wake))
 
     def note_deleted(self, key: Key, gone: KubewrightMachine, now: datetime) -> bool:
         """Note that a machine of this cluster is gone; whether it may have left a VM. The VM of one that
@@ -168,28 +158,40 @@ class OrphanVms:
             same_name=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
         )
 
-    async def _delete(self, cluster: KubewrightCluster, of: ClassRequest, vm: Instance) -> None:
-        """Delete a confirmed orphan, if the server agrees. What the cloud refuses is tried again."""
-        if why := await self._why_spared(cluster, vm):
+    async def _collect(
+        self, cluster: KubewrightCluster, request: ClassRequest, vm: Instance
+    ) -> timedelta | None:
+        """Delete a confirmed orphan, if the server agrees. None: it is gone; else how long to wait at least
+        before it is tried again."""
+        try:
+            why = await self._why_kept_by_server(cluster, vm)
+        except KubewrightError as error:
+            why = f"the API server was asked in vain: {error}"
+        if why:
             log.info("a VM without a machine is spared", vm=vm.provider_id, because=why)
-            return
+            return NO_PAUSE
         what = f"{vm.provider_id} of machine {vm.machine_name}"
         known = {"provider_id": vm.provider_id, "node_name": vm.node_name}
         machine = stub(vm.machine_name, cluster.metadata.namespace, vm.owner_uid, **known)
         try:
             with suppress(NotFound):
-                await self._shared.driver.delete(of.of(machine))
+                await self._shared.driver.delete(request.of(machine))
         except DriverError as error:
-            told = f"VM {what} is not deleted: {error}"
-            self._recorder.event(cluster, EventReason.FAILED_ORPHAN_DELETE, told, warning=True)
-            return
+            message = f"VM {what} is not deleted: {error}"
+            self._recorder.event(cluster, EventReason.FAILED_ORPHAN_DELETE, message, warning=True)
+            return error.pause(During.DELETING)
         log.warning("a VM without a machine is deleted", vm=vm.provider_id, machine=vm.machine_name)
-        told = f"Deleted VM {what}: there is no such machine"
-        self._recorder.event(cluster, EventReason.ORPHAN_DELETED, told)
+        message = f"Deleted VM {what}: there is no such machine"
+        self._recorder.event(cluster, EventReason.ORPHAN_DELETED, message)
         self._collected.labels(cluster.metadata.namespace, cluster.metadata.name).inc()
+        return None
 
-    async def _why_spared(self, cluster: KubewrightCluster, vm: Instance) -> str:
-        """What the server says, asked now."""
+    async def _why_kept_by_server(self, cluster: KubewrightCluster, vm: Instance) -> str:
+        """What the server says, asked now.
+
+        Raises:
+            ApiError, TransportError: it did not say whether there is such a machine.
+        """
         client, key = self._shared.control, Key(cluster.metadata.namespace, cluster.metadata.name)
         now, owner, same_name = None, None, None
         with suppress(errors.NotFound):
@@ -198,9 +200,12 @@ class OrphanVms:
         if now is not None and now.metadata.uid == cluster.metadata.uid and place is not None:
             with suppress(errors.NotFound):
                 owner = await client.get(CLUSTER, place)
-        with suppress(errors.NotFound):
+        try:
             same_name = await client.get(KUBEWRIGHT_MACHINE, Key(key.namespace, vm.machine_name))
-        return why_not_judged(now, owner) or why_spared(vm, same_name)
+        except errors.NotFound as error:
+            if not error.names(vm.machine_name):
+                raise
+        return why_not_judged(now, owner) or why_kept_by_server(vm, same_name)
 
 
 def wire(shared: Shared, calls: VmCalls) -> Controller:
@@ -214,14 +219,14 @@ def wire(shared: Shared, calls: VmCalls) -> Controller:
         orphans,
         shared.clock,
         workers=4,
-        timeout=LONGEST_LOOK,
+        timeout=LONGEST_PASS,
         metrics=shared.metrics,
         curve=curve,
     )
 
     def cluster_changed(change: Change[KubewrightCluster]) -> None:
         if spec_or_existence(change):
-            controller.enqueue(change.key, "a cluster to look at", after=soon)
+            controller.enqueue(change.key, "the VMs of a cluster are listed", after=soon)
 
     def owner_changed(change: Change[Cluster]) -> None:
         for key in caches.clusters_in(change.key) if spec_or_existence(change) else ():

@@ -5,22 +5,25 @@ Theory.      The finalizer of a machine stays until the cloud has had time to sh
              remove finalizers: then a VM exists that no machine will ever delete. So from time to time the
              driver lists the VMs of each class, and those without a machine are deleted, *after
              confirmation*: a VM without a machine is at first only a suspect. It is deleted when it is still
-             one in a list that is ``confirmation`` later, and the API server itself (not our cache) says that
-             its machine does not exist. So neither an old list, nor a late cache, nor a machine that is just
-             being created costs a VM that is in use.
+             one in a list that is ``confirmation`` later, and the API server itself (not our cache) says
+             that its machine does not exist. So no VM in use is deleted for an old list, a late cache, or a
+             machine that is just being created.
              The order is that of a machine's deletion: the node is drained, the VM deleted, the node deleted.
              The node is annotated before the VM is deleted, so that another process, after a crash, knows
-             that it may delete the node. Other nodes without a machine are only annotated, so that
-             cluster-autoscaler leaves them alone: whether their VM still exists only the cloud's own
-             controller manager knows.
+             that it may delete the node. A node that has a machine again loses the annotation. Other nodes
+             without a machine are only annotated, so that cluster-autoscaler leaves them alone: whether
+             their VM still exists only the cloud's own controller manager knows.
 Invariants.  No VM is deleted that does not say which machine it was made for.
-             Without suspects a look costs one call of the driver for each class, and no request to an API
-             server. A class that cannot be listed delays no other. A process remembers since when a VM is a
-             suspect; one that starts anew confirms it later, and nothing else changes.
+             Without suspects a pass costs one call of the driver for each class, and no request to an API
+             server. A class that cannot be listed delays no other, nor does a VM that cannot be deleted.
+             A class keeps its finalizer while it has machines, not while it has suspects: if it is deleted
+             with the last of them, the credentials for deleting its orphans are lost. A process remembers
+             since when a VM is a suspect; one that starts anew confirms it later, and nothing else changes.
 Source       seed 004 "What is Safety Controller"; mcm.md §9.1, §19 number 30; decision 0009.
 Files        ``decide``      why a VM is kept, which nodes are annotated (pure)
              ``vms``         the reconciler of classes: lists the VMs of one, and finds suspects
              ``collect``     deletes one VM and its node; ``cleanup`` drains and deletes the node
              ``nodes``       the reconciler that annotates nodes
-             ``wiring``      the two controllers, and which changes make them look
+             ``wiring``      the two controllers, and which changes enqueue what
+             ``driver.life`` has what both APIs share: suspects, their confirmation, pauses
 """

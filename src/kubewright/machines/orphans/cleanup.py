@@ -8,7 +8,9 @@ Theory.      The order is that of a machine's deletion: cordon, drain, and, once
              time-out begins anew.
 Invariants.  Nothing is done to a node that has a machine, or whose provider id is not the VM's. The time that
              pods have is counted on a steady clock (decision 0011).
-Called by    ``collect``; ``vms`` for nodes whose VM is gone already.
+             A node that has a machine again (it was restored from a backup meanwhile) loses the annotation
+             and the cordon, unless the machine is being deleted.
+Called by    ``collect``; ``vms`` for nodes whose VM is gone already, or wanted again.
 """
 
 from contextlib import suppress
@@ -18,7 +20,8 @@ import structlog
 
 from kubewright.api.core import NODE, Node
 from kubewright.api.machine import names
-from kubewright.kube.patches import with_uid
+from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.kube.patches import onto, with_uid
 from kubewright.machines.machine import act, node_marks
 from kubewright.machines.machine.caches import Shared, belongs
 from kubewright.machines.machine.moments import NodeStates, as_seen
@@ -46,12 +49,9 @@ class NodeCleanup:
 
     def owners(self, node: Node) -> int:
         """How many machines say that this node is theirs."""
-        machines, provider_id = self._caches.machines, node.spec.provider_id
-        by_name = machines.by("node", node.metadata.name)
-        by_id = machines.by("provider-id", provider_id) if provider_id else []
-        return len({machine.metadata.uid for machine in (*by_name, *by_id) if belongs(node, machine)})
+        return len({machine.metadata.uid for machine in self._machines(node)})
 
-    def of(self, provider_id: str) -> list[Node]:
+    def unowned_nodes(self, provider_id: str) -> list[Node]:
         """The nodes of a VM that have no machine: one, or none while it has not joined."""
         found = self._caches.nodes.by("provider-id", provider_id) if provider_id else []
         return [node for node in found if not self.owners(node)]
@@ -89,6 +89,23 @@ class NodeCleanup:
             if node.spec.provider_id == provider_id and not self.owners(node):
                 await act.delete_node(self._target, node_marks.deletion(node))
                 log.info("the node of a collected VM is deleted", node=node_name)
+
+    async def release(self, node: Node) -> None:
+        """Take annotation and cordon off a node that has a machine again."""
+        if any(machine.metadata.deleting for machine in self._machines(node)):
+            return  # its own deletion cordons and drains the node
+        with suppress(NotFound):
+            unmarked = marks.annotate(node, {names.ORPHAN_OF_ANNOTATION: None})
+            body = onto({**unmarked, "spec": {"unschedulable": None}}, node.metadata)
+            await self._target.patch(NODE, Key("", node.metadata.name), body)
+            log.info("a node has a machine again, and takes pods", node=node.metadata.name)
+
+    def _machines(self, node: Node) -> list[Machine]:
+        """The machines that say that this node is theirs; one may be there twice."""
+        machines, provider_id = self._caches.machines, node.spec.provider_id
+        by_name = machines.by("node", node.metadata.name)
+        by_id = machines.by("provider-id", provider_id) if provider_id else []
+        return [machine for machine in (*by_name, *by_id) if belongs(node, machine)]
 
     async def _mark(self, node: Node, collecting: str) -> None:
         known = node.metadata.annotations.get(names.ORPHAN_OF_ANNOTATION)

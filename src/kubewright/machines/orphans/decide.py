@@ -5,9 +5,9 @@ Theory.      A VM is kept while one of these exists: the machine that it was mad
              process for its machine. A machine may have two VMs: the cloud carried out both of two creations.
              Once the machine is Running it needs only the one in its spec. The other one is an orphan too,
              but only if both are on one list: that proves that the one in the spec exists, and that their ids
-             are of one form. ``why_kept`` judges all VMs of a list by the cache; ``why_spared`` judges, by
-             the server's answer, the one that is about to be deleted. How a suspect is confirmed is the same
-             for every API (``driver.life.orphans``).
+             are of one form. ``why_kept_by_cache`` judges all VMs of a list; ``why_kept_by_server`` judges,
+             by the server's answer, the one that is about to be deleted. How a suspect is confirmed is the
+             same for every API (``driver.life.orphans``).
 Invariants.  A VM without a machine's name is never an orphan: the server cannot be asked for
              its machine.
 Source       mcm.md §9.1.
@@ -44,7 +44,7 @@ class ListedVm:
     listed: AbstractSet[str] = frozenset()
 
 
-def why_kept(seen: ListedVm) -> str:
+def why_kept_by_cache(seen: ListedVm) -> str:
     """Why the VM is kept, as a clause; empty: it is an orphan."""
     if not seen.vm.machine_name or not seen.vm.provider_id:
         return "nothing says which machine it was made for"
@@ -56,7 +56,7 @@ def why_kept(seen: ListedVm) -> str:
         return "a call for its machine is under way"
     if seen.owner_exists and not is_second(seen.vm, seen.same_name, seen.listed):
         return "its machine exists"
-    return why_spared(seen.vm, seen.same_name, seen.listed)
+    return why_kept_by_server(seen.vm, seen.same_name, seen.listed)
 
 
 def is_second(vm: Instance, machine: Machine | None, listed: AbstractSet[str]) -> bool:
@@ -68,11 +68,12 @@ def is_second(vm: Instance, machine: Machine | None, listed: AbstractSet[str]) -
     return running and vm.owner_uid in ours and known != vm.provider_id and known in listed
 
 
-def why_spared(vm: Instance, same_name: Machine | None, listed: AbstractSet[str]) -> str:
+def why_kept_by_server(vm: Instance, same_name: Machine | None, listed: AbstractSet[str]) -> str:
     """Why the machine with the name that the VM was made for needs it; empty when it does not.
 
-    A machine that is still being created may be about to find this very VM by its name. ``listed`` are the
-    provider ids of all VMs on the list.
+    A VM of another owner is kept while a machine of its name is being created, because not every driver says
+    in the answers to ``create`` and ``status`` for which owner a VM was made: then the machine could take
+    this very VM. ``listed`` are the provider ids of all VMs on the list.
     """
     if same_name is None or is_second(vm, same_name, listed):
         return ""
@@ -95,8 +96,7 @@ def not_managed(node: Node, owners: int, now: datetime, grace: timedelta) -> boo
 
     ``owners`` is how many machines the node has; a node younger than ``grace`` may still get one.
     """
-    says = names.NOT_MANAGED_ANNOTATION in node.metadata.annotations
-    if says:
+    if names.NOT_MANAGED_ANNOTATION in node.metadata.annotations:
         return False if owners == 1 else None
     created = node.metadata.creation_timestamp
     return True if not owners and created is not None and now - created > grace else None

@@ -21,6 +21,7 @@ from kubewright.api.diff import Patch
 from kubewright.api.machine import names
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.life.orphans import OrphanSettings
+from kubewright.kube.errors import TransportError
 from kubewright.kube.header import Header
 from kubewright.kube.patches import with_uid
 from kubewright.machines.machine.caches import Shared
@@ -37,7 +38,8 @@ NOT_MANAGED = "not-managed"
 YIELD_EVERY = 200
 """After so many nodes the event loop runs other tasks."""
 WRITES = 50
-"""Nodes that are written in one look; the others wait for the next, ``soon`` after."""
+"""Nodes that a pass writes to; the others wait for the next, ``soon`` after, which leaves for last those
+whose writes failed."""
 
 log = structlog.get_logger(__name__)
 
@@ -58,24 +60,29 @@ class OrphanNodes:
         self._now = shared.target.steady().now
         self._schemes = schemes
         self._owners = owners
-        self._told: dict[str, None] = {}
+        self._written: frozenset[str] = frozenset()
         """Uids of nodes that we have written to: once in the life of a process is enough."""
+        self._failed: frozenset[str] = frozenset()
+        """Uids of nodes whose last write failed."""
 
     async def reconcile(self, _key: Key) -> Result:
         """One pass over all nodes; writes that failed are tried again ``soon``."""
-        there = list(self._caches.nodes.headers())
-        self._told = {uid: None for header in there if (uid := header.uid) in self._told}
+        there = sorted(self._caches.nodes.headers(), key=lambda header: header.uid in self._failed)
+        uids = {header.uid for header in there}
+        self._written &= uids
+        self._failed &= uids
         annotated = frozenset(self._caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED))
-        written, failed = 0, False
+        writes, ended = 0, True
         for number, header in enumerate(there, 1):
             if number % YIELD_EVERY == 0:
                 await self._shared.clock.sleep(0)
             if (body := self._mark(header, header.key in annotated)) is None:
                 continue
-            failed |= not await self._write(header, body)
-            if (written := written + 1) == WRITES:
+            error = await self._write(header, body)
+            if (writes := writes + 1) == WRITES or isinstance(error, TransportError):
+                ended = False  # a server that does not answer would let each write wait for its own time-out
                 break
-        again = self._settings.soon if failed or written == WRITES else self._settings.period
+        again = self._settings.period if ended and not self._failed else self._settings.soon
         return Result.later(again)
 
     def _mark(self, header: Header, annotated: bool) -> Patch | None:
@@ -87,29 +94,32 @@ class OrphanNodes:
         owners = self._owners(node)
         if owners > 1:
             log.warning("several machines have one node", node=node.metadata.name, machines=owners)
-        says = not_managed(node, owners, self._now(), self._shared.settings.creation_timeout)
-        if says is None or (says and (header.uid in self._told or not self._may_be_ours(node))):
+        wanted = not_managed(node, owners, self._now(), self._shared.settings.creation_timeout)
+        if wanted is None or (wanted and (header.uid in self._written or not self._may_be_ours(node))):
             return None
-        return marks.annotate(node, _annotations(node, says))
+        return marks.annotate(node, _annotations(node, wanted))
 
-    async def _write(self, header: Header, body: Patch) -> bool:
+    async def _write(self, header: Header, body: Patch) -> KubewrightError | None:
+        uid = frozenset((header.uid,))
         try:
             with suppress(NotFound):
                 await self._shared.target.patch(NODE, header.key, with_uid(body, header.uid))
         except KubewrightError as error:
-            log.info("a node was not marked", node=header.key.name, error=str(error))
-            return False
-        self._told[header.uid] = None
-        return True
+            log.info("a node was not annotated", node=header.key.name, error=str(error))
+            self._failed |= uid
+            return error
+        self._written |= uid
+        self._failed -= uid
+        return None
 
     def _may_be_ours(self, node: Node) -> bool:
         ours = names.MACHINE_NAME_LABEL in node.metadata.labels
         return ours or scheme(node.spec.provider_id) in self._schemes
 
 
-def _annotations(node: Node, says: bool) -> marks.Edits:
-    """Where the node has a machine after all, the mark of an orphan's node goes as well."""
-    edits: dict[str, str | None] = {names.NOT_MANAGED_ANNOTATION: "1" if says else None}
-    if not says and names.ORPHAN_OF_ANNOTATION in node.metadata.annotations:
+def _annotations(node: Node, wanted: bool) -> marks.Edits:
+    """Where the node has a machine after all, the annotation of an orphan's node is removed as well."""
+    edits: dict[str, str | None] = {names.NOT_MANAGED_ANNOTATION: "1" if wanted else None}
+    if not wanted and names.ORPHAN_OF_ANNOTATION in node.metadata.annotations:
         edits[names.ORPHAN_OF_ANNOTATION] = None
     return edits

@@ -1,24 +1,27 @@
 """The reconciler of classes that lists their VMs and deletes, after confirmation, those without a machine.
 
+Invariants.  While a cluster cannot be watched no VM is deleted: its node would be missing in our cache, and
+             its pods would not be drained.
 Called by    ``runtime.controller``, with the key of a MachineClass. Continues in ``decide`` and ``collect``.
 """
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 
 import structlog
 
 from kubewright.api.machine.names import EventReason
-from kubewright.base.errors import Backoff, KubewrightError, Retry
+from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import DriverError, Unimplemented
-from kubewright.driver.life.orphans import OrphanSettings, SuspectUpdate, update_suspects
+from kubewright.driver.life.orphans import NotListed, OrphanSettings
+from kubewright.driver.life.suspects import Noted, Suspects
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.orphans.cleanup import NodeCleanup
 from kubewright.machines.orphans.collect import Collector
-from kubewright.machines.orphans.decide import ListedVm, scheme, why_kept
+from kubewright.machines.orphans.decide import ListedVm, scheme, why_kept_by_cache
 from kubewright.runtime.result import Result
 from kubewright.wire.gvk import Key
 
@@ -29,12 +32,6 @@ COLLECTED_BY = "orphan-of"
 """The index of nodes by the class that is collecting their VM."""
 
 log = structlog.get_logger(__name__)
-
-
-class NotListed(KubewrightError):
-    """The cloud did not tell which VMs a class has. Asked again less and less often."""
-
-    retry: Retry = Backoff()
 
 
 class OrphanVms:
@@ -49,36 +46,41 @@ class OrphanVms:
         self._busy = busy
         self._cleanup = cleanup
         self._collector = Collector(shared, cleanup)
-        self._since: dict[Key, Mapping[str, float]] = {}
+        self._suspects = Suspects(settings, shared.clock)
         self._cannot_list = False
 
     async def reconcile(self, key: Key) -> Result:
-        """One look.
+        """One pass.
 
         Raises:
             NotListed: the cloud did not answer with a list.
         """
         found = self._caches.classes.get(key)
         if found is None or self._cannot_list:
-            self._since.pop(key, None)
+            self._forget(self._suspects.forget(key))
             return Result.done()
         seen = self._caches.with_secrets(found)
         if not seen.can_call:
-            log.info("the VMs of a class are not listed", machine_class=str(key), because=seen.problem)
-            return self._next()
+            self._not_listed(found, seen.problem)
+            return Result.later(self._settings.period)
         request = ClassRequest(found, seen.secret)
         began = self._shared.clock.monotonic()
         listed = await self._listed(request)
         if listed is None:
             return Result.done()
-        updated = self._update_suspects(key, listed, began)
-        cleaned = await self._delete_leftover_nodes(key, _ids(listed))
-        gone = await self._collect(request, updated.confirmed, _ids(listed))
-        return self._next(updated.wake, hurry=not (cleaned and gone))
+        noted = self._note(key, listed, began)
+        if lost := self._lost():
+            log.info("no VM is deleted while a cluster is not visible", machine_class=str(key), cluster=lost)
+            return Result.later(self._settings.soon)
+        settled = await self._settle_marked_nodes(key, _ids(listed))
+        collect = partial(self._collector.collect, request, listed=_ids(listed))
+        wake = Result.later(await self._suspects.collect(key, noted, collect))
+        soon = Result.later(None if settled else self._settings.soon)
+        return Result.later(self._settings.period).sooner(wake).sooner(soon)
 
     def suspects(self) -> Iterable[tuple[tuple[str, str], float]]:
         """How many VMs of each class are suspect now; for a gauge."""
-        return [((key.namespace, key.name), len(since)) for key, since in self._since.items()]
+        return [((key.namespace, key.name), number) for key, number in self._suspects.counts()]
 
     async def _listed(self, request: ClassRequest) -> Sequence[Instance] | None:
         """The VMs of a class; None when this driver cannot tell, which it is asked once."""
@@ -86,49 +88,52 @@ class OrphanVms:
             return await self._shared.driver.list(request)
         except Unimplemented:
             if not self._cannot_list:
-                log.info("this driver cannot list VMs, so those without a machine are not looked for")
+                self._not_listed(request.machine_class, "this driver cannot list VMs")
             self._cannot_list = True
             return None
         except DriverError as error:
+            self._not_listed(request.machine_class, str(error))
             meta = request.machine_class.metadata
-            told = f"the VMs of class {meta.namespace}/{meta.name} were not listed: {error}"
-            event = f"VMs without a machine are not looked for: {error}"
-            self._shared.recorder.event(
-                request.machine_class, EventReason.FAILED_LIST_VMS, event, warning=True
-            )
-            raise NotListed(told) from error
+            raise NotListed(
+                f"the VMs of class {meta.namespace}/{meta.name} were not listed: {error}"
+            ) from error
 
-    def _update_suspects(self, key: Key, listed: Sequence[Instance], began: float) -> SuspectUpdate:
-        before = self._since.get(key, {})
-        updated = update_suspects(
-            [each.vm for each in self._listed_vms(key, listed) if not why_kept(each)],
-            before,
-            began=began,
-            ended=self._shared.clock.monotonic(),
-            confirmation=self._settings.confirmation.total_seconds(),
-        )
-        self._since[key] = updated.suspects
+    def _not_listed(self, machine_class: MachineClass, why: str) -> None:
+        log.info("the VMs of a class are not listed", machine_class=machine_class.name, because=why)
+        message = f"VMs without a machine are not looked for: {why}"
+        self._shared.recorder.event(machine_class, EventReason.FAILED_LIST_VMS, message, warning=True)
+
+    def _lost(self) -> str:
+        """Which cluster our caches do not see now, however short; empty if none. No deletion is urgent."""
+        return self._caches.unreachable(self._shared.clock.monotonic(), 0.0)
+
+    def _note(self, key: Key, listed: Sequence[Instance], began: float) -> Noted:
+        unwanted = [each.vm for each in self._listed_vms(key, listed) if not why_kept_by_cache(each)]
+        noted = self._suspects.note(key, unwanted, began=began)
         self.schemes.update(found for vm in listed if (found := scheme(vm.provider_id)))
-        for vm_id in before.keys() - updated.suspects.keys():
-            self._cleanup.forget(vm_id)
-        if new := sorted(updated.suspects.keys() - before.keys()):
+        self._forget(noted.cleared)
+        if noted.new:
             wait = self._settings.confirmation.total_seconds()
-            log.info("VMs without a machine", machine_class=str(key), vms=new, confirmed_in=wait)
-        return updated
+            log.info("VMs without a machine", machine_class=str(key), vms=noted.new, confirmed_in=wait)
+        return noted
+
+    def _forget(self, vm_ids: Iterable[str]) -> None:
+        for vm_id in vm_ids:
+            self._cleanup.forget(vm_id)
 
     def _listed_vms(self, key: Key, listed: Sequence[Instance]) -> list[ListedVm]:
         """The list, matched with machines: by owner uid or, without one, by machine name in any namespace."""
         there = list(self._caches.machines.headers())
         owners = {header.uid for header in there} | {header.key.name for header in there}
         ids, counted = _ids(listed), Counter(vm.machine_name for vm in listed)
-        return [
-            ListedVm(vm, owner_exists=True)
-            if (vm.owner_uid or vm.machine_name) in owners and counted[vm.machine_name] == 1
-            else self._looked_at(key, vm, (vm.owner_uid or vm.machine_name) in owners, ids)
-            for vm in listed
-        ]
+        found: list[ListedVm] = []
+        for vm in listed:
+            exists = (vm.owner_uid or vm.machine_name) in owners
+            alone = exists and counted[vm.machine_name] == 1
+            found.append(ListedVm(vm, owner_exists=True) if alone else self._read(key, vm, exists, ids))
+        return found
 
-    def _looked_at(self, key: Key, vm: Instance, owner_exists: bool, ids: AbstractSet[str]) -> ListedVm:
+    def _read(self, key: Key, vm: Instance, owner_exists: bool, ids: AbstractSet[str]) -> ListedVm:
         """All that is known of a VM without a machine, or with others of its machine: these are few."""
         machines = self._caches.machines
         return ListedVm(
@@ -140,27 +145,17 @@ class OrphanVms:
             same_name=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
         )
 
-    async def _delete_leftover_nodes(self, key: Key, listed: AbstractSet[str]) -> bool:
-        """Delete the nodes whose VMs an earlier process was deleting and are gone. Whether none is left."""
-        marked = self._caches.nodes.by(COLLECTED_BY, str(key))
-        gone = [node for node in marked if node.spec.provider_id not in listed]
-        left = [node for node in gone if not self._cleanup.owners(node)]
-        done = [await self._collector.delete_node(node.metadata.name, node.spec.provider_id) for node in left]
+    async def _settle_marked_nodes(self, key: Key, listed: AbstractSet[str]) -> bool:
+        """End what an earlier pass or process began on nodes whose VMs this class was deleting. A node whose
+        VM is gone is deleted; one that has a machine again loses the marks. Whether none is left to settle.
+        """
+        done = []
+        for node in self._caches.nodes.by(COLLECTED_BY, str(key)):
+            if self._cleanup.owners(node):
+                done.append(await self._collector.release_node(node))
+            elif node.spec.provider_id not in listed:
+                done.append(await self._collector.delete_node(node.metadata.name, node.spec.provider_id))
         return all(done)
-
-    async def _collect(
-        self, request: ClassRequest, vms: Sequence[Instance], listed: AbstractSet[str]
-    ) -> bool:
-        """Delete up to ``at_once`` VMs concurrently. Whether all of them are gone."""
-        some = vms[: self._settings.at_once]
-        async with asyncio.TaskGroup() as group:
-            ends = [group.create_task(self._collector.collect(request, vm, listed)) for vm in some]
-        return len(some) == len(vms) and all(end.result() for end in ends)
-
-    def _next(self, wake: float | None = None, *, hurry: bool = False) -> Result:
-        """When to look again: when a suspect can be confirmed, soon when work is left, else in a period."""
-        soon = Result.later(self._settings.soon if hurry else None)
-        return Result.later(self._settings.period).sooner(soon).sooner(Result.later(wake))
 
 
 def _ids(listed: Iterable[Instance]) -> frozenset[str]:

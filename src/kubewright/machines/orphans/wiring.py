@@ -1,9 +1,11 @@
-"""When to look for orphans: at the start, every period, and soon after something doubtful.
+"""When the VMs of a class are listed: at the start, every period, and soon after something doubtful.
 
-Theory.      The end of a machine that has had its provider id recorded for long enough is no reason to look:
-             no VM of it is left. The end of a young machine, or of one without a provider id, is a reason,
-             and so is a machine whose cloud said that it has several VMs. A reason enqueues the class some
-             time later; further reasons until then change nothing.
+Theory.      The end of a machine that has had its provider id recorded for long enough is no reason for a
+             list: no VM of it is left. The end of a young machine, or of one without a provider id, is a
+             reason, and so is a machine whose cloud said that it has several VMs. A reason enqueues the class
+             some time later; further reasons until then change nothing. How old a machine was is all that is
+             known of it then: if another process called for a second VM minutes after the machine was
+             created, and the VM on record is the first, the list of the next period finds it.
 Called by    ``machines.world``.
 """
 
@@ -16,7 +18,7 @@ from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.errors import Code
-from kubewright.driver.life.orphans import OrphanSettings, may_leave_a_vm
+from kubewright.driver.life.orphans import LONGEST_PASS, OrphanSettings, may_leave_a_vm
 from kubewright.kube.informer import Change
 from kubewright.machines.machine.caches import Shared, class_key
 from kubewright.machines.orphans.cleanup import NodeCleanup
@@ -28,10 +30,10 @@ from kubewright.runtime.queue import Curve
 from kubewright.wire.gvk import Key
 
 SEVERAL = Code.OutOfRange.name.encode()
+"""The code by which a driver says that the cloud has several VMs of one machine. It is looked for in the
+undecoded machine: where it stands elsewhere, in an annotation, that costs one list."""
 LIST_BACKOFF = Curve(base=delays.SHORT.seconds, cap=delays.LONG.seconds)
 """Between lists that fail: they cost a cloud more than other calls, and no machine waits for them."""
-LONGEST_LOOK = 900.0
-"""Deadline of a look in seconds: a list and deletions that each wait for their slot (``driver.guard``)."""
 
 
 def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controller, Controller]:
@@ -42,7 +44,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
     caches.nodes.index(COLLECTED_BY, lambda node: _annotation(node, names.ORPHAN_OF_ANNOTATION))
     caches.nodes.index(NOT_MANAGED, _not_managed)
     classes = Controller(
-        "orphanvms", vms, clock, workers=4, timeout=LONGEST_LOOK, metrics=metrics, curve=LIST_BACKOFF
+        "orphanvms", vms, clock, workers=4, timeout=LONGEST_PASS, metrics=metrics, curve=LIST_BACKOFF
     )
     looker = OrphanNodes(shared, settings, vms.schemes, cleanup.owners)
     nodes = Controller("orphannodes", looker, clock, workers=1, metrics=metrics)
@@ -50,7 +52,7 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
 
     def class_changed(change: Change[MachineClass]) -> None:
         if spec_or_existence(change):
-            classes.enqueue(change.key, "a class to look at", after=soon)
+            classes.enqueue(change.key, "the VMs of a class are listed", after=soon)
 
     def secret_changed(change: Change[Secret]) -> None:
         if change.old is None:
@@ -61,13 +63,13 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
         with suppress(KubewrightError):  # an object that does not have the form of its kind
             if (key := class_to_list(change, steady.now())) is not None:
                 classes.enqueue(key, f"Machine {change.key} may have left a VM", after=soon)
-        if change.new is not None and caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED):
-            nodes.enqueue(ALL, f"Machine {change.key} changed", after=soon)
+        if caches.nodes.keys_by(NOT_MANAGED, NOT_MANAGED) and may_have_a_node(change):
+            nodes.enqueue(ALL, f"Machine {change.key} may have a node", after=soon)
 
     caches.classes.subscribe(class_changed)
     caches.secrets.subscribe(secret_changed)
     caches.machines.subscribe(machine_changed)
-    nodes.enqueue(ALL, "the first look", after=2 * soon)  # when lists have told which nodes can be ours
+    nodes.enqueue(ALL, "the first pass", after=2 * soon)  # when lists have told which nodes can be ours
     metrics.gauge(
         "machine_orphan_vms",
         "VMs that no machine wants, as last seen",
@@ -86,6 +88,16 @@ def class_to_list(change: Change[Machine], now: datetime) -> Key | None:
         return None
     after = change.after()
     return class_key(after) if after is not None else None
+
+
+def may_have_a_node(change: Change[Machine]) -> bool:
+    """Whether a machine came, or says of another node or VM than before that it is its own."""
+    if change.new is None:
+        return False
+    name = names.NODE_LABEL
+    return spec_or_existence(change) or (
+        change.old is not None and change.old.labels.get(name) != change.new.labels.get(name)
+    )
 
 
 def _doubtful(gone: Machine, now: datetime) -> bool:
