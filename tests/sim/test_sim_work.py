@@ -49,7 +49,7 @@ EVENTS = {
     "two-pools": 15, "autoscaler": 3, "heal": 6, "vanish": 6, "delete": 4, "delete-while-creating": 10,
     "delete-while-draining": 7, "delete-against-budget": 4, "delete-one": 3, "trigger-deletion": 4, "keep-sets": 0,
     "keep-machines": 0, "adopt": 2, "adopt-vm": 3, "class-comes-late": 4, "class-goes-first": 2, "name-too-long": 2,
-    "nodes-forbidden": 6, "secret-comes-late": 4, "secret-goes-first": 11, "stuck": 23, "stuck-recreate": 20, "stuck-while-paused": 20,
+    "nodes-forbidden": 6, "secret-comes-late": 4, "secret-goes-first": 12, "stuck": 23, "stuck-recreate": 20, "stuck-while-paused": 20,
     "class-comes-too-late": 9, "preserve-failed": 7, "preserve-now": 2,
     "drain-volumes": 6, "roll-databases": 14, "drain-in-vain": 4, "roll-under-budget": 16, "heal-in-turn": 17,
     "freeze": 18, "update": 18, "update-with-surge": 12, "update-fails": 16, "update-hangs": 16, "update-and-back": 16, "update-and-scale": 15,

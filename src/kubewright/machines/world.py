@@ -133,6 +133,8 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
     made = [deployments.controller(metrics), sets.controller(metrics)]
     if ROLLOUT_NODES in chosen:
         target = environment.targets.get(NAMELESS)
-        nodes = RollingNodes(deployments, environment.control.client, target, annotate=settings.spare_nodes)
+        nodes = RollingNodes(
+            deployments, environment.control.client, target, spare_nodes=settings.spare_nodes
+        )
         made.append(nodes.controller(environment.clock, metrics))
     return made

@@ -6,12 +6,16 @@ An agent plays what runs on the nodes: it labels those that are ready for their 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
+
+from tests.api.machines.ways import Way
 
 from kubewright.api.core import NODE
 from kubewright.api.machine import names
 from kubewright.api.machine.updates import CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL
 from kubewright.api.machine.v1alpha1 import MACHINE_DEPLOYMENT, MACHINE_SET, Machine
+from kubewright.testing.stage import stage
 from kubewright.testing.update_agent import Agent, label
 from kubewright.testing.world import Snapshot, World, embedded_world, short_timeouts
 
@@ -210,3 +214,21 @@ async def test_another_strategy_in_the_middle_replaces_the_machines_that_are_lef
         assert all(names.SCALE_UP_DISABLED_LABEL not in s.metadata.labels
                    for s in await world.client.list(MACHINE_SET, world.namespace)
                    if s.spec.replicas)  # fmt: skip
+
+
+async def test_a_node_on_which_a_write_is_refused_holds_up_no_other() -> None:
+    """A webhook lets the controller put no taint of a rollout on one node."""
+    async with stage(short_timeouts()) as here:
+        world, way = here.world, Way(here.target)
+        async with replace(here, target=way).process():
+            await world.deploy("pool", 3, **in_place())
+            names_of = sorted(node.metadata.name for node in (await world.settled(3)).nodes)
+            last = names_of[-1]
+            way.refuses = lambda request: (
+                request.path.endswith(f"/nodes/{last}") and b"Prefer" in request.body
+            )
+            agent = Agent(world)
+            task = asyncio.create_task(agent.run())
+            await world.roll("pool", "large")
+            await world.until(lambda s: list(classes(s).values()).count("large") >= 2, "others", seconds=300)
+            task.cancel()

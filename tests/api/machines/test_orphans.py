@@ -1,32 +1,31 @@
 """VMs that no machine wants, and their nodes: looked for, confirmed, collected; and what is left alone."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
+from tests.api.machines.ways import Way
 
 from kubewright.api.core import CRD, EVENT, NODE, PDB, POD, SECRET
 from kubewright.api.machine import names
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
-from kubewright.apiserver.server import ApiServer
 from kubewright.compose.options import Options
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.life.orphans import OrphanSettings
-from kubewright.kube.errors import ConnectFailed
+from kubewright.machines.orphans.nodes import WRITES
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.stage import Borrowed, Stage, stage
 from kubewright.testing.world import World, in_phase, short_timeouts
 from kubewright.wire.gvk import Key
-from kubewright.wire.http import Request, Response
 
 SOON, CONFIRMATION, PERIOD = 5, 20, 120
 
@@ -452,40 +451,10 @@ async def test_the_node_of_a_vm_that_has_a_machine_again_takes_pods() -> None:
             assert names.ORPHAN_OF_ANNOTATION not in node.metadata.annotations
 
 
-class Severable(ApiServer):
-    """The way of processes to a server, which can be ``severed``: watches end, requests do not arrive."""
-
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
-        self.severed = asyncio.Event()
-
-    async def handle(self, request: Request) -> Response:
-        if self.severed.is_set():
-            raise ConnectFailed("the cluster cannot be reached")
-        answer = await self._server.handle(request)
-        return replace(answer, stream=self._until_severed(answer.stream)) if answer.stream else answer
-
-    async def _until_severed(self, stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        severed = asyncio.ensure_future(self.severed.wait())
-        chunk = asyncio.ensure_future(anext(stream, b""))
-        try:
-            while True:
-                await asyncio.wait({severed, chunk}, return_when=asyncio.FIRST_COMPLETED)
-                if severed.done() or not chunk.result():
-                    return
-                yield chunk.result()
-                chunk = asyncio.ensure_future(anext(stream, b""))
-        finally:
-            severed.cancel()
-            chunk.cancel()
-            await asyncio.gather(severed, chunk, return_exceptions=True)
-            await stream.aclose()
-
-
 async def test_no_vm_goes_while_its_cluster_is_not_visible() -> None:
     """Its node may have joined since our watch was lost; its pods would not be drained."""
     async with stage(options(), two=True) as here:
-        world, way = here.world, Severable(here.target)
+        world, way = here.world, Way(here.target)
         async with replace(here, target=way).process():
             await world.clock.sleep(1)
             way.severed.set()
@@ -494,3 +463,17 @@ async def test_no_vm_goes_while_its_cluster_is_not_visible() -> None:
             assert [vm.provider_id for vm in here.cloud.vms.values()] == [ghost.provider_id]
             way.severed.clear()
             await world.until(lambda s: not s.vms, "it is visible again", seconds=600)
+
+
+async def test_nodes_whose_annotation_is_refused_hold_up_no_other() -> None:
+    """A webhook refuses more nodes than a pass writes to."""
+    async with stage(options(creation_timeout=30)) as here:
+        world, way = here.world, Way(here.target)
+        way.refuses = lambda request: request.method == "PATCH" and "/nodes/a-" in request.path
+        label = {names.MACHINE_NAME_LABEL: "gone"}
+        for name in (*(f"a-{number}" for number in range(WRITES)), "b"):
+            await world.target.create(NODE, {"metadata": {"name": name, "labels": label}})
+        async with replace(here, target=way).process():
+            await world.clock.sleep(2 * PERIOD)
+            node = await world.target.get(NODE, Key("", "b"))
+            assert node.metadata.annotations == {names.NOT_MANAGED_ANNOTATION: "1"}

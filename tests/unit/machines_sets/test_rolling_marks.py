@@ -25,8 +25,10 @@ from kubewright.base.plan import Plan
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine.node_marks import rolling
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.rolling.decide import MarkNode, MarkSet, Nodes, decide
+from kubewright.machines.rolling.decide import decide
 from kubewright.machines.rolling.reconciler import marks_of
+from kubewright.machines.rolling.seen import Nodes
+from kubewright.machines.rolling.steps import MarkNode, MarkSet
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import new_set
 from kubewright.rollout.model import Sizes
@@ -93,8 +95,8 @@ def there(*names_of_nodes: str, **marks: tuple[str, ...]) -> Nodes:
     return Nodes(frozenset(names_of_nodes), **found)
 
 
-def changes(world: Seen[Any, Any, Any], nodes: Nodes, *, annotate: bool = True) -> list[tuple[Any, ...]]:
-    steps = decide(world, nodes, annotate=annotate).steps
+def changes(world: Seen[Any, Any, Any], nodes: Nodes, *, spare_nodes: bool = True) -> list[tuple[Any, ...]]:
+    steps = decide(world, nodes, spare_nodes=spare_nodes).steps
     return [
         (step.node, step.taint, step.annotate)
         if isinstance(step, MarkNode)
@@ -112,20 +114,25 @@ OLD, NEW = (machine("a"), machine("b")), (machine("c"),)
         pytest.param(
             seen(OLD, NEW),
             there("a", "b", "c"),
-            [("a", True, True), ("b", True, True), ("c", None, True), ("small", True)],
-            id="a rollout marks old nodes with both, new ones for the autoscaler, and says so on the old set",
+            [("small", True), ("a", True, True), ("b", True, True), ("c", None, True)],
+            id="a rollout says so on the old set, then marks old nodes with both, new ones for the autoscaler",
+        ),
+        pytest.param(
+            seen(OLD, NEW, sets=(machine_set("small", 2, says=True), machine_set("large", 2))),
+            there("a", "b", "c", foreign=("a",)), [("b", True, True), ("c", None, True)],
+            id="a node that stands on another VM than the machine of its name is not marked",
         ),
         pytest.param(
             seen(OLD, (machine(""),)), there("a", "b", tainted=("a", "b"), ours=("a", "b")), [("small", True)],
             id="a machine without a node has nothing to mark",
         ),
         pytest.param(
-            seen(OLD, NEW), there("a", "c", tainted=("a",), ours=("a",)), [("c", None, True), ("small", True)],
+            seen(OLD, NEW), there("a", "c", tainted=("a",), ours=("a",)), [("small", True), ("c", None, True)],
             id="a node that joins in the middle is marked, one that is there no more is not",
         ),
         pytest.param(
             seen((machine("a"),), NEW), there("a", "c", annotated=("a",), ours=("c",)),
-            [("a", True, None), ("small", True)],
+            [("small", True), ("a", True, None)],
             id="an annotation that a user gave stays as it is",
         ),
         pytest.param(
@@ -181,13 +188,13 @@ def test_which_nodes_are_marked(world: Any, nodes: Nodes, expect: list[tuple[Any
 
 
 def test_an_operator_can_leave_the_autoscaler_to_itself() -> None:
-    assert changes(seen(OLD, NEW), there("a", "b", "c"), annotate=False) == [
+    assert changes(seen(OLD, NEW), there("a", "b", "c"), spare_nodes=False) == [
+        ("small", True),
         ("a", True, None),
         ("b", True, None),
-        ("small", True),
     ]
     over = seen((), (machine("c"), machine("d")))
-    assert changes(over, there("c", "d", ours=("c",)), annotate=False) == [("c", None, False)]
+    assert changes(over, there("c", "d", ours=("c",)), spare_nodes=False) == [("c", None, False)]
 
 
 def test_the_end_of_min_ready_seconds_ends_a_rollout_though_nothing_changes() -> None:
@@ -197,9 +204,36 @@ def test_the_end_of_min_ready_seconds_ends_a_rollout_though_nothing_changes() ->
     plan = decide(
         seen((), young, md=deployment(min_ready_seconds=60), sets=sets),
         there("c", "d", ours=("c",)),
-        annotate=True,
+        spare_nodes=True,
     )
     assert (plan.steps, plan.wake and plan.wake.total_seconds()) == ((), 40)
+
+
+def test_a_plan_with_steps_knows_the_end_of_min_ready_seconds_too() -> None:
+    made = machine_set("large", 2, says=True)
+    sets = (structs.replace(made, spec=structs.replace(made.spec, min_ready_seconds=60)),)
+    young = (machine("c", ready_since=NOW - 20), machine("d"))
+    plan = decide(
+        seen((), young, md=deployment(min_ready_seconds=60), sets=sets),
+        there("c", "d", ours=("c",), tainted=("d",)),
+        spare_nodes=True,
+    )
+    assert [type(step) for step in plan.steps] == [MarkNode, MarkSet]
+    assert plan.wake is not None
+    assert plan.wake.total_seconds() == 40
+
+
+def test_a_set_says_that_its_nodes_are_tainted_until_the_last_pass_over_them() -> None:
+    many = tuple(machine(f"n{number}") for number in range(300))
+    marked = tuple(f"n{number}" for number in range(300))
+    world = seen((), many, sets=(machine_set("large", 300, says=True),))
+    assert not [
+        s
+        for s in decide(world, there(*marked, tainted=marked), spare_nodes=True).steps
+        if isinstance(s, MarkSet)
+    ]
+    last = decide(world, there(*marked, tainted=marked[:50]), spare_nodes=True)
+    assert isinstance(last.steps[-1], MarkSet)
 
 
 def node(*taints: Taint, **annotations: str) -> Node:
@@ -270,7 +304,7 @@ def test_which_marks_a_node_has(found: Node, expect: list[str]) -> None:
 
 def test_a_thousand_nodes_are_marked_in_several_passes() -> None:
     many = tuple(machine(f"n{number}") for number in range(300))
-    plan = decide(seen(many, ()), there(*(f"n{number}" for number in range(300))), annotate=True)
+    plan = decide(seen(many, ()), there(*(f"n{number}" for number in range(300))), spare_nodes=True)
     assert sum(isinstance(step, MarkNode) for step in plan.steps) == 250
     assert not any(isinstance(step, MarkSet) and not step.tainted for step in plan.steps)
     assert plan.ends_the_pass
@@ -295,4 +329,4 @@ class Unasked(Container[str]):
 def test_a_deployment_without_old_machines_and_marks_asks_for_no_node(
     new: tuple[MachineMember, ...], sets: tuple[MachineSet, ...]
 ) -> None:
-    assert decide(seen((), new, sets=sets), Nodes(Unasked()), annotate=True) == Plan()
+    assert decide(seen((), new, sets=sets), Nodes(Unasked()), spare_nodes=True) == Plan()

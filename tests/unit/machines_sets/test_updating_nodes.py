@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from kubewright.api.core import Node, NodeSpec
+from kubewright.api.core import Node, NodeSpec, Taint
 from kubewright.api.machine import names, updates
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.updates import (
@@ -32,16 +32,11 @@ from kubewright.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machineset.member import MachineMember, member_of
 from kubewright.machines.machineset.template import moved_patch
-from kubewright.machines.rolling.decide import Nodes, decide
-from kubewright.machines.rolling.updating import (
-    LabelNode,
-    Move,
-    Unmark,
-    UpdateMark,
-    aim_of,
-    update_labels,
-    updates_in_place,
-)
+from kubewright.machines.rolling.decide import decide
+from kubewright.machines.rolling.reconciler import patch_of
+from kubewright.machines.rolling.seen import Nodes
+from kubewright.machines.rolling.steps import ClearMoved, LabelNode, MarkNode, Move, UpdateMark
+from kubewright.machines.rolling.updating import aim_of, update_labels, updates_in_place
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import new_set
 from kubewright.rollout.model import Sizes
@@ -133,22 +128,22 @@ LATER = (machine("b"), machine("c"))
                      id="a machine whose node was updated moves to the current set"),
         pytest.param(seen((machine("a", Phase.IN_PLACE_UPDATING), *LATER)),
                      nodes(candidates="abc", selected="a", updated="a"), [], id="once its phase says so too"),
-        pytest.param(seen(THREE), nodes(candidates="abc", selected="a", updated="a", aimed="a", misaimed="a"), [("a", AGAIN)],
+        pytest.param(seen(THREE), nodes(candidates="abc", selected="a", updated="a", aimed="a", aimed_elsewhere="a"), [("a", AGAIN)],
                      id="one that was updated to another template is a candidate anew"),
         pytest.param(seen(THREE, paused=True), nodes(candidates="abc", selected="a", updated="a"), [],
                      id="a paused deployment moves none"),
         pytest.param(seen((machine("a", deleting=True), *LATER)), nodes(candidates="bc"), [],
                      id="a machine that is being deleted keeps its place until it is gone"),
         pytest.param(seen(LATER, (machine("a", moved=True),)), nodes(candidates="abc", selected="a", updated="a"),
-                     [("a", RELEASED), ("unmark", "a")], id="the node of a moved machine is released, and its mark goes"),
+                     [("a", RELEASED), ("clear", "a")], id="the node of a moved machine is released, and its mark goes"),
         pytest.param(seen(LATER, (machine("a", moved=True),), size=0), nodes(candidates="bc"), [],
                      id="the mark not before the size counts the machine"),
         pytest.param(seen(LATER, (machine("a", moved=True),), observed=False), nodes(candidates="bc"), [("b", SELECTED)],
                      id="nor before the set's controller has read the size"),
         pytest.param(seen((machine("a", moved=True),), LATER, kind="Manual"), nodes(candidates="abc", selected="a"),
-                     [("b", RELEASED), ("c", RELEASED), ("unmark", "a")],
+                     [("b", RELEASED), ("c", RELEASED), ("clear", "a")],
                      id="also in a set that is old again, whose size counts it"),
-        pytest.param(seen((), (*LATER, machine("a", moved=True)), size=2, replicas=2), nodes(), [("unmark", "a")],
+        pytest.param(seen((), (*LATER, machine("a", moved=True)), size=2, replicas=2), nodes(), [("clear", "a")],
                      id="it goes also where there are enough without the machine"),
         pytest.param(seen((), THREE), nodes(candidates="abc", selected="b"),
                      [("a", RELEASED), ("b", RELEASED), ("c", RELEASED)],
@@ -160,15 +155,15 @@ LATER = (machine("b"), machine("c"))
     ],
 )  # fmt: skip
 def test_the_next_steps(world: Any, there: Nodes, expect: list[tuple[str, str]]) -> None:
-    plan = decide(world, there, annotate=False)
-    found = [step for step in plan.steps if isinstance(step, LabelNode | Move | Unmark)]
+    plan = decide(world, there, spare_nodes=False)
+    found = [step for step in plan.steps if isinstance(step, LabelNode | Move | ClearMoved)]
     assert [told(step) for step in found] == expect
     assert plan.because or not found
     if not world.written.spec.paused:
         assert found == updates_in_place(world, there)
 
 
-def told(step: LabelNode | Move | Unmark) -> tuple[str, str]:
+def told(step: LabelNode | Move | ClearMoved) -> tuple[str, str]:
     node = names.node_name(step.member.labels)
     if isinstance(step, LabelNode):
         assert step.aim == (aim_of(machine_set("large", 0)) if step.mark is SELECTED else "")
@@ -176,18 +171,18 @@ def told(step: LabelNode | Move | Unmark) -> tuple[str, str]:
     if isinstance(step, Move):
         assert (step.source.name, step.target.name) == ("small", "large")
         return "move", node
-    return "unmark", node
+    return "clear", node
 
 
 def test_how_far_it_is_is_said() -> None:
     there = nodes(candidates="abc", selected="a")
-    assert decide(seen(THREE), there, annotate=False).because.endswith(
+    assert decide(seen(THREE), there, spare_nodes=False).because.endswith(
         "machines to be updated in place: 3, of these selected: 1"
     )
-    assert decide(seen(THREE, kind="Manual"), there, annotate=False).because.endswith(
+    assert decide(seen(THREE, kind="Manual"), there, spare_nodes=False).because.endswith(
         "1; a user selects them"
     )
-    assert decide(seen(THREE), Nodes(), annotate=False).because == (
+    assert decide(seen(THREE), Nodes(), spare_nodes=False).because == (
         "machines to be updated in place: 3, of these selected: 0; without a node, on which an agent could update "
         "them: 3"
     )
@@ -237,6 +232,44 @@ ALL = (CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL)
 )  # fmt: skip
 def test_how_a_node_is_labelled(found: Node, mark: UpdateMark, patch: Any) -> None:
     assert update_labels(found, mark, "42") == patch
+
+
+@pytest.mark.parametrize(
+    ("mark", "version"),
+    [
+        pytest.param(CANDIDATE, "", id="whatever else is written on it, it may be updated"),
+        pytest.param(SELECTED, "", id="and be updated"),
+        pytest.param(AGAIN, "7", id="another result may have been written since"),
+        pytest.param(RELEASED, "7", id="the agent may have been told to begin since"),
+    ],
+)
+def test_in_which_version_a_node_is_labelled(mark: UpdateMark, version: str) -> None:
+    found = node(*(ALL if mark is not CANDIDATE else ()))
+    meta = structs.replace(found.metadata, uid="u", resource_version="7")
+    patch = patch_of([LabelNode(machine("a"), mark)], structs.replace(found, metadata=meta))
+    assert (patch["metadata"]["uid"], patch["metadata"].get("resourceVersion", "")) == ("u", version)
+
+
+def test_all_that_a_pass_writes_on_a_node_is_one_patch() -> None:
+    found = node(*ALL, cordoned=True, aim="41")
+    taints = (Taint(key=names.PREFER_NO_SCHEDULE, value="True", effect="PreferNoSchedule"),)
+    found = structs.replace(found, spec=structs.replace(found.spec, taints=taints))
+    meta = structs.replace(found.metadata, uid="u", resource_version="7")
+    member = machine("a")
+    steps = [MarkNode(member, taint=False, annotate=True), LabelNode(member, RELEASED)]
+    assert patch_of(steps, structs.replace(found, metadata=meta)) == {
+        "metadata": {
+            "uid": "u",
+            "resourceVersion": "7",
+            "labels": dict.fromkeys(ALL),
+            "annotations": {
+                UPDATE_AIM_ANNOTATION: None,
+                names.SCALE_DOWN_DISABLED_ANNOTATION: "true",
+                names.SCALE_DOWN_DISABLED_BY_US_ANNOTATION: "true",
+            },
+        },
+        "spec": {"taints": None, "unschedulable": False},
+    }
 
 
 def test_a_moved_machine_is_as_the_current_set_makes_them_but_for_what_others_wrote() -> None:

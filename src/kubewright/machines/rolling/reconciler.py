@@ -1,18 +1,22 @@
 """Reconcile the marks of one deployment's nodes: look, decide, act. And what enqueues a deployment.
 
-Theory.      The cache of nodes has an index of those with marks, so a pass over a thousand nodes decodes only
-             those that it changes. Deployment, sets and machines are read by the look of the reconciler of
-             deployments (``replicas.deployment``). If the patch of one node fails, the others are written.
-Invariants.  A patch of a node carries its uid; where it changes taints, its version too. A node of the
-             machine's name that stands on another VM is not the machine's, and is left alone.
+Theory.      The cache of nodes has an index of those with marks, so a pass over a thousand nodes decodes
+             only those that it changes. Deployment, sets and machines are read by the look of the reconciler
+             of deployments (``replicas.deployment``). If a write fails, the others are tried all the same,
+             but for one: a set says that its nodes are tainted until all of them have lost the taint.
+Invariants.  A node has one patch in a pass, made from the node as it was decided on, and with its uid. Where
+             it changes taints it carries the version, too, and where it releases a node or calls it anew: the
+             machine's controller may just have told the agent to begin. A node of the machine's name that
+             stands on another VM is not the machine's, and is left alone.
 Called by    ``runtime.controller``; put together by ``machines.world``.
 """
 
-from collections.abc import Container
-from dataclasses import dataclass
-from typing import assert_never
+from collections.abc import Awaitable, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kubewright.api.core import NODE, Node
+from kubewright.api.diff import Patch
 from kubewright.api.kinds import Undecodable
 from kubewright.api.machine import names, updates
 from kubewright.api.machine.updates import UpdateReason, UpdateResult
@@ -20,6 +24,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine, Machi
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Plan
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
@@ -29,15 +34,10 @@ from kubewright.machines.machine.in_place import reason_in
 from kubewright.machines.machine.node_marks import rolling
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.template import moved_patch
-from kubewright.machines.rolling.decide import MarkNode, MarkSet, Nodes, decide
-from kubewright.machines.rolling.updating import (
-    LabelNode,
-    Move,
-    RollingSeen,
-    Unmark,
-    aim_of,
-    update_labels,
-)
+from kubewright.machines.rolling.decide import decide
+from kubewright.machines.rolling.seen import Nodes, RollingSeen
+from kubewright.machines.rolling.steps import ClearMoved, MarkNode, MarkSet, Move, NodeStep, Step, UpdateMark
+from kubewright.machines.rolling.updating import aim_of, update_labels
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.doubts import Stale
 from kubewright.replicas.effects import error_of, run_parallel
@@ -69,6 +69,14 @@ class Cached(Container[str]):
         return self.nodes.header(Key("", str(name))) is not None
 
 
+@dataclass(frozen=True, slots=True)
+class NodePatch:
+    """What is written on a node; an empty body writes nothing."""
+
+    key: Key
+    body: Patch
+
+
 MachineDeployments = Deployments[MachineDeployment, MachineSet, MachineMember]
 
 
@@ -76,7 +84,7 @@ class RollingNodes:
     """The reconciler: a key is that of a deployment, and its nodes are in the cluster ``target``."""
 
     def __init__(
-        self, deployments: MachineDeployments, control: Client, target: Session, *, annotate: bool
+        self, deployments: MachineDeployments, control: Client, target: Session, *, spare_nodes: bool
     ) -> None:
         self._deployments = deployments
         self._machines: Informer[Machine] = deployments.index.objects
@@ -84,96 +92,103 @@ class RollingNodes:
         self._target = target
         self._watched: Informer[Node] | None = None
         self._controller: Controller | None = None
-        self._annotate = annotate
+        self._spare_nodes = spare_nodes
         self._machines.index(BY_NODE, lambda m: filter(None, (names.node_name(m.metadata.labels),)))
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
 
         Raises:
-            KubewrightError: a write failed; those after it were tried all the same.
+            Unfinished: writes failed; the others were tried all the same.
         """
         seen = self._deployments.look(key)
         if seen is None:
             return Result.done()
-        if not self._nodes.synced:
+        nodes = self._watched or self._watch_nodes()
+        if not nodes.synced:
             idle("the cluster of the nodes has not answered yet")
             return Result.later(delays.UNHEARD)
-        plan = decide(seen, self._seen_nodes(seen), annotate=self._annotate)
+        plan = self._decided(seen, nodes)
         planned(plan)
-        nodes = [step for step in plan.steps if isinstance(step, MarkNode | LabelNode)]
-        errors = await run_parallel(nodes, self._mark_node)
-        if not errors:
-            others = [step for step in plan.steps if not isinstance(step, MarkNode | LabelNode)]
-            errors = await run_parallel(others, self._mark_object)
+        patches = self._patches([step for step in plan.steps if isinstance(step, NodeStep)], nodes)
+        sets = [step for step in plan.steps if isinstance(step, MarkSet)]
+        machines = [step for step in plan.steps if isinstance(step, Move | ClearMoved)]
+        errors = await run_parallel([step for step in sets if step.tainted], self._mark_set)
+        errors += (failed := await run_parallel(patches, self._patch_node))
+        errors += await run_parallel(machines, self._change_machine)
+        if not failed:
+            errors += await run_parallel([step for step in sets if not step.tainted], self._mark_set)
         return Result.later(plan.wake).unless(errors)
 
-    @property
-    def _nodes(self) -> Informer[Node]:
-        """The nodes; their watch begins with the first pass.
+    def _decided(self, seen: RollingSeen, watched: Informer[Node]) -> Plan[Step]:
+        """The plan. Only of the nodes in it is read whether one stands on another VM; then the plan is made
+        anew without that node."""
+        nodes = _seen_nodes(seen, watched)
+        while True:
+            plan = decide(seen, nodes, spare_nodes=self._spare_nodes)
+            steps = [step for step in plan.steps if isinstance(step, NodeStep)]
+            foreign = frozenset(step.node for step in steps if self._is_foreign(step, watched))
+            if not foreign:
+                return plan
+            nodes = replace(nodes, foreign=nodes.foreign | foreign)
+
+    def _is_foreign(self, step: NodeStep, watched: Informer[Node]) -> bool:
+        try:
+            node, machine = watched.get(Key("", step.node)), self._machines.get(step.member.key)
+        except Undecodable:
+            return False  # the pass says so when it writes
+        return node is None or machine is None or not belongs(node, machine)
+
+    def _watch_nodes(self) -> Informer[Node]:
+        """Begin to watch the nodes, with the first pass.
 
         A watch that the group waits for before it works would hold up the sets beside us, which need no node.
         """
-        if self._watched is None:
-            self._watched = self._target.caches.get(NODE, namespace="")
-            self._watched.index(MARKS, marks_of)
-            assert self._controller is not None, "passes are those of the controller"
-            self._controller.watches(self._watched, self._of_node)
-        return self._watched
+        watched = self._watched = self._target.caches.get(NODE, namespace="")
+        watched.index(MARKS, marks_of)
+        assert self._controller is not None, "passes are those of the controller"
+        self._controller.watches(watched, self._of_node)
+        return watched
 
-    def _seen_nodes(self, seen: RollingSeen) -> Nodes:
-        aim = aim_of(seen.current) if seen.current is not None else ""
-        return Nodes(
-            Cached(self._nodes),
-            tainted=self._with(TAINTED),
-            annotated=self._with(ANNOTATED),
-            ours=self._with(OURS),
-            candidates=self._with(CANDIDATE),
-            selected=self._with(SELECTED),
-            begun=self._with(BEGUN),
-            updated=self._with(UPDATED),
-            aimed=self._with(AIMED),
-            misaimed=self._with(AIMED) - self._with(f"{AIMED}:{aim}"),
-        )
+    def _patches(self, steps: Sequence[NodeStep], watched: Informer[Node]) -> list[NodePatch | Undecodable]:
+        """One for each node, made before the first write of the pass: the decision rests on the nodes as they
+        are now."""
+        by_node: dict[str, list[NodeStep]] = {}
+        for step in steps:
+            by_node.setdefault(step.node, []).append(step)
+        found: list[NodePatch | Undecodable] = []
+        for name, of_node in by_node.items():
+            key = Key("", name)
+            try:
+                node = watched.get(key)
+            except Undecodable as unreadable:
+                found.append(unreadable)
+                continue
+            found.append(NodePatch(key, patch_of(of_node, node) if node is not None else {}))
+        return found
 
-    def _with(self, mark: str) -> frozenset[str]:
-        return frozenset(key.name for key in self._nodes.keys_by(MARKS, mark))
-
-    async def _mark_node(self, step: MarkNode | LabelNode) -> KubewrightError | None:
-        key = Key("", names.node_name(step.member.labels))
-        try:
-            node, machine = self._nodes.get(key), self._machines.get(step.member.key)
-        except Undecodable as unreadable:
-            return unreadable
-        if node is None or machine is None or not belongs(node, machine):
+    async def _patch_node(self, patch: NodePatch | Undecodable) -> KubewrightError | None:
+        if isinstance(patch, Undecodable):
+            return patch
+        if not patch.body:
             return None
-        if isinstance(step, MarkNode):
-            patch = rolling(node, taint=step.taint, annotated=step.annotate)
-        else:
-            patch = update_labels(node, step.mark, step.aim)
-        body = with_uid(patch, node.metadata.uid)
-        error = await error_of(self._target.client.patch(NODE, key, body)) if patch else None
-        return None if isinstance(error, NotFound) else error
+        return await _unless_gone(self._target.client.patch(NODE, patch.key, patch.body))
 
-    async def _mark_object(self, step: MarkSet | Move | Unmark) -> KubewrightError | None:
-        match step:
-            case MarkSet(found, tainted):
-                value = names.TRUE if tainted else None
-                body = {"metadata": {"annotations": {names.PREFER_NO_SCHEDULE: value}}}
-                body = with_uid(body, found.metadata.uid)
-                error = await error_of(self._control.patch(MACHINE_SET, key_of(found), body))
-            case Unmark(member):
-                body = with_uid({"metadata": {"labels": {updates.UPDATE_RESULT_LABEL: None}}}, member.uid)
-                error = await error_of(self._control.patch(MACHINE, member.key, body))
-            case Move(member, source, target):
-                machine = self._machines.get(member.key)
-                if machine is None or machine.metadata.resource_version != member.version:
-                    return Stale(f"machine {member.name} is no longer the one that was seen")
-                body = onto(moved_patch(machine, source, target), machine.metadata)
-                error = await error_of(self._control.patch(MACHINE, member.key, body))
-            case _:
-                assert_never(step)
-        return None if isinstance(error, NotFound) else error
+    async def _mark_set(self, step: MarkSet) -> KubewrightError | None:
+        value, meta = names.TRUE if step.tainted else None, step.set.metadata
+        body = with_uid({"metadata": {"annotations": {names.PREFER_NO_SCHEDULE: value}}}, meta.uid)
+        return await _unless_gone(self._control.patch(MACHINE_SET, key_of(step.set), body))
+
+    async def _change_machine(self, step: Move | ClearMoved) -> KubewrightError | None:
+        member = step.member
+        if isinstance(step, ClearMoved):
+            body = with_uid({"metadata": {"labels": {updates.UPDATE_RESULT_LABEL: None}}}, member.uid)
+            return await _unless_gone(self._control.patch(MACHINE, member.key, body))
+        machine = self._machines.get(member.key)
+        if machine is None or machine.metadata.resource_version != member.version:
+            return Stale(f"machine {member.name} is no longer the one that was seen")
+        body = onto(moved_patch(machine, step.source, step.target), machine.metadata)
+        return await _unless_gone(self._control.patch(MACHINE, member.key, body))
 
     def controller(self, clock: Clock, metrics: Metrics | None = None) -> Controller:
         """Workers for this reconciler, which listen to deployments, sets and facts about machines."""
@@ -195,6 +210,53 @@ class RollingNodes:
         for key in self._machines.keys_by(BY_NODE, change.key.name):
             found |= self._deployments.of_member(None, index.member(key))
         return found
+
+
+def patch_of(steps: Iterable[NodeStep], node: Node) -> Patch:
+    """What the steps of one node write, on the condition that it is the node that was seen. A step that takes
+    a try back goes by what others write there, so it is for the version that was seen. Pure."""
+    patch: Patch = {}
+    takes_back = False
+    for step in steps:
+        if isinstance(step, MarkNode):
+            patch = _joined(patch, rolling(node, taint=step.taint, annotated=step.annotate))
+        else:
+            patch = _joined(patch, update_labels(node, step.mark, step.aim))
+            takes_back |= step.mark in (UpdateMark.RELEASED, UpdateMark.CANDIDATE_AGAIN)
+    return onto(patch, node.metadata) if takes_back else with_uid(patch, node.metadata.uid)
+
+
+def _joined(one: Patch, other: Patch) -> Patch:
+    """Two merge patches of one object, which set different fields, as one."""
+    both = {**one, **other}
+    inside = {key for key in one.keys() & other.keys() if isinstance(one[key], dict)}
+    return {**both, **{key: _joined(one[key], other[key]) for key in inside}}
+
+
+async def _unless_gone(call: Awaitable[Any]) -> KubewrightError | None:
+    """The error that a write ended with; None where its object does not exist any more."""
+    error = await error_of(call)
+    return None if isinstance(error, NotFound) else error
+
+
+def _seen_nodes(seen: RollingSeen, watched: Informer[Node]) -> Nodes:
+    aim = aim_of(seen.current) if seen.current is not None else ""
+
+    def marked(mark: str) -> frozenset[str]:
+        return frozenset(key.name for key in watched.keys_by(MARKS, mark))
+
+    return Nodes(
+        Cached(watched),
+        tainted=marked(TAINTED),
+        annotated=marked(ANNOTATED),
+        ours=marked(OURS),
+        candidates=marked(CANDIDATE),
+        selected=marked(SELECTED),
+        begun=marked(BEGUN),
+        updated=marked(UPDATED),
+        aimed=marked(AIMED),
+        aimed_elsewhere=marked(AIMED) - marked(f"{AIMED}:{aim}"),
+    )
 
 
 def marks_of(node: Node) -> list[str]:

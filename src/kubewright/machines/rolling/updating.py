@@ -3,12 +3,13 @@
 Theory.      The nodes of old sets become candidates. Of them the controller selects as many as the bounds
              allow (Auto), or a user does (Manual); the machine's controller and the agent on the node do the
              rest (``machine.in_place``). A machine whose node was updated is *moved*: one write gives it the
-             current set as its owner, with the labels and the class of that set's template. The sizes of both
-             sets follow (``rollout.in_place``), the mark of a moved machine goes, and its node is released:
-             the labels go, and it takes pods again. Each of these is one write, and the next pass finds out
-             from what is there how far the last one came. A node that is selected says for which template: if
-             the deployment has another one by the time when it was updated, it is a candidate anew.
-Invariants.  Never more nodes are selected than leave the floor available. A machine has exactly one set at
+             current set as its owner, with the labels and the class of that set's template. The sizes of
+             both sets follow (``rollout.in_place``), the moved machine loses the label that says so, and its
+             node is released: it loses the labels, and takes pods again. Each of these is one write, and the
+             next pass finds out from what is there how far the last one came. A node that is selected says
+             for which template: if the deployment has another one by the time when it was updated, it is a
+             candidate anew. Invariants.  Never more nodes are selected than leave the floor available. A
+             machine has exactly one set at
              any moment, and none is deleted in order to be updated. What the agent has begun is never called
              off: a node that is drained or ready keeps its labels until there is a result, though its set
              became the current one again.
@@ -18,88 +19,49 @@ Called by    ``decide``, ``reconciler``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from kubewright.api.core import Node
 from kubewright.api.diff import Patch
 from kubewright.api.machine import names, updates
-from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
+from kubewright.api.machine.v1alpha1 import MachineSet
 from kubewright.machines.machine.states import UPDATING
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.replicas.deployment.seen import Seen
+from kubewright.machines.rolling.seen import Nodes, RollingSeen
+from kubewright.machines.rolling.steps import ClearMoved, LabelNode, Move, UpdateMark, UpdateStep
 from kubewright.rollout.in_place import selectable
 from kubewright.rollout.model import Resize
 from kubewright.rollout.planner import InPlaceUpdate
 
-if TYPE_CHECKING:
-    from kubewright.machines.rolling.decide import Nodes
-
-_OF_RESULT = (updates.SELECTED_LABEL, updates.UPDATE_RESULT_LABEL)
-_OF_AGENT = (updates.UPDATE_FAILED_REASON_ANNOTATION, updates.UPDATE_AIM_ANNOTATION)
-
-RollingSeen = Seen[MachineDeployment, MachineSet, MachineMember]
+_LABELS_OF_A_TRY = (updates.SELECTED_LABEL, updates.UPDATE_RESULT_LABEL)
+_NOTES_OF_A_TRY = (updates.UPDATE_FAILED_REASON_ANNOTATION, updates.UPDATE_AIM_ANNOTATION)
+"""What one try of an update leaves on a candidate: labels; an annotation of the agent, and one of ours."""
 
 
-class UpdateMark(StrEnum):
-    """What the labels of a node are changed to, and why."""
-
-    CANDIDATE = "it may be updated in place"
-    SELECTED = "it is to be updated in place now"
-    CANDIDATE_AGAIN = "it was updated to a template that is wanted no longer"
-    RELEASED = "its machine is of the wanted template"
-
-
-@dataclass(frozen=True, slots=True)
-class LabelNode:
-    """Change the labels of a machine's node; ``aim``: the hash of the template that it is selected for."""
-
-    member: MachineMember
-    mark: UpdateMark
-    aim: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """Give a machine, whose node was updated, to the current set."""
-
-    member: MachineMember
-    source: MachineSet
-    target: MachineSet
-
-
-@dataclass(frozen=True, slots=True)
-class Unmark:
-    """Take the mark off a moved machine: the size of its set counts it."""
-
-    member: MachineMember
-
-
-UpdateStep = LabelNode | Move | Unmark
-
-
-def updates_in_place(seen: RollingSeen, nodes: "Nodes") -> list[UpdateStep]:
+def updates_in_place(seen: RollingSeen, nodes: Nodes) -> list[UpdateStep]:
     """The next steps; empty when there is nothing to do but wait, or nothing at all."""
-    steps: list[UpdateStep] = [*_of_current(seen, nodes), *_unmarked(seen)]
+    steps: list[UpdateStep] = [*_of_current(seen, nodes), *_cleared(seen)]
     if isinstance(seen.strategy, InPlaceUpdate):
         steps += _of_old(seen, nodes)
         steps += _selected(seen, nodes, seen.strategy)
     return steps
 
 
-def progress(seen: RollingSeen, nodes: "Nodes") -> str:
+def progress(seen: RollingSeen, nodes: Nodes) -> str:
     """How far the update in place is, for a user; empty where none goes on."""
     if not isinstance(seen.strategy, InPlaceUpdate):
         return ""
-    old = list(_old_members(seen, nodes))
     sets = [seen.named(group.name) for group in seen.fleet.old]
-    if not (alive := sum(member.alive for each in sets for member in seen.members_of(each))):
+    alive = sum(member.alive for each in sets for member in seen.members_of(each))
+    if not alive:
         return ""
-    under_way = sum(node in nodes.selected for _, _, node in old)
-    who = "; a user selects them" if seen.strategy.manual else ""
-    none = f"; without a node, on which an agent could update them: {alive - len(old)}" * (alive > len(old))
-    return f"machines to be updated in place: {alive}, of these selected: {under_way}{who}{none}"
+    joined = [node for _, _, node in _old_members(seen, nodes)]
+    under_way = sum(node in nodes.selected for node in joined)
+    parts = [f"machines to be updated in place: {alive}, of these selected: {under_way}"]
+    if seen.strategy.manual:
+        parts.append("a user selects them")
+    if alive > len(joined):
+        parts.append(f"without a node, on which an agent could update them: {alive - len(joined)}")
+    return "; ".join(parts)
 
 
 def aim_of(machine_set: MachineSet) -> str:
@@ -107,7 +69,7 @@ def aim_of(machine_set: MachineSet) -> str:
     return machine_set.metadata.labels.get(names.TEMPLATE_HASH_LABEL, "")
 
 
-def _of_current(seen: RollingSeen, nodes: "Nodes") -> Iterator[UpdateStep]:
+def _of_current(seen: RollingSeen, nodes: Nodes) -> Iterator[UpdateStep]:
     """Release the nodes of the current set. With other strategies only those are released that the controller
     selected: a user may mark others."""
     if seen.current is None:
@@ -120,17 +82,18 @@ def _of_current(seen: RollingSeen, nodes: "Nodes") -> Iterator[UpdateStep]:
     for member in seen.members_of(seen.current):
         node = names.node_name(member.labels)
         ended = node in nodes.updated and member.phase not in UPDATING
-        if member.alive and node in marked and (ended or node not in nodes.begun):
+        if member.alive and node in marked and nodes.has(node) and (ended or node not in nodes.begun):
             yield LabelNode(member, UpdateMark.RELEASED)
 
 
-def _unmarked(seen: RollingSeen) -> Iterator[Unmark]:
-    """Take the marks off machines of sets that are to have no other size, and whose controllers know that."""
+def _cleared(seen: RollingSeen) -> Iterator[ClearMoved]:
+    """Take the label off moved machines of sets that are to have no other size, and whose controllers know
+    that."""
     for each in seen.sets:
         moved = [member for member in seen.members_of(each) if member.moved]
         known = each.status.observed_generation >= each.metadata.generation
         if moved and known and each.name not in _resized(seen):
-            yield from map(Unmark, moved)
+            yield from map(ClearMoved, moved)
 
 
 def _resized(seen: RollingSeen) -> set[str]:
@@ -138,22 +101,22 @@ def _resized(seen: RollingSeen) -> set[str]:
     return {intent.group for intent in seen.sizes.intents if isinstance(intent, Resize)}
 
 
-def _old_members(seen: RollingSeen, nodes: "Nodes") -> Iterator[tuple[MachineSet, MachineMember, str]]:
+def _old_members(seen: RollingSeen, nodes: Nodes) -> Iterator[tuple[MachineSet, MachineMember, str]]:
     """The living machines of old sets whose nodes exist, with their nodes; the oldest sets first."""
     for group in seen.fleet.old:
         each = seen.named(group.name)
         for member in sorted(seen.members_of(each), key=lambda m: (m.created, m.name)):
             node = names.node_name(member.labels)
-            if member.alive and node in nodes.there:
+            if member.alive and nodes.has(node):
                 yield each, member, node
 
 
-def _of_old(seen: RollingSeen, nodes: "Nodes") -> Iterator[UpdateStep]:
+def _of_old(seen: RollingSeen, nodes: Nodes) -> Iterator[UpdateStep]:
     """Move the machines whose nodes were updated; the other nodes become candidates."""
     assert seen.current is not None, "nothing is marked before the current set is there"
     for each, member, node in _old_members(seen, nodes):
         if node in nodes.updated and member.phase not in UPDATING:
-            if node in nodes.misaimed:
+            if node in nodes.aimed_elsewhere:
                 yield LabelNode(member, UpdateMark.CANDIDATE_AGAIN)
             else:
                 yield Move(member, each, seen.current)
@@ -161,7 +124,7 @@ def _of_old(seen: RollingSeen, nodes: "Nodes") -> Iterator[UpdateStep]:
             yield LabelNode(member, UpdateMark.CANDIDATE)
 
 
-def _selected(seen: RollingSeen, nodes: "Nodes", strategy: InPlaceUpdate) -> Iterator[UpdateStep]:
+def _selected(seen: RollingSeen, nodes: Nodes, strategy: InPlaceUpdate) -> Iterator[UpdateStep]:
     """Select candidates whose machines are available, as many as the bounds allow. A moved machine does not
     count as available before its node is released."""
     if strategy.manual or seen.current is None:
@@ -184,8 +147,10 @@ def update_labels(node: Node, mark: UpdateMark, aim: str) -> Patch:
     """How the labels of a node change, as a merge patch.
 
     A node that was selected has been cordoned for its drain, so letting go of it uncordons it, too; one that
-    was a candidate only may have been cordoned by a user, and stays as it is. Afterwards MCM taints it for
-    critical components, and we do not: only Gardener's own controllers would remove the taint.
+    was a candidate only may have been cordoned by a user, and stays as it is. That a user had cordoned a
+    node before it was selected is written nowhere, so it is uncordoned like the others, as by MCM. Afterwards
+    MCM taints it for critical components, and we do not: only Gardener's own controllers would remove the
+    taint.
     """
     labels, annotations = node.metadata.labels, node.metadata.annotations
     if mark is UpdateMark.CANDIDATE:
@@ -193,10 +158,14 @@ def update_labels(node: Node, mark: UpdateMark, aim: str) -> Patch:
     if mark is UpdateMark.SELECTED:
         notes = {updates.UPDATE_AIM_ANNOTATION: aim}
         return {"metadata": {"labels": {updates.SELECTED_LABEL: "true"}, "annotations": notes}}
-    gone = _OF_RESULT if mark is UpdateMark.CANDIDATE_AGAIN else (updates.CANDIDATE_LABEL, *_OF_RESULT)
+    gone = (
+        _LABELS_OF_A_TRY
+        if mark is UpdateMark.CANDIDATE_AGAIN
+        else (updates.CANDIDATE_LABEL, *_LABELS_OF_A_TRY)
+    )
     metadata = {
         "labels": {key: None for key in gone if key in labels},
-        "annotations": {key: None for key in _OF_AGENT if key in annotations},
+        "annotations": {key: None for key in _NOTES_OF_A_TRY if key in annotations},
     }
     patch: Patch = {"metadata": {part: edits for part, edits in metadata.items() if edits}}
     if updates.SELECTED_LABEL in labels and node.spec.unschedulable:
