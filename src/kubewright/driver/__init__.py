@@ -8,7 +8,7 @@
 ``guard``         the wrapper around any driver: deadlines, slots, foreign exceptions, counts
 ``routing``       several drivers as one: each request goes to the driver that its class names
 ``life``          what a controller does about one VM: ensured, looked for, deleted
-``metrics``       those counts for Prometheus, under the names that dashboards know
+``metrics``       how calls ended and how long they took, for Prometheus, under the names that dashboards know
 
 ``kubewright.testing.driver_conformance`` checks that a driver keeps the contract.
 """

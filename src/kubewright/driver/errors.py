@@ -1,15 +1,15 @@
 """What a driver may say when it fails: the codes of the machine error vocabulary.
 
 Theory.      A driver raises one of these, and this file says what comes of it: ``MEANINGS`` what a code
-             says, ``PAUSES`` when a call that failed so is repeated. Nothing else compares codes to find
-             a delay. The text form ``machine codes error: code = [..] message = [..]`` exists because it
-             ends up in ``lastOperation.description``, which cluster-autoscaler and Gardener read
-             (mcm.md §3.2).
+             says, ``PAUSES`` when a call that failed so is repeated. Nothing else compares codes to find a
+             delay; a few places ask for one of them, such as ``OutOfRange`` (several VMs of one machine).
+             The text form ``machine codes error: code = [..] message = [..]`` exists because it ends up in
+             ``lastOperation.description``, which cluster-autoscaler and Gardener read (mcm.md §3.2).
 Source       seed 004 "Machine Error Codes"; mcm.md §3.2-3.4.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum, IntEnum
 from typing import ClassVar
@@ -19,7 +19,11 @@ from kubewright.base.errors import After, KubewrightError, Retry
 
 
 class Code(IntEnum):
-    """The numbers and names of the seed's error codes."""
+    """The numbers and names of MCM's error codes (seed 004).
+
+    ``OutOfRange`` is what a driver raises that finds several VMs of one machine: then the VMs of its class
+    are listed, and the second one is collected.
+    """
 
     OK = 0
     Canceled = 1
@@ -59,35 +63,35 @@ class Trouble(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """``certain``: the cloud has done nothing. Any other failed creation may have left a VM."""
+    """``nothing_done``: the cloud has done nothing. Any other failed creation may have left a VM."""
 
     trouble: Trouble
-    certain: bool
+    nothing_done: bool
 
 
 MEANINGS: Mapping[Code, Meaning] = {
-    Code.OK: Meaning(Trouble.PERSISTENT, certain=False),
-    Code.Canceled: Meaning(Trouble.PERSISTENT, certain=False),
-    Code.Unknown: Meaning(Trouble.TRANSIENT, certain=False),
-    Code.InvalidArgument: Meaning(Trouble.PERSISTENT, certain=True),
-    Code.DeadlineExceeded: Meaning(Trouble.TRANSIENT, certain=False),
-    Code.NotFound: Meaning(Trouble.PERSISTENT, certain=True),
-    Code.AlreadyExists: Meaning(Trouble.PERSISTENT, certain=False),
-    Code.PermissionDenied: Meaning(Trouble.PERSISTENT, certain=True),
-    Code.ResourceExhausted: Meaning(Trouble.EXHAUSTED, certain=True),
-    Code.FailedPrecondition: Meaning(Trouble.PERSISTENT, certain=True),
-    Code.Aborted: Meaning(Trouble.TRANSIENT, certain=False),
-    Code.OutOfRange: Meaning(Trouble.PERSISTENT, certain=True),
-    Code.Unimplemented: Meaning(Trouble.PERSISTENT, certain=True),
-    Code.Internal: Meaning(Trouble.PERSISTENT, certain=False),
-    Code.Unavailable: Meaning(Trouble.TRANSIENT, certain=False),
-    Code.DataLoss: Meaning(Trouble.PERSISTENT, certain=False),
-    Code.Unauthenticated: Meaning(Trouble.PERSISTENT, certain=True),
-    Code.Uninitialized: Meaning(Trouble.PERSISTENT, certain=False),
+    Code.OK: Meaning(Trouble.PERSISTENT, nothing_done=False),
+    Code.Canceled: Meaning(Trouble.PERSISTENT, nothing_done=False),
+    Code.Unknown: Meaning(Trouble.TRANSIENT, nothing_done=False),
+    Code.InvalidArgument: Meaning(Trouble.PERSISTENT, nothing_done=True),
+    Code.DeadlineExceeded: Meaning(Trouble.TRANSIENT, nothing_done=False),
+    Code.NotFound: Meaning(Trouble.PERSISTENT, nothing_done=True),
+    Code.AlreadyExists: Meaning(Trouble.PERSISTENT, nothing_done=False),
+    Code.PermissionDenied: Meaning(Trouble.PERSISTENT, nothing_done=True),
+    Code.ResourceExhausted: Meaning(Trouble.EXHAUSTED, nothing_done=True),
+    Code.FailedPrecondition: Meaning(Trouble.PERSISTENT, nothing_done=True),
+    Code.Aborted: Meaning(Trouble.TRANSIENT, nothing_done=False),
+    Code.OutOfRange: Meaning(Trouble.PERSISTENT, nothing_done=True),
+    Code.Unimplemented: Meaning(Trouble.PERSISTENT, nothing_done=True),
+    Code.Internal: Meaning(Trouble.PERSISTENT, nothing_done=False),
+    Code.Unavailable: Meaning(Trouble.TRANSIENT, nothing_done=False),
+    Code.DataLoss: Meaning(Trouble.PERSISTENT, nothing_done=False),
+    Code.Unauthenticated: Meaning(Trouble.PERSISTENT, nothing_done=True),
+    Code.Uninitialized: Meaning(Trouble.PERSISTENT, nothing_done=False),
 }
 
 
-BROKEN = Meaning(Trouble.BROKEN, certain=False)
+BROKEN = Meaning(Trouble.BROKEN, nothing_done=False)
 """Of errors that the guard made of what no driver should do (``DriverError.broken``), whatever their code."""
 
 
@@ -106,6 +110,13 @@ class During(Enum):
     DELETING = "deleting"
 
 
+_AFTER_A_LOOK: Mapping[Trouble, After] = {
+    Trouble.TRANSIENT: SHORT,
+    Trouble.EXHAUSTED: MEDIUM,
+    Trouble.PERSISTENT: MEDIUM,
+    Trouble.BROKEN: LONG,
+}
+
 PAUSES: Mapping[During, Mapping[Trouble, After | None]] = {
     During.CREATING: {
         Trouble.TRANSIENT: SHORT,
@@ -119,12 +130,7 @@ PAUSES: Mapping[During, Mapping[Trouble, After | None]] = {
         Trouble.PERSISTENT: SHORT,
         Trouble.BROKEN: LONG,
     },
-    During.LOOKING: {
-        Trouble.TRANSIENT: SHORT,
-        Trouble.EXHAUSTED: MEDIUM,
-        Trouble.PERSISTENT: MEDIUM,
-        Trouble.BROKEN: LONG,
-    },
+    During.LOOKING: _AFTER_A_LOOK,
     During.DELETING: {
         Trouble.TRANSIENT: SHORT,
         Trouble.EXHAUSTED: LONG,
@@ -140,6 +146,9 @@ class DriverError(KubewrightError):
 
     ``last_known_state`` is what the driver wants to be told with its next call; empty: nothing new.
     ``broken``: the driver did not raise this; the guard says so of one that does not keep the contract.
+    ``begun``: False of a call that the guard did not even begin.
+    ``retry`` is how a controller comes back that lets the error end its pass: as after a look, since what the
+    call was for is not known here. Callers that know it ask for the ``pause``.
     """
 
     code: Code = Code.Unknown
@@ -150,22 +159,32 @@ class DriverError(KubewrightError):
             DriverError._classes[cls.code] = cls
 
     def __init__(
-        self, message: str, *, code: Code | None = None, last_known_state: str = "", broken: bool = False
+        self,
+        message: str,
+        *,
+        code: Code | None = None,
+        last_known_state: str = "",
+        broken: bool = False,
+        begun: bool = True,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.last_known_state = last_known_state
         self.broken = broken
+        self.begun = begun
         self.code = type(self).code if code is None else code
-        self.retry: Retry = PAUSES[During.LOOKING][self.meaning.trouble] or LONG
+        self.retry: Retry = _AFTER_A_LOOK[self.meaning.trouble]
 
     def __str__(self) -> str:
         return f"machine codes error: code = [{self.code.name}] message = [{self.message}]"
 
     @property
     def meaning(self) -> Meaning:
-        """What its code says; a driver that is broken says nothing by it."""
-        return BROKEN if self.broken else MEANINGS[self.code]
+        """What its code says; a driver that is broken says nothing by it, and one that was not called has
+        done nothing."""
+        if self.broken:
+            return BROKEN
+        return MEANINGS[self.code] if self.begun else replace(MEANINGS[self.code], nothing_done=True)
 
     def pause(self, during: During, exhausted: timedelta = LONG.pause) -> timedelta:
         """How long to wait before the call is repeated. ``exhausted``: after a creation for which the cloud
@@ -174,10 +193,15 @@ class DriverError(KubewrightError):
         return after.pause if after is not None else exhausted
 
     @staticmethod
-    def of(code: Code, message: str, *, last_known_state: str = "", broken: bool = False) -> "DriverError":
-        """The most specific error class for a code; the plain one if the driver is ``broken``."""
-        if broken:
-            return DriverError(message, code=code, last_known_state=last_known_state, broken=True)
+    def of(
+        code: Code, message: str, *, last_known_state: str = "", broken: bool = False, begun: bool = True
+    ) -> "DriverError":
+        """The most specific error class for a code; the plain one if the driver is ``broken``, or was not
+        called."""
+        if broken or not begun:
+            return DriverError(
+                message, code=code, last_known_state=last_known_state, broken=broken, begun=begun
+            )
         kind = DriverError._classes.get(code, DriverError)
         return kind(message, code=code, last_known_state=last_known_state)
 

@@ -1,16 +1,20 @@
 """A guard around any driver: deadlines, limits, checked answers, counts.
 
-Theory.      Drivers are code of other authors, and call clouds that may hang or answer anything. Whatever one
-             does, a call through ``GuardedDriver`` ends within its deadline, with an answer of the contract's
-             types (``answers``) or with a ``DriverError``, and is counted. Each verb has slots of its own: a
-             hundred creations that hang must not delay one deletion.
-Invariants.  Cancellation by the caller passes through untouched; a driver that cancels itself has failed.
+Theory.      Drivers are code of other authors, and call clouds that may hang or answer anything. Whatever
+             one does short of blocking the event loop, a call through ``GuardedDriver`` ends in bounded
+             time, with an answer of the contract's types (``answers``) or with a ``DriverError``, and is
+             counted. Each verb has slots of its own: a hundred creations that hang must not delay one
+             deletion. Each world that calls a driver has a guard of its own, so two worlds have twice the
+             slots.
+Invariants.  Cancellation by the caller passes through untouched; a driver that cancels itself has failed. One
+             that goes on although it was cancelled is abandoned: its call has failed, and its slot is taken
+             until it ends.
              The wait for a slot has a deadline of the same length as the call's; when it passes the call was
              never begun, and the error is ``Unavailable``. When the deadline of the call passes, the cloud
              may have done it or not: DeadlineExceeded. A process that is not ``entitled`` to act any more,
              since it lost its Lease (``runtime.leader``), begins no call, and the error is ``Unavailable``,
-             too: a process that stood still leads again in a moment, and then the call is due at once.
-Called by    ``compose``, which puts every driver that it loads behind a guard.
+             too: a process that was suspended may lead again in a moment, and then the call is soon due.
+Called by    ``machines.world`` and ``infra.world``, which put each driver that they are given behind one.
 """
 
 import asyncio
@@ -39,8 +43,8 @@ from kubewright.driver.errors import Code, DriverError, Unimplemented
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
-NOTE = cast("type[str | None]", str | None)
-"""The type of a deletion's answer: a last known state, or None."""
+DELETE_ANSWER = cast("type[str | None]", str | None)
+"""A last known state, or None."""
 
 
 class Operation(StrEnum):
@@ -76,7 +80,11 @@ CALL_LIMITS: Mapping[Operation, CallLimits] = {
     Operation.RELEASE: CallLimits(seconds=240, slots=50),
     Operation.SIZE: CallLimits(seconds=60, slots=20),
 }
-"""Creating and deleting may wait for a slow cloud, and stay below the runtime's deadline of a pass."""
+"""Slot and call together may take twice the ``seconds``. Creations and deletions of machines run beside the
+passes; a pass that waits for lists and deletions has time for both (``life.orphans.LONGEST_PASS``)."""
+
+LETS_GO = 10.0
+"""Seconds that a driver may take to end its call after it was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,9 @@ class GuardedDriver:
         )
 
     async def delete(self, request: MachineRequest) -> str | None:
-        return await self._call(Operation.DELETE, request.name, NOTE, lambda: self.driver.delete(request))
+        return await self._call(
+            Operation.DELETE, request.name, DELETE_ANSWER, lambda: self.driver.delete(request)
+        )
 
     async def status(self, request: MachineRequest) -> Instance:
         return await self._call(Operation.STATUS, request.name, Instance, lambda: self.driver.status(request))
@@ -181,27 +191,42 @@ class GuardedDriver:
     async def _in_slot(
         self, operation: Operation, what: str, kind: type[T], call: Callable[[], Awaitable[object]]
     ) -> T:
-        slots, seconds = self._slots[operation], self._limits[operation].seconds
+        slots, limits = self._slots[operation], self._limits[operation]
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(limits.seconds):
                 await slots.acquire()
         except TimeoutError:
-            busy = f"no free slot for {operation.value} of {what} within {seconds:g} s: all calls hang"
-            raise DriverError.of(Code.Unavailable, busy) from None
-        try:
-            if not self._entitled():
-                raise DriverError.of(
-                    Code.Unavailable, f"{operation.value} of {what}: we do not lead any more"
-                )
-            async with asyncio.timeout(seconds):
-                return answers.checked(
-                    await _translated(operation, what, call), kind, f"{operation.value} of {what}"
-                )
-        except TimeoutError:
-            late = f"{operation.value} of {what} was not answered within {seconds:g} s"
-            raise DriverError.of(Code.DeadlineExceeded, late) from None
-        finally:
+            busy = f"all {limits.slots} slots were taken for {limits.seconds:g} s; is the cloud slow?"
+            raise _not_begun(operation, what, busy) from None
+        if not self._entitled():
             slots.release()
+            raise _not_begun(operation, what, "this process lost its Lease; the new leader calls")
+        work = asyncio.create_task(_translated(operation, what, call))
+        work.add_done_callback(lambda _: slots.release())
+        try:
+            await asyncio.wait({work}, timeout=limits.seconds)
+            if work.done():
+                return answers.checked(work.result(), kind, f"{operation.value} of {what}")
+        finally:
+            await _end(work, operation, what)
+        late = f"{operation.value} of {what} was not answered within {limits.seconds:g} s"
+        raise DriverError.of(Code.DeadlineExceeded, late)
+
+
+def _not_begun(operation: Operation, what: str, why: str) -> DriverError:
+    return DriverError.of(Code.Unavailable, f"{operation.value} of {what} was not begun: {why}", begun=False)
+
+
+async def _end(work: asyncio.Task[object], operation: Operation, what: str) -> None:
+    """Cancel a driver's call that still runs, and abandon it if it does not end by that."""
+    if work.done():
+        return
+    work.cancel()
+    await asyncio.wait({work}, timeout=LETS_GO)
+    if not work.done():
+        log.warning("a driver does not end a cancelled call", operation=operation.value, what=what)
+    elif not work.cancelled():
+        work.exception()  # its answer comes too late, whatever it is
 
 
 async def _translated(operation: Operation, what: str, call: Callable[[], Awaitable[object]]) -> object:
@@ -217,9 +242,9 @@ async def _translated(operation: Operation, what: str, call: Callable[[], Awaita
         task = asyncio.current_task()
         if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
             raise
-        told = answers.unknown_error(error)
+        unknown = answers.unknown_error(error)
         log.warning(
-            "a driver raised a foreign error", operation=operation.value, what=what, error=told.message
+            "a driver raised a foreign error", operation=operation.value, what=what, error=unknown.message
         )
         log.debug("where the driver failed", exc_info=error)
-        raise told from error
+        raise unknown from error

@@ -12,7 +12,7 @@ from kubewright.driver.errors import Code
 from kubewright.driver.guard import CallEnded, Listener
 
 _SECONDS = (0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 240.0)
-"""Buckets from a cached answer to the longest deadline of a call."""
+"""Buckets from a cached answer to the longest deadline of a call; the wait for its slot counts as well."""
 
 
 class DriverMetrics:
@@ -21,7 +21,7 @@ class DriverMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._seconds = Histogram(
             "mcm_cloud_api_driver_request_duration_seconds",
-            "Seconds that a driver took for one call.",
+            "Seconds that a driver took for one call, its wait for a slot included.",
             ("provider", "operation"),
             buckets=_SECONDS,
             registry=registry,

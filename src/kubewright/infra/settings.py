@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from kubewright.driver.life.orphans import OrphanSettings
-from kubewright.driver.life.plan import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,3 @@ class InfraSettings:
 
     workers: int = 50
     """Reconciles at once, of each kind. None of them waits for a cloud."""
-
-    @property
-    def limits(self) -> Limits:
-        """The times by which a VM's life is planned."""
-        return Limits(self.confirm_absent, self.resource_exhausted_retry)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from kubewright.base.delays import SHORT
 from kubewright.base.limits import DRIVER_MESSAGE_CHARS
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import PAUSES, Code, DriverError, During, NotFound
-from kubewright.driver.guard import CALL_LIMITS, CallEnded, CallLimits, GuardedDriver, Operation
+from kubewright.driver.guard import CALL_LIMITS, LETS_GO, CallEnded, CallLimits, GuardedDriver, Operation
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
@@ -253,3 +254,54 @@ def test_prometheus_gets_the_names_that_dashboards_know() -> None:
     assert registry.get_sample_value("mcm_cloud_api_driver_requests_failed_total", failed) == 1
     timed = {"provider": "sim", "operation": "delete"}
     assert registry.get_sample_value("mcm_cloud_api_driver_request_duration_seconds_count", timed) == 2
+
+
+async def test_a_call_that_was_not_begun_has_left_no_vm() -> None:
+    driver = guarded(never, slots=1, seconds=60)
+    calls = [asyncio.ensure_future(driver.create(REQUEST)) for _ in range(2)]
+    lost = GuardedDriver(Scripted(at_once), LoopClock(), entitled=lambda: False)
+    calls.append(asyncio.ensure_future(lost.create(REQUEST)))
+    await asyncio.wait(calls)
+    errors = [call.exception() for call in calls]
+    assert [isinstance(error, DriverError) and error.meaning.nothing_done for error in errors] == [
+        False,
+        True,
+        True,
+    ]
+
+
+async def test_a_driver_that_goes_on_when_it_is_cancelled_holds_up_no_caller() -> None:
+    ends = asyncio.Event()
+
+    async def stubborn() -> Instance:
+        while not ends.is_set():
+            with suppress(asyncio.CancelledError):
+                await ends.wait()
+        return VM
+
+    driver = guarded(stubborn, slots=1, seconds=60)
+    async with asyncio.timeout(60 + LETS_GO + 1):
+        with pytest.raises(DriverError) as late:
+            await driver.create(REQUEST)
+    assert late.value.code is Code.DeadlineExceeded
+    with pytest.raises(DriverError, match="all 1 slots"):
+        await driver.create(REQUEST)
+    leaving = asyncio.ensure_future(guarded(stubborn).create(REQUEST))
+    await asyncio.sleep(1)
+    leaving.cancel()
+    async with asyncio.timeout(LETS_GO + 1):
+        await asyncio.wait([leaving])
+    assert leaving.cancelled()
+    ends.set()
+    assert await driver.create(REQUEST) == VM
+
+
+async def test_an_answer_that_comes_after_the_deadline_is_none() -> None:
+    async def late() -> Instance:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(1e9)
+        return VM
+
+    with pytest.raises(DriverError) as error:
+        await guarded(late).create(REQUEST)
+    assert error.value.code is Code.DeadlineExceeded

@@ -15,11 +15,11 @@ from kubewright.base.clock import SteadyClock
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.life.calls import VmCalls
-from kubewright.driver.life.plan import Limits, State, Want, Wanted, plan
+from kubewright.driver.life.plan import State, Want, Wanted, plan
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.gvk import Key
 
-LIMITS = Limits(confirm_absent=timedelta(seconds=10))
+EXHAUSTED = timedelta(minutes=10)
 LONG_AGO = datetime(2029, 1, 1, tzinfo=UTC)
 
 
@@ -113,12 +113,12 @@ class InfraController:
         """One pass: when to come back, unless a call does that."""
         recorded = bool(of.provider_id)
         doubt = self._calls.doubt_until(
-            of.uid, created=of.created, recorded=recorded, confirm_absent=LIMITS.confirm_absent
+            of.uid, created=of.created, recorded=recorded, confirm_absent=timedelta(seconds=10)
         )
         want = Want.GONE if of.deleting else Want.ENSURED
         seen = self._calls.seen(of.uid)
         wanted = Wanted(want, recorded, doubt_until=doubt, inputs=of.image)
-        vm = plan(seen, wanted, LIMITS, self._clock.now())
+        vm = plan(seen, wanted, EXHAUSTED, self._clock.now())
         of.problem = str(vm.error or "")
         if seen.instance is not None and not of.deleting:
             of.provider_id = seen.instance.provider_id

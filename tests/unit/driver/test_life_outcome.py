@@ -60,7 +60,9 @@ CASES = [
          replace(BEFORE, initializing=False, doubt=BEGIN, last_known_state="half"),
          (Code.Internal, "the driver answered with a VM without a provider id")),
     Case("a look that fails changes nothing that was known but the error",
-         Verb.LOOK, {"status": BUSY}, replace(BEFORE, initializing=False), (Code.Unavailable, "busy")),
+         Verb.LOOK, {"status": BUSY}, BEFORE, (Code.Unavailable, "busy")),
+    Case("where the cloud cannot say whether there is a VM, an initialization that failed is still to be repeated",
+         Verb.ENSURE, {"status": BUSY}, BEFORE, (Code.Unavailable, "busy")),
     Case("a look that finds no VM leaves the doubt, and that it was deleted",
          Verb.LOOK, {"status": NotFound("no")},
          VmSeen(absent=True, deleted=True, doubt=DOUBT, last_known_state="old")),
@@ -90,6 +92,30 @@ async def test_what_is_known_after_a_call(case: Case) -> None:
     instance = found.instance and replace(found.instance, last_known_state="")
     assert replace(found, error=None, instance=instance) == replace(case.after, error=None)
     assert (found.error and (found.error.code, found.error.message)) == case.error
+
+
+RECORDED = stub("m1", "default", "u1", provider_id=VM.provider_id, node_name=VM.node_name)
+
+
+@pytest.mark.parametrize(
+    ("answers", "before", "after"),
+    [
+        pytest.param({"status": NotFound("no")}, True, True, id="while the cloud does not show the VM"),
+        pytest.param({}, True, True, id="where the driver cannot say whether there is one"),
+        pytest.param({"status": VM}, True, False, id="but not where the cloud says that the VM is complete"),
+        pytest.param({"status": NotFound("no")}, False, False, id="nor where none has failed"),
+    ],
+)
+async def test_an_initialization_that_failed_is_repeated(
+    answers: Mapping[str, Any], before: bool, after: bool
+) -> None:
+    async def request() -> MachineRequest:
+        return CLASS.of(RECORDED)
+
+    driver = Scripted({**answers, "initialize": BUSY})
+    known = VmSeen(instance=VM, initializing=before)
+    found = await outcome(driver, ManualClock(), Verb.ENSURE, request, known)
+    assert (found.instance, found.initializing, bool(found.error)) == (VM, after, after)
 
 
 async def test_a_fault_of_ours_ends_the_call_too_and_leaves_a_doubt() -> None:

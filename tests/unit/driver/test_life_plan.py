@@ -9,13 +9,13 @@ import pytest
 
 from kubewright.driver.contract import Instance
 from kubewright.driver.errors import Code, DriverError
-from kubewright.driver.life.doubts import CLOCK_SKEW, LONGEST_CREATION, doubt_until
-from kubewright.driver.life.plan import Limits, State, VmPlan, Want, Wanted, plan
+from kubewright.driver.life.doubts import LONGEST_CREATION, MAX_CLOCK_SKEW, doubt_until
+from kubewright.driver.life.plan import ANSWER_LASTS, State, VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 VM = Instance("sim:///vm-1", "m1")
-LIMITS = Limits(confirm_absent=timedelta(seconds=10), exhausted=timedelta(minutes=7))
+EXHAUSTED = timedelta(minutes=7)
 ENSURED, KNOWN, GONE = (Wanted(want, inputs="v1") for want in Want)
 OVER = NOW - timedelta(seconds=1)
 """A doubt that ended a moment ago."""
@@ -151,7 +151,7 @@ CASES = [
     Case(
         "nor does a wrong class to one whose node is healthy",
         ended(Verb.ENSURE, code=Code.InvalidArgument),
-        replace(ENSURED, exists=True),
+        replace(ENSURED, node_healthy=True),
         State.FAILED,
         wake=seconds(5),
         because="it tries again in 5s",
@@ -362,19 +362,36 @@ CASES = [
         because="there is no VM, and none can come",
     ),
     Case(
-        "and for ten seconds",
-        ended(Verb.LOOK, 10, absent=True, deleted=True),
-        replace(GONE, doubt_until=NOW - seconds(60)),
+        "and for as long as a machine may wait for the pass that reads it",
+        ended(Verb.LOOK, ANSWER_LASTS.total_seconds(), absent=True, deleted=True),
+        replace(GONE, doubt_until=NOW - timedelta(hours=1)),
         State.DONE,
         because="there is no VM, and none can come",
     ),
     Case(
         "unless it is old: a late creation may have shown meanwhile",
-        ended(Verb.LOOK, 11, absent=True, deleted=True),
-        replace(GONE, doubt_until=NOW - seconds(60)),
+        ended(Verb.LOOK, ANSWER_LASTS.total_seconds() + 1, absent=True, deleted=True),
+        replace(GONE, doubt_until=NOW - timedelta(hours=1)),
         State.CALL,
         Verb.LOOK,
         because="it makes sure that no late creation left a VM",
+    ),
+    Case(
+        "where the cloud cannot say what came of a deletion, it is deleted again after the pause of that error",
+        ended(Verb.LOOK, 1, code=Code.Unavailable, absent=True, deleted=True),
+        replace(GONE, doubt_until=OVER, recorded=True),
+        State.FAILED,
+        wake=seconds(4),
+        because="it tries again in 4s",
+    ),
+    Case(
+        "and not before",
+        ended(Verb.LOOK, 5, code=Code.Unavailable, absent=True, deleted=True),
+        replace(GONE, doubt_until=OVER, recorded=True),
+        State.FAILED,
+        Verb.DELETE,
+        wake=seconds(0),
+        because="it tries again",
     ),
     Case(
         "a VM that shows after its deletion is deleted again",
@@ -463,7 +480,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_plan(case: Case) -> None:
-    found = plan(case.vm, case.wanted, LIMITS, NOW)
+    found = plan(case.vm, case.wanted, EXHAUSTED, NOW)
     error = case.vm.error if case.state is State.FAILED else None
     assert found == VmPlan(case.state, case.because, case.call, case.wake, error)
 
@@ -472,17 +489,17 @@ STARTED = NOW - timedelta(hours=1)
 OLD = STARTED - timedelta(hours=1)
 DOUBTS = [
     pytest.param(
-        None, STARTED + CLOCK_SKEW + seconds(1), False, None, id="an object of our time has no doubt"
+        None, STARTED + MAX_CLOCK_SKEW + seconds(1), False, None, id="an object of our time has no doubt"
     ),
     pytest.param(
         None,
-        STARTED + CLOCK_SKEW,
+        STARTED + MAX_CLOCK_SKEW,
         False,
         STARTED + seconds(10),
         id="one that may be older inherits the calls of the process before us",
     ),
     pytest.param(None, None, False, STARTED + seconds(10), id="so does one without a date"),
-    pytest.param(None, OLD, True, None, id="one whose VM is on record for long has no doubt"),
+    pytest.param(None, OLD, True, None, id="one whose VM is on record, long after our start, has no doubt"),
     pytest.param(
         OVER,
         OLD,
@@ -490,13 +507,9 @@ DOUBTS = [
         OVER + seconds(10),
         id="a creation of ours that was not answered counts when it is later",
     ),
-    pytest.param(OVER, OLD, True, None, id="nor does it count beside a record that is old enough"),
+    pytest.param(OVER, OLD, True, OVER + seconds(10), id="also beside a record, which may be of a second VM"),
     pytest.param(
-        OVER,
-        NOW - LONGEST_CREATION,
-        True,
-        OVER + seconds(10),
-        id="beside a young record it counts",
+        NOW - LONGEST_CREATION - seconds(1), OLD, True, None, id="until the cloud can have left no other one"
     ),
 ]
 
@@ -509,3 +522,10 @@ def test_how_long_a_creation_is_in_doubt(
         unanswered, STARTED, created=created, recorded=recorded, now=NOW, confirm_absent=seconds(10)
     )
     assert found == until
+
+
+def test_a_record_says_nothing_of_the_creations_of_the_process_before_us() -> None:
+    """A machine waited long for a quota; the process that called for its VM died, and we called again."""
+    started = NOW - seconds(20)
+    found = doubt_until(None, started, created=OLD, recorded=True, now=NOW, confirm_absent=seconds(10))
+    assert found == started + seconds(10)

@@ -464,7 +464,7 @@ DELETION = [
         "a no that is old is asked for again: a creation may have come late",
         seen(
             machine(vm=False, deleted=minutes(9)),
-            vm=replace(GONE, began=NOW - minutes(5), ended=NOW - minutes(5)),
+            vm=replace(GONE, began=NOW - minutes(6), ended=NOW - minutes(6)),
             doubt_until=NOW - minutes(8),
         ),
         [Call(Verb.LOOK)],

@@ -4,20 +4,22 @@ Theory.      A creation that was cut short (a deadline, a lost answer, the end o
              out all the same, a moment later. That is a doubt. Our own start is one, too: the process before
              us may have died while a create call was in flight. A doubt is over when the driver has had
              ``confirm_absent`` to show what came of the creation, and has been asked again (``plan``).
-Invariants.  An object that was created under our eyes inherits no doubt. One whose VM is on record has none
-             for long: a second creation can only have begun before the record was written.
+             A VM on record may be one of two: a creation that was not answered was repeated, and the record
+             is of the second. So a doubt stays beside a record until its creation is LONGEST_CREATION ago.
+Invariants.  An object that was created under our eyes inherits no doubt.
 Called by    ``calls``; ``orphans`` for LONGEST_CREATION.
 """
 
 from datetime import datetime, timedelta
 
-CLOCK_SKEW = timedelta(minutes=5)
+MAX_CLOCK_SKEW = timedelta(minutes=5)
 """How far the server's clock, which dates creations, may be ahead of ours. An object that seems to be created
 less than this after our start may be older, and the process before us may have called for its VM."""
 
 LONGEST_CREATION = timedelta(minutes=5)
-"""How long after an object was created another creation may be under way although its VM is on record: a
-process that died may have called the driver for the same VM before."""
+"""How long a creation that nothing waits for any more may go on in the cloud: longer than a driver call may
+last. Of an object that is gone only its age is known: one that was older, with its VM on record, is taken to
+have left no other (``orphans.may_leave_a_vm``)."""
 
 
 def doubt_until(
@@ -39,8 +41,8 @@ def doubt_until(
         now: the steady clock.
         confirm_absent: how long a VM may stay unseen after its creation.
     """
-    if recorded and created is not None and created + LONGEST_CREATION < now:
-        return None
-    ours = created is not None and created > started + CLOCK_SKEW
+    ours = created is not None and created > started + MAX_CLOCK_SKEW
     moments = [moment for moment in (None if ours else started, unanswered) if moment is not None]
-    return max(moments) + confirm_absent if moments else None
+    if not moments or (recorded and max(moments) + LONGEST_CREATION < now):
+        return None
+    return max(moments) + confirm_absent

@@ -32,18 +32,15 @@ async def outcome(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: Vm
     try:
         found = await _asked(driver, clock, verb, ask, before)
     except DriverError as failure:
-        found = replace(
-            before, error=failure, initializing=False, last_known_state=_state_after(verb, failure)
-        )
+        found = replace(before, error=failure, last_known_state=_state_after(verb, failure))
     except KubewrightError as failure:  # the cloud was not even asked
         code = Code.FailedPrecondition if is_refusal(failure) else Code.Unavailable
-        told = DriverError.of(code, f"the request could not be made: {failure}")
-        return replace(before, error=told)
+        return replace(before, error=DriverError.of(code, f"the request could not be made: {failure}"))
     except Exception as failure:  # a fault of ours must not leave a call without an end
         log.exception("a call about a VM failed in this program", verb=verb.value)
         doubt = clock.now() if verb is Verb.ENSURE else before.doubt
-        told = DriverError.of(Code.Internal, f"{type(failure).__name__} in Kubewright itself", broken=True)
-        return replace(before, error=told, doubt=doubt)
+        error = DriverError.of(Code.Internal, f"{type(failure).__name__} in Kubewright itself", broken=True)
+        return replace(before, error=error, doubt=doubt)
     kept = before.last_known_state if found.last_known_state is None else found.last_known_state
     return replace(found, last_known_state=kept)
 
@@ -69,14 +66,16 @@ async def _asked(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: VmS
 async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before: VmSeen) -> VmSeen:
     """Find, else create, then initialize. Creating is idempotent by name and owner.
 
-    An initialization that finds no VM is skipped; when there is none, the creation timeout says so.
+    An initialization that finds no VM is skipped; when there is none, the creation timeout says so. One
+    that failed is repeated, also while the cloud does not show the VM; after a restart only ``status`` can
+    tell that it failed.
     """
-    found, complete = await _find(driver, request)
+    found, complete = await _find(driver, request, complete=not before.initializing)
     if found is None:
         try:
             found = await driver.create(request)
         except DriverError as failure:
-            doubt = before.doubt if failure.meaning.certain else clock.now()
+            doubt = before.doubt if failure.meaning.nothing_done else clock.now()
             state = _state_after(Verb.ENSURE, failure)
             return replace(before, error=failure, initializing=False, doubt=doubt, last_known_state=state)
     if not complete and not _strange(found, request):
@@ -86,8 +85,8 @@ async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before:
             pass
         except DriverError as failure:
             state = failure.last_known_state or found.last_known_state or None
-            half = _named(found, request, before, clock)
-            return replace(half, error=failure, initializing=True, last_known_state=state)
+            named = _named(found, request, before, clock)
+            return replace(named, error=failure, initializing=True, last_known_state=state)
     return _named(found, request, before, clock)
 
 
@@ -100,21 +99,22 @@ def _named(found: Instance, request: MachineRequest, before: VmSeen, clock: Cloc
     return replace(before, error=error, initializing=False, doubt=clock.now(), last_known_state=state)
 
 
-async def _find(driver: Driver, request: MachineRequest) -> tuple[Instance | None, bool]:
-    """The VM and whether it is initialized. One on record counts as there where the driver shows none.
+async def _find(driver: Driver, request: MachineRequest, *, complete: bool) -> tuple[Instance | None, bool]:
+    """The VM and whether it is initialized. One on record counts as there where the driver shows none, and as
+    ``complete`` or not as this process knows it.
 
     It is never created a second time; without a node's name on record there is only an error to tell.
     """
     known = Instance(request.provider_id, request.node_name)
     try:
         return _filled(await driver.status(request), known), True
-    except Uninitialized as half:
-        return _filled(Instance(half.provider_id, half.node_name), known), False
+    except Uninitialized as vm:
+        return _filled(Instance(vm.provider_id, vm.node_name), known), False
     except (NotFound, Unimplemented):
         if not request.provider_id:
             return None, False
         if request.node_name:
-            return known, True
+            return known, complete
         text = f"VM {request.provider_id} is on record, and the cloud does not know it"
         raise DriverError.of(Code.Internal, text) from None
 
@@ -122,8 +122,8 @@ async def _find(driver: Driver, request: MachineRequest) -> tuple[Instance | Non
 async def _look(driver: Driver, request: MachineRequest, before: VmSeen) -> VmSeen:
     try:
         found = await driver.status(request)
-    except Uninitialized as half:
-        found = Instance(half.provider_id, half.node_name)
+    except Uninitialized as vm:
+        found = Instance(vm.provider_id, vm.node_name)
     except NotFound:
         return VmSeen(absent=True, deleted=before.deleted, doubt=before.doubt)
     except Unimplemented:  # then only another deletion can tell
@@ -166,9 +166,9 @@ def _strange(found: Instance, request: MachineRequest) -> str:
     """
     if found.provider_id and found.provider_id == request.provider_id:
         return ""
-    theirs, ours = (found.owner_uid, request.owner_uid) if found.owner_uid and request.owner_uid else (
-        found.machine_name, request.name
-    )  # fmt: skip
+    theirs, ours = found.machine_name, request.name
+    if found.owner_uid and request.owner_uid:
+        theirs, ours = found.owner_uid, request.owner_uid
     if not theirs or theirs == ours:
         return ""
     return f"VM {found.provider_id}, which was made for another machine ({found.machine_name or theirs})"

@@ -9,21 +9,24 @@ Theory.      A VM is wanted (``ENSURED``), or it is not (``GONE``). On the way t
              has changed.
 Invariants.  While a creation or a look is in flight nothing else is called.
              ``GONE`` is done only by an answer that was asked for after the doubt was over, and that is not
-             older than ``confirm_absent``.
+             older than ``ANSWER_LASTS``.
              Without what the driver must be told nothing is called, and nothing is taken for settled.
              A plan that waits for no event says for how long.
 Source       mcm.md §3.4, §4.4, §4.13; defects 2, 4, 25, 27 of §19 are not copied.
-Called by    ``machines.machine``; a controller of another API's machines in the same way.
+Called by    ``machines.machine``, ``infra.machine``.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from kubewright.base import delays
 from kubewright.base.durations import format_duration
 from kubewright.driver.errors import DriverError, During
 from kubewright.driver.life.seen import Verb, VmSeen
+
+ANSWER_LASTS = timedelta(minutes=5)
+"""How long an answer counts that there is no VM. Longer than a machine waits in a full queue for the pass
+that reads it, or each would be too old and asked for again, which makes the queue no shorter."""
 
 
 class Want(Enum):
@@ -43,7 +46,7 @@ class Wanted:
     """What is wanted, and what the owner knows besides.
 
     ``recorded``     the VM is on record, so that a deletion by its id finds it
-    ``exists``       the VM is there (its node is healthy): errors are not about its creation
+    ``node_healthy`` its node is healthy, so the VM is there: errors are not about its creation
     ``doubt_until``  until when an unanswered creation may still bring a VM (``VmCalls.doubt_until``)
     ``callable``     what the driver must be told is there; without it no call is made
     ``inputs``       changes whenever what the driver is told does
@@ -51,19 +54,10 @@ class Wanted:
 
     want: Want
     recorded: bool = False
-    exists: bool = False
+    node_healthy: bool = False
     doubt_until: datetime | None = None
     callable: bool = True
     inputs: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """``confirm_absent``: how long a VM may stay unseen after its creation, and an answer that there is none
-    counts. ``exhausted``: the pause after a creation for which the cloud has no capacity."""
-
-    confirm_absent: timedelta = timedelta(seconds=10)
-    exhausted: timedelta = delays.LONG.pause
 
 
 class State(Enum):
@@ -105,30 +99,33 @@ class VmPlan:
     error: DriverError | None = None
 
 
-def plan(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
-    """The next step of a VM's life. ``now`` is of the steady clock."""
+def plan(vm: VmSeen, wanted: Wanted, exhausted: timedelta, now: datetime) -> VmPlan:
+    """The next step of a VM's life.
+
+    ``exhausted``: the pause after a creation for which the cloud has no capacity. ``now``: the steady clock.
+    """
     match wanted.want:
         case Want.ENSURED:
-            return _ensured(vm, wanted, limits, now)
+            return _ensured(vm, wanted, exhausted, now)
         case Want.KNOWN:
-            return _known(vm, wanted, limits, now)
+            return _known(vm, wanted, now)
         case Want.GONE:
-            known = _known(vm, wanted, limits, now)
-            return known if known.state is not State.DONE else _gone(vm, wanted, limits, now)
+            known = _known(vm, wanted, now)
+            return known if known.state is not State.DONE else _gone(vm, wanted, now)
 
 
-def _ensured(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
+def _ensured(vm: VmSeen, wanted: Wanted, exhausted: timedelta, now: datetime) -> VmPlan:
     if vm.settled(Verb.ENSURE):
         return VmPlan(State.DONE, "the VM is complete")
     if vm.running:
         return VmPlan(State.RUNNING, "the cloud is working on its VM")
     if error := vm.failed(Verb.ENSURE):
-        during = During.COMPLETING if vm.initializing or wanted.exists else During.CREATING
-        return _again(Verb.ENSURE, vm, error.pause(during, limits.exhausted), wanted, now)
+        during = During.COMPLETING if vm.initializing or wanted.node_healthy else During.CREATING
+        return _again(Verb.ENSURE, vm, error.pause(during, exhausted), wanted, now)
     return _call(Verb.ENSURE, "it is not known to have a complete VM", wanted)
 
 
-def _known(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
+def _known(vm: VmSeen, wanted: Wanted, now: datetime) -> VmPlan:
     if vm.running and vm.verb is not Verb.DELETE:
         return VmPlan(State.RUNNING, "a cloud call is still in flight")
     if wanted.recorded or wanted.doubt_until is None:
@@ -138,15 +135,17 @@ def _known(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
     if error := vm.failed(Verb.LOOK):
         return _again(Verb.LOOK, vm, error.pause(During.LOOKING), wanted, now)
     if vm.absent and not vm.deleted:
-        return _confirmed(vm, wanted, limits, now)
+        return _confirmed(vm, wanted, now)
     return VmPlan(State.DONE, "the cloud has told of the VM")
 
 
-def _gone(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
+def _gone(vm: VmSeen, wanted: Wanted, now: datetime) -> VmPlan:
     if vm.running:
         return VmPlan(State.RUNNING, "the cloud is deleting the VM")
     if vm.deleted and vm.error is None:
-        return _confirmed(vm, wanted, limits, now)
+        return _confirmed(vm, wanted, now)
+    if vm.deleted and (error := vm.failed(Verb.LOOK)):  # it was to confirm the deletion; another one can, too
+        return _again(Verb.DELETE, vm, error.pause(During.LOOKING), wanted, now)
     if error := vm.failed(Verb.DELETE):
         unknown = not wanted.recorded and wanted.doubt_until is not None  # a creation may have ended since
         verb = Verb.LOOK if unknown else Verb.DELETE
@@ -154,7 +153,7 @@ def _gone(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
     return _call(Verb.DELETE, "its VM may go", wanted)
 
 
-def _confirmed(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmPlan:
+def _confirmed(vm: VmSeen, wanted: Wanted, now: datetime) -> VmPlan:
     """The driver has reported that there is no VM: whether that is final, or is to be asked again."""
     if wanted.doubt_until is None:
         return VmPlan(State.DONE, "there is no VM")
@@ -162,7 +161,7 @@ def _confirmed(vm: VmSeen, wanted: Wanted, limits: Limits, now: datetime) -> VmP
         because = f"a creation may still be under way; the cloud is asked again in {format_duration(left)}"
         return VmPlan(State.DOUBTFUL, because, wake=left)
     began, ended = vm.began, vm.ended
-    if began and ended and began >= wanted.doubt_until and ended >= now - limits.confirm_absent:
+    if began and ended and began >= wanted.doubt_until and ended >= now - ANSWER_LASTS:
         return VmPlan(State.DONE, "there is no VM, and none can come")
     return _call(Verb.LOOK, "it makes sure that no late creation left a VM", wanted)
 

@@ -83,4 +83,4 @@ class Seen:
             callable=not self.problem,
             inputs=self.inputs,
         )
-        return plan(self.vm, wanted, self.settings.limits, self.now)
+        return plan(self.vm, wanted, self.settings.resource_exhausted_retry, self.now)

@@ -17,7 +17,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import OperationState, Phase, TerminatingReason
 from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
 from kubewright.driver.errors import Code
-from kubewright.driver.life.plan import Limits, VmPlan, Want, Wanted, plan
+from kubewright.driver.life.plan import VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.machines.machine.capacity import Capacity
 from kubewright.machines.machine.replacements import ReplacementCounts, bad_conditions
@@ -171,8 +171,7 @@ class Seen:
     def vm_plan(self, want: Want) -> VmPlan:
         """What comes next for the machine's VM."""
         wanted = Wanted(want, self.recorded, self.well, self.doubt_until, self.can_call, self.inputs)
-        limits = Limits(self.settings.confirm_absent, self.settings.resource_exhausted_retry)
-        return plan(self.vm, wanted, limits, self.now)
+        return plan(self.vm, wanted, self.settings.resource_exhausted_retry, self.now)
 
     @property
     def creation_timeout(self) -> timedelta:
