@@ -55,7 +55,7 @@ class Half(StrEnum):
 
 ROLLOUT_NODES = "rolloutnodes"
 
-STALE_MACHINES = "mcm_machine_stale_machines_total"
+UNHEALTHY_MACHINES = "mcm_machine_stale_machines_total"
 """MCM's name of the family (mcm.md §10.5)."""
 
 CONTROLLERS = (
@@ -124,10 +124,10 @@ def _sets(environment: Environment, chosen: Sequence[str], settings: SetSettings
     reader = partial(read, at_once=not settings.min_ready)
     index = MemberIndex(caches.get(MACHINE), reader, environment.control.client.steady())
     deployments = Deployments(MACHINE_DEPLOYMENTS, caches, recorder, index=index)
-    stale = metrics.counter(
-        STALE_MACHINES, "Machines that were deleted because they failed for their health", ()
+    unhealthy = metrics.counter(
+        UNHEALTHY_MACHINES, "Machines that were deleted because they failed for their health", ()
     )
-    policy = machine_sets(settings, deployments.deployments, index.owned_by, stale.inc)
+    policy = machine_sets(settings, deployments.deployments, index.owned_by, unhealthy.inc)
     sets = Sets(policy, caches, recorder, index=index)
     object_metrics.register(metrics, caches, families(), [MACHINE_SET, MACHINE_DEPLOYMENT], environment.shard)
     made = [deployments.controller(metrics), sets.controller(metrics)]

@@ -25,7 +25,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.meta import LabelSelector, ObjectMeta
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.deployment.status import deployment_status
-from kubewright.machines.deployment.triggered import triggered
+from kubewright.machines.deployment.triggered import triggered, why_rewritten
 from kubewright.machines.machineset.member import MachineMember
 from kubewright.machines.machineset.status import FROZEN
 from kubewright.replicas.deployment.progress import progress_reported
@@ -366,6 +366,23 @@ def test_triggered_deletions(
     key = names.MARKED_FOR_DELETION_TIME_ANNOTATION
     assert {mark.member.name: mark.annotations[key] for mark in found.changes} == marks
     assert found.text == left
+
+
+@pytest.mark.parametrize(
+    ("text", "because"),
+    [
+        pytest.param(
+            "m1~2030-01-01T00:00:00Z,other~2030-01-01T00:00:00Z",
+            "names machines that do not exist, are being deleted or are Failed: other",
+            id="a machine is gone",
+        ),
+        pytest.param("m1~yesterday", "names times that cannot be read, of machines: m1", id="a time is none"),
+        pytest.param("m1", "lacks a time", id="a time is missing"),
+    ],
+)
+def test_why_the_list_of_the_autoscaler_is_rewritten(text: str, because: str) -> None:
+    found = triggered({names.TRIGGER_DELETION_ANNOTATION: text}, (member("m1"),), T0)
+    assert why_rewritten(found) == f"the autoscaler's list {because}"
 
 
 def test_a_set_without_size_annotations_is_not_mistaken_for_a_scaled_one() -> None:

@@ -27,12 +27,12 @@ from kubewright.machines.deployment.freezing import follow_freeze
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS, strategy
 from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.member import MachineMember
-from kubewright.machines.machineset.overshoot import Limits, freeze, limits_of, overshoots
+from kubewright.machines.machineset.overshoot import FreezeLimits, freeze, limits_of, overshoots
 from kubewright.machines.machineset.policy import MACHINE_SETS
 from kubewright.machines.machineset.status import set_status
 from kubewright.replicas.deployment.seen import Seen as DeploymentSeen
 from kubewright.replicas.deployment.steps import ChangeDeployment, ChangeSet
-from kubewright.replicas.set.seen import Seen
+from kubewright.replicas.set.seen import Seen, Wait
 from kubewright.replicas.set.steps import PatchObject
 from kubewright.wire.gvk import Key
 
@@ -57,8 +57,8 @@ def machine_set(says: str = "", *, label: bool = False, asked: bool = False, rep
     )
 
 
-def limits(count: int, missing: int = 1, *, upper: int = 6, lower: int = 5) -> Limits:
-    return Limits(count, missing, upper, lower, MINUTE)
+def limits(count: int, missing: int = 1, *, freeze_at: int = 6, unfreeze_at: int = 5) -> FreezeLimits:
+    return FreezeLimits(count, missing, freeze_at, unfreeze_at, MINUTE)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,9 @@ def limits(count: int, missing: int = 1, *, upper: int = 6, lower: int = 5) -> L
         pytest.param(machine_set(OURS), limits(5), False, id="frozen, and few enough again"),
         pytest.param(machine_set(THEIRS, label=True), limits(5), False, id="a user's label is another thing"),
         pytest.param(machine_set(OURS, asked=True), limits(9), False, id="a user has unfrozen it"),
-        pytest.param(machine_set(), None, False, id="without limits no set is frozen"),
     ],
 )
-def test_when_a_set_overshoots(found: MachineSet, at: Limits | None, expect: bool) -> None:
+def test_when_a_set_overshoots(found: MachineSet, at: FreezeLimits, expect: bool) -> None:
     assert overshoots(found, at) is expect
 
 
@@ -100,7 +99,21 @@ def deployment(replicas: int, surge: int | str | None) -> MachineDeployment:
 def test_the_limits_of_a_set(owner: MachineDeployment | None, upper: int, lower: int) -> None:
     bounds = strategy(owner).limits(owner.spec.replicas) if owner is not None else None
     found = limits_of(machine_set(), bounds, count=9, alive=2, settings=SetSettings())
-    assert found == Limits(9, 1, upper, lower, MINUTE)
+    assert found == FreezeLimits(9, 1, upper, lower, MINUTE)
+
+
+def test_a_set_is_unfrozen_at_the_latest_when_it_has_no_machine() -> None:
+    found = limits_of(machine_set(), None, count=0, alive=0, settings=SetSettings(safety_down=99))
+    assert found.unfreeze_at == 0
+    assert not overshoots(machine_set(OURS), found)
+
+
+def test_a_request_to_unfreeze_lasts_until_what_is_missing_can_be_made() -> None:
+    asked = machine_set(asked=True, label=True)
+    held = Wait("its size is for another desired size", seconds=1)
+    plan = freeze(Seen(MACHINE_SETS, asked, T0.timestamp(), T0, around=limits(9), pause=held))
+    assert plan.steps == ()
+    assert "another desired size" in plan.because
 
 
 LABELLED = {"uid": "ms-uid", "resourceVersion": "7", "labels": {names.FREEZE_LABEL: "True"}}
@@ -117,6 +130,10 @@ DONE = {"annotations": {names.UNFREEZE_ANNOTATION: None}}
         pytest.param(machine_set(OURS, label=True), limits(5), CLEARED, False, id="at the end it goes first"),
         pytest.param(machine_set(OURS), limits(5), None, False, id="then the status alone is left"),
         pytest.param(machine_set(THEIRS, label=True), limits(2), None, False, id="a user's label stays"),
+        pytest.param(machine_set(THEIRS), limits(6), None, True, id="when a user takes it off, the status first"),
+        pytest.param(
+            machine_set(THEIRS, label=True), limits(6), None, True, id="a user's label is enough meanwhile"
+        ),
         pytest.param(
             machine_set(OURS, label=True, asked=True), limits(9), None, True,
             id="a user unfreezes it: the condition goes first",
@@ -133,7 +150,7 @@ DONE = {"annotations": {names.UNFREEZE_ANNOTATION: None}}
     ],
 )  # fmt: skip
 def test_the_label_follows_the_condition(
-    found: MachineSet, at: Limits, metadata: dict[str, Any] | None, wakes: bool
+    found: MachineSet, at: FreezeLimits, metadata: dict[str, Any] | None, wakes: bool
 ) -> None:
     plan = freeze(Seen(MACHINE_SETS, found, T0.timestamp(), T0, around=at))
     bodies = [step.body for step in plan.steps if isinstance(step, PatchObject)]
@@ -148,9 +165,14 @@ def test_the_label_follows_the_condition(
         pytest.param(machine_set(OURS), limits(5), None, id="it is over"),
         pytest.param(machine_set(OURS, asked=True, label=True), limits(9), None, id="a user unfreezes it"),
         pytest.param(machine_set(label=True), limits(2), (THEIRS, "label"), id="a user's label"),
+        pytest.param(machine_set(THEIRS, label=True), limits(6), (THEIRS, ""), id="which stays"),
+        pytest.param(
+            machine_set(THEIRS), limits(6), (OURS, "is 6 >= 6 which"),
+            id="a user has taken the label off, and it has too many machines",
+        ),
     ],
-)
-def test_what_the_status_says(found: MachineSet, at: Limits, expect: tuple[str, str] | None) -> None:
+)  # fmt: skip
+def test_what_the_status_says(found: MachineSet, at: FreezeLimits, expect: tuple[str, str] | None) -> None:
     status = set_status(Seen(MACHINE_SETS, found, T0.timestamp(), T0, around=at), None)
     said = [(c.reason, c.message) for c in status.machine_set_condition if c.type == "Frozen"]
     assert [reason for reason, _ in said] == ([expect[0]] if expect else [])
@@ -176,6 +198,9 @@ def above(*sets: MachineSet, label: bool = False, asked: bool = False) -> Deploy
         pytest.param(
             above(machine_set(label=True), label=True, asked=True), (["ms"], True),
             id="a request to unfreeze is passed on",
+        ),
+        pytest.param(
+            above(machine_set(OURS), asked=True), (["ms"], False), id="also to a set that has no label yet"
         ),
         pytest.param(above(machine_set(), asked=True), ([], False), id="a request for nothing is taken off"),
     ],

@@ -300,7 +300,7 @@ def force_drain(labels: Mapping[str, str]) -> bool:
 
 
 def frozen(labels: Mapping[str, str]) -> bool:
-    """The safety controller stopped a set or deployment."""
+    """Whether the label ``freeze`` stops a set from making machines; a user or a controller wrote it."""
     return labels.get(FREEZE_LABEL) == TRUE
 
 

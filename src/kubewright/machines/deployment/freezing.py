@@ -5,7 +5,8 @@ Theory.      A deployment has the label ``freeze`` while one of its sets has it,
              machines. A user who wants all sets unfrozen annotates the deployment: the controller writes the
              annotation onto the frozen sets, and then removes it from the deployment.
 Invariants.  A set that is not frozen is not annotated. The deployment loses the annotation after the sets
-             have it, so a process that ends between the two writes repeats the first, and no request is lost.
+             have it, so a process that ends between the two writes repeats the first. A set that becomes
+             frozen after that stays so: the request was about those that were.
 Source       mcm.md §9.3. The condition Frozen is copied from a set (``status``).
 Called by    ``replicas.deployment.decide``, by way of ``policy``.
 """
@@ -16,6 +17,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MachineDeployment, MachineSet
 from kubewright.base.plan import AT_ONCE, Plan
 from kubewright.machines.machineset.member import MachineMember
+from kubewright.machines.machineset.status import is_frozen
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import annotated
 from kubewright.replicas.deployment.steps import ChangeDeployment, ChangeSet, Step
@@ -25,7 +27,7 @@ def follow_freeze(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> P
     """Pass a request to unfreeze on to the sets, and keep the label in line with theirs."""
     key, written = names.UNFREEZE_ANNOTATION, seen.written
     if key in written.metadata.annotations:
-        frozen_sets = [s for s in seen.sets if names.FREEZE_LABEL in s.metadata.labels]
+        frozen_sets = [s for s in seen.sets if names.FREEZE_LABEL in s.metadata.labels or is_frozen(s.status)]
         asked = tuple(
             ChangeSet(s, annotated(s, key, names.TRUE))
             for s in frozen_sets

@@ -30,7 +30,9 @@ def roll_back(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[
     target = rollback_target(tuple(seen.groups.values()), request.revision)
     if target is None:
         asked = f"revision {request.revision}" if request.revision else "the last revision"
-        return _refused(after, EventReason.ROLLBACK_REVISION_NOT_FOUND, f"Unable to find {asked}")
+        there = ", ".join(str(found) for found in sorted(g.revision for g in seen.groups.values())) or "none"
+        message = f"Unable to find {asked}; revisions that exist: {there}"
+        return _refused(after, EventReason.ROLLBACK_REVISION_NOT_FOUND, message)
     source = seen.named(target.name)
     if identity(source.spec.template) == identity(written.spec.template):
         message = f"the template of revision {target.revision} is the one that the deployment has"
@@ -46,4 +48,5 @@ def roll_back(seen: Seen[MachineDeployment, MachineSet, MachineMember]) -> Plan[
 
 
 def _refused(after: MachineDeployment, reason: str, message: str) -> Plan[Step]:
-    return Plan((RecordEvent(reason, message, warning=True), ChangeDeployment(after)), AT_ONCE)
+    """Clear the request, and then tell why: an event of a write that meets a conflict would be told twice."""
+    return Plan((ChangeDeployment(after), RecordEvent(reason, message, warning=True)), AT_ONCE, message)

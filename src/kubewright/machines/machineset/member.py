@@ -1,7 +1,7 @@
 """A Machine as sets and deployments see it: the facts of one member of the world of machines. Pure.
 
-Theory.      Some fifteen facts decide about replicas; everything else that happens to a machine changes none
-             of them, and wakes neither set nor deployment.
+Theory.      A few facts decide about replicas; all else that happens to a machine changes none of them, and
+             wakes neither set nor deployment.
 Called by    ``replicas.members.MemberIndex``, which reads each version of a machine once.
 Source       mcm.md §1.4, §6.4-6.7.
 """
@@ -40,6 +40,9 @@ STAGE = {
 UP = (Phase.RUNNING, Phase.AVAILABLE)
 """The phases of a healthy machine: with a node, or without a target cluster and so without a node."""
 
+CHOSEN_PRIORITY = 1
+"""The priority of a machine that the autoscaler chose for deletion."""
+
 EXPIRY_SECONDS = 600.0
 """How long a Failed machine with a preserve annotation is kept without an expiry in its status."""
 _DIGEST_BYTES = 16
@@ -49,9 +52,10 @@ _DIGEST_BYTES = 16
 class MachineMember(Member):
     """One machine, as far as replicas are concerned.
 
-    ``marked_at`` is when the autoscaler chose it for deletion. ``preserving`` says that an annotation asks to
-    preserve it, ``auto_preserved`` that the set wrote that annotation, ``preserve_annotated`` that
-    the machine has, or had, any preserve annotation.
+    ``priority``: machines with a lower one are deleted first. ``marked_at`` is when the autoscaler chose it
+    for deletion. ``preserved_until`` is when its preservation expires, ``failed_at`` since when it is Failed.
+    ``preserving`` says that an annotation asks to preserve it, ``auto_preserved`` that the set wrote that
+    annotation, ``preserve_annotated`` that the machine has, or had, any preserve annotation.
     ``propagated_digest`` is a digest of what sets push down to living machines; ``own_timeout`` says that
     an annotation gives the machine a creation timeout of its own. ``failure_summary`` is its entry in
     ``status.failedMachines``.
@@ -88,6 +92,11 @@ class MachineMember(Member):
         return self.phase is Phase.FAILED and of_health
 
     @property
+    def chosen(self) -> bool:
+        """Whether the autoscaler chose it for deletion, and the deployment's controller has written that."""
+        return self.priority == CHOSEN_PRIORITY and self.marked_at is not None
+
+    @property
     def stage(self) -> int:
         return STAGE.get(self.phase, 0)
 
@@ -115,8 +124,9 @@ class MachineMember(Member):
         return Member.available_at(self, now, 0 if self.at_once else min_ready)
 
     def kept_at(self, now: float) -> bool:
-        """A Failed machine that is kept for a user to look at (mcm.md §6.6). The machine controller gives it
-        an expiry at once; without one the annotation alone does not keep it for ever."""
+        """Whether a Failed machine is kept for a user to look at (mcm.md §6.6). The machine controller gives
+        it an expiry at once; without one the annotation keeps it for ``EXPIRY_SECONDS`` after it failed, and
+        for as long as nothing says when that was."""
         if self.preserved_until is not None:
             return self.preserved_until > now
         return self.preserving and (self.failed_at is None or self.failed_at + EXPIRY_SECONDS > now)
@@ -128,9 +138,9 @@ def ranking(_machine_set: MachineSet | None, now: float) -> Callable[[MachineMem
     def rank(member: MachineMember) -> Rank:
         until = member.preserved_until
         preserved = until is not None and until > now
-        keep = (1, 0 if member.auto_preserved else 1, until or 0.0) if preserved else (0, 0, 0.0)
+        preservation = (1, 0 if member.auto_preserved else 1, until or 0.0) if preserved else (0, 0, 0.0)
         marked = (0, member.marked_at) if member.marked_at is not None else (1, 0.0)
-        return (*keep, member.priority, *marked, member.stage, member.created, member.name)
+        return (*preservation, member.priority, *marked, member.stage, member.created, member.name)
 
     return rank
 

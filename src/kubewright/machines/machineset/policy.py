@@ -27,7 +27,7 @@ from kubewright.machines.deployment.policy import strategy
 from kubewright.machines.machine.settings import SetSettings
 from kubewright.machines.machineset.member import MachineMember, digest, ranking
 from kubewright.machines.machineset.overshoot import (
-    Limits,
+    FreezeLimits,
     freeze,
     frozen_by_count,
     limits_of,
@@ -51,17 +51,20 @@ def _problem(machine_set: MachineSet) -> str:
     return summary(validate_set(machine_set))
 
 
-def _blocked(machine_set: MachineSet, limits: Limits | None) -> Wait | None:
+def _blocked(machine_set: MachineSet, limits: FreezeLimits | None) -> Wait | None:
     """Why no machine may be created (mcm.md §6.4, §9.3)."""
     labels = machine_set.metadata.labels
-    if overshoots(machine_set, limits):
+    if limits is not None and overshoots(machine_set, limits):
         return Wait("it is frozen, since it has too many machines already")
     if names.frozen(labels) and not unfreezing(machine_set):
-        return Wait("frozen by the safety controller")
+        return Wait(
+            f'it is frozen by label "{names.FREEZE_LABEL}": remove it, '
+            f'or annotate "{names.UNFREEZE_ANNOTATION}"'
+        )
     return Wait("scale-up is disabled") if names.SCALE_UP_DISABLED_LABEL in labels else None
 
 
-def _stale(seen: MachineSetSeen) -> list[MachineMember]:
+def _outdated(seen: MachineSetSeen) -> list[MachineMember]:
     """Living machines without the template's node template and configuration (mcm.md §6.7)."""
     spec = seen.set.spec.template.spec
     wanted = {own: digest(spec, own_timeout=own) for own in (False, True)}
@@ -104,7 +107,7 @@ MACHINE_SETS: SetPolicy[MachineSet, MachineMember, Machine] = SetPolicy(
     blocked=_blocked,
     owner=MACHINE_DEPLOYMENT,
     desired_annotation=names.DESIRED_REPLICAS_ANNOTATION,
-    propagation=Propagation(_stale, configuration_patch),
+    propagation=Propagation(_outdated, configuration_patch),
     deciders=(freeze, keep),
 )
 
@@ -113,19 +116,19 @@ def machine_sets(
     settings: SetSettings,
     deployments: Informer[MachineDeployment],
     members_of: Callable[[str], Sequence[MachineMember]],
-    stale: Callable[[], None],
+    count_unhealthy: Callable[[], None],
 ) -> SetPolicy[MachineSet, MachineMember, Machine]:
     """The policy with the limits at which sets are frozen.
 
-    ``members_of`` finds the machines of a set by its uid. ``stale`` counts one that is deleted because it
-    failed for its health.
+    ``members_of`` finds the machines of a set by its uid. ``count_unhealthy`` counts one that is
+    deleted because it failed for its health.
     """
 
     def deleted(member: Member) -> None:
         if isinstance(member, MachineMember) and member.failed_for_health:
-            stale()
+            count_unhealthy()
 
-    def look(found: MachineSet) -> Limits | None:
+    def look(found: MachineSet) -> FreezeLimits | None:
         owner, members = _owner(deployments, found), members_of(found.metadata.uid)
         if owner is not None and validate_deployment(owner):
             return None

@@ -30,8 +30,9 @@ Machines = tuple[MachineMember, ...]
 
 def to_delete(seen: MachineSetSeen) -> Deletions[MachineMember]:
     """Failed machines, and those that the autoscaler chose (mcm.md §6.4)."""
-    chosen, kept, wall = _chosen(seen), {member.uid for member in preserved(seen)}, seen.wall.timestamp()
-    failed = [m for m in _failed(seen) if not m.kept_at(wall) and m.uid not in kept]
+    chosen, wall = _chosen(seen), seen.wall.timestamp()
+    spared = {member.uid for member in (*preserved(seen), *chosen)}
+    failed = [m for m in _failed(seen) if not m.kept_at(wall) and m.uid not in spared]
     counts = ((failed, "failed"), (chosen, "chosen by the autoscaler"))
     because = ", ".join(f"{len(found)} {why}" for found, why in counts if found)
     return Deletions((*chosen, *failed), because, _next_expiry(seen))
@@ -39,7 +40,7 @@ def to_delete(seen: MachineSetSeen) -> Deletions[MachineMember]:
 
 def keep(seen: MachineSetSeen) -> Plan[Step]:
     """Ask by an annotation that Failed machines be preserved, up to the set's maximum (mcm.md §6.6)."""
-    more, fewer = preserved(seen), too_many(seen)[: seen.burst]
+    more, fewer = preserved(seen)[: seen.burst], too_many(seen)[: seen.burst]
     steps = (
         *((Annotate(more, names.PRESERVE_ANNOTATION, Preserve.AUTO),) if more else ()),
         *((Annotate(fewer, names.PRESERVE_ANNOTATION, None),) if fewer else ()),
@@ -49,15 +50,15 @@ def keep(seen: MachineSetSeen) -> Plan[Step]:
 
 
 def preserved(seen: MachineSetSeen) -> Machines:
-    """Machines to preserve from this pass on, newest first, since users ask about recent failures. None of
-    those that the pass deletes for other reasons."""
+    """Machines to preserve from now on, newest first, since users ask about recent failures. None of those
+    that the pass deletes for other reasons. Of more than a burst, later passes annotate the others."""
     deleted = {member.uid for member in (*seen.surplus, *_chosen(seen))}
     failed = (member for member in _failed(seen) if member.uid not in deleted)
     candidates = [
         member for member in failed if not member.preserve_annotated and member.preserved_until is None
     ]
     newest = sorted(candidates, key=lambda member: (-member.created, member.name))
-    return tuple(newest[: min(max(0, _room(seen)), seen.burst)])
+    return tuple(newest[: max(0, _room(seen))])
 
 
 def too_many(seen: MachineSetSeen) -> Machines:
@@ -83,8 +84,11 @@ def _chosen(seen: MachineSetSeen) -> Machines:
     changed = annotation_time(seen.set.metadata.annotations, names.LAST_SCALER_CHANGE_ANNOTATION)
     if changed is None:
         return ()
-    marked = (member for member in seen.alive if member.priority == 1 and member.marked_at is not None)
-    return tuple(member for member in marked if (member.marked_at or 0.0) <= changed)
+    return tuple(
+        member
+        for member in seen.alive
+        if member.chosen and member.marked_at is not None and member.marked_at <= changed
+    )
 
 
 def _next_expiry(seen: MachineSetSeen) -> timedelta | None:

@@ -14,7 +14,13 @@ from kubewright.api.machine.names import ConditionReason, ConditionType
 from kubewright.api.machine.v1alpha1 import MachineSetCondition, MachineSetStatus
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.driver.errors import Code
-from kubewright.machines.machineset.overshoot import overshoots, told, unfreezing
+from kubewright.machines.machineset.overshoot import (
+    around,
+    frozen_by_count,
+    frozen_message,
+    overshoots,
+    unfreezing,
+)
 from kubewright.machines.machineset.preservation import MachineSetSeen
 from kubewright.replicas.objects import INVALID
 from kubewright.replicas.set.policy import Failure
@@ -56,19 +62,20 @@ def is_frozen(status: MachineSetStatus) -> bool:
 
 def _frozen(before: tuple[MachineSetCondition, ...], seen: MachineSetSeen) -> tuple[MachineSetCondition, ...]:
     """The conditions with Frozen while the set overshoots, or has the label; one that MCM or another tool
-    wrote is kept."""
-    about, limits = seen.set, seen.around
-    over = overshoots(about, limits)
-    if unfreezing(about) or not (over or names.frozen(about.metadata.labels)):
+    wrote is kept. Where a user has taken the label off, and the set overshoots, the reason becomes that."""
+    about, limits = seen.set, around(seen)
+    label = names.frozen(about.metadata.labels)
+    over = limits is not None and overshoots(about, limits)
+    if unfreezing(about) or not (over or label):
         return without_condition(before, ConditionType.FROZEN)
-    if is_frozen(about.status):
+    if is_frozen(about.status) and (label or not over or frozen_by_count(about.status)):
         return before
     found = MachineSetCondition(
         type=ConditionType.FROZEN,
         status="True",
         last_transition_time=seen.wall,
         reason=ConditionReason.OVERSHOOTING if over else ConditionReason.FREEZE_LABEL,
-        message=told(about, limits) if over else FROZEN,
+        message=frozen_message(about, limits) if over and limits is not None else FROZEN,
     )
     return with_condition(before, found)
 
