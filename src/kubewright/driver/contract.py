@@ -8,20 +8,30 @@ Theory.      One small port serves every machine API. A request carries a Machin
              A driver may leave itself a note, ``last_known_state``: with an answer, or with an error.
              It is written to the Machine's status, and comes back with the next request.
 Contract.    create      Idempotent by name: if a VM of that name and owner exists, answer it.
-                         Return when the cloud has accepted it; do not wait for the boot. The VM
-                         has a provider id and a node name, or it is not believed.
+                         Return when the cloud has accepted it; do not wait for the boot. A VM
+                         that is answered without provider id or node name counts as a failed creation.
              initialize  After creation, for what the cloud's create cannot express. Optional;
                          ``NotFound`` means that there is nothing to initialize, and is skipped.
              delete      Idempotent; a missing VM is success or ``NotFound``. Return only when
                          the VM can no longer run anything, else its kubelet may register again.
-                         Another owner's VM of the same name stays. Answers a last known state, or
-                         None.
+                         With a provider id: that VM and no other, also where another has its name.
+                         Without: the VM of that name and owner; another owner's of the same name
+                         stays. Answers a last known state, or None.
              status      The VM as it is; ``NotFound`` when there is none, ``Uninitialized`` when
-                         it exists but ``initialize`` is not done.
-             list        Every VM that this class's tags own in its namespace, also those without
-                         a machine. Optional; without it orphans are never collected.
-             volume_ids  The cloud's ids for persistent volumes; unknown ones are left out.
-                         Optional.
+                         it exists but ``initialize`` is not done, ``OutOfRange`` when the cloud has
+                         several for this machine. Optional; without it a VM on record is taken to
+                         exist, and an initialization that failed before a restart is forgotten.
+             list        Every VM that was made with the tags of this class for machines of the class's
+                         namespace, also those without a machine, and no others: a controller that
+                         works on one namespace takes the VMs of others for orphans, and deletes
+                         them, unless they say their owners' uids. Optional; without it orphans are
+                         never collected.
+             volume_ids  The cloud's ids for persistent volumes; unknown ones are left out. Optional.
+                         No controller of ours asks for them today. MCM's drain maps
+                         PersistentVolumes to the names in ``node.status.volumesAttached`` by
+                         GetVolumeIDs; ours reads VolumeAttachments, which name PersistentVolumes
+                         (``nodes.drain.volumes``). A driver loses nothing by offering the verb, nor
+                         by leaving it out.
              Any call may be cancelled at any await and repeated later. Errors are those of
              ``driver.errors``; anything else raised is treated as ``Unknown``. Optional calls
              raise ``Unimplemented``.
@@ -58,8 +68,8 @@ class MachineRequest:
     """One machine, its class, and what the secrets of the class hold.
 
     ``secret`` is as in ``ClassRequest``; for create, initialize and the status that goes before them its
-    ``userData`` is filled in. The machine of a VM that has lost it is a stub (``stub``), and so is that of
-    an API without Machines of ours. ``data_format`` says what ``userData`` is (``cloud-config`` or
+    ``userData`` is filled in. For a VM whose Machine object is gone the machine is a stub (``stub``), and so
+    it is for an API without Machines of ours. ``data_format`` says what ``userData`` is (``cloud-config`` or
     ``ignition``) where the VM becomes a node by it and by nothing else; empty where it is not known.
     ``version`` is that of the Kubernetes that the VM should run (``v1.31.0``), for drivers that choose an
     image by it; empty where the API does not say it, or the call is none of these.
@@ -164,8 +174,9 @@ class Driver(Protocol):
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]: ...
 
 
-# What a driver may offer beyond the six verbs. It says so by having the method, and the composition root asks
-# with ``isinstance``; nothing else in the system looks.
+# What a driver may offer beyond the six verbs. It says so by having the method: ``isinstance`` compares names
+# of methods only, so a driver has no method of these names for anything else. A ``guard.GuardedDriver`` has
+# all of them but ``run`` and ``close``: what is asked is ``guarded.driver``, the driver inside.
 
 
 @runtime_checkable
@@ -178,6 +189,7 @@ class Background(Protocol):
         ``cluster`` is the cluster that nodes join, as the shared ``kube.informer.Informers`` of its
         client; the port does not know that type, so that a plugin's author needs no client.
         """
+        ...
 
 
 @runtime_checkable
@@ -219,3 +231,4 @@ class Closing(Protocol):
 
     async def close(self) -> None:
         """Close everything. Called once, after the last call has ended; must not raise."""
+        ...

@@ -2,8 +2,9 @@
 
 Theory.      A driver is an entry point of group ``kubewright.drivers`` whose object is a factory:
              settings in, driver out. In-tree drivers have no shortcut, so the door cannot rot.
-Invariants.  Nothing is imported before its name is asked for. A name that no
-             distribution offers, or two of them, is for the user to settle, and the message says how.
+Invariants.  Nothing is imported before its name is asked for. A name that no distribution offers, or two of
+             them, is for the user to settle, and the message says how. Whatever a plugin raises while it is
+             imported or made becomes one sentence that names it.
 Called by    ``compose``; the command line lists ``names`` in its help.
 """
 
@@ -52,8 +53,14 @@ def load(name: str, settings: Settings, found: Iterable[EntryPoint] | None = Non
     Raises:
         InvalidInput: no such driver, several of them, or one that cannot be imported or made.
     """
-    points = installed() if found is None else tuple(found)
-    return _factory(_only(name, points))(settings)
+    point = _only(name, installed() if found is None else tuple(found))
+    factory = _factory(point)
+    try:
+        return factory(settings)
+    except InvalidInput:
+        raise  # the driver says itself what is wrong with its options
+    except Exception as error:  # a plugin's factory may raise anything
+        raise _unusable(point, "cannot be made", error) from error
 
 
 def _only(name: str, points: tuple[EntryPoint, ...]) -> EntryPoint:
@@ -70,9 +77,14 @@ def _only(name: str, points: tuple[EntryPoint, ...]) -> EntryPoint:
 def _factory(point: EntryPoint) -> Factory:
     try:
         factory = point.load()
-    except (ImportError, AttributeError) as error:
-        raise InvalidInput(f"driver {point.name!r} ({point.value}) cannot be loaded: {error}") from error
+    except Exception as error:  # a plugin's module runs code of its own when it is imported
+        raise _unusable(point, "cannot be loaded", error) from error
     if not callable(factory):
         raise InvalidInput(f"driver {point.name!r} ({point.value}) is no factory: it cannot be called")
     made: Factory = factory
     return made
+
+
+def _unusable(point: EntryPoint, what: str, error: Exception) -> InvalidInput:
+    kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
+    return InvalidInput(f"driver {point.name!r} ({point.value}) {what}: {kind}{error}")

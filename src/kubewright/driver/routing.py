@@ -3,14 +3,16 @@
 Theory.      An object of ours says which driver makes it. A controller should not have to know how many there
              are: it has one driver, and this one looks at ``MachineClass.provider``.
 Invariants.  A class that names no driver means the program's own. One that names a driver which is not there
-             is told so by an error of the vocabulary, as by any driver: ``InvalidArgument``.
+             is told so by an error of the vocabulary, as by any driver: ``InvalidArgument``. A driver that
+             does not offer ``volume_ids`` hides those of no other.
 Called by    ``infra``, with guarded drivers (``driver.guard``) inside.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from kubewright.driver.contract import ClassRequest, Endpoints, Instance, MachineRequest, Size, VolumeSpec
-from kubewright.driver.errors import InvalidArgument
+from kubewright.driver.errors import InvalidArgument, Unimplemented
 from kubewright.driver.guard import GuardedDriver
 
 
@@ -44,8 +46,12 @@ class RoutedDriver:
         return await self._of(request).list(request)
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
-        """Of all drivers: each leaves out the volumes of other clouds."""
-        return [found for driver in self._drivers.values() for found in await driver.volume_ids(volumes)]
+        """Of all drivers that offer this: each leaves out the volumes of other clouds."""
+        found: list[str] = []
+        for driver in self._drivers.values():
+            with suppress(Unimplemented):
+                found += await driver.volume_ids(volumes)
+        return found
 
     async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
         return await self._of(request).endpoint(request)

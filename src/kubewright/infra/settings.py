@@ -19,17 +19,20 @@ class InfraSettings:
     """The defaults are those of the machines of Gardener's API, where these have the same setting."""
 
     confirm_absent: timedelta = timedelta(seconds=10)
-    """How long a VM whose creation was not answered must stay unseen before we believe that there is none."""
+    """How long a VM whose creation was not answered must stay unseen before it counts as none. Until then its
+    machine keeps its finalizer, and the cloud is asked again afterwards (``driver.life``)."""
 
     resource_exhausted_retry: timedelta = timedelta(minutes=10)
-    """The pause after a creation for which the cloud has no capacity."""
+    """The pause after a creation for which the cloud has no capacity: longer than those after other errors,
+    since only other users of the cloud, or a higher quota, can end it."""
 
     report_after: timedelta = timedelta(seconds=3)
     """What is waited for is written only when the wait lasts: most are over in a moment, and each report
     costs two writes, since the core copies it into the Machine."""
 
     report_creation_after: timedelta = timedelta(seconds=3)
-    """The same while the driver works on a VM."""
+    """The same while the driver works on a VM: most clouds accept one in a second or two, and then its
+    machine says at once what became of it."""
 
     orphans: OrphanSettings = field(default_factory=OrphanSettings)
     """When VMs that no KubewrightMachine wants are looked for, and when they go."""

@@ -49,5 +49,28 @@ def test_what_cannot_be_loaded_is_explained(name: str, found: list[EntryPoint], 
         registry.load(name, SETTINGS, found)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("1 / 0", "cannot be loaded: ZeroDivisionError: division by zero", id="its module"),
+        pytest.param("def make(:", "cannot be loaded: SyntaxError", id="its author, who made a slip"),
+        pytest.param(
+            "def make(settings):\n    return settings.options['region']",
+            "cannot be made: KeyError: 'region'",
+            id="its factory",
+        ),
+    ],
+)
+def test_a_plugin_that_fails_is_named_in_one_sentence(
+    text: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"cloud_{abs(hash(text))}"
+    (tmp_path / f"{module}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    broken = EntryPoint("broken", f"{module}:make", registry.GROUP)
+    with pytest.raises(InvalidInput, match=f"driver 'broken' .* {says}"):
+        registry.load("broken", SETTINGS, [broken])
+
+
 def test_the_same_offer_found_twice_counts_once() -> None:
     assert registry.names([SIM, SIM]) == ("sim",)

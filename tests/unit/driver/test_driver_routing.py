@@ -90,6 +90,19 @@ async def test_volumes_are_asked_for_everywhere() -> None:
     assert await drivers.volume_ids([VolumeSpec("b-1", {}), VolumeSpec("a-1", {})]) == ["a-1", "b-1"]
 
 
+class CloudWithoutVolumes(Cloud):
+    """One that does not offer the optional call."""
+
+    async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        raise Unimplemented("not here")
+
+
+async def test_a_driver_that_knows_no_volumes_hides_those_of_no_other() -> None:
+    drivers = routed(CloudWithoutVolumes("a"), Cloud("b"))
+
+    assert await drivers.volume_ids([VolumeSpec("b-1", {})]) == ["b-1"]
+
+
 async def test_a_driver_that_is_not_there_is_an_error_of_the_vocabulary() -> None:
     drivers = routed(Cloud("a"))
 
