@@ -21,13 +21,13 @@ _TEXTS = ("message", "last_known_state", "provider_id", "node_name")
 """The attributes of errors that go into objects; the last two are those of ``Uninitialized``."""
 
 
-def checked(answer: object, kind: type[T], of: str) -> T:
+def checked(answer: object, kind: type[T], call: str) -> T:
     """The answer as a ``kind``: a dataclass of ``contract``, a list of one, a text.
 
     Args:
         answer: what the driver has answered.
         kind: the type of the contract.
-        of: which call it is the answer to, for the message.
+        call: which call it is the answer to, for the message.
 
     Raises:
         DriverError: it is something else (``Internal``).
@@ -36,17 +36,21 @@ def checked(answer: object, kind: type[T], of: str) -> T:
         return msgspec.convert(msgspec.to_builtins(answer), kind)
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
         found = type(answer).__name__
-        text = f"the driver's answer to {of} ({found}) is not what the contract says: {error}"
+        text = f"the driver's answer to {call} ({found}) is not what the contract says: {error}"
         raise DriverError.of(Code.Internal, text[:MESSAGE_CHARS], broken=True) from None
 
 
-def checked_error(error: DriverError, of: str) -> DriverError:
-    """The driver's error, if its code is that of an error and its texts are texts; else one that says so."""
-    texts = [getattr(error, name, "") for name in _TEXTS]
-    whole = hasattr(error, "message") and all(isinstance(text, str) for text in texts)
+def checked_error(error: DriverError, call: str) -> DriverError:
+    """The driver's error, if its code is that of an error and its texts are texts; else one that tells the
+    driver's author which of them is not."""
+    wrong = [name for name in _TEXTS if not isinstance(getattr(error, name, ""), str)]
+    if not hasattr(error, "message"):
+        wrong.append("message (missing: __init__ of DriverError was not called)")
     code: object = error.code
-    if not whole or not isinstance(code, Code) or code is Code.OK:
-        text = f"the driver raised a {type(error).__name__} for {of} whose code or text is not valid"
+    if not isinstance(code, Code) or code is Code.OK:
+        wrong.append("code")
+    if wrong:
+        text = f"the driver raised a {type(error).__name__} for {call} with an invalid {', '.join(wrong)}"
         return DriverError.of(Code.Unknown, text, broken=True)
     error.message = error.message[:DRIVER_MESSAGE_CHARS]
     return error

@@ -2,7 +2,8 @@
 
 Theory.      Each of MCM's families is a value here: its name, its labels, and a function from an object to
              values (``runtime.object_metrics``). The caches are read at each scrape, so all series of an
-             object end when it is deleted; in MCM only those of the phase do.
+             object end when it is deleted; in MCM only those of the phase do. A scrape reads ten thousand
+             objects, so only the fields that the values need are decoded, by types of their own.
 Invariants.  Names and labels are those of MCM; a test compares them with the list of mcm.md §10.5. The values
              mean the same, but for two that MCM gets wrong: the replicas of a set's status are its replicas,
              and a surge that is a percentage is the number of machines that it comes to, where MCM exports 0.
@@ -25,7 +26,7 @@ from kubewright.rollout.bounds import resolve
 from kubewright.runtime.object_metrics import Family, Row, Rows, decoded
 
 PHASES = {"Terminating": -4, "Failed": -3, "CrashLoopBackOff": -2, "Unknown": -1, "Pending": 0, "Running": 1}
-"""The numbers of phases; 0 for all others."""
+"""The numbers of phases; 0 for all others (Available, InPlaceUpdating), as in MCM."""
 
 STATUSES = {"True": 1, "False": 0, "Unknown": 2}
 """The numbers of a condition's status."""
@@ -286,14 +287,14 @@ def _count(headers: Iterable[Header]) -> Iterator[Row]:
 
 
 def _machine_info(each: MachineFields) -> Iterable[Row]:
-    of, node = each.spec.machine_class, each.metadata.labels.get(NODE_LABEL, "")
-    yield (_created(each.metadata), each.spec.provider_id, of.api_group, of.kind, of.name, node), 1
+    ref, node = each.spec.machine_class, each.metadata.labels.get(NODE_LABEL, "")
+    yield (_created(each.metadata), each.spec.provider_id, ref.api_group, ref.kind, ref.name, node), 1
 
 
 def _created_and_class(each: ReplicasFields) -> tuple[str, ...]:
     """When a set or a deployment was created, and the class of its machines, as labels."""
-    of = each.spec.template.spec.machine_class
-    return _created(each.metadata), of.api_group, of.kind, of.name
+    ref = each.spec.template.spec.machine_class
+    return _created(each.metadata), ref.api_group, ref.kind, ref.name
 
 
 def _created(meta: Metadata) -> str:

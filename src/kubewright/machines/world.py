@@ -91,6 +91,7 @@ def world(
     """
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
+        # The controllers of a half share caches and calls, so all are made; only those chosen are run.
         halves = {each.lease for each in CONTROLLERS if each.name in chosen}
         environment.metrics.queues_as("mcm_")
         made = _sets(environment, chosen, settings.sets) if Half.SETS in halves else []

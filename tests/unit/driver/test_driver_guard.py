@@ -122,10 +122,8 @@ BROKEN = [
     pytest.param(
         BaseExceptionGroup("two", [SystemExit(3)]), "BaseExceptionGroup: two", id="a group with an exit"
     ),
-    pytest.param(
-        DriverError("fine", code=Code.OK), "whose code or text is not valid", id="an error that is OK"
-    ),
-    pytest.param(DriverError(5), "whose code or text is not valid", id="a message that is no text"),  # type: ignore[arg-type]
+    pytest.param(DriverError("fine", code=Code.OK), "with an invalid code", id="an error that is OK"),
+    pytest.param(DriverError(5), "with an invalid message", id="a message that is no text"),  # type: ignore[arg-type]
     pytest.param(WithoutTexts(), "a WithoutTexts for create of m1", id="an error without a message"),
 ]
 

@@ -244,7 +244,9 @@ def waiting(
     ("members", "message"),
     [
         pytest.param(
-            (waiting("b"), waiting("a"), member("c")), "Machines without a VM: 2. no more VMs (a)", id="two"
+            (waiting("b"), waiting("a"), member("c")),
+            "Machines without a VM: 2. Of a the cloud says: no more VMs (a)",
+            id="two",
         ),
         pytest.param((waiting("a", "Internal"),), None, id="another error"),
         pytest.param((waiting("a", phase=Phase.FAILED),), None, id="one that is given up waits no longer"),

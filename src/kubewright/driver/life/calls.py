@@ -29,7 +29,7 @@ class VmCalls:
         self._driver = driver
         self._clock = clock
         self._on_done = on_done
-        self._started = clock.monotonic()
+        self._leading_since = clock.monotonic()
         self._seen: dict[str, VmSeen] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -44,7 +44,7 @@ class VmCalls:
         now = self._clock.now()
         return doubt_until(
             self.seen(uid).doubt,
-            now - timedelta(seconds=self._clock.monotonic() - self._started),
+            now - timedelta(seconds=self._clock.monotonic() - self._leading_since),
             created=created,
             recorded=recorded,
             now=now,
@@ -74,9 +74,9 @@ class VmCalls:
     async def run(self) -> None:
         """Own the calls until cancelled: what still runs then is cancelled too.
 
-        Our time begins now, not when this object was made: until we led, another process made calls.
+        Now we lead: until this moment another process made the calls, also if this object is older.
         """
-        self._started = self._clock.monotonic()
+        self._leading_since = self._clock.monotonic()
         try:
             await asyncio.Event().wait()
         finally:

@@ -3,6 +3,7 @@
 Theory.      A VM can only be deleted with the class and the credentials it was made with. So a
              MachineClass carries our finalizer while machines refer to it, and a Secret carries
              one while a class does. Deleted too early, they wait in deletion until no machine needs them.
-Invariants.  One write when the first user appears, one when the last is gone; none in between.
+Invariants.  One write when the first user appears, none while there are others. A Secret is written again
+             when its last class is gone; a class keeps its finalizer until it is deleted.
 Source       mcm.md §8; defect 21 of §19 (secrets compared by name only) is not copied.
 """

@@ -1,8 +1,10 @@
 """Which MachineClasses and Secrets are in use, for ``runtime.in_use``, which puts finalizers on them.
 
 Theory.      Machines come and go, classes seldom do. So a class keeps its finalizer between two machines,
-             and is not written each time; a secret loses it with its last class, since users delete
-             it when we may be gone already, with the namespace that it is in (mcm.md §8).
+             and is not written each time. A Secret loses the finalizer with its last class: users often
+             delete the whole namespace after Kubewright is uninstalled, and a finalizer that was left would
+             block that (mcm.md §8). A class that is deleted goes with its last machine, although VMs of it
+             may be suspect (``machines.orphans``): a driver that cannot delete them would keep it for ever.
 Called by    ``machines.world``.
 """
 

@@ -6,6 +6,7 @@ Map            policy.py        the policy as one value
                member.py        a machine as its set sees it
                template.py      a machine as the set's template makes it
                preservation.py  which machines are deleted besides the surplus, and which Failed ones are kept
-               status.py        counts and conditions
+               overshoot.py     when a set is frozen, and unfrozen
+             status.py        counts and conditions
 Source         mcm.md §1.4, §6.
 """

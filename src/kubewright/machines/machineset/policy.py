@@ -78,7 +78,8 @@ def _outdated(seen: MachineSetSeen) -> list[MachineMember]:
 
 
 def _freeze_events(before: MachineSet, status: MachineSetStatus) -> Iterable[SetEvent]:
-    """An event when the set becomes frozen, and one when it no longer is, as the status says it."""
+    """An event when the set becomes frozen, and one when it no longer is, as the status says it: from the
+    component of deployments, as MCM's safety controller sends them."""
     component = names.DEPLOYMENT_COMPONENT
     if is_frozen(status) and not is_frozen(before.status):
         counted = f"SafetyController: Froze MachineSet {before.name} due to replica overshooting"

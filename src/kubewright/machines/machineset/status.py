@@ -87,12 +87,13 @@ def _exhausted(
     waiting = sorted((m for m in seen.members if m.alive and m.exhausted), key=lambda m: m.name)
     if not waiting:
         return without_condition(before, ConditionType.RESOURCE_EXHAUSTED)
-    said = waiting[0].exhausted
+    first, number = waiting[0], len(waiting)
+    said = first.exhausted if number == 1 else f"Of {first.name} the cloud says: {first.exhausted}"
     found = MachineSetCondition(
         type=ConditionType.RESOURCE_EXHAUSTED,
         status="True",
         last_transition_time=seen.wall,
         reason=Code.ResourceExhausted.name,
-        message=f"Machines without a VM: {len(waiting)}. {said}"[:MESSAGE_CHARS],
+        message=f"Machines without a VM: {number}. {said}"[:MESSAGE_CHARS],
     )
     return with_condition(before, found)

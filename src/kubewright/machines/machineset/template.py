@@ -84,5 +84,5 @@ def moved_patch(machine: Machine, source: MachineSet, target: MachineSet) -> dic
 
 
 def _without(found: Mapping[str, str], template: Mapping[str, str]) -> dict[str, str]:
-    """Those that the template did not give."""
+    """Those that the template did not give, or that have had another value since."""
     return {key: text for key, text in found.items() if template.get(key) != text}
