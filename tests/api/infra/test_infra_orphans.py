@@ -1,12 +1,16 @@
 """A VM of a cluster whose KubewrightMachine is gone: deleted late and surely, and not when it may be wanted."""
 
 import asyncio
+from itertools import pairwise
 
-from tests.api.infra.management import ENDPOINT, NS, management_cluster
+from tests.api.infra.management import ENDPOINT, NS, Borrowed, management_cluster
 
 from kubewright.api.cluster.names import DELETE_FOR_MOVE_ANNOTATION
 from kubewright.api.cluster.v1beta1 import MACHINE
+from kubewright.api.core import CRD
+from kubewright.api.infra.crds import crds
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
+from kubewright.driver.errors import Code, DriverError
 from kubewright.wire.gvk import Key
 
 SOON, CONFIRMED = 60, 300
@@ -117,4 +121,41 @@ async def test_a_new_kubewright_cluster_of_the_name_takes_no_vm_of_the_one_befor
         )
         async with cluster.provider():
             await asyncio.sleep(4 * 3600)
+            assert cluster.vms() == ["m1"]
+
+
+class Refusing(Borrowed):
+    """A driver that may delete no VM of ``m1``; it notes when it is asked to."""
+
+    asked = ()
+
+    async def delete(self, request):
+        if request.name == "m1":
+            self.asked = (*self.asked, asyncio.get_running_loop().time())
+            raise DriverError.of(Code.PermissionDenied, "deletion protection is on")
+        return await super().delete(request)
+
+
+async def test_a_vm_that_cannot_go_is_tried_again_after_the_pause_of_its_error_and_holds_up_no_other():
+    async with management_cluster() as cluster:
+        async with cluster.provider():
+            await with_machines(cluster, "m1", "m2")
+        await abandon(cluster)
+        await abandon(cluster, "m2")
+        async with cluster.provider(driver := Refusing(cluster.cloud)):
+            await asyncio.sleep(SOON + CONFIRMED + 10 + 1300)
+            gaps = [round(later - earlier) for earlier, later in pairwise(driver.asked)]
+            assert (cluster.vms(), gaps) == (["m1"], [600, 600])
+
+
+async def test_while_the_server_does_not_serve_the_kind_no_vm_goes():
+    async with management_cluster() as cluster:
+        async with cluster.provider():
+            await with_machines(cluster, "m1")
+        await abandon(cluster)
+        [crd] = [each for each in crds() if each["spec"]["names"]["plural"] == "kubewrightmachines"]
+        async with cluster.provider():
+            await asyncio.sleep(1)
+            await cluster.people.delete(CRD, Key("", crd["metadata"]["name"]))
+            await asyncio.sleep(SOON + 3 * CONFIRMED)
             assert cluster.vms() == ["m1"]
