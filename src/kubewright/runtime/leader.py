@@ -17,14 +17,14 @@ Invariants.  The work is cancelled and has ended before ``run`` releases the Lea
              a Lease that a user cleared must stay unchanged for its duration like any other.
 On request.  In ``up`` all requests of other processes pass through the process that leads. There the leader
              renews only when another process is about to use the Lease (``before_others``): its request is
-             handled once the last renewal is younger than ``retry_period``. So a process that looks again and
+             handled once the last renewal is younger than ``renew_period``. So a process that looks again and
              again sees the Lease change in time, and the server refuses a write that was computed from a
              Lease that had not changed for longer. Until a process asks, none can have begun to wait, so the
              term is certain; from then on and until the next renewal the rules above hold.
 Together.    Several processes may hold one Lease under one identity (``together``), so that they exclude all
              others and not each other. Each renews it for itself, and its own renewals say how long it is
              certain. None releases it, since the others work on; it expires after the last has ended.
-Cost.        One request per ``retry_period`` and replica: five a minute at the 12 s of ``compose.options``.
+Cost.        One request per period and replica: five a minute at the 12 s of ``compose.options``.
              On request: none while no other process asks. Together: two.
 Called by    ``candidates``, ``group``; ``compose.leases`` for ``before_others``. Continues in ``lease``.
 """
@@ -38,7 +38,7 @@ from msgspec import structs
 from kubewright.api.core import LEASE, Lease, LeaseSpec
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import Clock, new_uid
-from kubewright.base.errors import KubewrightError
+from kubewright.base.errors import KubewrightError, single
 from kubewright.kube.client import Client
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.lease import Seen, Timings, claimed, released
@@ -88,7 +88,10 @@ class Elector:
         self._together = together
         self._asked, self._renewed = asyncio.Event(), asyncio.Event()
         self._seen: Seen | None = None
-        self._certain = False
+        self._known = False
+        """Whether ``_seen`` is what the server has, since we wrote it last and no other process may."""
+        self._claiming = False
+        """Whether the Lease may be ours: we have asked for it, whatever became of the request."""
         self._began = 0.0
         self._trouble = self._logged = ""
 
@@ -101,7 +104,7 @@ class Elector:
     def entitled(self) -> bool:
         """Whether no other process can have taken the Lease yet, even if ours stood still. Writes ask it."""
         unseen = self._on_request and not self._asked.is_set()
-        return self.leading and (unseen or self._clock.monotonic() < self._began + self.timings.certain)
+        return self.leading and (unseen or self._clock.monotonic() < self._began + self.timings.exclusive)
 
     async def before_others(self) -> bool:
         """Wait until another process may send a request to the Lease: at once, or after a renewal.
@@ -122,15 +125,15 @@ class Elector:
         return True
 
     def _ask(self) -> None:
-        """Renew now. A Lease that no other process has seen since its renewal is as good as one renewed a
-        period ago: candidates can begin to wait only from now on."""
+        """Let the keeper renew at once. No other process has read the Lease since ``_asked`` was cleared, so
+        no candidate has begun to wait: count as if the last renewal had begun one period ago."""
         if not self._asked.is_set():
-            self._began = self._clock.monotonic() - self.timings.retry_period
+            self._began = self._clock.monotonic() - self.timings.renew_period
             self._asked.set()
 
     def _due_in(self) -> float:
         """Seconds until the last renewal is a period old."""
-        return self._began + self.timings.retry_period - self._clock.monotonic()
+        return self._began + self.timings.renew_period - self._clock.monotonic()
 
     async def run(
         self, lead: Callable[[], Awaitable[None]], *, stands_by: Callable[[], None] = lambda: None
@@ -142,6 +145,19 @@ class Elector:
         Raises:
             LostLease: our term ended; ``lead`` was cancelled and has ended.
         """
+        try:
+            await self._until_ours(stands_by)
+            self.leading = True
+            self._say("became leader")
+            try:
+                await self._keep_while(lead)
+            finally:
+                self._say("stopped leading")
+        finally:
+            if self._claiming:
+                await self._release()
+
+    async def _until_ours(self, stands_by: Callable[[], None]) -> None:
         logged = ""
         while not await self._try():
             if self.holder not in ("", self.identity, logged):
@@ -149,13 +165,6 @@ class Elector:
                 log.info("another holds the lease; standing by", lease=str(self.key), holder=logged)
                 stands_by()
             await self._clock.sleep(self._pause())
-        self.leading = True
-        self._say("became leader")
-        try:
-            await self._keep_while(lead)
-        finally:
-            self._say("stopped leading")
-            await self._release()
 
     async def _keep_while(self, lead: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -164,12 +173,21 @@ class Elector:
                 await lead()
                 keeper.cancel()
         except BaseExceptionGroup as errors:
-            if len(errors.exceptions) == 1:
-                raise errors.exceptions[0] from None
-            raise
+            raise self._why_ended(errors) from None
         finally:
             self.leading = False
             self._renewed.set()
+
+    def _why_ended(self, errors: BaseExceptionGroup) -> BaseException:
+        """Of several errors the lost Lease, after which the process may stand for it again. The others came
+        from work that was cancelled for it, and are logged."""
+        lost, others = errors.split(LostLease)
+        if others is not None and lost is not None:
+            log.error("work failed while it was cancelled", lease=str(self.key), exc_info=single(others))
+        ended: BaseException = single(errors) if lost is None else lost
+        while lost is not None and isinstance(ended, BaseExceptionGroup):  # of two lost Leases one suffices
+            ended = ended.exceptions[0]
+        return ended
 
     async def _keep(self) -> None:
         """Renew until cancelled; raise once a renewal is overdue or another process holds the Lease."""
@@ -188,9 +206,7 @@ class Elector:
     async def _until_due(self) -> None:
         if self._on_request:
             await self._asked.wait()
-            await self._clock.sleep(max(0.0, self._due_in()))
-        else:
-            await self._clock.sleep(self.timings.retry_period)
+        await self._clock.sleep(max(0.0, self._due_in()))
 
     def _overdue(self, why: str) -> LostLease:
         seconds = self.timings.renew_deadline
@@ -209,7 +225,7 @@ class Elector:
             raise
         except Conflict as error:
             log.debug("lease changed meanwhile", lease=str(self.key))
-            self._trouble = f"others write it all the time ({error})"
+            self._trouble = f"each renewal met a conflict ({error}); has another process the same identity?"
         except TimeoutError:
             self._troubled(f"no answer within {REQUEST_SECONDS:g} s")
         except ApiError as error:
@@ -238,13 +254,13 @@ class Elector:
 
     async def _attempt(self) -> bool:
         seen = self._seen
-        if seen is None or not (self.leading and self._certain):
+        if seen is None or not (self.leading and self._known):
             seen = await self._look()
             if self.leading and seen.lease is not None and seen.holder != self.identity:
                 raise LostLease(f"lease {self.key} is held by {seen.holder or 'no process'}")
         if self._clock.monotonic() < seen.free_at:
             return False
-        began = self._clock.monotonic()
+        began, self._claiming = self._clock.monotonic(), True
         await self._write(seen.lease, self._claimed(seen.lease))
         self._began = began
         self._asked.clear()
@@ -265,25 +281,29 @@ class Elector:
 
     async def _write(self, old: Lease | None, spec: LeaseSpec) -> None:
         """Create or replace the Lease. Until the answer is here, we do not know what it holds."""
-        self._certain = False
+        self._known = False
         if old is None:
             lease = Lease(metadata=ObjectMeta(name=self.key.name, namespace=self.key.namespace), spec=spec)
             written = await self._client.create(LEASE, lease, namespace=self.key.namespace)
         else:
             written = await self._client.replace(LEASE, self.key, structs.replace(old, spec=spec))
         self._seen = Seen.first(written, self._clock.monotonic(), self.identity)
-        self._certain = not self._together  # the others write it, too
+        self._known = not self._together  # the others write it, too
 
     def _claimed(self, old: Lease | None) -> LeaseSpec:
         return claimed(old, self.identity, self.timings.lease_duration, self._clock.now())
 
     async def _release(self) -> None:
-        """Release the Lease, so that no candidate need wait. Best effort: a Lease expires by itself."""
+        """Release the Lease, so that a candidate takes it at its next attempt, before it would expire.
+
+        Best effort: it does expire. Where the answer to our last request was lost, we read it first.
+        """
+        self._claiming = False
         if self._together:
             return
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
-                seen = self._seen if self._certain and self._seen else await self._look()
+                seen = self._seen if self._known and self._seen else await self._look()
                 if seen.lease is not None and seen.holder == self.identity:
                     await self._write(seen.lease, released(seen.lease, self._clock.now()))
                     log.info("released the lease", lease=str(self.key))

@@ -17,17 +17,21 @@ RELEASED_SECONDS = 1
 
 
 RIVAL_SECONDS = 15.0
-"""How long the candidate that waits least waits for a renewal: client-go before 1.27 uses its own flag
-``--leader-elect-lease-duration``, with this default, and not the duration in the Lease."""
+"""The shortest time after which a rival takes a Lease that is not renewed: client-go before 1.27 uses its own
+flag ``--leader-elect-lease-duration``, with this default, and not the duration in the Lease."""
 
 STOP_SECONDS = 1.0
-"""How long a leader's last request may still be under way after the leader stopped to send."""
+"""How long a leader's last request may still be under way after the leader stopped sending."""
+
+RENEW_SECONDS = 2.0
+"""How long a renewal may take before the time is over for which the last one excludes all rivals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
     """In seconds: the flags ``--leader-elect-lease-duration``, ``--leader-elect-renew-deadline`` and
-    ``--leader-elect-retry-period`` (mcm.md §10.1); the last is the pace of renewals and of attempts.
+    ``--leader-elect-retry-period`` (mcm.md §10.1); the last is the pace of a candidate's attempts, and that
+    of renewals where it is not too slow for them (``renew_period``).
 
     Raises:
         InvalidInput: the numbers leave a leader no time to stop.
@@ -45,9 +49,15 @@ class Timings:
             )
 
     @property
-    def certain(self) -> float:
+    def exclusive(self) -> float:
         """For how many seconds from the beginning of a renewal no other candidate can take the Lease."""
         return min(self.renew_deadline, RIVAL_SECONDS - STOP_SECONDS)
+
+    @property
+    def renew_period(self) -> float:
+        """From the beginning of one renewal to that of the next. Never so long that the leader, which writes
+        only while the Lease is ``exclusive``, must stop writing before each renewal."""
+        return min(self.retry_period, RIVAL_SECONDS - STOP_SECONDS - RENEW_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

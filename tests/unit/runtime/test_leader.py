@@ -424,6 +424,61 @@ async def test_it_writes_no_more_before_a_candidate_that_waits_less_can_lead(ser
     await settle(task)
 
 
+@pytest.mark.parametrize(
+    ("timings", "delay"),
+    [
+        pytest.param(
+            Timings(60, 40, 20), 0.0, id="a retry period that is longer than a renewal excludes rivals"
+        ),
+        pytest.param(Timings(30, 20, 12), 0.55, id="our own, and a server that answers slowly"),
+    ],
+)
+async def test_while_renewals_succeed_writes_never_pause(server, timings, delay):
+    elector = candidate(server, "one", fault=lambda: ("ok", delay), timings=timings)
+    task = asyncio.create_task(elector.run(forever))
+    await asyncio.sleep(5)
+    refused = []
+    for tenth in range(2000):
+        await asyncio.sleep(0.1)
+        if not elector.entitled:
+            refused.append(tenth)
+    assert refused == []
+    await settle(task)
+
+
+async def test_a_stop_in_the_middle_of_taking_the_lease_releases_it(server):
+    loop = asyncio.get_running_loop()
+    elector = candidate(server, "one", fault=lambda: ("ok", 1.0 if loop.time() < 2.5 else 0.0))
+    task = asyncio.create_task(elector.run(forever))
+    await asyncio.sleep(2.5)
+    assert (elector.leading, server.lease.spec.holder_identity) == (False, "one"), "the answer is under way"
+    await settle(task)
+    assert server.lease.spec.holder_identity == ""
+
+
+async def test_a_stop_of_a_candidate_that_only_waits_costs_no_request(server):
+    server.lease = held_by("two", duration=3600)
+    task = asyncio.create_task(paced(server).run(forever))
+    await asyncio.sleep(5)
+    await settle(task)
+    assert server.came == [0]
+
+
+async def test_work_that_fails_while_it_is_cancelled_does_not_hide_the_lost_lease(server):
+    loop = asyncio.get_running_loop()
+    elector = candidate(server, "one", fault=lambda: ("refused" if loop.time() > 5 else "ok", 0.0))
+
+    async def clumsy():
+        try:
+            await forever()
+        finally:
+            raise ValueError("a defect in its end")
+
+    with pytest.raises(LostLease):
+        await elector.run(clumsy)
+    assert not elector.leading
+
+
 async def test_a_hanging_server_ends_it_as_well(server):
     loop = asyncio.get_running_loop()
     elector = candidate(server, "one", fault=lambda: ("ok", 500.0 if loop.time() > 5 else 0.0))

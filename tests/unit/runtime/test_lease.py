@@ -106,11 +106,24 @@ def test_what_the_next_read_changes(before: Seen, read: Lease | None, after: See
 
 
 def test_timings_of_less_than_a_second_are_allowed() -> None:
-    assert Timings(3.0, 2.0, 0.5).certain == 2.0
+    assert Timings(3.0, 2.0, 0.5).exclusive == 2.0
 
 
-def test_a_leader_is_certain_no_longer_than_the_candidate_that_waits_least() -> None:
-    assert Timings(60.0, 40.0, 10.0).certain == 14.0
+def test_a_lease_is_exclusive_no_longer_than_the_candidate_that_waits_least_waits() -> None:
+    assert Timings(60.0, 40.0, 10.0).exclusive == 14.0
+
+
+@pytest.mark.parametrize(
+    ("timings", "period"),
+    [
+        pytest.param(Timings(30.0, 20.0, 10.0), 10.0, id="as the flag says"),
+        pytest.param(Timings(30.0, 20.0, 12.0), 12.0, id="as our default says"),
+        pytest.param(Timings(60.0, 40.0, 20.0), 12.0, id="sooner than a flag by which writes would pause"),
+        pytest.param(Timings(3.0, 2.0, 0.5), 0.5, id="quick"),
+    ],
+)
+def test_how_often_a_leader_renews(timings: Timings, period: float) -> None:
+    assert timings.renew_period == period
 
 
 @pytest.mark.parametrize("numbers", [(10, 10, 2), (15, 10, 10), (15, 10, 0)])

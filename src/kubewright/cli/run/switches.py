@@ -222,7 +222,10 @@ RenewDeadline = Annotated[
     str, typer.Option(help="A leader that could not renew for so long stops.", metavar="DURATION")
 ]
 RetryPeriod = Annotated[
-    str, typer.Option(help="How often a leader renews, and another tries.", metavar="DURATION")
+    str,
+    typer.Option(
+        help="How often another tries, and a leader renews; that every 12s at least.", metavar="DURATION"
+    ),
 ]
 LeaderElectExit = Annotated[
     bool,
