@@ -106,6 +106,11 @@ class Calls(Generic[T]):
         except KubewrightError as error:
             log.info("call failed", object=str(key), error=str(error), error_kind=type(error).__name__)
             return None, str(error) or type(error).__name__
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise  # it is meant for this call
+            log.error("call cancelled from inside", object=str(key), exc_info=True)
+            return None, "the call was cancelled from inside"
         except TimeoutError:
             return None, f"no answer within {self._seconds:g} s"
         except Exception as error:

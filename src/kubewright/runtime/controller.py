@@ -142,7 +142,9 @@ class Controller:
         """Of the objects of this informer, the controller's own kind, reconcile only those that are ``ours``:
         another process works on the others.
 
-        An object that is gone is reconciled once more, to be forgotten; one that becomes ours is enqueued.
+        An object that is gone is reconciled once more, to be forgotten; one that becomes ours is enqueued. Of
+        one that is ours no more only the record of its last pass is dropped. What else its reconciler keeps
+        of it (calls, references) stays until the object or the term ends.
         """
 
         def admitted(key: Key) -> bool:
@@ -197,11 +199,11 @@ class Controller:
         verb = "added" if change.old is None else "gone" if change.new is None else "changed"
         try:
             keys = in_order(to_keys(change))
+            wait = gather(change) if gather is not None and keys else 0.0
         except KubewrightError as error:  # the object has not the form of its kind
             log.warning("change not understood", controller=self.name, kind=resource, error=str(error))
             return
         why = f"{resource} {change.key} {verb}"
-        wait = gather(change) if gather is not None and keys else 0.0
         for key in keys:
             if wait > 0:
                 self._queue.add_after(key, wait, why)
@@ -212,13 +214,14 @@ class Controller:
         looks = 0
         while (wake := await self._queue.get()) is not None:
             try:
-                if not self._admitted(wake.key):
+                if self._admitted(wake.key):
+                    with structlog.contextvars.bound_contextvars(
+                        controller=self.name, key=str(wake.key), why=wake.why
+                    ):
+                        await self._once(wake)
+                else:
                     self._queue.forget(wake.key)
-                    continue
-                with structlog.contextvars.bound_contextvars(
-                    controller=self.name, key=str(wake.key), why=wake.why
-                ):
-                    await self._once(wake)
+                    self.passes.drop(wake.key)
             finally:
                 self._queue.done(wake.key)
             looks += 1

@@ -152,7 +152,8 @@ class Group:
             await self._lead(stop)
         finally:
             self._take_no_more()
-            self.work.end()
+            work, self.work = self.work, Work((), ())  # its records and queues tell nothing of the present
+            work.end()
 
     async def _lead(self, stop: asyncio.Event) -> None:
         self.phase = Phase.WORKING

@@ -5,11 +5,11 @@ Theory.      A pass is one call of ``reconcile``. Its plan, which has a reason, 
              each key: what enqueued it, the plan of its reconciler (``planned``), how the pass ended, and
              when the next one follows at the latest. The record also says since when passes have given this
              reason, and which pass had steps last. No decision reads these records.
-             A pass that says nothing and ends well found no object: the record of its key goes.
+             A pass that says nothing, not even a failure, found no object: its key's record goes.
 Invariants.  Bounded: a controller keeps records of ``KEPT`` keys, and drops the one that was looked at
              longest ago. A record is words about an object, as events are, and no contents of objects.
-Called by    reconcilers (``planned``, ``idle``), ``controller`` (keeps), ``manager`` (serves them as
-             ``/debug/plans``). The records are in ``records``.
+Called by    reconcilers (``planned``, ``idle``), ``refused`` (``failed``), ``controller`` (keeps them),
+             ``manager`` (serves them as ``/debug/plans``). The records are in ``records``.
 """
 
 from collections import OrderedDict
@@ -37,7 +37,7 @@ log = structlog.get_logger("kubewright.plan")
 
 @dataclass(slots=True)
 class Noted:
-    """What the reconciler has said so far in the pass that runs now; ``silent``: nothing."""
+    """What the reconciler has said so far in the pass that runs now; ``silent``: neither plan nor reason."""
 
     because: str = ""
     steps: tuple[str, ...] = ()
@@ -72,6 +72,12 @@ def idle(because: str) -> None:
     log.debug("idle", because=because)
     if (noted := _noted.get()) is not None:
         noted.because, noted.steps, noted.silent = because, (), False
+
+
+def failed(error: str) -> None:
+    """Say what failed in this pass, where the reconciler handles the failure itself and raises nothing."""
+    if (noted := _noted.get()) is not None:
+        noted.error = error
 
 
 class Passes:
@@ -129,6 +135,10 @@ class Passes:
         )
         if len(self._kept) > self._limit:
             self._kept.popitem(last=False)
+
+    def drop(self, key: Key) -> None:
+        """Keep nothing of this key, for which another process decides now."""
+        self._kept.pop(key, None)
 
     def find(self, *, namespace: str = "", name: str = "") -> list[Pass]:
         """The records of a namespace, of a name, or of both; empty means any."""

@@ -127,10 +127,14 @@ class Queue:
         """
         if self._closed:
             return
+        if key not in self._dirty:
+            self._admit(key)
+        self._line_up(key, why, low_priority=low_priority)
+
+    def _line_up(self, key: Key, why: str, *, low_priority: bool = False) -> None:
         self._sequence += 1
         rank = 2 * (self._sequence + OVERTAKEN_BY) + 1 if low_priority else 2 * self._sequence  # unique
         if (place := self._dirty.get(key)) is None:
-            self._admit(key)
             self._adds += 1
             place = _Place(self._clock.monotonic(), why, rank)
         else:
@@ -268,5 +272,5 @@ class Queue:
         while self._alarms and self._alarms[0][0] <= due:
             at, _, key = heapq.heappop(self._alarms)
             if self._rings(key, at):
-                self.add(key, self._delayed.pop(key).why)
+                self._line_up(key, self._delayed.pop(key).why)  # however full: it was admitted when delayed
         self._arm()

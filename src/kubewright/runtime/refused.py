@@ -13,6 +13,7 @@ import structlog
 from kubewright.api.meta import KubeObject
 from kubewright.base import delays
 from kubewright.runtime.events import ComponentRecorder, Recorder
+from kubewright.runtime.passes import failed
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
 
@@ -44,6 +45,7 @@ async def unless_refused(
         if not is_refusal(error):
             raise
         told = say(error)
-        log.warning("refused", object=about.name, problem=told)
+        log.warning("refused", object=f"{about.namespace}/{about.name}", problem=told)
         teller.event(about, EVENT, told, warning=True)
+        failed(told)
         return Result.later(delays.REFUSED)

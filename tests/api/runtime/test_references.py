@@ -12,7 +12,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.references.reference import Cause, Found, Reference, Version
-from kubewright.runtime.references.registry import LINGER_SECONDS, References
+from kubewright.runtime.references.registry import LINGER_SECONDS, LIST_SECONDS, References
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Answer, Faulty, is_watch
 from kubewright.wire.gvk import Key, Resource
@@ -422,3 +422,35 @@ async def test_each_term_of_leadership_begins_anew_on_caches_that_stay(world):
             await asyncio.wait([term])
             borrowed.give_back()
             assert world.informers.statistics() == []
+
+
+async def test_an_owner_that_comes_after_the_last_one_went_is_woken_by_a_list_that_was_late(world):
+    async with world.running():
+        await world.install()
+        world.fault = Answer(403)
+        world.get()
+        await asyncio.sleep(30)
+        world.lookup.forget(OWNER)
+        await asyncio.sleep(LIST_SECONDS)
+        assert world.cause(owner=OTHER) is Cause.NOT_SYNCED
+        world.woken.clear()
+        world.fault = None
+        assert await world.wakes(30) == ["two"]
+        assert world.cause(owner=OTHER) is Cause.MISSING
+
+
+async def test_discovery_is_asked_again_for_a_kind_whose_definition_came_and_went(world):
+    async with world.running():
+        world.get()
+        await world.wakes()
+        assert not world.get().transient
+        await world.install()
+        await world.wakes()
+        world.get()
+        await world.wakes()
+        await world.uninstall()
+        await world.wakes()
+        before = world.discoveries()
+        assert world.get().transient
+        await world.wakes()
+        assert world.discoveries() > before

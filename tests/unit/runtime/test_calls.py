@@ -99,3 +99,14 @@ async def test_nothing_runs_on_when_its_owner_ends() -> None:
         await owner
     await asyncio.sleep(20)
     assert caller.done == []
+
+
+async def test_a_call_that_is_cancelled_from_inside_has_failed_and_is_heard_of() -> None:
+    async def cancelled_inside() -> str:
+        raise asyncio.CancelledError
+
+    caller = Caller()
+    caller.calls.start(A, cancelled_inside)
+    await asyncio.sleep(1)
+    assert caller.calls.seen(A) == Call(ended=0.0, error="the call was cancelled from inside", failures=1)
+    assert caller.done == [A]

@@ -11,6 +11,7 @@ import structlog
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange
 from kubewright.runtime.controller import BREATH, Controller
 from kubewright.runtime.metrics import Metrics
+from kubewright.runtime.passes import idle
 from kubewright.runtime.queue import Curve
 from kubewright.runtime.result import Result, Unfinished
 from kubewright.testing.clocks import LoopClock
@@ -163,6 +164,20 @@ async def test_looks_that_never_wait_let_others_have_their_turn():
     assert max(b - a for a, b in pairwise(turns)) <= BREATH
 
 
+async def test_keys_of_another_program_let_others_have_their_turn_too():
+    things, turns = Labelled(**{str(number): {} for number in range(100)}), []
+    controller = Controller("test", Scripted(), LoopClock(), workers=1)
+    controller.admits(things, lambda header: "ours" in header.labels)
+    for key in things.labels:
+        controller.enqueue(key)
+    async with running(controller):
+        while controller.load:
+            turns.append(controller.load)
+            await asyncio.sleep(0)
+        turns.append(controller.load)
+    assert max(a - b for a, b in pairwise(turns)) <= BREATH
+
+
 async def test_only_defects_have_a_traceback_in_the_log():
     structlog.reset_defaults()
     with structlog.testing.capture_logs() as lines:
@@ -221,6 +236,23 @@ async def test_a_watched_change_wakes_the_mapped_keys():
     assert [key for _, key in script.looks] == [B, A]
 
 
+async def test_an_object_that_cannot_be_read_is_no_error_of_the_listener():
+    listeners = []
+    informer = SimpleNamespace(
+        kind=SimpleNamespace(resource=SimpleNamespace(kind="Node")), subscribe=listeners.append, synced=True
+    )
+
+    def gather(_change):
+        raise Broken(OnChange())
+
+    script = Scripted()
+    controller = Controller("test", script, LoopClock()).watches(informer, gather=gather)
+    async with running(controller):
+        listeners[0](SimpleNamespace(key=B, old=None, new=object()))
+        await asyncio.sleep(1)
+    assert script.looks == []
+
+
 async def test_results_are_counted():
     metrics = Metrics()
     await play(Result.later(1), Broken(Backoff()), metrics=metrics)
@@ -272,3 +304,21 @@ async def test_objects_of_another_program_are_not_looked_at_until_they_are_ours(
         things.change(A, {"of": "them"})
         await asyncio.sleep(1)
         assert (len(script.times(A)), len(script.times(B))) == (1, 1)
+
+
+async def test_of_an_object_that_is_ours_no_more_no_record_is_kept():
+    class Rests:
+        async def reconcile(self, _key):
+            idle("at rest")
+            return Result.done()
+
+    things = Labelled(a={"of": "us"})
+    controller = Controller("test", Rests(), LoopClock())
+    controller.admits(things, lambda header: header.labels.get("of") == "us").watches(things)
+    async with running(controller):
+        controller.enqueue(A)
+        await asyncio.sleep(1)
+        assert [each.because for each in controller.passes.find()] == ["at rest"]
+        things.change(A, {"of": "them"})
+        await asyncio.sleep(1)
+        assert controller.passes.find() == []

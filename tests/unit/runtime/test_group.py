@@ -11,6 +11,7 @@ from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Group, Phase, Settings, Work
 from kubewright.runtime.leader import Elector, LostLease
 from kubewright.runtime.manager import Manager
+from kubewright.runtime.passes import idle
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import NotFound, ServerError
@@ -147,6 +148,23 @@ async def test_losing_one_lease_stops_that_half_only_and_it_stands_again(server,
         await asyncio.sleep(20)
         assert [what for what, _ in sets.story] == ["began", "cancelled", "began"]
         assert machines.story == [("began", 0)]
+
+
+async def test_a_group_that_stands_by_tells_nothing_of_its_last_term(server):
+    class Rests(Works):
+        async def reconcile(self, _key):
+            idle("at rest")
+            return Result.done()
+
+    async with Running(group(server, Rests("sets"))) as manager:
+        await asyncio.sleep(1)
+        assert [each.because for each in manager.plans().passes] == ["at rest"]
+        server.trouble["sets"] = ConnectionRefusedError("refused")
+        await asyncio.sleep(99)
+        assert (manager.plans().passes, manager.status()["controllers"]) == ((), {})
+        del server.trouble["sets"]
+        await asyncio.sleep(20)
+        assert [each.because for each in manager.plans().passes] == ["at rest"]
 
 
 async def test_a_group_that_does_not_stand_again_ends_with_its_lease(server, sets, machines):

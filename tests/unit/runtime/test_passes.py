@@ -3,17 +3,22 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from types import SimpleNamespace
 
 import pytest
 
+from kubewright.api.core import Node
+from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange
 from kubewright.base.plan import Plan
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.passes import Noted, Passes, idle, noting, planned
 from kubewright.runtime.queue import Curve
 from kubewright.runtime.records import Acted, answer
+from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
+from kubewright.wire.errors import Forbidden
 from kubewright.wire.gvk import Key
 
 A, B = Key("ns", "a"), Key("ns", "b")
@@ -109,6 +114,27 @@ async def test_a_pass_is_told(work, said):
     wait = None if found.next is None else (found.next - found.at).total_seconds()
     assert (found.because, found.steps, found.error, wait, found.next_because) == said
     assert (found.controller, found.why, found.at) == ("machine", "Machine ns/a changed", START)
+
+
+async def test_a_refusal_of_a_write_is_the_error_of_a_pass_that_says_nothing_else():
+    told = []
+    recorder = SimpleNamespace(event=lambda *said, **_: told.append(said[2]))
+
+    async def write():
+        raise Forbidden("no such role")
+
+    class Writes:
+        async def reconcile(self, key):
+            return await unless_refused(write(), Node(metadata=ObjectMeta(name="a")), recorder)
+
+    controller = Controller("machine", Writes(), LoopClock())
+    task = asyncio.create_task(controller.run())
+    controller.enqueue(A)
+    await asyncio.sleep(1)
+    controller.close()
+    await task
+    assert [each.error for each in controller.passes.find()] == told
+    assert told == ["The API server refused a write: no such role"]
 
 
 def kept(passes, key, noted, second):

@@ -254,6 +254,21 @@ async def test_a_full_queue_takes_no_new_delay_but_an_earlier_one_of_a_key_that_
     assert looptime == 4
 
 
+async def test_a_delay_of_a_key_that_was_running_rings_in_a_full_queue_and_so_do_those_after_it(clock):
+    queue, later = Queue(clock, curve=Curve(base=1, jitter=0), limit=2), Key("", "later")
+    for key in (A, later):
+        queue.add(key)
+        await take(queue)
+    for key in (B, C):
+        queue.add(key)
+    queue.retry(A)
+    queue.add_after(later, 9)
+    for key in (A, later):
+        queue.done(key)
+    await asyncio.sleep(10)
+    assert [(await take(queue)).key for _ in range(4)] == [B, C, A, later]
+
+
 async def test_void_alarms_are_dropped_when_they_are_many_and_none_that_is_due(queue, looptime):
     alarms = []
     once = Key("", "once")

@@ -191,7 +191,7 @@ async def test_other_credentials_make_a_new_session_and_close_the_old_one(world)
         await asyncio.sleep(1)
         assert world.sessions.get(EAST) is not before
         assert [credentials for credentials, _ in world.lines[EAST]] == ["old", "new"]
-        because = "it is no longer wanted by these credentials"
+        because = "its kubeconfig changed, its Cluster is gone, its caches failed, or this process stops"
         assert world.shown == [("gained", "east"), ("lost", "east", because), ("gained", "east")]
         with pytest.raises(ConnectFailed):
             await before.client.list(MAPS)
@@ -492,6 +492,29 @@ async def test_a_defect_while_connecting_is_logged_and_tried_again():
         await asyncio.sleep(10)
         assert len(calls) > 2
         assert world.why(EAST).endswith("a defect of ours, see the log: a defect of reach")
+
+
+async def test_an_attempt_that_is_cancelled_from_inside_is_made_again():
+    world = World()
+    causes = [asyncio.CancelledError()]
+
+    class Cancelled:
+        async def request(self, request, *, timeout):
+            raise causes.pop()
+
+        async def close(self):
+            pass
+
+    def reach(cluster, credentials):
+        return Client(Cancelled(), world.clock) if causes else world.reach(cluster, credentials)
+
+    sessions = Sessions(world.clock, reach)
+    task = asyncio.create_task(sessions.run())
+    sessions.want(EAST, "key")
+    await asyncio.sleep(100)
+    assert sessions.get(EAST).cluster == EAST
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def test_a_late_listener_hears_of_the_sessions_that_there_are(world):

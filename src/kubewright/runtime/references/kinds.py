@@ -51,6 +51,7 @@ class ReferencedKind:
     ``crd``     the name of its CRD, if discovery found it under another name than the kind suggests
     ``owners``  the owners that looked up objects of it, each with the keys of the objects that it waits for
     ``listed``  the owners were woken after the first list
+    ``lingers`` it has no owner, and its watch ends soon unless one comes
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class ReferencedKind:
         self.owners: dict[Owner, dict[Key, None]] = {}
         self.informer: Informer[dict[str, Any]] | None = None
         self.listed = False
+        self.lingers = False
         self._contract = ""
         self._informers = informers
         self._wake = wake

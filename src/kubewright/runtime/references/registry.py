@@ -139,10 +139,11 @@ class References:
         found = self._resolve(referenced)
         if isinstance(found, Absent):
             return found
-        before, informer = referenced.informer, referenced.watch(*found)
+        before = referenced.informer
+        informer = referenced.watch(*found)
         answer = referenced.find(reference, owner)
         if not referenced.listed:
-            self._ensure_task(group_kind, replace=informer is not before)
+            self._ensure_task(group_kind, replace=informer is not before or referenced.lingers)
         return answer
 
     def forget(self, owner: Owner) -> None:
@@ -200,6 +201,7 @@ class References:
         for group_kind, referenced in tuple(self._kinds.items()):
             name = self._crd_of(referenced)
             if name in changed:
+                self._without_crd.pop(group_kind, None)
                 referenced.unwatch()
                 referenced.crd = ""
                 referenced.wake_owners(f"the CustomResourceDefinition {name} changed")
@@ -257,7 +259,7 @@ class References:
             wake(owner.key, why)
 
     def _ensure_task(self, group_kind: GroupKind, *, replace: bool = False) -> None:
-        """Start the task of this kind, if none runs; ``replace``: one that runs waits for an old informer."""
+        """Start the task of this kind, if none runs; ``replace``: one that runs waits for something else."""
         known = self._tasks.get(group_kind)
         if self._group is None or (known is not None and not known.done() and not replace):
             return
@@ -273,7 +275,11 @@ class References:
         while (informer := referenced.informer) is not None and referenced.owners and not referenced.listed:
             await self._await_list(referenced, informer)
         if not referenced.owners:
-            await self._clock.sleep(LINGER_SECONDS)
+            referenced.lingers = True
+            try:
+                await self._clock.sleep(LINGER_SECONDS)
+            finally:
+                referenced.lingers = False
             if not referenced.owners:
                 referenced.unwatch()
                 self._without_crd.pop(group_kind, None)

@@ -126,14 +126,14 @@ class Connection:
         """One session, from the attempt to connect to its end. Returns the error that ended it."""
         try:
             await self._hold_session(failed)
-        except Exception as raised:  # one broken cluster never stops the program
-            if (task := asyncio.current_task()) is not None and task.cancelling():
+        except (Exception, asyncio.CancelledError) as raised:  # one broken cluster never stops the program
+            if (task := asyncio.current_task()) is None or task.cancelling():
                 raise asyncio.CancelledError from None  # a TaskGroup that ends with an error swallows it
             error = single(raised)
             if isinstance(error, KubewrightError):
                 return error
             log.error("a defect in a session", cluster=str(self._cluster), exc_info=error)
-            return KubewrightError(f"a defect of ours, see the log: {error}")
+            return KubewrightError(f"a defect of ours, see the log: {str(error) or type(error).__name__}")
         return KubewrightError("the session ended without a reason")
 
     async def _hold_session(self, failed: bool) -> None:
@@ -151,7 +151,7 @@ class Connection:
                 group.create_task(caches.run(), name=f"caches of {self._cluster}")
                 await caches.wait_synced(self._settings.fill_seconds)
             self._gain(Session(client, caches, self._cluster))
-            because = "it is no longer wanted by these credentials"
+            because = "its kubeconfig changed, its Cluster is gone, its caches failed, or this process stops"
             try:
                 await self._probe_until_lost(client)
             except (ApiError, TransportError) as error:
