@@ -7,15 +7,17 @@ Theory.      Events are best effort and must cost the caller nothing: ``Recorder
              reason are combined; an object with too many events gets no more for a while.
 Invariants.  ``event`` never blocks and never raises. A warning is not dropped for something normal.
              Messages go out as given, but for their length and the prefix of combined ones, which is
-             client-go's. What is dropped is counted.
+             client-go's. What is dropped is counted, each repetition for itself.
 Source       the numbers are client-go's defaults: 25 at once and one per 5 minutes for an object;
-             combined from the 11th sentence within 10 minutes; 4,096 remembered.
+             combined from the 11th message within 10 minutes (client-go: from the 10th); 4,096 remembered.
 Called by    reconcilers; ``run`` is a service of ``manager``. Continues in ``event_rules``.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import structlog
@@ -27,7 +29,7 @@ from kubewright.base.clock import Clock, rfc3339
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.runtime.event_rules import Correlator, Note
-from kubewright.wire.errors import ApiError, NotFound, TooManyRequests
+from kubewright.wire.errors import AlreadyExists, ApiError, NotFound, TooManyRequests
 from kubewright.wire.gvk import Key, Resource
 
 PENDING = 1_000
@@ -130,8 +132,8 @@ class Recorder:
         try:
             while True:
                 await self._wake.wait()
-                await self._write_waiting()
                 self._wake.clear()
+                await self._write_waiting()
         except asyncio.CancelledError:
             await self._flush()
             raise
@@ -162,19 +164,26 @@ class Recorder:
     async def _write_waiting(self) -> None:
         while self._waiting:
             note = next(iter(self._waiting))
-            await self._write_with_retries(note, self._waiting.pop(note))
+            times = self._waiting.pop(note)
+            try:
+                await self._write_with_retries(note, times)
+            except asyncio.CancelledError:  # it may not have reached the server: ``_flush`` tries once more
+                self._waiting[note] = self._waiting.get(note, 0) + times
+                raise
 
     async def _flush(self) -> None:
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 await self._write_waiting()
         except TimeoutError:
-            self._dropped += len(self._waiting)
+            self._dropped += sum(self._waiting.values())
+            self._waiting.clear()
 
     async def _write_with_retries(self, note: Note, times: int) -> None:
+        made = cache(partial(self._event, note, times))  # under one name, however often it is sent
         for attempt in range(TRIES):
             try:
-                await self._write(note, times)
+                await self._write(note, times, made)
                 self._written += 1
                 return
             except KubewrightError as error:
@@ -185,9 +194,9 @@ class Recorder:
                 log.exception("event dropped", about=note.about.name, reason=note.reason)
                 break
             await self._clock.sleep(FIRST_PAUSE * 2.0**attempt)
-        self._dropped += 1
+        self._dropped += times
 
-    async def _write(self, note: Note, times: int) -> None:
+    async def _write(self, note: Note, times: int, made: Callable[[], Event]) -> None:
         """Count up the Event we wrote for the same note, or make one."""
         if known := self._correlator.recall(note):
             count = known.count + times
@@ -199,8 +208,9 @@ class Recorder:
             else:
                 known.count = count
                 return
-        event = self._event(note, times)
-        await self._client.create(EVENT, event)
+        event = made()
+        with suppress(AlreadyExists):  # only the answer to an earlier attempt was lost
+            await self._client.create(EVENT, event)
         self._correlator.remember(note, _Written(Key(event.namespace, event.name), times))
 
     def _event(self, note: Note, times: int) -> Event:

@@ -9,6 +9,7 @@ import pytest
 from kubewright.api.core import NODE, Node
 from kubewright.api.meta import ObjectMeta
 from kubewright.kube.client import Client
+from kubewright.kube.errors import ConnectFailed
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.events import PENDING, Recorder
 from kubewright.testing.clocks import LoopClock
@@ -22,10 +23,12 @@ SET = {
 
 
 class Server:
-    """Keeps events by path. ``troubles`` are status codes to answer first."""
+    """Keeps events by path. ``troubles`` are status codes to answer first; of so many Events that it takes the
+    answer is lost.
+    """
 
     def __init__(self):
-        self.events, self.requests, self.troubles, self.delay = {}, [], [], 0.0
+        self.events, self.requests, self.troubles, self.delay, self.losses = {}, [], [], 0.0, 0
 
     async def handle(self, request):
         body = msgspec.json.decode(request.body)
@@ -35,7 +38,12 @@ class Server:
             return Response(self.troubles.pop(0))
         if request.method == "POST":
             path = f"{request.path}/{body['metadata']['name']}"
+            if path in self.events:
+                return Response(409, b'{"kind": "Status", "reason": "AlreadyExists", "code": 409}')
             self.events[path] = body
+            if self.losses:
+                self.losses -= 1
+                raise ConnectFailed("the answer was lost")
             return Response(201, msgspec.json.encode(body))
         if request.path not in self.events:
             return Response(404)
@@ -153,6 +161,45 @@ async def test_a_server_in_trouble_is_asked_again(server, recorder):
     async with running(recorder):
         recorder.event(SET, "A", "a")
         await asyncio.sleep(10)
+    assert server.counted == [("a", 1)]
+
+
+async def test_an_event_whose_answer_was_lost_is_not_written_twice(server, recorder):
+    server.losses = 1
+    async with running(recorder):
+        recorder.event(SET, "A", "a")
+        await asyncio.sleep(10)
+        recorder.event(SET, "A", "a")
+        await asyncio.sleep(1)
+    assert server.counted == [("a", 2)]
+    assert (recorder.statistics().written, recorder.statistics().dropped) == (2, 0)
+
+
+async def test_all_repetitions_of_what_is_dropped_are_counted(server, recorder):
+    server.troubles = [403]
+    async with running(recorder):
+        for _ in range(3):
+            recorder.event(SET, "A", "a")
+        await asyncio.sleep(1)
+    assert recorder.statistics().dropped == 3
+
+
+async def test_what_is_under_way_at_the_end_is_sent_again_or_counted(server, recorder):
+    server.delay = 1e6
+    async with running(recorder):
+        for _ in range(3):
+            recorder.event(SET, "A", "a")
+        recorder.event(SET, "B", "b")
+        await asyncio.sleep(1)
+    assert (recorder.statistics().dropped, recorder.statistics().waiting) == (4, 0)
+
+
+async def test_what_is_under_way_when_a_recorder_ends_reaches_a_server_that_answers_again(server, recorder):
+    server.delay = 1e6
+    async with running(recorder):
+        recorder.event(SET, "A", "a")
+        await asyncio.sleep(1)
+        server.delay = 0.0
     assert server.counted == [("a", 1)]
 
 
