@@ -31,7 +31,7 @@ def wire(shared: Shared) -> Controller:
     controller = Controller(
         "kubewrightcredentials", secrets, shared.clock, workers=WORKERS, metrics=shared.metrics
     )
-    controller.watches(caches.secrets, secrets.matters)
+    controller.watches(caches.secrets, secrets.to_keys)
     controller.watches(caches.machines, only(spec_or_existence, _named))
     controller.watches(caches.clusters, only(spec_or_existence, _named))
     return controller

@@ -17,6 +17,8 @@ from kubewright.kube.errors import Deposed
 from kubewright.kube.transport import Transport
 from kubewright.wire.http import Request, Response
 
+NOT_SURE = "our Lease was not renewed in time, so another process may lead"
+
 Entitled = Callable[[], bool]
 """Whether this process may write now."""
 
@@ -35,7 +37,7 @@ class FencedTransport:
             Deposed: it is a write, and this process does not lead (any more).
         """
         if request.method != "GET" and not _is_event(request) and not self._entitled():
-            raise Deposed(f"{request.method} {request.path} is not sent: we do not lead any more")
+            raise Deposed(f"{request.method} {request.path} is not sent: {NOT_SURE}")
         return await self._inner.request(request, timeout=timeout)
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:

@@ -9,6 +9,7 @@ Called by    ``machines.machineclass`` for classes and Secrets, ``infra.credenti
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 from kubewright.api.meta import KubeObject, with_finalizer, without_finalizer
@@ -60,9 +61,11 @@ class InUse(Generic[T]):
         )
         if wanted is None:
             return Result.done()
-        return await unless_refused(self._write(found, wanted), found, self._recorder, _say(used=used))
+        doing = "add" if used else "remove"
+        message = partial(_not_in_full, f"{doing} the finalizer {self._ours}")
+        return await unless_refused(self._write(found, wanted), found, self._recorder, message)
 
-    def matters(self, change: Change[T]) -> Iterable[Key]:
+    def to_keys(self, change: Change[T]) -> Iterable[Key]:
         """The key of a change, if the finalizer may have to be written. Most Secrets have no user, ever.
 
         Users wake what they use themselves, when they come and go.
@@ -81,7 +84,7 @@ class InUse(Generic[T]):
 def finalizers(
     present: Sequence[str], ours: str, *, used: bool, deleting: bool, lingers: bool
 ) -> list[str] | None:
-    """The finalizers that should stand, or None when they do.
+    """The finalizers to write; None: nothing is to change.
 
     An object that is already being deleted takes no new finalizers. An object without users loses ours at
     once or, with ``lingers``, only when it is being deleted.
@@ -93,7 +96,6 @@ def finalizers(
     return None
 
 
-def _say(*, used: bool) -> Callable[[ApiError], str]:
-    """Not the server's words: of a Secret they may quote what is in it."""
-    doing = "put its finalizer on" if used else "take its finalizer off"
-    return lambda error: f"The API server refused to {doing}: {error.code} {error.reason}"
+def _not_in_full(doing: str, error: ApiError) -> str:
+    """Not the server's own message: of a Secret that may quote its content."""
+    return f"The API server refused to {doing}: {error.code} {error.reason}"

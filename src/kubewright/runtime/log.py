@@ -1,9 +1,11 @@
-"""The log: one line an event, for people on a terminal.
+"""The log: one line for each thing that happens, for people on a terminal.
 
 Theory.      structlog with everything decided here: level, time from the clock, context of the
              reconciliation at hand (bound by ``controller``), and a last filter that blanks every
              value whose name is that of a secret. Tracebacks appear only in the log, and only of defects.
-Invariants.  Values with the name of a secret, and raw bytes, never leave the process.
+Invariants.  Values with the name of a secret, and raw bytes, never leave the process, at any depth of
+             mappings and collections. A text or an object under another name is printed as it is: no caller
+             passes one that holds a secret, and the ``repr`` of ``Secret`` and of ``Identity`` shows none.
 Called by    the composition root, once.
 """
 
@@ -20,8 +22,12 @@ HIDDEN = "(hidden)"
 _SECRET = (
     "authorization",
     "credential",
+    "key-data",
+    "key_data",
     "kubeconfig",
     "passw",
+    "private_key",
+    "privatekey",
     "secret_data",
     "token",
     "userdata",
@@ -34,7 +40,10 @@ Line = MutableMapping[str, Any]
 def configure(clock: Clock, *, level: str = "info", stream: TextIO | None = None) -> None:
     """Set up the log of this process; lines go to ``stream`` (default: stderr).
 
-    ``level`` is one of debug, info, warning, error; others raise ValueError.
+    ``level`` is one of debug, info, warning, error, or another name that Python's ``logging`` knows.
+
+    Raises:
+        ValueError: it is none.
     """
     threshold = logging.getLevelNamesMapping().get(level.upper())
     if threshold is None:
@@ -72,6 +81,8 @@ def _harmless(name: str, value: Any) -> Any:
         return {key: _harmless(str(key), part) for key, part in value.items()}
     if isinstance(value, list | tuple):
         return [_harmless(name, part) for part in value]
+    if isinstance(value, set | frozenset):
+        return [_harmless(name, part) for part in sorted(value, key=repr)]
     return value
 
 

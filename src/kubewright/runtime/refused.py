@@ -12,29 +12,29 @@ import structlog
 
 from kubewright.api.meta import KubeObject
 from kubewright.base import delays
-from kubewright.runtime.events import ComponentRecorder, Recorder
+from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.passes import failed
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
 
-EVENT = "FailedUpdate"
-"""The reason of the event."""
+REASON = "FailedUpdate"
+"""Of the event."""
 
 log = structlog.get_logger(__name__)
 
 
 def in_full(error: ApiError) -> str:
-    """What is told of a refusal; not of one about a Secret, whose answer may quote what is in it."""
+    """The message for users. Not for writes to Secrets: the server's own words may quote their content."""
     return f"The API server refused a write: {error.message}"
 
 
 async def unless_refused(
     work: Awaitable[Result],
     about: KubeObject,
-    teller: Recorder | ComponentRecorder,
-    say: Callable[[ApiError], str] = in_full,
+    recorder: EventRecorder,
+    message: Callable[[ApiError], str] = in_full,
 ) -> Result:
-    """What ``work`` comes to; where it is refused, a pause after which it is to be tried again.
+    """The result of ``work``; where one of its writes is refused, a pause after which the next pass comes.
 
     Raises:
         ApiError: the API server said no for now.
@@ -44,8 +44,8 @@ async def unless_refused(
     except ApiError as error:
         if not is_refusal(error):
             raise
-        told = say(error)
-        log.warning("refused", object=f"{about.namespace}/{about.name}", problem=told)
-        teller.event(about, EVENT, told, warning=True)
-        failed(told)
+        said = message(error)
+        log.warning("refused", object=f"{about.namespace}/{about.name}", problem=said)
+        recorder.event(about, REASON, said, warning=True)
+        failed(said)
         return Result.later(delays.REFUSED)

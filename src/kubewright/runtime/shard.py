@@ -6,11 +6,12 @@ Theory.      Several processes divide the objects of a world by a hash of their 
              a process without shards, is held by all shards together (``leader``). Its holder is named after
              their number: so processes that count differently exclude each other, and a change of the number
              is a change of the holder.
-             What must be decided for a group of objects in different shards is decided by their shards in
-             turn: in each minute by one, and by none while clocks and caches may disagree.
-Invariants.  Of the shards of one number exactly one has an object. No two have the turn of one group at one
-             moment, while their clocks differ by less than ``APART``.
-Called by    ``compose.assembly`` (who has which object and which Lease), ``machines.machine.look`` (turns).
+             What must be decided about several objects together, which may be in different shards, is decided
+             by all shards in turn: in each minute by one, and by none while clocks and caches may disagree.
+Invariants.  Of the shards of one number exactly one has an object. No two have the turn of the same objects
+             at one moment, while their clocks differ by less than ``APART``.
+Called by    ``compose.assembly`` (who has which object and which Lease), ``machines.machine.look`` (turns),
+             ``object_metrics``, ``world``, and ``cli``, which reads ``--shard``.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ MOST = 64
 """Shards: each is a process with caches of all objects, and has a Lease to renew."""
 
 TURN = timedelta(minutes=1)
-"""How long a shard has the turn of a group, with ``APART`` at either end."""
+"""From the begin of one shard's turn to that of the next one's. A shard decides from ``APART`` after the
+begin of its turn until ``APART`` before its end."""
 
 APART = timedelta(seconds=10)
 """By how much the clocks of two processes, or what they have seen, may differ."""
@@ -45,10 +47,10 @@ class Shard:
         """
         index, slash, count = text.partition("/")
         if not (slash and _is_number(index) and _is_number(count)):
-            raise InvalidInput(f"--shard {text!r}: INDEX/COUNT is wanted, such as 0/3")
+            raise InvalidInput(f"--shard {text!r}: it must be INDEX/COUNT, such as 0/3")
         found = cls(int(index), int(count))
         if not 1 <= found.count <= MOST:
-            raise InvalidInput(f"--shard {text!r}: between 1 and {MOST} shards are possible")
+            raise InvalidInput(f"--shard {text!r}: COUNT must be between 1 and {MOST}")
         if found.index >= found.count:
             raise InvalidInput(
                 f"--shard {text!r}: the last of {found.count} is {found.count - 1}/{found.count}"
@@ -73,13 +75,14 @@ class Shard:
         """Whether an object with this uid is in this shard."""
         return self.whole or crc32(uid.encode()) % self.count == self.index
 
-    def until_turn(self, group: str, now: datetime) -> timedelta:
-        """In what time this shard may decide for a group that others decide for, too; zero: now."""
+    def until_turn(self, what: str, now: datetime) -> timedelta:
+        """In what time this shard may decide about objects for which other shards decide, too; zero: now.
+        ``what`` names all of them together."""
         if self.whole:
             return timedelta()
         into = timedelta(seconds=now.timestamp() % TURN.total_seconds())
         turns = (
-            self.index - int((now - into).timestamp() // TURN.total_seconds()) - crc32(group.encode())
+            self.index - int((now - into).timestamp() // TURN.total_seconds()) - crc32(what.encode())
         ) % self.count
         if turns == 0 and into < TURN - APART:
             return max(timedelta(), APART - into)

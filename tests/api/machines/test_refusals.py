@@ -129,7 +129,8 @@ async def test_a_class_that_cannot_be_held_says_so_and_is_held_later() -> None:
         await world.make("m1")
         await world.until(in_phase(Phase.RUNNING), "it runs")
         assert await warnings(world, "small") == {
-            "The API server refused to put its finalizer on: 403 Forbidden"
+            "The API server refused to add the finalizer machine.sapcloud.io/machine-controller-manager: "
+            "403 Forbidden"
         }
         script.calm()
         await world.clock.sleep(200)

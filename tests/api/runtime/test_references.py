@@ -161,7 +161,7 @@ async def test_a_kind_that_is_installed_later_needs_no_restart(world):
         answer = world.get()
         assert answer.message == (
             "the kind Vm.cloud.example.com is not installed: there is no "
-            "CustomResourceDefinition vms.cloud.example.com"
+            "CustomResourceDefinition vms.cloud.example.com; is its provider installed?"
         )
         assert answer.transient
         assert await world.wakes(3600) == ["one"]

@@ -49,7 +49,7 @@ def test_a_change_of_an_object_matters(present: list[str], used: bool, expected:
     change = Change(header.key, None, header, lambda each: SECRET.decode(each.data))
     nothing: Any = None  # no write, no event, and no look into a cache
     in_use = InUse(nothing, nothing, nothing, lambda _key: used, OURS, lingers=False)
-    assert list(in_use.matters(change)) == [header.key] * expected
+    assert list(in_use.to_keys(change)) == [header.key] * expected
 
 
 SECRETS = {

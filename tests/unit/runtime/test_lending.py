@@ -117,7 +117,7 @@ async def test_a_term_that_finds_a_session_lists_it_anew_and_is_told_when_it_is_
     async with world.running(), Term(world, MAPS).running() as first:
         world.fault = Lose()
         async with Term(world, MAPS).running() as second:
-            assert "listed for a new term" in second.why()
+            assert "listed for a new term: configmaps: " in second.why(), "and why that takes so long"
             assert (first.names(), second.shown) == ([], [])
             world.toy.put(PATH, {})
             world.fault = None
@@ -154,7 +154,7 @@ async def test_a_session_outlives_a_term_while_another_uses_it_and_ends_with_the
                 pass
             assert world.made == 1
             assert core.lookup.get(EAST)
-        assert "does not use sessions" in core.why()
+        assert "this process does not lead now" in core.why()
         began = world.clock.monotonic()
         await asyncio.sleep(100)
         assert world.asked("/version", began) == []

@@ -40,12 +40,12 @@ async def test_secrets_never_reach_the_log(lines):
         userData="u",
         bearer_token="t",
         data=b"b",
-        nested={"kubeconfig": "k", "ok": [1, b"c"]},
+        nested={"kubeconfig": "k", "ok": [1, b"c"], "client-key-data": "d", "parts": {b"e"}},
     )
     _, told = lines.getvalue().split(" x ")
     assert told.strip() == (
-        "bearer_token=(hidden) data=(hidden) nested={'kubeconfig': '(hidden)', 'ok': [1, '(hidden)']} "
-        "password=(hidden) userData=(hidden)"
+        "bearer_token=(hidden) data=(hidden) nested={'kubeconfig': '(hidden)', 'ok': [1, '(hidden)'], "
+        "'client-key-data': '(hidden)', 'parts': ['(hidden)']} password=(hidden) userData=(hidden)"
     )
 
 

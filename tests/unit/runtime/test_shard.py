@@ -12,15 +12,15 @@ from kubewright.runtime.shard import APART, MOST, TURN, WHOLE, Shard
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 GOOD = [("0/1", WHOLE), ("0/3", Shard(0, 3)), ("2/3", Shard(2, 3)), ("63/64", Shard(63, 64))]
 BAD = [
-    ("no number", "", "INDEX/COUNT is wanted, such as 0/3"),
-    ("one number", "3", "INDEX/COUNT is wanted, such as 0/3"),
-    ("words", "a/b", "INDEX/COUNT is wanted, such as 0/3"),
-    ("a negative number", "-1/3", "INDEX/COUNT is wanted, such as 0/3"),
-    ("a fraction", "0.5/3", "INDEX/COUNT is wanted, such as 0/3"),
-    ("another alphabet's digits", "١/٣", "INDEX/COUNT is wanted, such as 0/3"),
-    ("more digits than any count has", f"0/{'9' * 5000}", "INDEX/COUNT is wanted, such as 0/3"),
-    ("of none", "0/0", "between 1 and 64 shards are possible"),
-    ("of too many", "0/65", "between 1 and 64 shards are possible"),
+    ("no number", "", "it must be INDEX/COUNT, such as 0/3"),
+    ("one number", "3", "it must be INDEX/COUNT, such as 0/3"),
+    ("words", "a/b", "it must be INDEX/COUNT, such as 0/3"),
+    ("a negative number", "-1/3", "it must be INDEX/COUNT, such as 0/3"),
+    ("a fraction", "0.5/3", "it must be INDEX/COUNT, such as 0/3"),
+    ("another alphabet's digits", "١/٣", "it must be INDEX/COUNT, such as 0/3"),
+    ("more digits than any count has", f"0/{'9' * 5000}", "it must be INDEX/COUNT, such as 0/3"),
+    ("of none", "0/0", "COUNT must be between 1 and 64"),
+    ("of too many", "0/65", "COUNT must be between 1 and 64"),
     ("counted from one", "3/3", "the last of 3 is 2/3"),
 ]
 shards = st.integers(1, 8).flatmap(lambda n: st.builds(Shard, st.integers(0, n - 1), st.just(n)))

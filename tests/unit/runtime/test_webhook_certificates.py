@@ -76,6 +76,18 @@ def test_the_next_step(held, bundles, now, step):
     assert (plan.step, bool(plan.reason)) == (step, True)
 
 
+@pytest.mark.parametrize(
+    ("now", "again"),
+    [
+        pytest.param(ANNOUNCED_AT, CHANGED_AT, id="while API servers learn of it: when they know"),
+        pytest.param(CHANGED_AT, None, id="while a configuration lacks it: at the usual pace"),
+        pytest.param(CHANGED_AT + DAY, None, id="still"),
+    ],
+)
+def test_when_an_announced_authority_is_looked_at_again(now, again):
+    assert decide(Seen(ANNOUNCED, (LASTING.bundle,), NAMES), now, LIVES).again == again
+
+
 def test_another_name_gets_another_certificate_and_the_old_name_stays_in_it_for_replicas_that_have_it():
     seen = Seen(FIRST, (FIRST.bundle,), {"other.ns.svc"})
     plan = decide(seen, NOW, LIVES)

@@ -36,10 +36,10 @@ def wire(shared: Shared) -> tuple[Controller, Controller]:
     of_secrets = InUse(*own, secrets, secret_is_used, names.SECRET_FINALIZER, lingers=False)
     return (
         Controller("machineclass", of_classes, clock, workers=2, metrics=metrics)
-        .watches(classes, of_classes.matters)
+        .watches(classes, of_classes.to_keys)
         .watches(machines, _class_of),
         Controller("secret", of_secrets, clock, workers=2, metrics=metrics)
-        .watches(secrets, of_secrets.matters)
+        .watches(secrets, of_secrets.to_keys)
         .watches(classes, _secrets_of),
     )
 

@@ -5,6 +5,7 @@
 ``kinds``        one kind that references name: its informer, its owners, who waits for which object
 ``registry``     all of them: the lookup, and the wake-ups of owners
 
-A lookup never waits. Each kind is watched once for all owners, from the first lookup until the last owner is
-forgotten; a kind that is installed later is found then, and the watch of one that is removed ends.
+A lookup never waits. Each kind is watched once for all owners, from the first lookup until the last owner
+that ever looked one up is gone; a kind that is installed later is found then, and the watch of one that is
+removed ends.
 """

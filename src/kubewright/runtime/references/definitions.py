@@ -4,9 +4,9 @@ Theory.      A CRD may be half a megabyte of schemas. The watch asks for metadat
              uid and the chosen version are kept; so a thousand CRDs cost less than one of them does.
              The version is chosen by the labels, by a pure function (``reference.VersionPolicy``).
 Invariants.  A ``kube.feed.Sink``. ``changed`` is called with the names of the CRDs that came, went, or have
-             another version to use than before, each time after all of them are in place, and at the end of
-             the first list in any case. A CRD that was deleted and made again between two lists counts as
-             changed.
+             another version to use than before, each time after all of them are in place; and at the end of
+             the first list in any case, then with True. A CRD that was deleted and made again between two
+             lists counts as changed.
 Called by    ``registry``, which runs the feed.
 """
 
@@ -29,13 +29,13 @@ class _Definition:
 class Definitions:
     """What is known of all CRDs. ``complete``: the first list was read to its end."""
 
-    def __init__(self, choose: Choose, changed: Callable[[Sequence[str]], None]) -> None:
+    def __init__(self, choose: Choose, changed: Callable[[Sequence[str], bool], None]) -> None:
         self.seen = 0
         self.complete = False
         self._choose = choose
         self._changed = changed
         self._known: dict[str, _Definition] = {}
-        self._listed: dict[str, _Definition] = {}
+        self._pages: dict[str, _Definition] = {}
 
     def find(self, name: str) -> Version | str | None:
         """The version of a CRD to use, or why it has none; None: there is no such CRD."""
@@ -44,20 +44,20 @@ class Definitions:
 
     def begin(self) -> None:
         """A list is about to be asked for."""
-        self._listed = {}
+        self._pages = {}
 
     def page(self, version: int, items: list[Header]) -> None:
         """One page of it."""
         self.seen = version
-        self._listed.update({header.key.name: self._read(header) for header in items})
+        self._pages.update({header.key.name: self._read(header) for header in items})
 
     def end(self) -> None:
         """That was the last page."""
-        before, self._known, self._listed = self._known, self._listed, {}
+        before, self._known, self._pages = self._known, self._pages, {}
         first, self.complete = not self.complete, True
         names = [name for name in {**before, **self._known} if before.get(name) != self._known.get(name)]
         if names or first:
-            self._changed(names)
+            self._changed(names, first)
 
     def event(self, kind: str, header: Header) -> None:
         """An ADDED, MODIFIED or DELETED."""
@@ -67,7 +67,7 @@ class Definitions:
         if kind != DELETED:
             self._known[name] = self._read(header)
         if before != self._known.get(name):
-            self._changed([name])
+            self._changed([name], False)
 
     def bookmark(self, version: int) -> None:
         """Nothing else happened up to ``version``."""

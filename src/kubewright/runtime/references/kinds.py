@@ -1,10 +1,12 @@
 """One kind that references name: its informer, its owners, and which owner waits for which object.
 
-Theory.      An owner that looked up an object of the kind is one of the kind's owners until it is forgotten.
+Theory.      An owner that looked up an object of the kind is one of the kind's owners until it is gone, even
+             when it refers to another kind by then.
              When the kind as a whole changes (it is installed, listed, removed), all of them are woken. When
              an object changes, those of them are woken that its owner references name, and those that looked
              it up while it did not name them: a provider's object names no owner until its owner has claimed
-             it. A change that no owner of a kind can see (``Same``) wakes none of that kind.
+             it. Where owners of one kind cannot see any difference in a change (``Same``), it wakes none of
+             them.
 Invariants.  At most one informer, and none without an owner for longer than the registry allows. Owners are
              matched by group and kind, whatever version an owner reference says. While the first list comes
              in, no object wakes its owners: all owners are woken at its end.
@@ -38,7 +40,7 @@ class Owner(NamedTuple):
         return f"{self.kind[1]} {self.key}"
 
 
-Wake = Callable[[Owner, str], None]
+Enqueue = Callable[[Owner, str], None]
 """Enqueues an owner, with the reason."""
 
 Same = Callable[[Mapping[str, Any], Mapping[str, Any], str], bool]
@@ -55,7 +57,7 @@ class ReferencedKind:
     """
 
     def __init__(
-        self, group: str, kind: str, informers: Informers, wake: Wake, same: Mapping[GroupKind, Same]
+        self, group: str, kind: str, informers: Informers, wake: Enqueue, same: Mapping[GroupKind, Same]
     ) -> None:
         self.group = group
         self.kind = kind
@@ -104,7 +106,7 @@ class ReferencedKind:
         return Found(found, informer.kind, self._contract)
 
     def forget(self, owner: Owner) -> None:
-        """The owner does not refer to the kind any more."""
+        """The owner is gone, and needs no object of the kind any more."""
         for key in tuple(self.owners.get(owner, ())):
             self._stop_waiting(owner, key)
         self.owners.pop(owner, None)

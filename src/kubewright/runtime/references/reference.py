@@ -60,7 +60,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """No object; ``message`` is a sentence without a stop, for conditions.
+    """No object; ``message`` is a sentence without a full stop, for conditions.
 
     ``transient``: nothing is wrong so far; our caches are not synced yet, and will be in a moment.
     """

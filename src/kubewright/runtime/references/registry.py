@@ -1,7 +1,7 @@
 """The lookup of referenced objects, for all controllers of one cluster.
 
 Theory.      A kind is watched from the first lookup of an object of it until the last owner that looked one
-             up is forgotten, and for ``LINGER_SECONDS`` more, because the next owner may come at once. Which
+             up is gone, and for ``LINGER_SECONDS`` more, because the next owner may come at once. Which
              version is watched follows from the CRD: when that is installed, removed, or has another version
              to use, the kind's informer is replaced and its owners are woken. The name of the CRD follows
              from the kind; discovery is asked only for a kind that has no CRD of that name, once for each
@@ -106,7 +106,6 @@ class References:
         self._kinds_of: dict[Owner, dict[GroupKind, None]] = {}
         self._wakes: dict[GroupKind, Callable[[Key, str], None]] = {}
         self._same: dict[GroupKind, Same] = {}
-        self._listed = False
         self._without_crd: dict[GroupKind, bool] = {}
         """Kinds without a CRD of the usual name; True: discovery is still to be asked for them."""
         self._discovery_wanted = asyncio.Event()
@@ -178,12 +177,15 @@ class References:
         name = self._crd_of(referenced)
         match self._definitions.find(name):
             case None:
-                self._ask_discovery(group_kind := (referenced.group, referenced.kind))
-                missing = (
-                    f"the kind {referenced} is not installed: there is no CustomResourceDefinition {name}"
+                group_kind = (referenced.group, referenced.kind)
+                self._ask_discovery(group_kind)
+                why = (
+                    f"the kind {referenced} is not installed: there is no CustomResourceDefinition {name}; "
+                    "is its provider installed?"
+                    if referenced.group
+                    else f"the kind {referenced} is one of Kubernetes' own, not a provider's; "
+                    "the reference lacks the provider's API group"
                 )
-                builtin = f"the kind {referenced} is one of Kubernetes' own, not a provider's"
-                why = missing if referenced.group else builtin
                 return Absent(Cause.NOT_INSTALLED, why, transient=self._without_crd[group_kind])
             case Version(version, contract):
                 plural = name.removesuffix(f".{referenced.group}")
@@ -194,9 +196,8 @@ class References:
     def _crd_of(self, referenced: ReferencedKind) -> str:
         return referenced.crd or self._versions.crd_name(referenced.group, referenced.kind)
 
-    def _definitions_changed(self, names: Sequence[str]) -> None:
-        """CRDs came, went or have another version to use; the first call says that all are listed."""
-        first, self._listed = not self._listed, True
+    def _definitions_changed(self, names: Sequence[str], first: bool) -> None:
+        """CRDs came, went or have another version to use; ``first``: now all of them are known."""
         changed, groups = frozenset(names), {name.partition(".")[2] for name in names}
         for group_kind, referenced in tuple(self._kinds.items()):
             name = self._crd_of(referenced)

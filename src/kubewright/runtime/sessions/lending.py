@@ -7,7 +7,7 @@ Theory.      Controllers under several Leases may need the same workload cluster
              is older than the term (as ``Informers.borrow``: a new leader must know what others wrote).
 Invariants.  A process whose groups all stand by has no session: the sessions of a period end with the last
              term that uses them, and have ended before those of the next period begin. A lookup of a term
-             answers full caches, its listeners included, from the moment ``run`` of that term has begun.
+             answers synced caches, its listeners included, from the moment ``run`` of that term has begun.
 Called by    ``compose``, which makes the ``Lender`` and lends to each term.
 """
 
@@ -119,11 +119,14 @@ class Borrowed:
     def get(self, cluster: Key, /) -> Session:
         """As ``Lookup.get``."""
         if self._workloads is None:
-            raise NotConnected(f"cluster {cluster} is not connected: the term does not use sessions now")
+            raise NotConnected(f"cluster {cluster} is not connected: this process does not lead now")
         session = self._workloads.get(cluster)
-        borrowed, ours = self._lent.get(cluster, (None, session))
-        if borrowed is not session or cluster in self._filling:
-            raise NotConnected(f"cluster {cluster} is not connected: its caches are listed for a new term")
+        borrowed, ours = self._lent.get(cluster, (None, None))
+        if ours is None or borrowed is not session or cluster in self._filling:
+            late = "" if ours is None else _trouble(ours)
+            raise NotConnected(
+                f"cluster {cluster} is not connected: its caches are listed for a new term{late}"
+            )
         return ours
 
     def health(self, cluster: Key, /) -> Health | None:
@@ -148,17 +151,17 @@ class Borrowed:
                 self._workloads = workloads
                 for kind, indexes in self._kinds.items():
                     workloads.cache(kind, indexes)
-                older = True
+                older = True  # while ``subscribe`` tells of the sessions that there are
 
                 def found(session: Session) -> None:
                     self._borrow(session, group, older=older)
 
-                end = workloads.subscribe(Listener(found, self._lost))
+                unsubscribe = workloads.subscribe(Listener(found, self._lost))
                 older = False
                 try:
                     await asyncio.Event().wait()
                 finally:
-                    end()
+                    unsubscribe()
                     self._give_back()
 
     def _borrow(self, session: Session, group: asyncio.TaskGroup, *, older: bool) -> None:
@@ -178,19 +181,19 @@ class Borrowed:
             self._filling[cluster] = group.create_task(self._fill(ours), name=f"caches of {cluster}")
 
     async def _fill(self, ours: Session) -> None:
-        """Announce a session when its caches are full; if it is lost before, this is cancelled."""
-        full = False
-        while not full:
-            with suppress(TimedOut):
+        """Announce a session when its caches are synced; if it is lost before, this is cancelled."""
+        synced = False
+        while not synced:
+            with suppress(TimedOut):  # ``get`` says what is late
                 await ours.caches.wait_synced(FILL_SECONDS)
-                full = True
+                synced = True
         del self._filling[ours.cluster]
         self._listeners.gained(ours)
 
     def _lost(self, session: Session, because: str) -> None:
         """A session has ended."""
-        borrowed, ours = self._lent.get(session.cluster, (None, session))
-        if borrowed is not session:
+        borrowed, ours = self._lent.get(session.cluster, (None, None))
+        if ours is None or borrowed is not session:
             return
         del self._lent[session.cluster]
         if filling := self._filling.pop(session.cluster, None):
@@ -208,3 +211,9 @@ class Borrowed:
         for _, ours in self._lent.values():
             ours.caches.give_back()
         self._lent.clear()
+
+
+def _trouble(session: Session) -> str:
+    """Why a cache of a session is late, as the end of a sentence; empty while nothing is wrong."""
+    late = (each for each in session.caches.statistics() if not each.synced and each.trouble)
+    return next((f": {each.resource}: {each.trouble}" for each in late), "")

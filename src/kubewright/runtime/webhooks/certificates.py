@@ -17,7 +17,7 @@ Called by    ``keeper``.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -128,11 +128,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step with its reason, and when to look again at the latest."""
+    """One step with its reason, and when to look again at the latest; None: at the usual pace."""
 
     step: Step
     reason: str
-    again: datetime | None = field(default=None)
+    again: datetime | None = None
 
 
 def decide(seen: Seen, now: datetime, lifetimes: Lifetimes) -> Plan:
@@ -174,7 +174,9 @@ def _renewal(held: Keyring, bundles: Collection[bytes], now: datetime, lifetimes
     if not held.renewed:
         if known and settled <= now:
             return Plan(Step.SERVE, "the new authority is known to the API servers")
-        return Plan(Step.KEEP, "the new authority is being announced", settled)
+        # Once it is settled only the configurations can lack it: that is no matter of time.
+        again = settled if now < settled else None
+        return Plan(Step.KEEP, "the new authority is being announced", again)
     due = _renewed_from(held.serving)
     if due <= now:
         return Plan(Step.SERVE, f"the certificate expires on {rfc3339(held.serving.expires)}")
