@@ -41,7 +41,7 @@ CONFIG_BYTES = 1024 * 1024
 """Largest file of switches that we read: a ConfigMap holds no more."""
 
 SHUTDOWN_SECONDS = 10.0
-"""From SIGTERM to exit, at most."""
+"""From SIGTERM to exit, while all servers answer and no task ignores its cancellation."""
 
 MESSAGE_CHARS = 1024
 """Longest message that we write into an event or a condition."""

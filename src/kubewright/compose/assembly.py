@@ -31,7 +31,7 @@ from kubewright.kube.informers import Informers
 from kubewright.runtime.candidates import AllOf, Candidate
 from kubewright.runtime.controller import Admits
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Group, Settings, Task, Work
+from kubewright.runtime.group import Group, Runnable, Settings, Work
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.lending import Lender
@@ -83,7 +83,7 @@ class Assembly:
         self._worlds = (*worlds(options, driver, on_call, hosts, connect), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
         self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
-        self.services: list[Task] = [self.recorder.run]
+        self.services: list[Runnable] = [self.recorder.run]
         self._control = Session(control, Informers(control, only=options.namespaces))
         self._target = self._control if target is control else Session(target, Informers(target))
         if options.machine.joins:
@@ -129,7 +129,7 @@ class Assembly:
     def _candidate(self, lease: str, election: Election, identity: str) -> Candidate:
         """For the Lease; a shard holds it together with the other shards, and one of its own before."""
 
-        def of(name: str, identity: str, *, together: bool = False) -> Elector:
+        def of(name: str, identity: str, *, shared: bool = False) -> Elector:
             return Elector(
                 self._control.client,
                 self.clock,
@@ -137,14 +137,14 @@ class Assembly:
                 identity=identity,
                 timings=election.timings,
                 recorder=self.recorder,
-                on_request=election.on_request,
-                together=together,
+                renew_on_request=election.renew_on_request,
+                shared=shared,
             )
 
         shard = self._shard
         if shard.whole:
             return of(lease, identity)
-        return AllOf([of(shard.lease(lease), identity), of(lease, shard.together, together=True)])
+        return AllOf([of(shard.lease(lease), identity), of(lease, shard.shared_identity, shared=True)])
 
     def _group_without_lease(
         self, name: str, controllers: Sequence[ControllerInfo], settings: Settings
@@ -232,7 +232,7 @@ def _fenced(session: Session, entitled: Entitled, agent: str) -> Session:
     return Session(client, session.caches.borrow(client))
 
 
-def _own_loops(driver: object, caches: Informers) -> list[Task]:
+def _own_loops(driver: object, caches: Informers) -> list[Runnable]:
     """What a driver runs by itself, such as the kubelets of a simulated cloud."""
     return [partial(driver.run, caches)] if isinstance(driver, Background) else []
 

@@ -282,7 +282,7 @@ class Embedded:
         ``up`` after one that was killed need not wait until the Leases expire.
         """
         settings = Settings(sync_seconds=READY_SECONDS, tune_gc=self.config is not None)
-        election = Election(enabled=self.config is not None, on_request=True)
+        election = Election(enabled=self.config is not None, renew_on_request=True)
         groups = assembly.groups(election, IDENTITY, settings)
         self.others.electors = [each.elector for each in groups if isinstance(each.elector, Elector)]
         return Manager(assembly.informers, groups, services=assembly.services)

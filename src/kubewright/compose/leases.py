@@ -34,7 +34,7 @@ class Announced:
         path = parse(request.path)
         if path is not None and (path.group, path.plural) == (LEASE.resource.group, LEASE.resource.plural):
             concerned = [each for each in self.electors if _names(path, each.key)]
-            ready = await asyncio.gather(*(each.before_others() for each in concerned))
+            ready = await asyncio.gather(*(each.renew_for_others() for each in concerned))
             if not all(ready):
                 return failure(Unavailable("the leader cannot renew its lease", retry_after=1))
         return await self._handler(request)

@@ -96,7 +96,7 @@ class Election:
     ``leases``      other names for Leases, by their default names, which are MCM's
     ``timings``     at the default pace two Leases cost an idle process at most 12 requests a minute
     ``again``       whether a half that lost its Lease stands for it again; else the process ends
-    ``on_request``  renew a Lease only when another process asks for it; for a process through which all
+    ``renew_on_request``  renew a Lease only when another process asks for it; for a process through which all
                     requests pass (``leases``)
     """
 
@@ -105,7 +105,7 @@ class Election:
     leases: Mapping[str, str] = field(default_factory=dict)
     timings: Timings = field(default_factory=lambda: Timings(retry_period=12.0))
     again: bool = True
-    on_request: bool = False
+    renew_on_request: bool = False
 
 
 @dataclass(frozen=True, slots=True)

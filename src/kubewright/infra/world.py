@@ -25,7 +25,7 @@ from kubewright.infra.cluster import reconciler as cluster
 from kubewright.infra.machine import reconciler as machine
 from kubewright.infra.orphans import vms
 from kubewright.infra.settings import InfraSettings
-from kubewright.runtime.group import Task
+from kubewright.runtime.group import Runnable
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
 CONTROLLERS = (
@@ -70,7 +70,7 @@ def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: 
         machines, vm_calls = machine.wire(shared)
         others = (template.wire(shared), credentials.wire(shared), vms.wire(shared, vm_calls))
         made = (clusters, machines, *others)
-        background: list[Task] = [endpoint_calls.run, vm_calls.run]
+        background: list[Runnable] = [endpoint_calls.run, vm_calls.run]
         return Runnables([each for each in made if each.name in chosen], background)
 
     return World(

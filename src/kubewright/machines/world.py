@@ -41,7 +41,7 @@ from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime import object_metrics
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.group import Task
+from kubewright.runtime.group import Runnable
 from kubewright.runtime.sessions.session import NAMELESS
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 
@@ -95,7 +95,7 @@ def world(
         halves = {each.lease for each in CONTROLLERS if each.name in chosen}
         environment.metrics.queues_as("mcm_")
         made = _sets(environment, chosen, settings.sets) if Half.SETS in halves else []
-        background: list[Task] = []
+        background: list[Runnable] = []
         if Half.MACHINES in halves:
             assert driver is not None, "machines need a driver"
             guarded = GuardedDriver(driver, environment.clock, on_end=on_call, entitled=environment.entitled)

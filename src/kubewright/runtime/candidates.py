@@ -3,7 +3,7 @@
 Theory.      A shard works only while it holds its own Lease, and all shards of its number hold the common one
              (``shard``). It stands for its own first: there the replicas of one shard wait for each other,
              and only the one that leads takes part in the common Lease.
-Invariants.  Who needs several Leases leads, and writes, only while it holds them all.
+Invariants.  A process that needs several Leases leads, and writes, only while it holds them all.
 Called by    ``group``; ``compose.assembly`` makes them. ``leader`` has the election itself.
 """
 
@@ -34,8 +34,8 @@ class Candidate(Protocol):
 class AllOf:
     """A candidate for several Leases, one after the other: it leads while it holds them all.
 
-    It holds the first while it waits for the next. ``key`` and ``holder`` are of the Lease that it waits for,
-    or of the last.
+    It holds the first while it waits for the next. ``key`` and ``holder`` are of the Lease that it waits for;
+    while it holds them all, of the last, which is the one that it has in common with other shards.
     """
 
     def __init__(self, electors: Sequence[Elector]) -> None:

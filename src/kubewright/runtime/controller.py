@@ -1,17 +1,17 @@
 """A controller: workers that take keys from a queue and call one reconciler.
 
-Theory.      A wake-up carries only a key. The reconciler looks at the world and answers with a
+Theory.      The queue hands out only a key. The reconciler looks at the world and answers with a
              ``Result`` or raises; what happens next is decided in one place, ``_settle``: finished,
              look later, retry after a fixed time, retry with the key's own backoff, or wait for a
-             change. Nothing else in the program retries a reconciliation.
-Invariants.  A key is never reconciled twice at once. Nothing that its reconciler does ends a
+             change. Nothing else in the program retries a pass.
+Invariants.  No key has two passes at one time. Nothing that its reconciler does ends a
              worker: an error, a deadline, a stray cancellation. An error of ours (``KubewrightError``) is
              one line in the log; any other is a defect, and is logged with its traceback.
 Called by    the ``wire`` functions of worlds, which make it and add ``watches``; ``group``, which runs it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, assert_never
 
@@ -25,24 +25,26 @@ from kubewright.kube.informer import Change, Informer
 from kubewright.runtime.mapping import ToKeys, ToKeysIn, in_order, only, own_key
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import Noted, Passes, noting
-from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Wake
-from kubewright.runtime.result import Result, Unfinished
+from kubewright.runtime.queue import Curve, Queue, QueueStatistics, Turn
+from kubewright.runtime.result import PartlyFailed, Result
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.listeners import Listener
 from kubewright.runtime.sessions.session import Session
 from kubewright.wire.gvk import Key
 
-FIXED_RETRY_SECONDS = 1.0
-"""A fixed retry shorter than this means "look again"; when that does not help, backoff takes over."""
+LOOK_AGAIN_BELOW = 1.0
+"""In seconds: a fixed retry sooner than this means "look again"; when that does not help, backoff takes
+over."""
 
 LOGGED_ERRORS = 5
 """Errors of one pass that are logged: a set may have hundreds, which mostly say the same."""
 
 BREATH = 16
-"""Looks of one worker in a row before all others have their turn: looks that need no answer
-from a server would else hold the event loop for as long as there are keys."""
+"""Keys that one worker takes in a row before all other tasks have their turn: where no pass waits for a
+server, it would else hold the event loop for as long as there are keys."""
 
 Gather = Callable[[Change[Any]], float]
+"""For how many seconds the pass after a change may wait for more changes (a debounce)."""
 
 Admits = Callable[[Mapping[str, str]], bool]
 """Whether a program works on objects with these labels."""
@@ -65,7 +67,7 @@ class Reconciler(Protocol):
 
 
 class Controller:
-    """N workers over one queue. ``timeout`` is the deadline of one reconciliation, in seconds."""
+    """N workers over one queue. ``timeout`` is the deadline of one pass, in seconds."""
 
     def __init__(
         self,
@@ -87,19 +89,15 @@ class Controller:
         self._timeout = timeout
         self._queue = Queue(clock, curve=curve)
         self._admitted: Callable[[Key], bool] = lambda key: True
-        self._numbers = (metrics or Metrics()).controller(name, self._queue.statistics)
+        self._metrics = (metrics or Metrics()).controller(name, self._queue.statistics)
 
     def watches(
-        self, informer: Informer[Any], to_keys: ToKeys | None = None, *, gather: Gather | None = None
+        self, informer: Informer[Any], to_keys: ToKeys = own_key, *, gather: Gather | None = None
     ) -> "Controller":
-        """Look again at the keys that ``to_keys`` finds in a change; None: at the changed object itself.
-
-        ``gather`` says for how many seconds that look may wait for more changes.
-        """
-        mapped = to_keys or own_key
+        """Enqueue the keys that ``to_keys`` finds in a change, at once or after what ``gather`` says."""
 
         def changed(change: Change[Any]) -> None:
-            self._changed(informer.kind, change, mapped, low_priority=not informer.synced, gather=gather)
+            self._changed(informer.kind, change, to_keys, low_priority=not informer.synced, gather=gather)
 
         informer.subscribe(changed)
         return self
@@ -111,11 +109,15 @@ class Controller:
         to_keys: ToKeysIn,
         of_cluster: Callable[[Key], Iterable[Key]],
     ) -> "Controller":
-        """Look again at the keys that ``to_keys`` finds in a change of a ``kind`` in any connected cluster.
+        """Enqueue the keys that ``to_keys`` finds in a change of a ``kind`` in any connected cluster.
 
-        ``of_cluster`` names the keys that need a cluster: they are looked at when its session begins or
-        ends, and so need not ask in between.
+        ``of_cluster`` names the keys that need a cluster: they are enqueued when its session begins or ends,
+        and so need not ask in between.
         """
+
+        def enqueue_all(cluster: Key, why: str) -> None:
+            for key in in_order(of_cluster(cluster)):
+                self._queue.add(key, why, low_priority=True)
 
         def gained(session: Session) -> None:
             cluster, mapped, known = session.cluster, partial(to_keys, session.cluster), False
@@ -123,16 +125,12 @@ class Controller:
             def changed(change: Change[Any]) -> None:
                 self._changed(kind, change, mapped, low_priority=not known)
 
-            session.informer(kind).subscribe(changed)
+            session.informer(kind).subscribe(changed)  # which tells of all that there is, before it returns
             known = True
-            woken(cluster, f"cluster {cluster} is connected")
-
-        def woken(cluster: Key, why: str) -> None:
-            for key in in_order(of_cluster(cluster)):
-                self._queue.add(key, why, low_priority=True)
+            enqueue_all(cluster, f"cluster {cluster} is connected")
 
         def lost(session: Session, because: str) -> None:
-            woken(session.cluster, f"cluster {session.cluster} is not connected: {because}")
+            enqueue_all(session.cluster, f"cluster {session.cluster} is not connected: {because}")
 
         workloads.cache(kind)
         workloads.subscribe(Listener(gained, lost))
@@ -159,21 +157,21 @@ class Controller:
         return self.watches(informer, only(comes))
 
     def enqueue(self, key: Key, why: str = "", *, after: float = 0.0) -> None:
-        """Ask for a look at ``key``, at once or in ``after`` seconds."""
+        """Ask for a pass over ``key``, at once or in ``after`` seconds."""
         self._queue.add_after(key, after, why)
 
     async def run(self) -> None:
-        """Work until ``close``; cancelling it cancels the running reconciliations."""
-        async with asyncio.TaskGroup() as group:
+        """Work until ``close``; cancelling it cancels the running passes."""
+        async with asyncio.TaskGroup() as tasks:
             for number in range(self._workers):
-                group.create_task(self._work(), name=f"{self.name}-{number}")
+                tasks.create_task(self._work(), name=f"{self.name}-{number}")
 
     def close(self) -> None:
-        """Take no more keys; running reconciliations go on."""
+        """Take no more keys; running passes go on."""
         self._queue.close()
 
     async def drained(self) -> None:
-        """Wait until no reconciliation runs. The caller sets the deadline."""
+        """Wait until no pass runs. The caller sets the deadline."""
         await self._queue.drained()
 
     @property
@@ -211,34 +209,34 @@ class Controller:
                 self._queue.add(key, why, low_priority=low_priority)
 
     async def _work(self) -> None:
-        looks = 0
-        while (wake := await self._queue.get()) is not None:
+        taken = 0
+        while (turn := await self._queue.get()) is not None:
             try:
-                if self._admitted(wake.key):
+                if self._admitted(turn.key):
                     with structlog.contextvars.bound_contextvars(
-                        controller=self.name, key=str(wake.key), why=wake.why
+                        controller=self.name, key=str(turn.key), why=turn.why
                     ):
-                        await self._once(wake)
+                        await self._pass(turn)
                 else:
-                    self._queue.forget(wake.key)
-                    self.passes.drop(wake.key)
+                    self._queue.forget(turn.key)
+                    self.passes.drop(turn.key)
             finally:
-                self._queue.done(wake.key)
-            looks += 1
-            if looks % BREATH == 0:
+                self._queue.done(turn.key)
+            taken += 1
+            if taken % BREATH == 0:
                 await self._clock.sleep(0)
 
-    async def _once(self, wake: Wake) -> None:
+    async def _pass(self, turn: Turn) -> None:
         at, began = self._clock.now(), self._clock.monotonic()
         with noting() as noted:
-            outcome = await self._attempt(wake.key, noted)
+            outcome = await self._attempt(turn.key, noted)
         seconds = self._clock.monotonic() - began
-        self._numbers.worked(wake.waited, seconds, outcome)
-        after, then = self._settle(wake.key, outcome)
-        self.passes.keep(wake.key, noted, why=wake.why, at=at, seconds=seconds, after=after, then=then)
+        self._metrics.observe(turn.waited, seconds, outcome)
+        after, then = self._settle(turn.key, outcome)
+        self.passes.keep(turn.key, noted, why=turn.why, at=at, seconds=seconds, after=after, then=then)
 
     async def _attempt(self, key: Key, noted: Noted) -> Result | Retry:
-        """One reconciliation, and how it ended. Lets through only a cancellation meant for this worker."""
+        """Call the reconciler; how that ended. Lets through only a cancellation meant for this worker."""
         try:
             async with asyncio.timeout(self._timeout) as deadline:
                 return await self._reconciler.reconcile(key)
@@ -248,31 +246,33 @@ class Controller:
             noted.error = "the pass was cancelled from inside"
             log.error("reconciliation cancelled from inside", exc_info=True)
         except TimeoutError:
-            noted.error = f"the pass did not end within {self._timeout:g} s, or waited for something too long"
             if deadline.expired():
+                noted.error = f"the pass did not end within {self._timeout:g} s"
                 log.warning("reconciliation took too long", seconds=self._timeout)
             else:
+                noted.error = "something that the pass waited for did not come in time"
                 log.warning("something the reconciliation waited for took too long")
         except Exception as error:  # noqa: BLE001  one broken key never stops a worker
-            noted.error = _in_words(error)
-            return _logged_retry(error)
+            known = _known_errors(error)
+            noted.error = _in_words(error, known)
+            _log(error, known)
+            return _retry_for(error, known)
         return Backoff()
 
     def _settle(self, key: Key, outcome: Result | Retry) -> tuple[float | None, str]:
-        """What follows from the end of a reconciliation: the whole retry policy.
+        """What follows from the end of a pass: the whole retry policy.
 
-        Returns in how many seconds the key is looked at again at the latest, None for on a change; and why.
+        Returns in how many seconds the next pass comes at the latest, None for on a change; and why.
         """
         queue = self._queue
-        after: float | None = None
-        why = ""
         match outcome:
-            case Result(wait):
+            case Result(after) if after is not None:
                 queue.forget(key)
-                after, why = wait, "its time has come"
-            case OnChange():
+                why = "its plan asked for it"
+            case Result() | OnChange():
                 queue.forget(key)
-            case After(seconds) if seconds >= FIXED_RETRY_SECONDS:
+                return None, ""
+            case After(seconds) if seconds >= LOOK_AGAIN_BELOW:
                 after, why = seconds, f"retry after {seconds:g} s"
             case After(seconds):
                 return queue.retry(key, "look again", at_least=seconds), "look again"
@@ -280,29 +280,32 @@ class Controller:
                 return queue.retry(key, "retry with backoff"), "retry with backoff"
             case _:
                 assert_never(outcome)
-        if after is not None:
-            queue.add_after(key, after, why)
-        return after, why if after is not None else ""
+        queue.add_after(key, after, why)
+        return after, why
 
 
-def _in_words(error: Exception) -> str:
+def _in_words(error: Exception, known: Sequence[KubewrightError]) -> str:
     """What is wrong, for users; of a defect of ours the name alone, since its text may hold anything."""
-    known = _known_errors(error)
     if not known:
         return f"a defect of Kubewright, {type(error).__name__}: see its log"
     return "; ".join(map(str, known))
 
 
-def _logged_retry(error: Exception) -> Retry:
-    """Log an error in the form for its class; returns how it is to be retried."""
-    known = _known_errors(error)
+def _log(error: Exception, known: Sequence[KubewrightError]) -> None:
+    """An error of ours is a line, a defect has its traceback."""
     if not known:
         log.error("unexpected error in a reconciliation", error=str(error), exc_info=error)
-        return Backoff()
     for each in known[:LOGGED_ERRORS]:
         say = log.debug if _means_look_again(each.retry) else log.info
         say("reconciliation failed", error=str(each), error_kind=type(each).__name__)
-    asked = error.after if isinstance(error, Unfinished) else None
+
+
+def _retry_for(error: Exception, known: Sequence[KubewrightError]) -> Retry:
+    """How the key is tried again: as the error says that comes back first, or after what the pass asked
+    for."""
+    if not known:
+        return Backoff()
+    asked = error.after if isinstance(error, PartlyFailed) else None
     retries = (*(each.retry for each in known), *([] if asked is None else [After(asked)]))
     return min(retries, key=precedence)
 
@@ -319,4 +322,4 @@ def _known_errors(error: BaseException) -> list[KubewrightError]:
 
 def _means_look_again(retry: Retry) -> bool:
     """Whether the failure is a usual one: another client wrote first."""
-    return isinstance(retry, After) and retry.seconds < FIXED_RETRY_SECONDS
+    return isinstance(retry, After) and retry.seconds < LOOK_AGAIN_BELOW

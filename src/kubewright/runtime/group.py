@@ -1,12 +1,12 @@
 """Controllers that begin and end together: under one Lease, or under none.
 
 Theory.      A process may run several groups, and each goes its own way: it waits for its Lease, makes its
-             controllers, waits until their caches are full, and works. When it loses the Lease it drops
+             controllers, waits until their caches are synced, and works. When it loses the Lease it drops
              its controllers and stands for the Lease again, while the other groups go on. A new term has
              new controllers, which remember nothing, since another process may have worked in between.
-Invariants.  No reconciliation begins outside a term, nor before the caches are full. When a Lease is lost
-             (``LostLease``), running reconciliations are cancelled at once, without time to finish, and
-             have ended before the group stands for the Lease again.
+Invariants.  No pass begins outside a term, nor before the caches are synced. When a Lease is lost
+             (``LostLease``), running passes are cancelled at once, without time to finish, and have ended
+             before the group stands for the Lease again. What was kept of a term ends with it.
 Called by    ``manager``, which also runs what all groups share.
 """
 
@@ -34,7 +34,8 @@ from kubewright.wire.errors import NotFound
 
 log = structlog.get_logger("kubewright.manager")
 
-Task = Callable[[], Awaitable[None]]
+Runnable = Callable[[], Awaitable[None]]
+"""Runs until it is cancelled."""
 
 
 class Phase(StrEnum):
@@ -49,7 +50,7 @@ class Phase(StrEnum):
 
 
 class NotSynced(KubewrightError):
-    """The caches were not full in time; the message says which and why."""
+    """The caches were not synced in time; the message says which and why."""
 
     retry: Retry = OnChange()
 
@@ -58,11 +59,11 @@ class NotSynced(KubewrightError):
 class Settings:
     """How groups behave; all times in seconds.
 
-    ``sync_seconds``    how long to wait for full caches; None waits for ever, since a CRD may be
+    ``sync_seconds``    how long to wait for synced caches; None waits for ever, since a CRD may be
                         installed later. What is missing is logged every ``report_seconds``.
-    ``drain_seconds``   the time that running reconciliations get at a stop; the rest of the
+    ``drain_seconds``   the time that running passes get at a stop; the rest of the
                         shutdown's time is for handing over the Lease and writing the last events.
-    ``tune_gc``         when caches are full, exempt what is in memory from Python's garbage collector
+    ``tune_gc``         when caches are synced, exempt what is in memory from Python's garbage collector
                         (``gc.freeze``) and let it run rarely: no pauses with 100,000 cached objects.
     """
 
@@ -74,22 +75,26 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a group runs in one term: ``controllers``, and ``background`` tasks beside them, on ``informers``.
+    """What a group runs in one term: ``controllers``, and ``background`` beside them, on ``informers``.
 
-    ``end`` gives back what was borrowed for this term.
+    ``end`` gives back what was borrowed for this term, which is nothing where the work is for the whole life
+    of the process.
     """
 
     controllers: Sequence[Controller]
     informers: Sequence[Informers]
-    background: Sequence[Task] = ()
+    background: Sequence[Runnable] = ()
     end: Callable[[], None] = lambda: None
 
 
 class Group:
-    """Controllers under one Lease, or none; see the module. ``begin`` makes the work of a term.
+    """Controllers under one Lease, or none; see the module.
 
-    ``again``    stand for the Lease again when a term was lost; else ``run`` ends with ``LostLease``.
-    ``settled``  is set once the group works, or stands by because another process holds its Lease.
+    ``begin``    makes the work of a term; without a Lease there is one term, and the work may have been made
+                 before it
+    ``work``     that of the term that runs now; empty outside of a term
+    ``again``    stand for the Lease again when a term was lost; else ``run`` ends with ``LostLease``
+    ``settled``  is set once the group works, or stands by because another process holds its Lease
     """
 
     def __init__(
@@ -117,11 +122,11 @@ class Group:
 
         Raises:
             LostLease: the Lease was lost, and ``again`` is False.
-            NotSynced: the caches were not full within ``sync_seconds``.
+            NotSynced: the caches were not synced within ``sync_seconds``.
         """
-        async with asyncio.TaskGroup() as group:
-            terms = group.create_task(self._terms(stop), name=f"terms of {self.name}")
-            asked = group.create_task(stop.wait(), name="stop")
+        async with asyncio.TaskGroup() as tasks:
+            terms = tasks.create_task(self._terms(stop), name=f"terms of {self.name}")
+            asked = tasks.create_task(stop.wait(), name="stop")
             await asyncio.wait((terms, asked), return_when=asyncio.FIRST_COMPLETED)
             if self.phase in {Phase.STARTING, Phase.SYNCING, Phase.CANDIDATE}:
                 terms.cancel()
@@ -158,9 +163,9 @@ class Group:
     async def _lead(self, stop: asyncio.Event) -> None:
         self.phase = Phase.WORKING
         self.settled.set()
-        async with asyncio.TaskGroup() as group:
-            tasks = [start(group, task) for task in self.work.background]
-            tasks += [start(group, each.run) for each in self.work.controllers]
+        async with asyncio.TaskGroup() as owner:
+            tasks = [start(owner, each) for each in self.work.background]
+            tasks += [start(owner, each.run) for each in self.work.controllers]
             try:
                 await stop.wait()
             finally:
@@ -169,13 +174,13 @@ class Group:
             cancel(tasks)
 
     def _take_no_more(self) -> None:
-        """Let no reconciliation begin from here on, even where a task ignores its cancellation."""
+        """Let no pass begin from here on, even where a task ignores its cancellation."""
         self.phase = Phase.STOPPING
         for controller in self.work.controllers:
             controller.close()
 
     async def _drain(self) -> None:
-        """Wait up to ``drain_seconds`` for running reconciliations to finish."""
+        """Wait up to ``drain_seconds`` for running passes to finish."""
         try:
             async with asyncio.timeout(self._settings.drain_seconds):
                 for controller in self.work.controllers:
@@ -192,11 +197,13 @@ class Group:
                 waited = self._clock.monotonic() - began
                 if settings.sync_seconds is not None and waited >= settings.sync_seconds:
                     raise NotSynced(f"not ready after {waited:.0f} s: {missing}")
-                log.warning("waiting", seconds=round(waited), missing=missing)
-        log.info("caches are full", group=self.name, seconds=round(self._clock.monotonic() - began, 3))
+                log.warning(
+                    "caches are not synced yet", group=self.name, seconds=round(waited), missing=missing
+                )
+        log.info("caches are synced", group=self.name, seconds=round(self._clock.monotonic() - began, 3))
 
     async def _missing(self, informers: Informers) -> str:
-        """Wait up to ``report_seconds``; what is not full then, in words."""
+        """Wait up to ``report_seconds``; what is not synced then, in words."""
         limit, report = self._settings.sync_seconds, self._settings.report_seconds
         try:
             await informers.wait_synced(report if limit is None else min(limit, report))
@@ -206,7 +213,8 @@ class Group:
 
 
 def in_words(late: Sequence[Statistics]) -> str:
-    """Why caches are not full: one clause per cause. Caches with one cause are named together or counted."""
+    """Why caches are not synced: one clause per cause. Caches with one cause are named together or
+    counted."""
     unserved = [each.resource for each in late if each.trouble.startswith(f"{NotFound.__name__}:")]
     others = [each for each in late if each.resource not in unserved]
     clauses = []
@@ -216,11 +224,12 @@ def in_words(late: Sequence[Statistics]) -> str:
     if others:
         more = f" (and {len(others) - 1} more caches)" if len(others) > 1 else ""
         clauses.append(f"{others[0].resource}: {others[0].trouble or 'no answer yet'}{more}")
-    return "; ".join(clauses) or "caches are not full"
+    return "; ".join(clauses) or "caches are not synced"
 
 
 TUNED_SECONDS = 60.0
-"""For how long after a collection none is made again: the groups of ``up`` fill their caches at once."""
+"""For how long after a collection none is made again: the groups of ``up`` fill their caches at one time. By
+the clock of the machine also under simulated time: a collection takes as long there."""
 
 
 class _Collected:
@@ -243,13 +252,13 @@ def tune_gc() -> None:
     gc.set_threshold(100_000, 50, 1000)
 
 
-def start(group: asyncio.TaskGroup, task: Task) -> asyncio.Task[None]:
-    """Run ``task`` under its own name."""
+def start(owner: asyncio.TaskGroup, runnable: Runnable) -> asyncio.Task[None]:
+    """A task of ``owner`` that runs ``runnable``, under its own name."""
 
     async def run() -> None:
-        await task()
+        await runnable()
 
-    return group.create_task(run(), name=getattr(task, "__qualname__", "task"))
+    return owner.create_task(run(), name=getattr(runnable, "__qualname__", "task"))
 
 
 def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:

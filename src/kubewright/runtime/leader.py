@@ -16,17 +16,18 @@ Invariants.  The work is cancelled and has ended before ``run`` releases the Lea
              candidate takes at once only a Lease that its holder released, after its work had ended;
              a Lease that a user cleared must stay unchanged for its duration like any other.
 On request.  In ``up`` all requests of other processes pass through the process that leads. There the leader
-             renews only when another process is about to use the Lease (``before_others``): its request is
-             handled once the last renewal is younger than ``renew_period``. So a process that looks again and
-             again sees the Lease change in time, and the server refuses a write that was computed from a
+             renews only when another process is about to use the Lease (``renew_for_others``): its request
+             is handled once the last renewal is younger than ``renew_period``. So a process that looks again
+             and again sees the Lease change in time, and the server refuses a write that was computed from a
              Lease that had not changed for longer. Until a process asks, none can have begun to wait, so the
              term is certain; from then on and until the next renewal the rules above hold.
-Together.    Several processes may hold one Lease under one identity (``together``), so that they exclude all
+Shared.      Several processes may hold one Lease under one identity (``shared``), so that they exclude all
              others and not each other. Each renews it for itself, and its own renewals say how long it is
              certain. None releases it, since the others work on; it expires after the last has ended.
 Cost.        One request per period and replica: five a minute at the 12 s of ``compose.options``.
-             On request: none while no other process asks. Together: two.
-Called by    ``candidates``, ``group``; ``compose.leases`` for ``before_others``. Continues in ``lease``.
+             On request: none while no other process asks. Shared: two.
+Called by    ``candidates``; ``compose.assembly`` makes an ``Elector`` for each Lease, ``compose.leases``
+             calls ``renew_for_others``, ``group`` stands again after a ``LostLease``. Continues in ``lease``.
 """
 
 import asyncio
@@ -60,9 +61,10 @@ class LostLease(KubewrightError):
 
 class Elector:
     """One candidate for the Lease at ``key``. No other process may have the same ``identity``, unless all of
-    them hold the Lease ``together``.
+    them hold it as a ``shared`` one.
 
-    ``on_request``: each request of another process to the Lease waits for ``before_others``; see the module.
+    ``renew_on_request``: each request of another process to the Lease waits for ``renew_for_others``; see the
+    module.
     """
 
     def __init__(
@@ -74,8 +76,8 @@ class Elector:
         identity: str,
         timings: Timings | None = None,
         recorder: Recorder | None = None,
-        on_request: bool = False,
-        together: bool = False,
+        renew_on_request: bool = False,
+        shared: bool = False,
     ) -> None:
         self.key = key
         self.identity = identity
@@ -84,8 +86,8 @@ class Elector:
         self._client = client
         self._clock = clock
         self._recorder = recorder
-        self._on_request = on_request
-        self._together = together
+        self._on_request = renew_on_request
+        self._shared = shared
         self._asked, self._renewed = asyncio.Event(), asyncio.Event()
         self._seen: Seen | None = None
         self._known = False
@@ -106,10 +108,11 @@ class Elector:
         unseen = self._on_request and not self._asked.is_set()
         return self.leading and (unseen or self._clock.monotonic() < self._began + self.timings.exclusive)
 
-    async def before_others(self) -> bool:
-        """Wait until another process may send a request to the Lease: at once, or after a renewal.
+    async def renew_for_others(self) -> bool:
+        """Renew the Lease if the last renewal is older than a period, before another process's request for it
+        is handled.
 
-        False: there was none within ``REQUEST_SECONDS``. Then the request must be refused.
+        False: it could not be renewed within ``REQUEST_SECONDS``. Then the request must be refused.
         """
         if not self._on_request:
             return True
@@ -168,8 +171,8 @@ class Elector:
 
     async def _keep_while(self, lead: Callable[[], Awaitable[None]]) -> None:
         try:
-            async with asyncio.TaskGroup() as group:
-                keeper = group.create_task(self._keep(), name="lease-keeper")
+            async with asyncio.TaskGroup() as tasks:
+                keeper = tasks.create_task(self._keep(), name="lease-keeper")
                 await lead()
                 keeper.cancel()
         except BaseExceptionGroup as errors:
@@ -288,7 +291,7 @@ class Elector:
         else:
             written = await self._client.replace(LEASE, self.key, structs.replace(old, spec=spec))
         self._seen = Seen.first(written, self._clock.monotonic(), self.identity)
-        self._known = not self._together  # the others write it, too
+        self._known = not self._shared  # the others write it, too
 
     def _claimed(self, old: Lease | None) -> LeaseSpec:
         return claimed(old, self.identity, self.timings.lease_duration, self._clock.now())
@@ -299,7 +302,7 @@ class Elector:
         Best effort: it does expire. Where the answer to our last request was lost, we read it first.
         """
         self._claiming = False
-        if self._together:
+        if self._shared:
             return
         try:
             async with asyncio.timeout(RELEASE_SECONDS):

@@ -2,7 +2,7 @@
 
 Theory.      *Services* (health, events) and *informers* run all the time; inside them run the *groups* of
              controllers, each under a Lease of its own or under none (``group``). A stop goes in this
-             order: no reconciliation begins, running ones get time to finish, the rest is cancelled, the
+             order: no pass begins, running ones get time to finish, the rest is cancelled, the
              Leases are released, the services end.
 Invariants.  Every task lives in a TaskGroup of ``run``; when ``run`` returns nothing is left. One group's
              lost Lease stops no other group.
@@ -16,18 +16,19 @@ from typing import Any
 
 from kubewright.base.errors import single
 from kubewright.kube.informers import Informers
-from kubewright.runtime.group import Group, Phase, Task, cancel, start
+from kubewright.runtime.group import Group, Phase, Runnable, cancel, start
 from kubewright.runtime.records import Answer, answer
 
-PROGRESS = (Phase.STARTING, Phase.SYNCING, Phase.STOPPING, Phase.STOPPED, Phase.CANDIDATE, Phase.WORKING)
-"""From least to most advanced; a manager's phase is that of its least advanced group."""
+URGENT_FIRST = (Phase.STARTING, Phase.SYNCING, Phase.STOPPING, Phase.STOPPED, Phase.CANDIDATE, Phase.WORKING)
+"""A manager has the phase of that group which comes first here: what a probe should hear of before the
+rest."""
 
 
 class Manager:
     """Runs ``groups`` of controllers, and beside them ``services`` and ``informers`` from start to end."""
 
     def __init__(
-        self, informers: Sequence[Informers], groups: Sequence[Group], *, services: Sequence[Task] = ()
+        self, informers: Sequence[Informers], groups: Sequence[Group], *, services: Sequence[Runnable] = ()
     ) -> None:
         self._informers = informers
         self._groups = groups
@@ -35,23 +36,24 @@ class Manager:
         self._ended = False
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until ``stop`` is set, then end within ``limits.SHUTDOWN_SECONDS``.
+        """Work until ``stop`` is set, then end: within ``limits.SHUTDOWN_SECONDS`` if all servers answer.
+        Each step has a deadline of its own, but a task that ignores its cancellation has none.
 
         Raises:
             LostLease: a group lost its Lease, and does not stand for it again.
-            NotSynced: caches were not full within ``sync_seconds``.
+            NotSynced: caches were not synced within ``sync_seconds``.
         """
         try:
-            async with asyncio.TaskGroup() as group:
-                around = [
-                    start(group, task) for task in (*self._services, *(each.run for each in self._informers))
+            async with asyncio.TaskGroup() as outer:
+                background = [
+                    start(outer, each) for each in (*self._services, *(each.run for each in self._informers))
                 ]
                 try:
                     async with asyncio.TaskGroup() as inner:
                         for each in self._groups:
                             inner.create_task(each.run(stop), name=each.name)
                 finally:
-                    cancel(around)
+                    cancel(background)
         except BaseExceptionGroup as errors:
             raise single(errors) from None
         finally:
@@ -59,10 +61,10 @@ class Manager:
 
     @property
     def phase(self) -> Phase:
-        """The phase of the least advanced group, in the order of ``PROGRESS``."""
+        """That of its groups that comes first in ``URGENT_FIRST``; there is at least one group."""
         if self._ended:
             return Phase.STOPPED
-        return min((each.phase for each in self._groups), key=PROGRESS.index)
+        return min((each.phase for each in self._groups), key=URGENT_FIRST.index)
 
     async def settled(self) -> None:
         """Wait until every group works, or stands by because another process holds its Lease."""

@@ -31,7 +31,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0, 300.0)
 """Histogram bounds: few, since every controller has two histograms."""
 
-Reading = Callable[[], QueueStatistics]
+ReadQueue = Callable[[], QueueStatistics]
 
 
 class Metrics:
@@ -62,14 +62,14 @@ class Metrics:
         for make, metric, help_text, _ in _QUEUE_METRICS:
             self._families.declare(make, metric, help_text, ("name",))
 
-    def controller(self, name: str, reading: Reading) -> "Numbers":
+    def controller(self, name: str, read: ReadQueue) -> "ControllerMetrics":
         """Take a controller in; its queue is read at each scrape."""
         for make, metric, help_text, of in _QUEUE_METRICS:
-            self._families.declare(make, metric, help_text, ("name",))[name] = _of_queue(name, reading, of)
-        return Numbers(self._waited, self._took, self._results, name)
+            self._families.declare(make, metric, help_text, ("name",))[name] = _of_queue(name, read, of)
+        return ControllerMetrics(self._waited, self._took, self._results, name)
 
     def gauge(
-        self, name: str, help_text: str, labels: tuple[str, ...], read: "Read", *, source: str = ""
+        self, name: str, help_text: str, labels: tuple[str, ...], read: "ReadRows", *, source: str = ""
     ) -> None:
         """A family of gauges that ``read`` fills at each scrape with (label values, value).
 
@@ -107,13 +107,13 @@ class Metrics:
         return Histogram(name, help_text, ("name",), buckets=_SECONDS, registry=self.registry)
 
 
-Read = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
+ReadRows = Callable[[], Iterable[tuple[tuple[str, ...], float]]]
 """The label values of a family with a number each, at this moment."""
 
 Make = type[GaugeMetricFamily] | type[CounterMetricFamily]
 
 
-class Numbers:
+class ControllerMetrics:
     """What one controller reports."""
 
     def __init__(self, waited: Histogram, took: Histogram, results: Counter, name: str) -> None:
@@ -124,7 +124,7 @@ class Numbers:
             for label in ("success", "later", "backoff", "delayed", "rejected")
         }
 
-    def worked(self, waited: float, took: float, outcome: Result | Retry) -> None:
+    def observe(self, waited: float, took: float, outcome: Result | Retry) -> None:
         """A reconciliation ended: seconds in line, seconds of work, and how it ended."""
         self._waited.observe(waited)
         self._took.observe(took)
@@ -184,22 +184,22 @@ _INFORMER_GAUGES: tuple[tuple[str, str, Callable[[Statistics], float]], ...] = (
 )
 
 
-def _reader(informers: Informers, of: Callable[[Statistics], float]) -> "Read":
+def _reader(informers: Informers, of: Callable[[Statistics], float]) -> "ReadRows":
     cluster = informers.client.name
     return lambda: [((cluster, seen.resource), of(seen)) for seen in informers.statistics()]
 
 
-def _of_queue(name: str, reading: Reading, of: Callable[[QueueStatistics], float]) -> "Read":
-    return lambda: [((name,), of(reading()))]
+def _of_queue(name: str, read: ReadQueue, of: Callable[[QueueStatistics], float]) -> "ReadRows":
+    return lambda: [((name,), of(read()))]
 
 
 class _Families(Collector):
     """Reads whatever is registered, at the moment of a scrape."""
 
     def __init__(self) -> None:
-        self._families: dict[str, tuple[Make, str, tuple[str, ...], dict[str, Read]]] = {}
+        self._families: dict[str, tuple[Make, str, tuple[str, ...], dict[str, ReadRows]]] = {}
 
-    def declare(self, make: Make, name: str, help_text: str, labels: tuple[str, ...]) -> dict[str, Read]:
+    def declare(self, make: Make, name: str, help_text: str, labels: tuple[str, ...]) -> dict[str, ReadRows]:
         """The readers of a family, by source; without any it is shown as empty."""
         return self._families.setdefault(name, (make, help_text, labels, {}))[3]
 

@@ -60,9 +60,9 @@ def register(
     wanted = {kind.resource for kind in kinds}
     for family in families:
         if family.kind.resource in wanted:
-            rows = _reading(family, caches.get(family.kind), shard)
+            rows = _rows_of(family, caches.get(family.kind), shard)
             metrics.gauge(family.name, family.help, family.labels, rows)
 
 
-def _reading(family: Family, informer: Informer[Any], shard: Shard) -> Callable[[], Iterable[Row]]:
+def _rows_of(family: Family, informer: Informer[Any], shard: Shard) -> Callable[[], Iterable[Row]]:
     return lambda: family.rows(header for header in informer.headers() if shard.has(header.uid))

@@ -39,7 +39,7 @@ class QueueFull(KubewrightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wake:
+class Turn:
     """A key whose turn it is. ``why`` and ``waited`` (seconds in line) are not for decisions."""
 
     key: Key
@@ -175,7 +175,7 @@ class Queue:
         """``key`` went well: its next failure is its first."""
         self._failures.pop(key, None)
 
-    async def get(self) -> Wake | None:
+    async def get(self) -> Turn | None:
         """The next key in line; None once the queue is closed. Each key needs its ``done``."""
         while True:
             rank, key = await self._line.get()
@@ -189,7 +189,7 @@ class Queue:
         del self._dirty[key]
         self._running[key] = now
         self._idle.clear()
-        return Wake(key, place.why, now - place.at)
+        return Turn(key, place.why, now - place.at)
 
     def done(self, key: Key) -> None:
         """The worker that took ``key`` is finished with it, well or not."""

@@ -1,10 +1,11 @@
-"""What a reconciliation may answer.
+"""What a reconciler may answer.
 
-Theory.      There is no "requeue" flag: a reconciler that is not finished knows when another look
-             can help, and says so in seconds. Failure is reported by raising, never by a result. A pass that
-             went on to its end though some of it failed raises all of that at once (``unless``), and the look
-             that it asks for is not lost: an error that waits for a change stops no clock.
-Called by    every reconciler; carried out by ``controller``.
+Theory.      There is no "requeue" flag: a reconciler that is not finished knows when another pass can help,
+             and says so in seconds. Failure is reported by raising, never by a result. A pass that went on to
+             its end though some of it failed raises all of that at once (``unless``). The next pass comes
+             when it asked for it, or sooner if an error says so. Only beside an error with backoff (a
+             server's 500) what it asked for does not count: the backoff decides, which may be two minutes.
+             Called by    every reconciler; carried out by ``controller``.
 """
 
 from collections.abc import Sequence
@@ -15,28 +16,31 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import soonest
 
 
-class Unfinished(ExceptionGroup[KubewrightError]):
+class PartlyFailed(ExceptionGroup[KubewrightError]):
     """What failed in a pass that went on to its end; ``after``: as ``Result.after``.
 
-    The key is retried as the first of these errors to come back by itself says, or ``after`` so many seconds
-    when none does: a retry with backoff always comes, and is not shortened.
+    If one of the errors asks for backoff, that decides: ``after`` does not shorten it. Else the soonest
+    counts of ``after`` and the fixed retries of these errors.
     """
 
     after: float | None
 
-    def __new__(cls, errors: Sequence[KubewrightError], after: float | None = None) -> "Unfinished":
+    def __new__(cls, errors: Sequence[KubewrightError], after: float | None = None) -> "PartlyFailed":
         self = super().__new__(cls, "parts of a pass failed", errors)
         self.after = after
         return self
 
-    def derive(self, excs: Sequence[KubewrightError]) -> "Unfinished":  # type: ignore[override]
+    def derive(self, excs: Sequence[KubewrightError]) -> "PartlyFailed":  # type: ignore[override]
         """As ``BaseExceptionGroup.derive``."""
-        return Unfinished(excs, self.after)
+        return PartlyFailed(excs, self.after)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Finished (``after`` is None), or to be looked at again after that many seconds."""
+    """Finished (``after`` is None), or the next pass is to come after that many seconds.
+
+    ``Result.done()`` is ``Result()``, made once.
+    """
 
     after: float | None = None
 
@@ -59,10 +63,10 @@ class Result:
         """This result, if nothing failed.
 
         Raises:
-            Unfinished: these errors, with the look that this result asks for.
+            PartlyFailed: these errors, with the pass that this result asks for.
         """
         if errors:
-            raise Unfinished(errors, self.after)
+            raise PartlyFailed(errors, self.after)
         return self
 
 

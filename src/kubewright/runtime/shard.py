@@ -63,7 +63,7 @@ class Shard:
         return self.count == 1
 
     @property
-    def together(self) -> str:
+    def shared_identity(self) -> str:
         """What all shards of this number are as the holder of one Lease."""
         return f"kubewright-{self.count}-shards"
 

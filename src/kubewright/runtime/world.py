@@ -18,7 +18,7 @@ from kubewright.base.clock import Clock
 from kubewright.kube.fence import Entitled
 from kubewright.runtime.controller import Admits, Controller
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Task
+from kubewright.runtime.group import Runnable
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import Lookup, Session
@@ -79,7 +79,7 @@ class Runnables:
     """Controllers that listen but do not work yet, and the tasks to run beside them."""
 
     controllers: Sequence[Controller]
-    background: Sequence[Task] = ()
+    background: Sequence[Runnable] = ()
 
 
 @dataclass(frozen=True, slots=True)

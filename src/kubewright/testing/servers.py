@@ -27,7 +27,7 @@ from kubewright.kube.config import load
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.events import Recorder
-from kubewright.runtime.group import Group, Settings, Task, Work
+from kubewright.runtime.group import Group, Runnable, Settings, Work
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager
 from kubewright.testing import keys
@@ -60,7 +60,7 @@ def alone(
     clock: Clock,
     work: Work,
     *,
-    services: Sequence[Task] = (),
+    services: Sequence[Runnable] = (),
     elector: Elector | None = None,
     settings: Settings | None = None,
 ) -> Manager:

@@ -27,9 +27,9 @@ async def client() -> AsyncIterator[Client]:
     await server.close()
 
 
-def member(client: Client, key: Key = COMMON, identity: str = "us", *, together: bool = True) -> Elector:
+def member(client: Client, key: Key = COMMON, identity: str = "us", *, shared: bool = True) -> Elector:
     clock = LoopClock()
-    return Elector(client, clock, key, identity=identity, timings=TIMINGS, together=together)
+    return Elector(client, clock, key, identity=identity, timings=TIMINGS, shared=shared)
 
 
 async def forever() -> None:
@@ -63,7 +63,7 @@ async def test_members_hold_a_lease_together_and_each_is_certain_by_its_own_rene
 async def test_another_takes_it_when_the_last_member_has_ended_and_its_time_is_over(client: Client) -> None:
     tasks = [led(member(client)) for _ in range(2)]
     await asyncio.sleep(1)
-    other = member(client, identity="them", together=False)
+    other = member(client, identity="them", shared=False)
     tasks.append(led(other))
     await ended(tasks[0])
     await asyncio.sleep(120)
@@ -87,9 +87,9 @@ async def test_a_member_ends_when_another_holds_the_lease(client: Client) -> Non
 
 
 async def test_a_candidate_for_two_leases_leads_while_it_holds_both(client: Client) -> None:
-    foreign = led(member(client, identity="them", together=False))
+    foreign = led(member(client, identity="them", shared=False))
     await asyncio.sleep(1)
-    both = AllOf([member(client, OWN, "me", together=False), member(client)])
+    both = AllOf([member(client, OWN, "me", shared=False), member(client)])
     stood_by = asyncio.Event()
     mine = asyncio.create_task(both.run(forever, stands_by=stood_by.set))
     await asyncio.sleep(60)

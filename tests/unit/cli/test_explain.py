@@ -90,7 +90,7 @@ WAITING = Pass(
     since=ago(minutes=4),
     because="it is Unknown; its health timeout runs",
     next=NOW + timedelta(minutes=6),
-    next_because="its time has come",
+    next_because="its plan asked for it",
 )
 
 
@@ -223,7 +223,7 @@ def test_state_and_what_is_waited_for(given, state, since, waits):
 @pytest.mark.parametrize(
     ("passes", "expected", "told"),
     [
-        pytest.param((WAITING,), (), [("machine looks again: its time has come", WAITING.next)], id="the next look"),
+        pytest.param((WAITING,), (), [("machine looks again: its plan asked for it", WAITING.next)], id="the next look"),
         pytest.param(
             (WAITING,), (Expected(what="Failed", at=WAITING.next),), [("Failed", WAITING.next)],
             id="what that look will decide takes its place",

@@ -72,7 +72,7 @@ async def leading(lead: Callable[[], Awaitable[None]] = forever) -> AsyncIterato
     await server.start()
     line = Broken(server)
     ours = Client(InProcess(line.handle), clock, name="ours")
-    elector = Elector(ours, clock, KEY, identity="we", timings=OURS, on_request=True)
+    elector = Elector(ours, clock, KEY, identity="we", timings=OURS, renew_on_request=True)
     announced = Announced(server.handle)
     announced.electors = [elector]
     term = asyncio.create_task(elector.run(lead))

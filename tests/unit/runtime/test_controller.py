@@ -13,7 +13,7 @@ from kubewright.runtime.controller import BREATH, Controller
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.passes import idle
 from kubewright.runtime.queue import Curve
-from kubewright.runtime.result import Result, Unfinished
+from kubewright.runtime.result import PartlyFailed, Result
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import Conflict
 from kubewright.wire.gvk import Key
@@ -104,26 +104,26 @@ async def inner_timeout():
             id="of several errors the soonest retry counts",
         ),
         pytest.param(
-            [Unfinished([Broken(OnChange())], 7)],
+            [PartlyFailed([Broken(OnChange())], 7)],
             [0, 7],
             id="what waits for a change does not cancel the look that the pass has asked for",
         ),
         pytest.param(
-            [Unfinished([Broken(OnChange()), Broken(After(9))], 7)],
+            [PartlyFailed([Broken(OnChange()), Broken(After(9))], 7)],
             [0, 7],
             id="of that look and a fixed retry the sooner counts",
         ),
         pytest.param(
-            [Unfinished([Broken(Backoff()), Broken(OnChange())], 0)] * 3,
+            [PartlyFailed([Broken(Backoff()), Broken(OnChange())], 0)] * 3,
             [0, 1, 3, 7],
             id="a look at once does not shorten a backoff",
         ),
         pytest.param(
-            [Unfinished([Broken(OnChange())], 0)] * 2,
+            [PartlyFailed([Broken(OnChange())], 0)] * 2,
             [0, 1, 3],
             id="a look at once after a failure is one with backoff",
         ),
-        pytest.param([Unfinished([Broken(OnChange())])], [0], id="a pass may wait for a change alone"),
+        pytest.param([PartlyFailed([Broken(OnChange())])], [0], id="a pass may wait for a change alone"),
         pytest.param(
             [ExceptionGroup("two", [Broken(After(9)), ValueError()])],
             [0, 1],

@@ -37,7 +37,7 @@ def late(resource, trouble=""):
 @pytest.mark.parametrize(
     ("caches", "said"),
     [
-        pytest.param([], "caches are not full", id="nothing to name"),
+        pytest.param([], "caches are not synced", id="nothing to name"),
         pytest.param([late("nodes")], "nodes: no answer yet", id="one that waits"),
         pytest.param(
             [late("machines", "NotFound: no"), late("machinesets", "NotFound: no")],
@@ -145,7 +145,7 @@ async def test_nothing_is_reconciled_before_the_caches_are_full():
     with structlog.testing.capture_logs() as lines:
         await run_for(60, alone(LoopClock(), Work([controller(work)], [caches])))
     assert work.story[0] == ("began", 25)
-    waiting = [line["missing"] for line in lines if line["event"] == "waiting"]
+    waiting = [line["missing"] for line in lines if line["event"] == "caches are not synced yet"]
     assert waiting == [MISSING] * 2
     assert not caches.running
 
@@ -168,7 +168,7 @@ async def test_a_kind_that_is_not_installed_is_named_and_waited_for():
     with structlog.testing.capture_logs() as lines:
         manager = alone(clock, Work([], [informers]))
         await run_for(60, manager)
-    waiting = [line["missing"] for line in lines if line["event"] == "waiting"]
+    waiting = [line["missing"] for line in lines if line["event"] == "caches are not synced yet"]
     assert waiting == ["the server does not serve nodes; is its CRD installed?"] * 2
     async with asyncio.timeout(0):
         await manager.settled()

@@ -77,7 +77,7 @@ def resting():
         ),
         pytest.param(
             plan_and(Result.later(30)),
-            ("it has no VM on record", ("ensure", "Noted"), "", 30, "its time has come"),
+            ("it has no VM on record", ("ensure", "Noted"), "", 30, "its plan asked for it"),
             id="a plan with a wake-up says when",
         ),
         pytest.param(

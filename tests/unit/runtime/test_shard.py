@@ -41,7 +41,7 @@ def test_what_is_no_shard_is_refused_with_what_would_be_one(text, why):
 
 def test_its_leases_name_it_and_its_number():
     assert Shard(1, 3).lease("machine-controller") == "machine-controller-1-of-3"
-    assert Shard(1, 3).together == Shard(0, 3).together != Shard(0, 2).together
+    assert Shard(1, 3).shared_identity == Shard(0, 3).shared_identity != Shard(0, 2).shared_identity
 
 
 @given(st.uuids().map(str), st.integers(1, MOST))

@@ -81,7 +81,7 @@ class Deployments(Generic[D, S, M]):
         Raises:
             Stale: an object changed after this pass read it; the key's backoff applies.
             KubewrightError: a write before the plan was made failed.
-            Unfinished: a write of the plan failed.
+            PartlyFailed: a write of the plan failed.
         """
         deployment = self.deployments.get(key)
         if deployment is None:
