@@ -6,11 +6,9 @@ Theory.      A worker that waits for a workload cluster is lost for all other ob
 Invariants.  At most one call for a key at a time, and each has a deadline. An error of ours is kept to be
              shown and counted, any other is logged with its traceback and kept as well. ``run`` owns the
              tasks.
-Called by    controllers that ask workload clusters. Calls to clouds have owners of their own
-             (``driver.life.calls``, ``infra.cluster.endpoints``), which differ in what must not be mixed up:
-             they go by uid, since what a cloud has belongs to one object and not to the next of its name; a
-             failure is a code of the vocabulary of drivers, by which it is retried; the deadline is the
-             guard's; and of a creation without an answer a doubt stays. ``driver`` imports no ``runtime``.
+Called by    ``bootstrap.token_calls``, which asks workload clusters. Calls to clouds have owners of their own
+             (``driver.life.calls``, ``infra.cluster.endpoints``): those go by uid, and after a creation
+             without an answer they keep a doubt.
 """
 
 import asyncio
@@ -61,7 +59,7 @@ class Calls(Generic[T]):
         self._tasks: dict[Key, asyncio.Task[None]] = {}
 
     def seen(self, key: Key) -> Call[T]:
-        """How it stands with the call for an object."""
+        """How the call for an object stands."""
         return self._seen.get(key, Call())
 
     def start(self, key: Key, make: Callable[[], Awaitable[T]]) -> None:

@@ -1,6 +1,6 @@
 """Liveness, readiness, metrics and status of this process over HTTP, for probes, Prometheus and users.
 
-Paths.       ``/healthz``  200 ``OK`` while the process works; ``/livez`` is the same
+Paths.       ``/healthz``  200 ``OK`` while the event loop turns, whatever else fails; ``/livez`` is the same
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
              ``/metrics``  for Prometheus;  ``/statusz``  queues, caches and leadership as JSON
              ``/configz``  what the program was told to do, as JSON
@@ -8,7 +8,7 @@ Paths.       ``/healthz``  200 ``OK`` while the process works; ``/livez`` is the
 Source       mcm.md §10.4 for ``/healthz``.
 Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is
              no authentication and nothing secret.
-Called by    ``manager``, as a service that runs from the first moment to the last.
+Called by    ``compose.on_kubernetes``, as a service of ``manager`` from the first moment to the last.
 """
 
 import asyncio

@@ -3,8 +3,10 @@
 Theory.      What happens is counted where it happens (a reconciliation, a request); what *is* (depth
              of a queue, size of a cache) is read from ``statistics()`` at the moment of a scrape, so
              that a reconciliation does no work for them.
-Names.       ``workqueue_*`` and ``rest_client_requests_total`` are those of Kubernetes' own programs.
-Called by    ``controller``, ``manager``; rendered by ``health``.
+Names.       ``workqueue_*`` and ``rest_client_requests_total`` are those of Kubernetes' own programs, but for
+             ``workqueue_delayed`` and ``workqueue_failing``, which those lack, and for the labels of
+             requests.
+Called by    ``controller``, ``object_metrics``, ``compose``; rendered by ``health``.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -45,7 +47,8 @@ class Metrics:
         self._took = self._seconds("workqueue_work_duration_seconds", "How long reconciliations took")
         self._results = Counter(
             "controller_reconcile_total",
-            "Reconciliations by how they ended: success, later, backoff, delayed, rejected",
+            "Reconciliations by how they ended: success, later, backoff, delayed (a fixed retry), "
+            "rejected (only a change can help)",
             ("controller", "result"),
             registry=self.registry,
         )
@@ -151,7 +154,7 @@ _QUEUE_METRICS: tuple[tuple[Make, str, str, Callable[[QueueStatistics], float]],
     (
         GaugeMetricFamily,
         "workqueue_failing",
-        "Keys whose last reconciliation failed",
+        "Keys in backoff: they failed and have not succeeded since",
         lambda seen: seen.failing,
     ),
     (
@@ -223,7 +226,7 @@ class _SecondNames(Collector):
             for family in each.collect():
                 if family.name.startswith("workqueue_"):
                     again = Metric(self._prefix + family.name, family.documentation, family.type)
-                    again.samples = [
+                    again.samples = [  # but not the times at which counters began, which no dashboard shows
                         one._replace(name=self._prefix + one.name)
                         for one in family.samples
                         if not one.name.endswith("_created")

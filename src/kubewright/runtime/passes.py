@@ -110,6 +110,7 @@ class Passes:
             after: in how many seconds the key is looked at again at the latest; None: on a change.
             then: why it is looked at again then.
         """
+        # ``at`` is the begin of the pass, and ``after`` counts from its end.
         before = self._kept.pop(key, None)
         if noted.silent and not noted.error:
             return

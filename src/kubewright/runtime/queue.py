@@ -1,19 +1,20 @@
 """The work queue: every key has one place, waits its turn, and is never worked on twice at once.
 
-Theory.      A key is in up to three sets. *Dirty*: a look is asked for and has not begun.
-             *Running*: a worker has it. *Delayed*: a look is due at some moment. Adding a dirty key
+Theory.      A key is in up to three sets. *Dirty*: a pass is asked for and has not begun.
+             *Running*: a worker has it. *Delayed*: a pass is due at some moment. Adding a dirty key
              changes nothing; adding a running key makes it dirty, and ``done`` puts it back in
-             line. So an add that comes during a reconciliation leads to another one after it, a
+             line. So an add that comes during a pass leads to another one after it, a
              thousand adds lead to one, and the reconciler sees every change without hurry.
              A key has one delay, the earliest that was asked for: a later one adds nothing, since
-             the look at the earlier moment asks for the next. An add of *low priority* counts as if it
-             had come ``OVERTAKEN_BY`` adds later: after a start, ten thousand first looks let a user's
+             the pass at the earlier moment asks for the next. An add of *low priority* counts as if it
+             had come ``OVERTAKEN_BY`` adds later: after a start, ten thousand first passes let a user's
              change pass, and still no key starves.
 Invariants.  No key is handed out while it runs. No add is lost before ``close``. Keys leave in the
              order they came, those of low priority apart. No delay ends early (beyond the loop's own
              resolution). One timer for all delays: nothing polls, and on a virtual loop the order is
              repeatable.
-Called by    ``controller``. All methods but ``get`` and ``drained`` return at once.
+Called by    ``controller``; ``Curve`` is the backoff of others, too. All methods but ``get`` and ``drained``
+             return at once.
 """
 
 import asyncio
@@ -35,7 +36,8 @@ OVERTAKEN_BY = 1_000
 
 
 class QueueFull(KubewrightError):
-    """More distinct keys wait than the queue may hold; something produces keys without end."""
+    """More keys wait than the queue may hold (one that is dirty and delayed counts twice): a defect of its
+    controller, which produces keys without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,13 @@ class Curve:
 
 
 FINEST_SECONDS = 0.001
-"""Shortest delay: adding less to a float may add nothing, and the look would be too early again."""
+"""Shortest delay: adding less to a float may add nothing, and the pass would be too early again."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueStatistics:
     """A picture of one queue. ``adds`` counts places taken in line, ``merged`` the adds that met one;
-    ``alarms`` is ``delayed`` and those that an earlier alarm of the same key has made void."""
+    ``alarms`` the entries in the heap: one for each delayed key, and some that an earlier one made void."""
 
     waiting: int
     running: int
@@ -86,7 +88,8 @@ class QueueStatistics:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Since or until when (monotonic seconds), why, and where in the line."""
+    """The place of a dirty key: ``at`` is since when (monotonic seconds), ``rank`` where in the line. Of a
+    delayed key: ``at`` is until when. And why."""
 
     at: float
     why: str
@@ -118,7 +121,7 @@ class Queue:
         self._idle.set()
 
     def add(self, key: Key, why: str = "", *, low_priority: bool = False) -> None:
-        """Ask for a look at ``key`` as soon as its turn comes. Ignored once the queue is closed.
+        """Ask for a pass over ``key`` as soon as its turn comes. Ignored once the queue is closed.
 
         ``low_priority``: others may go first.
 
@@ -147,7 +150,7 @@ class Queue:
             self._line.put_nowait((place.rank, key))
 
     def add_after(self, key: Key, seconds: float, why: str = "") -> None:
-        """Ask for a look in ``seconds``; of several such times for a key the earliest counts."""
+        """Ask for a pass in ``seconds``; of several such times for a key the earliest counts."""
         if seconds <= 0:
             self.add(key, why)
             return
@@ -164,7 +167,7 @@ class Queue:
         self._arm()
 
     def retry(self, key: Key, why: str = "", *, at_least: float = 0.0) -> float:
-        """Count a failure of ``key`` and ask for a look after its own backoff; returns the seconds."""
+        """Count a failure of ``key`` and ask for a pass after its own backoff; returns the seconds."""
         self._retries += 1
         self._failures[key] += 1
         delay = max(at_least, self._curve.delay(self._failures[key], self._clock.random.random()))
@@ -200,7 +203,7 @@ class Queue:
             self._idle.set()
 
     def close(self) -> None:
-        """Take and hand out nothing more. What waits is dropped: the next start looks at everything."""
+        """Take and hand out nothing more. What waits is dropped: the next start enqueues everything."""
         if self._closed:
             return
         self._closed = True

@@ -34,8 +34,8 @@ class ControllerInfo:
     ``lease``  the default name of the Lease that it works under, together with all others of that Lease;
                empty: it needs none, since only one process runs it
     ``does``   what it does, in one clause
-    ``follows``  the name of the controller with which it is chosen, unless it is named itself; so a user
-               who leaves that one to another program leaves its Lease to it, too
+    ``follows``  the name of another controller under the same Lease: unless ``--controllers`` names this one
+               itself, it runs where that one runs. So the Lease is left to another program as a whole
     """
 
     name: str
@@ -46,7 +46,7 @@ class ControllerInfo:
 
 
 def _none() -> Workloads:
-    """Where no world of a program has clusters that come and go."""
+    """What ``Environment.workloads`` is where no world of a program ``reaches_workloads``."""
     raise LookupError("this program has no sessions with workload clusters")
 
 

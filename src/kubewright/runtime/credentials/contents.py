@@ -1,8 +1,8 @@
 """Read and make what is in the Secrets of a cluster's authorities, keys and kubeconfig.
 
-Invariants.  What is wrong with one is a clause for users, with no part of a key in it. Only keys are drawn at
-             random. An RSA key is made in a thread, since it takes a tenth of a second, and on no more than
-             half of the cores at one time.
+Invariants.  What is wrong with one is a clause for users, with no part of a key in it. Only keys are
+             random, all else follows from the arguments. An RSA key is made in a thread, since it takes a
+             tenth of a second, and on no more than half of the cores at one time.
 Called by    what looks and acts in ``bootstrap``, ``clusters`` and ``controlplanes``.
 """
 
@@ -38,8 +38,7 @@ _RSA = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2), "rsa-keys")
 """On two busy cores six threads leave the event loop a tenth of the time, one a quarter. A hundred clusters
 that begin at once want four hundred keys, and Leases must be renewed meanwhile."""
 
-_ALWAYS = datetime.min.replace(tzinfo=UTC)
-"""A moment at which nothing has expired."""
+_BEFORE_ANY_EXPIRY = datetime.min.replace(tzinfo=UTC)
 
 
 def read_authority(secret: Secret) -> Authority:
@@ -53,7 +52,7 @@ def read_authority(secret: Secret) -> Authority:
 
 def lasting_problem_of(pair: KeyPair) -> str:
     """Why a pair will never be of use, as the end of a sentence about its Secret; empty if it may be."""
-    return problem_of(pair, _ALWAYS)
+    return problem_of(pair, _BEFORE_ANY_EXPIRY)
 
 
 def read_kubeconfig(secret: Secret) -> Kubeconfig:

@@ -74,7 +74,8 @@ class Kubeconfig:
     certificate: bytes = b""
 
     def owned_by(self, owner: OwnerReference) -> bool:
-        """Whether the Cluster is an owner of the Secret, so that it is ours to keep."""
+        """Whether the Cluster is an owner of the Secret, so that it is ours to keep: by kind and name, since
+        its uid is another one after ``clusterctl move`` or from a backup."""
         mine = owner.kind, owner.name
         return any((each.kind, each.name) == mine for each in self.metadata.owner_references)
 

@@ -1,12 +1,12 @@
 """One workload cluster: connect, fill the caches, probe while the session lasts, connect again.
 
 Theory.      A task per cluster repeats: wait for a slot (``slots``), ask for ``/version``,
-             fill the caches, announce the session, probe. When enough probes in a row were not answered,
+             list into caches, announce the session, probe. When enough probes in a row were not answered,
              or the credentials are no longer accepted (401), the session ends and the task begins again,
              after a pause that doubles. What only other credentials can mend (``OnChange``) is not tried
              again: the registry makes a new connection when there are others.
-Invariants.  A session is announced with full caches, and its end is announced before anything of it is
-             closed. Every request has a deadline, so has the filling of caches, and so has closing.
+Invariants.  A session is announced with synced caches, and its end is announced before anything of it is
+             closed. Every request has a deadline, so have the first lists, and so has closing.
              ``run`` ends with its caches stopped and its client closed, whatever ended it. A session that
              lasted less than ``steady`` counts as another failure, so a cluster that drops each session
              soon is asked as rarely as one that does not answer.
@@ -113,7 +113,7 @@ class Connection:
             self._lasted = 0.0
             error = await self._attempt(failed=failures > 0)
             failures = 1 if self._lasted >= self._settings.steady else failures + 1
-            self._unanswered(error)
+            self._note_trouble(error)
             self._say(error)
             if isinstance(error.retry, OnChange):
                 return
@@ -125,7 +125,7 @@ class Connection:
     async def _attempt(self, *, failed: bool) -> KubewrightError:
         """One session, from the attempt to connect to its end. Returns the error that ended it."""
         try:
-            await self._hold_session(failed)
+            await self._hold_session(failed=failed)
         except (Exception, asyncio.CancelledError) as raised:  # one broken cluster never stops the program
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise asyncio.CancelledError from None  # a TaskGroup that ends with an error swallows it
@@ -136,9 +136,9 @@ class Connection:
             return KubewrightError(f"a defect of ours, see the log: {str(error) or type(error).__name__}")
         return KubewrightError("the session ended without a reason")
 
-    async def _hold_session(self, failed: bool) -> None:
-        """Connect, fill the caches, announce the session, and probe until that fails."""
-        async with AsyncExitStack() as opened, asyncio.TaskGroup() as group:
+    async def _hold_session(self, *, failed: bool) -> None:
+        """Connect, list into caches, announce the session, and probe until that fails."""
+        async with AsyncExitStack() as opened, asyncio.TaskGroup() as tasks:
             async with self._slots.hold(failed=failed):
                 client = self._reach()
                 opened.push_async_callback(self._close, client)
@@ -148,7 +148,7 @@ class Connection:
                     informer = caches.get(kind)
                     for name, of in indexes.items():
                         informer.index(name, of)
-                group.create_task(caches.run(), name=f"caches of {self._cluster}")
+                tasks.create_task(caches.run(), name=f"caches of {self._cluster}")
                 await caches.wait_synced(self._settings.fill_seconds)
             self._gain(Session(client, caches, self._cluster))
             because = "its kubeconfig changed, its Cluster is gone, its caches failed, or this process stops"
@@ -174,7 +174,7 @@ class Connection:
                 missed = 0
             except (ApiError, TransportError) as error:
                 missed += 1
-                self._unanswered(error)
+                self._note_trouble(error)
                 if missed >= settings.missed or isinstance(error, Unauthorized):
                     raise
 
@@ -182,7 +182,7 @@ class Connection:
         """Ask for ``/version``. A refusal is an answer; an error of the server (5xx) and a 401 are none."""
         seconds, began = self._settings.probe_seconds, self._clock.monotonic()
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds):  # whatever a transport makes of its ``timeout``
                 response = await client.transport.request(client.request("GET", "/version"), timeout=seconds)
         except TimeoutError:
             raise TimedOut(f"no answer within {seconds:g} s") from None
@@ -194,7 +194,7 @@ class Connection:
         error = "" if health.connected else health.error
         self.health = Health(health.connected, answers=True, since=since, heard=now, error=error)
 
-    def _unanswered(self, error: KubewrightError) -> None:
+    def _note_trouble(self, error: KubewrightError) -> None:
         health = self.health
         since = self._clock.monotonic() if health.answers else health.since
         self.health = replace(health, answers=False, since=since, error=str(error) or type(error).__name__)

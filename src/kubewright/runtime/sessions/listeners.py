@@ -22,7 +22,7 @@ log = structlog.get_logger("kubewright.sessions")
 class Listener:
     """Two functions that are called, synchronously, when a session begins and when it ends.
 
-    ``gained``  the cluster is connected, and the caches of its session are full
+    ``gained``  the cluster is connected, and the caches of its session are synced
     ``lost``    the session has ended, and why; it is closed next
     """
 

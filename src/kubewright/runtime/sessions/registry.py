@@ -31,7 +31,7 @@ C = TypeVar("C")
 
 @dataclass(slots=True)
 class _Wanted(Generic[C]):
-    """A cluster, by which credentials it is reached, and the task that does so."""
+    """The credentials of a cluster, the connection that uses them, and the task that keeps it."""
 
     credentials: C
     connection: Connection

@@ -4,7 +4,7 @@ Theory.      A controller asks a ``Lookup`` for the cluster that its object belo
              gets a session, or ``NotConnected`` with the reason. So one cluster that does not answer delays
              the objects that belong to it, and no other. Where there is exactly one cluster for the whole
              life of the process, ``Fixed`` is the lookup.
-Invariants.  A session that a lookup answers has full caches. When it ends, its client refuses every
+Invariants.  A session that a lookup answers has synced caches. When it ends, its client refuses every
              request (``ConnectFailed``), so a reconciliation that still has it cannot write with it.
 Called by    contexts, through ``Lookup``; ``connection`` makes sessions, ``compose`` the fixed one.
 """
@@ -28,7 +28,7 @@ NAMELESS = Key("", "")
 class NotConnected(KubewrightError):
     """There is no session with the cluster now; the message says why.
 
-    Not retried by time: ``Controller.watches_in`` looks again when the cluster is connected.
+    Not retried by time: ``Controller.watches_in`` enqueues its keys when the cluster is connected.
     """
 
     retry: Retry = OnChange()
@@ -56,7 +56,8 @@ class Health:
     """Whether a cluster answers; moments are monotonic seconds.
 
     ``connected``  there is a session
-    ``answers``    whether the last probe was answered, and ``since`` when that is so
+    ``answers``    whether the last probe was answered
+    ``since``      when that began to be so: the first probe in a row that was answered, or that was not
     ``heard``      when it last answered a probe; None: it has not yet
     ``error``      why there is no session, or why the last probe failed; empty while all is well
     """

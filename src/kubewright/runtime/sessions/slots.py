@@ -4,9 +4,9 @@ Theory.      To connect costs a TLS handshake and full lists, so a start with a 
              the program for seconds if all came at once. But an attempt that hangs costs nearly nothing,
              and hundreds of clusters may hang. So an attempt holds its slot for ``patience`` seconds at
              most, and goes on without it; and clusters that failed wait behind those that did not.
-Invariants.  A cluster that has not failed waits for ``patience`` seconds at most for each ``size`` such
-             clusters that came before it, and for none that failed. A slot is given back once, whatever
-             ends its attempt; what is cancelled while it waits never has one.
+Invariants.  Clusters that failed go behind all others. Where ``n`` others came before it, a cluster that has
+             not failed waits for ``patience * n / size`` seconds at most, and for none that failed. A slot is
+             given back once, whatever ends its attempt; what is cancelled while it waits never has one.
 Called by    ``connection``; ``registry`` has one for all of its clusters.
 """
 
@@ -30,7 +30,7 @@ class Slots:
     async def hold(self, *, failed: bool) -> AsyncIterator[None]:
         """Wait for a slot; ``failed``: this cluster's last attempt failed. The block may outlast the slot."""
         await self._take(failed)
-        slot = ExitStack()
+        slot = ExitStack()  # closed by the timer or at the end, and the second time nothing is left to call
         slot.callback(self._give_back)
         end = asyncio.get_running_loop().call_later(self._patience, slot.close)
         try:

@@ -183,7 +183,7 @@ class Keeper:
     def _failed(self, error: ApiError | TransportError) -> None:
         """Log each trouble once; what worked before goes on working."""
         said = str(error)
-        if self.trouble:
+        if self.trouble:  # no look has succeeded yet
             self.trouble = said
         if said != self._logged:
             self._logged = said

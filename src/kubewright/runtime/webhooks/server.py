@@ -5,7 +5,8 @@ Theory.      An API server keeps its connections, and sends the reviews of many 
              be replaced while connections are open: those go on, and each new handshake shows the new one.
 Invariants.  Nothing is served before there is a certificate. Every client that reaches the port may ask: an
              API server shows no credentials here. So an answer tells only what was sent; and the size of a
-             body, the time for it, and the number of bodies in memory are bounded. No object is logged.
+             body, the time for it, and the number of bodies in memory are bounded. The number of connections
+             is not: a network policy has to keep clients away that open too many. No object is logged.
 Called by    ``compose.webhooks``. What is answered: ``api.webhooks.review``.
 """
 
@@ -49,6 +50,8 @@ IDLE_SECONDS = 300.0
 connection being closed is not repeated."""
 
 HANDSHAKE_SECONDS, TLS_END_SECONDS, GRACE = 10.0, 0.25, 2.0
+"""For a client that stops in the middle: of the handshake, of the end of TLS, and, when we end, of a
+request."""
 
 log = structlog.get_logger("kubewright.webhooks")
 _quiet = logging.getLogger("kubewright.webhooks.http")
@@ -101,12 +104,12 @@ class WebhookServer:
         )
         await runner.setup()
         try:
-            socket = await self._listen(runner)
+            server = await self._listen(runner)
             try:
                 self.listening.set()
                 await asyncio.Event().wait()
             finally:
-                socket.close()
+                server.close()
         finally:
             await runner.cleanup()
 
