@@ -578,16 +578,20 @@ FAULTS = ("ok", "ok", "ok", "refused", "unavailable", "answer lost", "late")
     seed=st.integers(0, 2**32),
     offsets=st.tuples(st.floats(-5000, 5000), st.floats(-5000, 5000), st.floats(-5000, 5000)),
     trouble=st.floats(0, 0.9),
-    timings=st.sampled_from([Timings(), Timings(15, 10, 2)]),
+    timings=st.sampled_from([Timings(), Timings(15, 10, 2), Timings(60, 40, 20)]),
+    stopped=st.booleans(),
 )
-def test_two_never_lead_at_once(seed, offsets, trouble, timings):
+def test_two_never_lead_or_write_at_once(seed, offsets, trouble, timings, stopped):
     with asyncio.Runner(loop_factory=lambda: looptime.new_event_loop(start=0, noop_cycles=1)) as runner:
-        runner.run(_rivalry(seed, offsets, trouble, timings))
+        runner.run(_rivalry(seed, offsets, trouble, timings, stopped=stopped))
 
 
-async def _rivalry(seed, offsets, trouble, timings):
-    """Candidates that come, lead, lose, die and come back for some virtual minutes; each stops slowly."""
-    server, chance, leading = LeaseServer(), random.Random(seed), set()
+async def _rivalry(seed, offsets, trouble, timings, *, stopped):
+    """Candidates that come, lead, lose, die and come back for some virtual minutes; each stops slowly.
+
+    ``stopped``: they are asked to end at any moment, also in the middle of taking the Lease.
+    """
+    server, chance, leading, candidates = LeaseServer(), random.Random(seed), set(), {}
 
     def fault():
         if chance.random() >= trouble:
@@ -607,11 +611,20 @@ async def _rivalry(seed, offsets, trouble, timings):
                     leading.discard(name)
 
         for _life in range(4):
-            with suppress(LostLease):
-                await candidate(server, name, offset=offset, fault=fault, timings=timings).run(lead)
+            one = candidates[name] = candidate(server, name, offset=offset, fault=fault, timings=timings)
+            with suppress(LostLease, TimeoutError):
+                async with asyncio.timeout(chance.uniform(0, 90) if stopped else None):
+                    await one.run(lead)
             await asyncio.sleep(chance.uniform(0, 20))
+
+    async def watch():
+        while True:
+            writers = [name for name, each in candidates.items() if each.entitled]
+            assert len(writers) <= 1, f"{writers} may write at once"
+            await asyncio.sleep(chance.uniform(0.2, 2))
 
     with suppress(TimeoutError):
         async with asyncio.timeout(200), asyncio.TaskGroup() as group:
+            group.create_task(watch())
             for name, offset in zip("abc", offsets, strict=True):
                 group.create_task(live(name, offset))

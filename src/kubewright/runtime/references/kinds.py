@@ -87,10 +87,9 @@ class ReferencedKind:
             self._unsubscribe = self.informer.subscribe(self._changed)
         return self.informer
 
-    def find(self, reference: Reference, owner: Owner) -> Answer:
-        """The object; ``owner`` is woken when it next changes or is created. Only after ``watch``."""
-        informer = self.informer
-        assert informer is not None
+    def find(self, informer: Informer[dict[str, Any]], reference: Reference, owner: Owner) -> Answer:
+        """The object, in the informer that ``watch`` gave; ``owner`` is woken when it next changes or is
+        made."""
         if not informer.synced:
             self.listed = False
             trouble = informer.statistics().trouble

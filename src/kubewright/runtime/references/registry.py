@@ -140,7 +140,7 @@ class References:
             return found
         before = referenced.informer
         informer = referenced.watch(*found)
-        answer = referenced.find(reference, owner)
+        answer = referenced.find(informer, reference, owner)
         if not referenced.listed:
             self._ensure_task(group_kind, replace=informer is not before or referenced.lingers)
         return answer
