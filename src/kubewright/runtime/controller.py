@@ -87,7 +87,7 @@ class Controller:
         self._clock = clock
         self._workers = workers
         self._timeout = timeout
-        self._queue = Queue(clock, curve=curve)
+        self._queue = Queue(clock, name, curve=curve)
         self._admitted: Callable[[Key], bool] = lambda key: True
         self._metrics = (metrics or Metrics()).controller(name, self._queue.statistics)
 

@@ -81,7 +81,10 @@ class Manager:
         return "" if self.phase in {Phase.CANDIDATE, Phase.WORKING} else self.phase.value
 
     def plans(self, *, namespace: str = "", name: str = "") -> Answer:
-        """The content of ``/debug/plans``: the last passes of this namespace and name; empty: any."""
+        """The content of ``/debug/plans``: the last passes of this namespace and name; empty: any.
+
+        All of 100,000 records are 40 MB, and take a third of a second in which nothing else happens.
+        """
         kept = (controller.passes for each in self._groups for controller in each.work.controllers)
         found = (record for each in kept for record in each.find(namespace=namespace, name=name))
         return answer(found, self.waits_for())

@@ -276,7 +276,11 @@ class Metered:
 
 
 def resource_of(path: str) -> str:
-    """The resource, and subresource, that a path is about: ``pods/eviction``; the path itself for others."""
+    """The resource, and subresource, that a path is about; the path itself where it is about none.
+
+    ``/api/v1/namespaces/n/pods/p/eviction``: ``pods/eviction``. ``/api/v1/namespaces/n/status``:
+    ``namespaces/status``, since a namespace is an object, too.
+    """
     match path.strip("/").split("/"):
         case ["api", _, "namespaces", _, plural, *rest] | ["apis", _, _, "namespaces", _, plural, *rest] if (
             plural not in {"finalize", "status"}

@@ -101,10 +101,18 @@ _END = (-1, None)
 
 
 class Queue:
-    """A work queue of keys for one controller."""
+    """The work queue of one controller, whose name is in its errors."""
 
-    def __init__(self, clock: Clock, *, curve: Curve | None = None, limit: int = limits.QUEUE_KEYS) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        controller: str = "",
+        *,
+        curve: Curve | None = None,
+        limit: int = limits.QUEUE_KEYS,
+    ) -> None:
         self._clock = clock
+        self._controller = controller
         self._curve = curve or Curve()
         self._limit = limit
         self._line: asyncio.PriorityQueue[tuple[int, Key | None]] = asyncio.PriorityQueue()
@@ -245,7 +253,8 @@ class Queue:
     def _admit(self, key: Key) -> None:
         # A running key had a place a moment ago and may have it back: a worker never fails to settle.
         if len(self._dirty) + len(self._delayed) >= self._limit and key not in self._running:
-            raise QueueFull(f"the work queue holds {self._limit} keys and takes no more")
+            of = f" of controller {self._controller}" if self._controller else ""
+            raise QueueFull(f"the work queue{of} holds {self._limit} keys and takes no more")
 
     def _sweep(self) -> None:
         """Drop alarms that an earlier one of the same key has made void, so that they never pile up."""
