@@ -54,7 +54,7 @@ from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto, with_uid
 from kubewright.replicas.reports import Reports
-from kubewright.runtime.credentials.contents import made, new_pair
+from kubewright.runtime.credentials.contents import in_thread_if_slow, new_pair
 from kubewright.runtime.credentials.values import Purpose, data_of, secret_name
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, is_refusal
@@ -150,7 +150,7 @@ class Actor:
         """Make a pair and create its Secret; a Secret that is there already stays as it is."""
         assert seen.cluster is not None
         cluster, algorithm = seen.cluster.metadata, seen.settings.algorithm
-        pair = await made(partial(new_pair, purpose, seen.now, algorithm), algorithm)
+        pair = await in_thread_if_slow(partial(new_pair, purpose, seen.now, algorithm), algorithm)
         by_cluster = OwnerReference(
             api_version=CLUSTER.resource.api_version,
             kind=CLUSTER.resource.kind,

@@ -38,7 +38,7 @@ from kubewright.kube.patches import onto
 from kubewright.pki import keys
 from kubewright.pki.certificates import Identity, new_leaf
 from kubewright.pki.keys import Algorithm, pems
-from kubewright.runtime.credentials.contents import made, new_pair, render
+from kubewright.runtime.credentials.contents import in_thread_if_slow, new_pair, render
 from kubewright.runtime.credentials.values import CERTIFICATE_KEY, LIFETIME, PRIVATE_KEY, Purpose, data_of
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
@@ -133,7 +133,7 @@ class Maker:
     ) -> list[Data]:
         """The entries of the Secret of each step, with new keys, in the order of the steps."""
         making = [
-            made(
+            in_thread_if_slow(
                 partial(self._transitioned, each, each.transition, found[each.wanted.secret], now)
                 if each.transition is not None
                 else partial(self._data, each, pairs, now),

@@ -77,8 +77,8 @@ def new_pair(
     return new_cluster_authority(now, algorithm, common_name)
 
 
-async def made(make: Callable[[], T], algorithm: Algorithm) -> T:
-    """What ``make`` makes, with a new key of this algorithm."""
+async def in_thread_if_slow(make: Callable[[], T], algorithm: Algorithm) -> T:
+    """What ``make`` makes, with a new key of this algorithm; in a thread if that takes long."""
     if algorithm is not Algorithm.RSA:
         return make()
     return await asyncio.get_running_loop().run_in_executor(_RSA, make)

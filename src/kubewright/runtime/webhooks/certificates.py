@@ -81,7 +81,7 @@ class Keyring:
         return b"".join((self.authority.certificate, *self.trusted))
 
     @property
-    def renewed(self) -> bool:
+    def signed_by_newest(self) -> bool:
         """Whether the newest authority has signed what is served."""
         return has_signed(self.authority, self.serving)
 
@@ -144,7 +144,7 @@ def decide(seen: Seen, now: datetime, lifetimes: Lifetimes) -> Plan:
         return Plan(Step.BEGIN, f"the authority expired on {rfc3339(held.authority.expires)}")
     if why := _unusable(held, seen.names, now):
         return Plan(Step.SERVE, why)
-    if _renewed_from(held.authority) <= now:
+    if _due_from(held.authority) <= now:
         return Plan(Step.ANNOUNCE, f"the authority expires on {rfc3339(held.authority.expires)}")
     return _renewal(held, seen.bundles, now, lifetimes)
 
@@ -171,19 +171,19 @@ def _renewal(held: Keyring, bundles: Collection[bytes], now: datetime, lifetimes
     newest = held.authority.certificate
     settled = _issued(held.authority) + lifetimes.settling
     known = bool(bundles) and all(newest in bundle for bundle in bundles)
-    if not held.renewed:
+    if not held.signed_by_newest:
         if known and settled <= now:
             return Plan(Step.SERVE, "the new authority is known to the API servers")
         # Once it is settled only the configurations can lack it: that is no matter of time.
         again = settled if now < settled else None
         return Plan(Step.KEEP, "the new authority is being announced", again)
-    due = _renewed_from(held.serving)
+    due = _due_from(held.serving)
     if due <= now:
         return Plan(Step.SERVE, f"the certificate expires on {rfc3339(held.serving.expires)}")
     retired = _issued(held.serving) + lifetimes.overlap
     if held.trusted and retired <= now:
         return Plan(Step.RETIRE, "no replica serves any more what the old authority signed")
-    nexts = [due, _renewed_from(held.authority), *([retired] if held.trusted else ())]
+    nexts = [due, _due_from(held.authority), *([retired] if held.trusted else ())]
     return Plan(Step.KEEP, "all keys are good", min(nexts))
 
 
@@ -236,7 +236,7 @@ def _issued(identity: Identity) -> datetime:
     return validity(identity.certificate)[0] + BACKDATED
 
 
-def _renewed_from(identity: Identity) -> datetime:
+def _due_from(identity: Identity) -> datetime:
     """When two thirds of its life are over."""
     made = _issued(identity)
     return made + (identity.expires - made) * 2 / 3
