@@ -100,6 +100,10 @@ FOUND = {
         "update-with-surge",
         Plot(139, parse("api:58:execute-late,await:8:storm-lose"), elect=True, apart=True),
     ),
+    "a node is not selected again by a late request when its update in place is over": (
+        "update-with-surge",
+        Plot(139, parse("api:56:execute-late,await:8:storm-lose"), elect=True, apart=True),
+    ),
     "a machine that was moved before its deployment went back does not stay in a set of size 0": (
         "update-and-back",
         Plot(0, parse("write:28:kill"), elect=True),

@@ -192,6 +192,7 @@ def node(*labels: str, cordoned: bool = False, **annotations: str) -> Node:
     held = {"aim": UPDATE_AIM_ANNOTATION, "why": updates.UPDATE_FAILED_REASON_ANNOTATION}
     meta = ObjectMeta(
         name="a",
+        resource_version="7",
         labels=dict.fromkeys(labels, "x"),
         annotations={held[key]: text for key, text in annotations.items()},
     )
@@ -207,8 +208,9 @@ ALL = (CANDIDATE_LABEL, SELECTED_LABEL, UPDATE_RESULT_LABEL)
         pytest.param(node(), CANDIDATE, {"metadata": {"labels": {CANDIDATE_LABEL: "true"}}}, id="a candidate"),
         pytest.param(
             node(), SELECTED,
-            {"metadata": {"labels": {SELECTED_LABEL: "true"}, "annotations": {UPDATE_AIM_ANNOTATION: "42"}}},
-            id="one that is selected says for which template",
+            {"metadata": {"resourceVersion": "7", "labels": {SELECTED_LABEL: "true"},
+                          "annotations": {UPDATE_AIM_ANNOTATION: "42"}}},
+            id="one that is selected says for which template, and is the one that was seen",
         ),
         pytest.param(
             node(*ALL, cordoned=True, aim="41", why="no"), RELEASED,
