@@ -139,6 +139,7 @@ LOG: dict[str, Any] = {
         structlog.processors.add_log_level,
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ],
+    "logger_factory": structlog.PrintLoggerFactory(),
 }
 """The log of tests: what every plan says is seldom read, and costs a tenth of their time; ``KUBEWRIGHT_TEST_LOG=debug``
 shows it beside what failed."""

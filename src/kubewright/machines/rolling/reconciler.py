@@ -213,17 +213,20 @@ class RollingNodes:
 
 
 def patch_of(steps: Iterable[NodeStep], node: Node) -> Patch:
-    """What the steps of one node write, on the condition that it is the node that was seen. A step that takes
-    a try back goes by what others write there, so it is for the version that was seen. Pure."""
+    """What the steps of one node write, on the condition that it is the node that was seen. Pure.
+
+    A step that takes a try back goes by what others write there, and a selection that the server carries out
+    late would select a node again whose update is over: both are for the version that was seen.
+    """
     patch: Patch = {}
-    takes_back = False
+    of_version = False
     for step in steps:
         if isinstance(step, MarkNode):
             patch = _joined(patch, rolling(node, taint=step.taint, annotated=step.annotate))
         else:
             patch = _joined(patch, update_labels(node, step.mark, step.aim))
-            takes_back |= step.mark in (UpdateMark.RELEASED, UpdateMark.CANDIDATE_AGAIN)
-    return onto(patch, node.metadata) if takes_back else with_uid(patch, node.metadata.uid)
+            of_version |= step.mark is not UpdateMark.CANDIDATE
+    return onto(patch, node.metadata) if of_version else with_uid(patch, node.metadata.uid)
 
 
 def _joined(one: Patch, other: Patch) -> Patch:

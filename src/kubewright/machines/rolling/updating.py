@@ -144,8 +144,7 @@ def _selected(seen: RollingSeen, nodes: Nodes, strategy: InPlaceUpdate) -> Itera
 
 
 def update_labels(node: Node, mark: UpdateMark, aim: str) -> Patch:
-    """How the labels of a node change, as a merge patch. A selection has the version that was read: one that
-    the server carries out late must not select a node again whose update is over.
+    """How the labels of a node change, as a merge patch.
 
     A node that was selected has been cordoned for its drain, so letting go of it uncordons it, too; one that
     was a candidate only may have been cordoned by a user, and stays as it is. That a user had cordoned a
@@ -158,9 +157,7 @@ def update_labels(node: Node, mark: UpdateMark, aim: str) -> Patch:
         return {"metadata": {"labels": {updates.CANDIDATE_LABEL: "true"}}}
     if mark is UpdateMark.SELECTED:
         notes = {updates.UPDATE_AIM_ANNOTATION: aim}
-        chosen = {updates.SELECTED_LABEL: "true"}
-        seen = node.metadata.resource_version
-        return {"metadata": {"resourceVersion": seen, "labels": chosen, "annotations": notes}}
+        return {"metadata": {"labels": {updates.SELECTED_LABEL: "true"}, "annotations": notes}}
     gone = (
         _LABELS_OF_A_TRY
         if mark is UpdateMark.CANDIDATE_AGAIN
