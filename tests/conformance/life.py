@@ -12,7 +12,7 @@ from kubewright.api.core import EVENT, NODE, PDB, SECRET
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine
-from kubewright.api.storage import VOLUME_ATTACHMENT
+from kubewright.api.storage import PV, PVC, VOLUME_ATTACHMENT
 from kubewright.driver.contract import stub
 from kubewright.providers.sim import manifests as of_sim
 from kubewright.providers.sim.driver import SimDriver
@@ -108,14 +108,29 @@ async def attach(world: World, node: str) -> None:
     await world.target.create(VOLUME_ATTACHMENT, {"metadata": {"name": node}, "spec": spec})
 
 
+async def list_volume(world: World, node: str, name: str) -> None:
+    """A claim with a volume that has no VolumeAttachment, and that the node lists as attached."""
+    size = {"accessModes": ["ReadWriteOnce"]}
+    source = {"fc": {"targetWWNs": ["50060e801049cfd1"], "lun": 0}}
+    volume = {**size, **source, "capacity": {"storage": "1Gi"}}
+    await world.target.create(PV, {"metadata": {"name": f"pv-{name}"}, "spec": volume})
+    claim = {**size, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": f"pv-{name}"}
+    await world.target.create(PVC, {"metadata": {"name": name, "namespace": "default"}, "spec": claim})
+    listed = {
+        "status": {"volumesAttached": [{"name": "kubernetes.io/fc/50060e801049cfd1:0", "devicePath": ""}]}
+    }
+    await world.target.patch(NODE, Key("", node), listed, subresource="status")
+
+
 async def pods_are_drained(world: World) -> None:
-    """One pod is evicted, one is kept by its budget until the drain timeout is over; one has a volume."""
+    """One pod is evicted, one is kept by its budget until the drain timeout is over; one has two volumes."""
     await world.make("drained")
     await up(world, "drained", 1)
     await guard(world, "held", "drained")
     await attach(world, "drained")
-    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    await world.run_pod("free", "drained", volumes=[volume])
+    await list_volume(world, "drained", "disk")
+    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in ("data", "disk")]
+    await world.run_pod("free", "drained", volumes=volumes)
     await world.unmake("drained")
     await until(world, lambda s: not of(s, "drained"), "it is drained")
 

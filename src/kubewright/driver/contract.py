@@ -27,11 +27,10 @@ Contract.    create      Idempotent by name: if a VM of that name and owner exis
                          them, unless they say their owners' uids. Optional; without it orphans are
                          never collected.
              volume_ids  The cloud's ids for persistent volumes; unknown ones are left out. Optional.
-                         No controller of ours asks for them today. MCM's drain maps
-                         PersistentVolumes to the names in ``node.status.volumesAttached`` by
-                         GetVolumeIDs; ours reads VolumeAttachments, which name PersistentVolumes
-                         (``nodes.drain.volumes``). A driver loses nothing by offering the verb, nor
-                         by leaving it out.
+                         A drain asks for the ids of a volume without a VolumeAttachment, to find it
+                         in ``node.status.volumesAttached`` (``nodes.drain.lookup``), and waits for
+                         the answer no longer than seconds: it follows from the object, without the
+                         cloud. Without the verb such a volume is not awaited.
              Any call may be cancelled at any await and repeated later. Errors are those of
              ``driver.errors``; anything else raised is treated as ``Unknown``. Optional calls
              raise ``Unimplemented``.

@@ -62,6 +62,7 @@ SECRETLESS: dict[str, Any] = {
 }
 EMPTY = DrainPlan(done=True)
 ARRIVING = Moving(arriving=(Trip("pv", "default/db-0", True, True, NOW, NOW),), until=NOW + minutes(1))
+UNLISTED = Moving(detaching=(Trip("pv", "default/db-0", True, True, NOW),), until=NOW + minutes(1))
 ATTACHED, DETACHING = Attachment("a", "uid-a"), Attachment("b", "uid-b", deleting=True)
 ANOTHER = Instance("sim:///another", VM.node_name)
 BUSY = DrainPlan(evict=(POD,), wake=timedelta(seconds=5), because="pods: 1 to evict")
@@ -189,6 +190,18 @@ DELETION = [
         [],
         Phase.TERMINATING,
         "Volume pv of default/db-0 is to be attached to another node. Delete Volume Attachments",
+        minutes(1),
+    ),
+    Case(
+        "a volume without a VolumeAttachment is to leave the node's list before the VM goes",
+        seen(
+            machine("Running", deleted=minutes(3)),
+            node(cordoned=True),
+            drain=DrainPlan(done=True, moving=UNLISTED, wake=minutes(1)),
+        ),
+        [],
+        Phase.TERMINATING,
+        "Volume pv of default/db-0 is to be detached from the node. Delete Volume Attachments",
         minutes(1),
     ),
     Case(

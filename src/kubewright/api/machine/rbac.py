@@ -85,6 +85,7 @@ OF_MACHINES = Grants(
         Rule("", ("pods",), ("list", "delete"), "draining; deletion only when eviction no longer helps"),
         Rule("", ("pods/eviction",), ("create",), "draining"),
         Rule("", ("persistentvolumeclaims",), ("get",), "which volumes a pod leaves behind"),
+        Rule("", ("persistentvolumes",), ("get",), "what a driver knows of one without a VolumeAttachment"),
         Rule("policy", ("poddisruptionbudgets",), ("list",), "which budget blocks a drain"),
         Rule(
             "storage.k8s.io",

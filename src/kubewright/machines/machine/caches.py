@@ -24,15 +24,16 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET,
 from kubewright.api.meta import integer
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.clock import Clock
-from kubewright.driver.contract import Driver
+from kubewright.driver.contract import Driver, VolumeSpec
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.machines.machine.replacements import ReplacementCounts, counts_as_replaced
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.steps import Attachment
+from kubewright.nodes.drain.lookup import VolumeIds
 from kubewright.nodes.drain.removals import Removals
-from kubewright.nodes.drain.volumes import Attached
+from kubewright.nodes.drain.volumes import Attached, without_attachment
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import NAMELESS
@@ -133,7 +134,8 @@ class Caches:
             return any(each.spec.node_name != name and each.status.attached for each in found)
 
         here = (each.spec.source.persistent_volume_name for each in self.attachments.by("node", name))
-        return Attached(frozenset(filter(None, here)), elsewhere)
+        listed = without_attachment(each.name for each in node.status.volumes_attached)
+        return Attached(frozenset(filter(None, here)), elsewhere, listed)
 
     def class_of(self, machine: Machine) -> ClassSeen:
         """The machine's class and what its secrets hold."""
@@ -191,14 +193,18 @@ class Caches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a look at a machine needs. ``target`` has the nodes; it may be the server of the machines, too.
-    ``shard``: which machines this process works on."""
+    """What a look at a machine needs.
+
+    ``target`` has the nodes; it may be the server of the machines, too. ``shard``: which machines this
+    process works on. ``volume_ids`` asks the driver for the ids of a volume; None: there is none to ask.
+    """
 
     target: Client
     caches: Caches
     clock: Clock
     settings: MachineSettings
     shard: Shard = WHOLE
+    volume_ids: VolumeIds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +237,7 @@ def shared_of(environment: Environment, driver: Driver, settings: MachineSetting
         metrics=environment.metrics,
         removals=Removals(target.client),
         shard=environment.shard,
+        volume_ids=lambda volume: driver.volume_ids([VolumeSpec(volume.name, volume.spec)]),
     )
 
 

@@ -28,7 +28,7 @@ from kubewright.machines.machine.deletion import (
     drain,
     identify_vm,
     look_for_vm,
-    reattach_volumes,
+    move_volumes,
     remove_finalizer,
     wait_until_readable,
 )
@@ -46,7 +46,7 @@ LIVING: tuple[Decider, ...] = (
 )  # fmt: skip
 DELETING: tuple[Decider, ...] = (
     await_call_in_flight, delete_first_node, record_vm, identify_vm, wait_until_readable, cordon, look_for_vm,
-    drain, detach_volumes, reattach_volumes, delete_vm, delete_node, remove_finalizer,
+    drain, detach_volumes, move_volumes, delete_vm, delete_node, remove_finalizer,
 )  # fmt: skip
 
 

@@ -180,9 +180,10 @@ def detach_volumes(seen: Seen) -> Plan | None:
     return _waiting(seen, DETACHING, f"{len(seen.attachments)} volumes are still attached", wait)
 
 
-def reattach_volumes(seen: Seen) -> Plan | None:
-    """Wait until the volumes of the last pod are attached to another node, so that the pod runs there."""
-    if not _drainable(seen) or seen.drain is None or seen.forced or not seen.drain.moving.arriving:
+def move_volumes(seen: Seen) -> Plan | None:
+    """Wait until the volumes of the last pod are attached to another node, so that the pod runs there; and
+    until those are detached that have no VolumeAttachment."""
+    if not _drainable(seen) or seen.drain is None or seen.forced or not seen.drain.moving:
         return None
     return _waiting(seen, DETACHING, first_clauses(seen.drain.moving.clauses), seen.drain.wake)
 

@@ -68,6 +68,7 @@ class Looker:
     def __init__(self, sight: Sight, calls: Vms, moments: Moments) -> None:
         self._caches = sight.caches
         self._target = sight.target
+        self._volume_ids = sight.volume_ids
         self._clock = sight.clock
         self._shard = sight.shard
         self._calls = calls
@@ -292,6 +293,7 @@ class Looker:
             started=drain_began(seen, node),
             conditions=as_seen(node, seen.begun.node_since),
             attached=self._caches.volumes_of(node),
+            volume_ids=self._volume_ids,
         )
         self._unanswered.answered(seen.machine.metadata.uid, (None,))
         return replace(
