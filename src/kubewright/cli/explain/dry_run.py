@@ -30,7 +30,7 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.kube.namespaces import Namespaces
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
-from kubewright.machines.machine.caches import Caches, Sight, class_key, secret_keys
+from kubewright.machines.machine.caches import Caches, LookDeps, class_key, secret_keys
 from kubewright.machines.machine.foresight import foresee, outcome
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
@@ -93,8 +93,8 @@ async def machine(control: Client, target: Client, key: Key, after: timedelta | 
     if not await _fill_nodes(target, caches, found, told):
         return told
     await _fill_secrets(control, caches, found, told)
-    sight = Sight(target=target, caches=caches, clock=control.clock, settings=settings)
-    seen = await Looker(sight, _NoCalls(), Moments(control.steady())).look(found, busy=False)
+    deps = LookDeps(target=target, caches=caches, clock=control.clock, settings=settings)
+    seen = await Looker(deps, _NoCalls(), Moments(control.steady())).look(found, busy=False)
     seen = replace(seen, unreachable="", watching_since=None, visible_since=None)
     foresight = foresee(seen, after)
     told.decided.append(_decision("machine", foresight.now))

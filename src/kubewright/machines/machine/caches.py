@@ -192,7 +192,7 @@ class Caches:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class LookDeps:
     """What a look at a machine needs.
 
     ``target`` has the nodes; it may be the server of the machines, too. ``shard``: which machines this
@@ -208,7 +208,7 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared(Sight):
+class Shared(LookDeps):
     """What the controllers of machines, classes and orphans share, for one term.
 
     ``control`` has the machines. ``driver`` is guarded (``driver.guard``). ``recorder`` writes events next to

@@ -149,7 +149,7 @@ def _while_running(seen: Seen, vm: VmPlan) -> Plan:
         warning = (EventReason.MACHINE_FAILED, report.description)
         return Plan(report=report, because=vm.because, warning=warning)
     plan = Plan(wake=until_late(seen), because=vm.because)
-    if not states.moves(seen.phase, Finding.CALL_LASTS) or seen.well:
+    if not states.moves(seen.phase, Finding.CALL_LASTS) or seen.has_healthy_node:
         return plan  # its status shows the last error, or it will be Running in a moment
     if (wait := _until_reported(seen, seen.vm.began)) > timedelta(0):
         return plan.sooner(wait)
@@ -192,7 +192,7 @@ def _wants_vm(seen: Seen) -> bool:
 
 def is_late(seen: Seen) -> bool:
     """The creation deadline has passed, and the machine has no healthy node."""
-    return seen.now > seen.creation_deadline and not seen.well
+    return seen.now > seen.creation_deadline and not seen.has_healthy_node
 
 
 def until_late(seen: Seen) -> timedelta | None:

@@ -25,7 +25,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.kube.errors import TransportError
 from kubewright.machines.machine import capacity, in_place, preservation, refusals, userdata, vm_record
-from kubewright.machines.machine.caches import ClassSeen, Sight, belongs
+from kubewright.machines.machine.caches import ClassSeen, LookDeps, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.replacements import ReplacementCounts, bad_conditions
 from kubewright.machines.machine.seen import Refused, Seen, Unread
@@ -65,23 +65,23 @@ class Vms(Protocol):
 class Looker:
     """Makes ``Seen``, and keeps what goes with it between passes."""
 
-    def __init__(self, sight: Sight, calls: Vms, moments: Moments) -> None:
-        self._caches = sight.caches
-        self._target = sight.target
-        self._volume_ids = sight.volume_ids
-        self._clock = sight.clock
-        self._shard = sight.shard
+    def __init__(self, deps: LookDeps, calls: Vms, moments: Moments) -> None:
+        self._caches = deps.caches
+        self._target = deps.target
+        self._volume_ids = deps.volume_ids
+        self._clock = deps.clock
+        self._shard = deps.shard
         self._calls = calls
         self._moments = moments
-        self._settings = sight.settings
+        self._settings = deps.settings
         self._notes: dict[str, Notes] = {}
         self._living: dict[str, Notes] = {}
         self._replaced: dict[str, str] = {}
         self._claims: dict[str, Machine] = {}
         """The machine of each VM that the driver has told and that is not on record yet, by provider id."""
         self._refused: dict[str, tuple[Refused, ...]] = {}
-        self._longest = sight.settings.unreachable_after.total_seconds()
-        self._unanswered = Unanswered(moments.now, sight.settings.unreachable_after)
+        self._longest = deps.settings.unreachable_after.total_seconds()
+        self._unanswered = Unanswered(moments.now, deps.settings.unreachable_after)
 
     async def look(self, machine: Machine, *, busy: bool) -> Seen:
         """All that is seen of one machine.

@@ -164,13 +164,15 @@ class Seen:
         return status if same else structs.replace(status, last_known_state=left)
 
     @property
-    def well(self) -> bool:
+    def has_healthy_node(self) -> bool:
         """Whether the machine has a healthy node."""
         return self.node is not None and self.health.healthy
 
     def vm_plan(self, want: Want) -> VmPlan:
         """What comes next for the machine's VM."""
-        wanted = Wanted(want, self.recorded, self.well, self.doubt_until, self.can_call, self.inputs)
+        wanted = Wanted(
+            want, self.recorded, self.has_healthy_node, self.doubt_until, self.can_call, self.inputs
+        )
         return plan(self.vm, wanted, self.settings.resource_exhausted_retry, self.now)
 
     @property

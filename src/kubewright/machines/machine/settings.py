@@ -15,7 +15,7 @@ from kubewright.nodes.drain.policy import DrainPolicy, Force
 HEALTHY: Mapping[str, str] = {NODE_READY: "True", NodeConditionType.READONLY_FILESYSTEM: "False"}
 """What a node's conditions say while its kubelet can end pods (mcm.md §5.7)."""
 
-SICK = timedelta(minutes=5)
+FORCE_AFTER_SILENCE = timedelta(minutes=5)
 """How long a node must be silent or read-only before its pods are deleted by force."""
 
 
@@ -108,7 +108,9 @@ def drain_policy(
         timeout = effective(own.drain_timeout, timeout)
         refusals = refusals if own.max_evict_retries is None else own.max_evict_retries
     refusals = timeout // delays.EVICTION if refusals is None else refusals
-    force = Force(requested, at_timeout=True, sick_after=SICK, healthy=HEALTHY, refusals=refusals)
+    force = Force(
+        requested, at_timeout=True, sick_after=FORCE_AFTER_SILENCE, healthy=HEALTHY, refusals=refusals
+    )
     return DrainPolicy(
         timeout,
         force,

@@ -12,7 +12,7 @@ from datetime import timedelta
 from kubewright.api.machine import names
 from kubewright.base.delays import EVICTION
 from kubewright.base.durations import parse_duration
-from kubewright.machines.machine.settings import SICK
+from kubewright.machines.machine.settings import FORCE_AFTER_SILENCE
 from kubewright.testing.simulation.invariants.facts import (
     asks_for_deletion,
     deleting,
@@ -161,7 +161,10 @@ def may_force(uid: str, node: str, past: Past) -> bool:
     if names.force_deletion(machine["metadata"].get("labels", {})):
         return True
     late = past.now() - past.leaving.get(uid, past.now()) >= drain_seconds(machine, past) - DATE_SLACK_SECONDS
-    silent = past.now() - past.not_ready.get(node, past.now()) > SICK.total_seconds() - DATE_SLACK_SECONDS
+    silent = (
+        past.now() - past.not_ready.get(node, past.now())
+        > FORCE_AFTER_SILENCE.total_seconds() - DATE_SLACK_SECONDS
+    )
     return late or silent
 
 
