@@ -220,7 +220,7 @@ class Looker:
             capacity=capacity.of_class(found.machine_class),
             doubt_until=self._calls.doubt_until(
                 machine.metadata.uid,
-                created=machine.metadata.creation_timestamp,
+                created=machine.metadata.creation_timestamp,  # by the server: our start is compared with it
                 recorded=vm_record.is_recorded(machine),
                 confirm_absent=self._settings.confirm_absent,
             ),
