@@ -13,7 +13,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Instance
-from kubewright.driver.life.orphans import OrphanSettings, SuspectUpdate, Try, due, update_suspects
+from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.kube.cache import Change
 from kubewright.kube.header import read
 from kubewright.machines.machine.settings import MachineSettings
@@ -167,49 +167,6 @@ def test_who_keeps_a_vm_whose_machine_has_several(seen: ListedVm, because: str) 
     assert why_kept_by_cache(seen) == because
 
 
-def seen_at(began: float, since: dict[str, float], *listed: ListedVm, took: float = 0.0) -> SuspectUpdate:
-    unwanted = [each.vm for each in listed if not why_kept_by_cache(each)]
-    return update_suspects(unwanted, since, began=began, ended=began + took, confirmation=300)
-
-
-def test_one_list_confirms_nothing() -> None:
-    first = seen_at(1000, {}, ListedVm(STRAY), took=5)
-    assert first.suspects == {STRAY.provider_id: 1005}
-    assert not first.confirmed
-    assert first.wake == 300
-
-
-def test_a_second_one_too_early_changes_nothing() -> None:
-    again = seen_at(1100, {STRAY.provider_id: 1005}, ListedVm(STRAY), took=5)
-    assert again.suspects == {STRAY.provider_id: 1005}
-    assert not again.confirmed
-    assert again.wake == 200
-
-
-def test_a_slow_list_is_no_second_list() -> None:
-    """What a list shows may be as old as the question."""
-    slow = seen_at(1290, {STRAY.provider_id: 1005}, ListedVm(STRAY), took=100)
-    assert (slow.confirmed, slow.wake) == ((), 0.0)
-
-
-def test_the_second_one_confirms() -> None:
-    again = seen_at(1305, {STRAY.provider_id: 1005}, ListedVm(STRAY))
-    assert again.confirmed == (STRAY,)
-    assert again.wake is None
-
-
-def test_a_vm_that_is_wanted_or_gone_in_between_begins_anew() -> None:
-    since = {STRAY.provider_id: 1005.0}
-    assert not seen_at(1305, since, ListedVm(STRAY, recorded=True)).suspects
-    assert not seen_at(1305, since).suspects
-
-
-def test_the_oldest_suspicion_goes_first() -> None:
-    young = replace(STRAY, provider_id="sim:///here/vm-2")
-    since = {STRAY.provider_id: 10.0, young.provider_id: 20.0}
-    assert seen_at(1000, since, ListedVm(young), ListedVm(STRAY)).confirmed == (STRAY, young)
-
-
 @pytest.mark.parametrize(
     ("provider_id", "expected"),
     [("aws:///eu/i-1", "aws"), ("sim:///here/vm-1", "sim"), ("a://b://c", "a"), ("", ""), ("odd", "")],
@@ -275,35 +232,6 @@ def test_a_confirmation_shorter_than_a_creation_is_refused() -> None:
             machine=MachineSettings(confirm_absent=minutes(5)),
             orphans=OrphanSettings(confirmation=minutes(5)),
         )
-
-
-def vm(number: int) -> Instance:
-    return replace(STRAY, provider_id=f"sim:///here/vm-{number}")
-
-
-FOUR = [vm(1), vm(2), vm(3), vm(4)]
-
-
-@pytest.mark.parametrize(
-    ("tries", "expected"),
-    [
-        pytest.param({}, [1, 2], id="at first the oldest suspicions"),
-        pytest.param({1: Try(10, 10), 2: Try(10, 10)}, [3, 4], id="then those that were not tried yet"),
-        pytest.param(
-            {1: Try(30, 30), 2: Try(10, 10), 3: Try(20, 20), 4: Try(40, 40)},
-            [2, 3],
-            id="then those whose last try is the longest ago",
-        ),
-        pytest.param(
-            {1: Try(10, 700), 2: Try(10, 700), 3: Try(10, 101), 4: Try(10, 100)},
-            [4],
-            id="none before the pause of its error is over",
-        ),
-    ],
-)
-def test_which_vms_a_pass_tries_to_delete(tries: dict[int, Try], expected: list[int]) -> None:
-    last = {vm(number).provider_id: tried for number, tried in tries.items()}
-    assert due(FOUR, last, now=100, at_once=2) == [vm(number) for number in expected]
 
 
 NAMED = {names.NODE_LABEL: "m1"}

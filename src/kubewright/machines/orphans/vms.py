@@ -71,12 +71,16 @@ class OrphanVms:
         noted = self._note(key, listed, began)
         if lost := self._lost():
             log.info("no VM is deleted while a cluster is not visible", machine_class=str(key), cluster=lost)
-            return Result.later(self._settings.soon)
+            waits = noted.confirmed or self._caches.nodes.keys_by(COLLECTED_BY, str(key))
+            return self._next(noted.wake, hurry=bool(waits))
         settled = await self._settle_marked_nodes(key, _ids(listed))
         collect = partial(self._collector.collect, request, listed=_ids(listed))
-        wake = Result.later(await self._suspects.collect(key, noted, collect))
-        soon = Result.later(None if settled else self._settings.soon)
-        return Result.later(self._settings.period).sooner(wake).sooner(soon)
+        return self._next(await self._suspects.collect(key, noted, collect), hurry=not settled)
+
+    def _next(self, wake: float | None, *, hurry: bool) -> Result:
+        """When to list again: at the next wake-up, soon when work is left, else in a period."""
+        soon = Result.later(self._settings.soon if hurry else None)
+        return Result.later(self._settings.period).sooner(soon).sooner(Result.later(wake))
 
     def suspects(self) -> Iterable[tuple[tuple[str, str], float]]:
         """How many VMs of each class are suspect now; for a gauge."""
