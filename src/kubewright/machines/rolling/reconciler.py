@@ -11,7 +11,7 @@ Invariants.  A node has one patch in a pass, made from the node as it was decide
 Called by    ``runtime.controller``; put together by ``machines.world``.
 """
 
-from collections.abc import Awaitable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Container, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -122,7 +122,7 @@ class RollingNodes:
 
     def _decided(self, seen: RollingSeen, watched: Informer[Node]) -> Plan[Step]:
         """The plan. Only of the nodes in it is read whether one stands on another VM; then the plan is made
-        anew without that node."""
+        anew without that node. Each round leaves out one more node at least, so there is a last one."""
         nodes = _seen_nodes(seen, watched)
         while True:
             plan = decide(seen, nodes, spare_nodes=self._spare_nodes)
@@ -136,7 +136,7 @@ class RollingNodes:
         try:
             node, machine = watched.get(Key("", step.node)), self._machines.get(step.member.key)
         except Undecodable:
-            return False  # the pass says so when it writes
+            return True  # nothing shows that the one stands on the VM of the other
         return node is None or machine is None or not belongs(node, machine)
 
     def _watch_nodes(self) -> Informer[Node]:
@@ -150,26 +150,16 @@ class RollingNodes:
         self._controller.watches(watched, self._of_node)
         return watched
 
-    def _patches(self, steps: Sequence[NodeStep], watched: Informer[Node]) -> list[NodePatch | Undecodable]:
+    def _patches(self, steps: Iterable[NodeStep], watched: Informer[Node]) -> list[NodePatch]:
         """One for each node, made before the first write of the pass: the decision rests on the nodes as they
         are now."""
-        by_node: dict[str, list[NodeStep]] = {}
+        by_node: dict[Key, list[NodeStep]] = {}
         for step in steps:
-            by_node.setdefault(step.node, []).append(step)
-        found: list[NodePatch | Undecodable] = []
-        for name, of_node in by_node.items():
-            key = Key("", name)
-            try:
-                node = watched.get(key)
-            except Undecodable as unreadable:
-                found.append(unreadable)
-                continue
-            found.append(NodePatch(key, patch_of(of_node, node) if node is not None else {}))
-        return found
+            by_node.setdefault(Key("", step.node), []).append(step)
+        nodes = {key: watched.get(key) for key in by_node}
+        return [NodePatch(key, patch_of(by_node[key], node)) for key, node in nodes.items() if node]
 
-    async def _patch_node(self, patch: NodePatch | Undecodable) -> KubewrightError | None:
-        if isinstance(patch, Undecodable):
-            return patch
+    async def _patch_node(self, patch: NodePatch) -> KubewrightError | None:
         if not patch.body:
             return None
         return await _unless_gone(self._target.client.patch(NODE, patch.key, patch.body))
