@@ -13,7 +13,7 @@ Invariants.  At most one call per object, so that a deletion never overtakes a c
              Nothing here is a record. After a restart all is forgotten, the idempotent driver is asked
              again, and the calls of the process before count as unanswered creations.
 
-Files        ``seen``     what is known of one VM, as a frozen value
+Map          ``seen``     what is known of one VM, as a frozen value
              ``plan``     what to do next (pure)
              ``doubts``   until when an unanswered creation may still bring a VM (pure)
              ``outcome``  one call: the driver is asked, and what is known after it

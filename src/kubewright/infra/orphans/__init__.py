@@ -11,6 +11,6 @@ Invariants.  A VM is deleted only if the KubewrightCluster that it was made for 
              minutes apart, and the server at last. What was made before a move is never collected after it.
              No node is drained: that is for the core, which knows the cluster.
 Source       capi.md §3.5; decisions 0009 and 0027.
-Files        ``decide``   pure: why a VM is kept, and whether its cluster is looked at
+Map          ``decide``   pure: why a VM is kept, and whether its cluster is looked at
              ``vms``      one pass over the VMs of one cluster, and what enqueues it
 """

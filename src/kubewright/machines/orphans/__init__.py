@@ -20,7 +20,7 @@ Invariants.  No VM is deleted that does not say which machine it was made for.
              with the last of them, the credentials for deleting its orphans are lost. A process remembers
              since when a VM is a suspect; one that starts anew confirms it later, and nothing else changes.
 Source       seed 004 "What is Safety Controller"; mcm.md §9.1, §19 number 30; decision 0009.
-Files        ``decide``      why a VM is kept, which nodes are annotated (pure)
+Map          ``decide``      why a VM is kept, which nodes are annotated (pure)
              ``vms``         the reconciler of classes: lists the VMs of one, and finds suspects
              ``collect``     deletes one VM and its node; ``cleanup`` drains and deletes the node
              ``nodes``       the reconciler that annotates nodes
