@@ -512,7 +512,7 @@ MUTATIONS = (
     Mutation("no pod waits for volumes", ("volumes_move_before_the_next_pod",), lambda patch: patch.setattr(
              Caches, "volumes_of", lambda *_: Attached()), stories=("drain-volumes",), near=21),
     Mutation("volumes forgotten", ("volumes_are_detached_first",), lambda patch: _without(patch,
-             deletion.detach_volumes), stories=("drain-volumes",)),
+             deletion.detach_volumes, deletion.move_volumes), stories=("drain-volumes",)),
     Mutation("volumes have no time", ("volumes_are_detached_first",), lambda patch: _drained_with(patch,
              detach_timeout=timedelta(seconds=1)), stories=("drain-volumes",)),
     Mutation("whichever it is", ("what_was_seen_is_deleted",), _whichever_it_is, stories=("drain-volumes",)),

@@ -33,9 +33,14 @@ def one_vm_for_a_machine(step: Step, past: Past) -> str:
 
 
 def no_vm_without_a_machine(_step: Step, past: Past) -> str:
-    """A VM has a machine, the one it was made for or one that has it on record, or does not live for long."""
-    for vm_id, since in past.unowned.items():
-        longest = ORPHAN_SECONDS if past.late_vms and vm_id in past.made_unowned else CONFIRM_SECONDS
+    """A VM has a machine, the one it was made for or one that has it on record, or does not live for long.
+
+    One whose creation came too late is found in a list, and is not deleted while its node cannot be seen.
+    """
+    for vm_id, began in past.unowned.items():
+        since, longest = began, CONFIRM_SECONDS
+        if past.late_vms and vm_id in past.made_unowned:
+            since, longest = max(began, past.answering_since()), ORPHAN_SECONDS
         if past.now() - since > longest and past.journal.vms[vm_id].provider_id not in past.recorded:
             return f"{vm_id} has lived for {past.now() - since:.0f} s without a machine"
     return ""
