@@ -31,6 +31,10 @@ EVICTION_SECONDS = 65.0
 """Deadline of an eviction: webhooks and conflicts at a budget may take all of the time that kube-apiserver
 has for a request, and an eviction that we give up earlier counts as refused and may still happen."""
 
+EVICTIONS_AT_ONCE = 64
+"""Evictions that one API server is asked for at one time; each may take ``EVICTION_SECONDS``, and none waits
+for another within its deadline."""
+
 DOUBT_SECONDS = 60.0
 """For how long a creation whose answer we did not get may still happen: kube-apiserver's request timeout."""
 

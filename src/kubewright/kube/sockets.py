@@ -24,7 +24,7 @@ from yarl import URL
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
-from kubewright.base.limits import REQUEST_SECONDS
+from kubewright.base.limits import EVICTIONS_AT_ONCE, REQUEST_SECONDS
 from kubewright.kube import tls
 from kubewright.kube.access import Access, impersonation
 from kubewright.kube.answers import failure
@@ -43,8 +43,12 @@ from kubewright.wire.http import JSON, Request, Response
 
 CONNECTIONS = 64
 """Most requests at one time, and so the connections they hold: each costs a TLS handshake and some
-100 KiB; an API server is busy with fewer. Watches are not counted, since one that waited for another
-to end would wait for ever, and so would the requests behind it."""
+300 KiB; an API server is busy with fewer. Watches are not counted, since one that waited for another
+to end would wait for ever, and so would the requests behind it. Evictions have as many connections of their
+own (``EVICTIONS_AT_ONCE``): a webhook may hold each for a minute, and our Leases are renewed meanwhile."""
+
+EVICTION = "/eviction"
+"""How the path of an eviction ends."""
 
 CONNECT_SECONDS = 10.0
 """Deadline for making a connection."""
@@ -73,6 +77,7 @@ class Sockets:
         self._logins = Logins(access, clock)
         self._clock = clock
         self._slots = asyncio.Semaphore(CONNECTIONS)
+        self._eviction_slots = asyncio.Semaphore(EVICTIONS_AT_ONCE)
         self._closed = False
         self._under_way = 0
         self._idle = asyncio.Event()
@@ -85,8 +90,9 @@ class Sockets:
     async def request(self, request: Request, *, timeout: float) -> Response:
         """As ``Transport.request``."""
         self._begin()
+        slots = self._eviction_slots if request.path.endswith(EVICTION) else self._slots
         try:
-            async with asyncio.timeout(timeout), self._slots:
+            async with asyncio.timeout(timeout), slots:
                 return await _read(await self._logged_in(request))
         except FAILURES as error:
             raise _translated(error, request, timeout) from error

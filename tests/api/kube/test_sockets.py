@@ -26,6 +26,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.config import connect
 from kubewright.kube.errors import ConnectFailed, Disconnected, LoginFailed, TimedOut
 from kubewright.kube.informers import Informers
+from kubewright.kube.sockets import CONNECTIONS
 from kubewright.testing import faults
 from kubewright.testing.fault_server import FaultServer, fault_server
 from kubewright.testing.faults import Cut, Delay, Lose, LoseAnswer, Say, Script, Silence
@@ -181,6 +182,22 @@ async def test_an_answer_that_does_not_come_has_a_deadline(clock, client, script
     with pytest.raises(TimedOut):
         await client.create(THING, thing("a"))
     assert clock.monotonic() - began == pytest.approx(30, abs=0.5)
+
+
+async def test_other_requests_wait_for_no_eviction(clock, toy, client, script) -> None:
+    """A webhook may hold evictions for a minute, and meanwhile a leader renews its Lease on the same server."""
+    toy.put(f"{PATH}/a", thing("a"))
+    script.on(Delay(40), path="/eviction", times=None)
+    evictions = [
+        asyncio.create_task(client.evict(Key("n", f"p{n}"), uid="u")) for n in range(2 * CONNECTIONS)
+    ]
+    await clock.sleep(1)
+    began = clock.monotonic()
+    await client.get(THING, A)
+    assert clock.monotonic() - began < 1
+    for each in evictions:
+        each.cancel()
+    await asyncio.wait(evictions)
 
 
 async def test_a_refusal_over_html_keeps_its_code(client, script) -> None:

@@ -25,15 +25,16 @@ from itertools import islice
 
 import structlog
 
+from kubewright.base.limits import EVICTIONS_AT_ONCE
 from kubewright.kube.client import Client
 from kubewright.nodes.drain.budgets import Budgets
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.nodes.drain.session import REQUESTS_PER_NODE, DrainSession, Failure, asked_by
 from kubewright.nodes.drain.tries import NO_REQUESTS, Requests
 
-REQUESTS_PER_LANE = 200
-"""Requests under way in one lane: as many changes as kube-apiserver works on at a time by default
-(``--max-mutating-requests-inflight``)."""
+REQUESTS_PER_LANE = EVICTIONS_AT_ONCE
+"""Requests under way in one lane: as many as are sent at once, so that none waits for its connection while
+its deadline runs. kube-apiserver works on 200 changes at a time (``--max-mutating-requests-inflight``)."""
 
 Wake = Callable[[], None]
 """Lets the owner of a drain look again, soon."""
