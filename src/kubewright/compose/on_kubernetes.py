@@ -38,6 +38,7 @@ from kubewright.runtime.health import Check, HealthServer
 from kubewright.runtime.leader import identity
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metered, Metrics
+from kubewright.runtime.profiles import Profiles
 from kubewright.runtime.world import Environment
 
 SIMULATED = "sim"
@@ -218,6 +219,7 @@ def _health(
         status=manager.status,
         configuration=partial(configuration, options, election),
         plans=manager.plans,
+        profiles=Profiles(assembly.clock) if options.profiling else None,
     )
 
 

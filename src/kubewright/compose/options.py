@@ -53,6 +53,7 @@ class Options:
     ``grace``           seconds of silence after which the embedded server calls a node unreachable
     ``health_host``     where /healthz, /readyz and /metrics are served; empty means on all addresses
     ``health_port``     and on which port; None: nowhere
+    ``profiling``       whether profiles of this process are served there, too
     ``restore_image``   the image of this program, for pods that put a snapshot into volumes of etcds; empty
                         means that etcd in pods is not restored
     ``snapshot_folder`` where ``run`` keeps files of snapshots that name no bucket; None: nowhere
@@ -75,6 +76,7 @@ class Options:
     grace: float = 40.0
     health_host: str = "127.0.0.1"
     health_port: int | None = None
+    profiling: bool = False
     webhooks: WebhookOptions | None = None
     restore_image: str = ""
     snapshot_folder: Path | None = None

@@ -5,6 +5,7 @@ Paths.       ``/healthz``  200 ``OK`` while the event loop turns, whatever else 
              ``/metrics``  for Prometheus;  ``/statusz``  queues, caches and leadership as JSON
              ``/configz``  what the program was told to do, as JSON
              ``/debug/plans``  the last pass of each key (``records``), by ``?namespace=`` and ``?name=``
+             ``/debug/pprof/``  profiles, where they are asked for (``profiles``)
 Source       mcm.md §10.4 for ``/healthz``.
 Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is
              no authentication and nothing secret.
@@ -21,6 +22,7 @@ from aiohttp import web
 
 from kubewright.base.errors import InvalidInput
 from kubewright.runtime.metrics import CONTENT_TYPE, Metrics
+from kubewright.runtime.profiles import Profiles
 from kubewright.runtime.records import PATH, Answer
 
 log = structlog.get_logger("kubewright.health")
@@ -48,6 +50,7 @@ class HealthServer:
         status: Callable[[], Mapping[str, Any]] = dict,
         configuration: Callable[[], Mapping[str, Any]] = dict,
         plans: Plans | None = None,
+        profiles: Profiles | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -57,6 +60,7 @@ class HealthServer:
         self._status = status
         self._configuration = configuration
         self._plans = plans
+        self._profiles = profiles
 
     async def run(self) -> None:
         """Serve until cancelled.
@@ -91,6 +95,8 @@ class HealthServer:
         app.router.add_get("/statusz", self._statusz)
         app.router.add_get("/configz", self._configz)
         app.router.add_get(PATH, self._debug_plans)
+        if self._profiles is not None:
+            self._profiles.add_to(app)
         return app
 
     async def _healthz(self, _request: web.Request) -> web.Response:

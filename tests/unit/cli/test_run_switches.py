@@ -106,7 +106,8 @@ def test_the_defaults_in_the_table_are_those_of_the_settings() -> None:
         pytest.param(
             "leader-elect-resource-lock", "endpoints", "Kubernetes has no other kind", id="another lock"
         ),
-        pytest.param("profiling", "true", "py-spy shows", id="profiles"),
+        pytest.param("profiling", "maybe", "neither true nor false", id="profiles, perhaps"),
+        pytest.param("contention-profiling", "true", "one thread does all work", id="profiles of locks"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(name: str, text: str, sentence: str) -> None:
@@ -260,3 +261,15 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"#" * (1024 * 1024 + 1))
     with pytest.raises(InvalidInput, match="larger than 1048576 bytes"):
         config_file.load(tmp_path / "large", {})
+
+
+@pytest.mark.parametrize(
+    ("typed", "wanted"),
+    [
+        pytest.param({}, False, id="not typed"),
+        pytest.param({"profiling": "true"}, True, id="true"),
+        pytest.param({"profiling": "F"}, False, id="as Go spells it"),
+    ],
+)
+def test_whether_profiles_are_served(typed: dict[str, str], wanted: bool) -> None:
+    assert mcm.profiling(typed) is wanted

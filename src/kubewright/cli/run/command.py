@@ -60,6 +60,7 @@ def run(typed: RunSwitches) -> None:
         bootstrap=bootstrap(typed.encryption_algorithm),
         health_host=listening_on(typed.address),
         health_port=typed.health_port,
+        profiling=mcm.profiling(typed.mcm),
         webhooks=webhooks(typed, config.own_namespace()),
         restore_image=typed.restore_image,
         snapshot_folder=typed.snapshot_folder,

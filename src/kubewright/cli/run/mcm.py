@@ -169,8 +169,8 @@ SWITCHES: tuple[Switch, ...] = (
            unused="controllers start together"),
     Switch("leader-elect-resource-lock", "leases", T, "The kind of object that elects the leader.", BOTH,
            only=("leases",), instead="Kubernetes has no other kind any more"),
-    Switch("profiling", "false", T, "Profiles over HTTP.", BOTH, only=("false",),
-           instead="py-spy shows where a Python process spends its time, without a switch and a port"),
+    Switch("profiling", "false", BOOLEAN, "Whether profiles are served under /debug/pprof/, beside metrics.",
+           BOTH),
     Switch("contention-profiling", "false", T, "Profiles of locks over HTTP.", BOTH, only=("false",),
            instead="one thread does all work, and waits for no lock"),
     Switch("v", "0", N, "Level of MCM's log; from 4 on it is that of --log-level debug.", BOTH),
@@ -228,6 +228,15 @@ def log_level(typed: Mapping[str, str], level: str) -> str:
         InvalidInput: ``--v`` is no number.
     """
     return "debug" if read(BY_NAME["v"], typed.get("v", "0")) >= DEBUG else level
+
+
+def profiling(typed: Mapping[str, str]) -> bool:
+    """Whether profiles are served.
+
+    Raises:
+        InvalidInput: ``--profiling`` is neither true nor false.
+    """
+    return bool(read(BY_NAME["profiling"], typed.get("profiling", "false")))
 
 
 def read(switch: Switch, text: str) -> Any:
