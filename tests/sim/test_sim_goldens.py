@@ -4,6 +4,7 @@ A change that is meant is written down with ``UPDATE_GOLDENS=1 pytest tests/sim/
 """
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kubewright.testing.simulation.goldens import in_words
 from kubewright.testing.simulation.stories import STORIES, Story
 
 FOLDER = Path(__file__).parent / "goldens"
+WITHOUT_REASON = re.compile(r"^plan +[^:]+:  -> (?!waits).*$", re.MULTILINE)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
@@ -21,3 +23,8 @@ def test_a_story_gives_its_golden_file(story: Story) -> None:
         FOLDER.mkdir(exist_ok=True)
         file.write_text(told)
     assert told == file.read_text()
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_whatever_is_done_has_a_reason(story: Story) -> None:
+    assert WITHOUT_REASON.findall((FOLDER / f"{story.name}.txt").read_text()) == []

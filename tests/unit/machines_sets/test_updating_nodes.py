@@ -183,8 +183,8 @@ def test_how_far_it_is_is_said() -> None:
         "1; a user selects them"
     )
     assert decide(seen(THREE), Nodes(), spare_nodes=False).because == (
-        "machines to be updated in place: 3, of these selected: 0; without a node, on which an agent could update "
-        "them: 3"
+        "sets to annotate: 1; machines to be updated in place: 3, of these selected: 0; without a node, on which "
+        "an agent could update them: 3"
     )
 
 

@@ -64,7 +64,8 @@ def decide(seen: RollingSeen, nodes: Nodes, *, spare_nodes: bool) -> Plan[Step]:
         return later
     what = "it rolls out" if goes_on else "its rollout is over"
     marked = f"{what}, nodes to mark: {len(wanted)}" if wanted else ""
-    because = "; ".join(filter(None, (marked, _in_numbers(updates), how_far)))
+    noted = f"sets to annotate: {len(begun) + len(ended)}" if begun or ended else ""
+    because = "; ".join(filter(None, (marked, noted, _in_numbers(updates), how_far)))
     return Plan(steps, AT_ONCE if max(len(wanted), len(updates)) > BURST else later.wake, because)
 
 
