@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -17,7 +17,7 @@ from kubewright.testing.clocks import LoopClock
 from kubewright.wire.errors import ApiError, Forbidden, NotFound, ServerError, to_status
 from kubewright.wire.http import Request, Response
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
+NOW, MINUTE = datetime(2030, 1, 1, tzinfo=UTC), timedelta(minutes=1)
 DISK = {"awsElasticBlockStore": {"volumeID": "aws://eu-west-1a/vol-1"}}
 ON_NODE = "kubernetes.io/aws-ebs/aws://eu-west-1a/vol-1"
 ANOTHER = "kubernetes.io/aws-ebs/aws://eu-west-1a/vol-12"
@@ -53,6 +53,7 @@ class Server:
         self.volume = volume
         self.reads = 0
         self.pods = 1
+        self.pod = POD_A
 
     async def handle(self, request: Request) -> Response:
         if request.path.endswith("/pods"):
@@ -66,6 +67,23 @@ class Server:
         if isinstance(self.volume, ApiError):
             return Response(self.volume.code, json.dumps(to_status(self.volume)).encode())
         return _ok({"metadata": {"name": "pv-1"}, "spec": self.volume})
+
+
+class ManyVolumes(Server):
+    """The same with a pod that has so many claims, each with its volume."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        volumes = [{"name": f"v{n}", "persistentVolumeClaim": {"claimName": f"c{n}"}} for n in range(count)]
+        self.pod = {**POD_A, "spec": {"volumes": volumes}}
+
+    async def handle(self, request: Request) -> Response:
+        name = request.path.rpartition("/")[2]
+        if "persistentvolumeclaims" in request.path:
+            return _ok({"metadata": {"name": name}, "spec": {"volumeName": f"pv-{name}"}})
+        if "persistentvolumes" in request.path:
+            return _ok({"metadata": {"name": name}, "spec": DISK})
+        return await super().handle(request)
 
 
 def _ok(body: dict) -> Response:
@@ -94,7 +112,7 @@ class Drain:
         plan = await self.session.look(
             self.client,
             "n",
-            DrainPolicy(),
+            DrainPolicy(detach_timeout=MINUTE, reattach_timeout=MINUTE),
             now=NOW,
             started=NOW,
             attached=Attached(frozenset(here), listed=listed),
@@ -184,3 +202,20 @@ async def test_no_driver_is_asked_about_a_volume_with_an_attachment():
     drain = Drain(Server(), vol_1)
     assert await drain.after_its_pod(ANOTHER, here=["pv-1"]) == ["pv-1 of default/a"]
     assert drain.server.reads == 0
+
+
+async def test_a_volume_of_a_csi_driver_is_awaited_on_the_other_node_also_beside_others():
+    """Its attachment is gone, so the next pod waits until it is attached elsewhere; no driver is asked for it."""
+    drain = Drain(Server({"csi": {"driver": "csi.sim", "volumeHandle": "vol-1"}}), vol_1)
+    owner = {"kind": "StatefulSet", "name": "o", "uid": "o", "controller": True}
+    drain.server.pod = {**POD_A, "metadata": {**POD_A["metadata"], "ownerReferences": [owner]}}
+    assert await drain.look(ANOTHER, here=["pv-1"]) == []
+    drain.server.pods = 0
+    assert await drain.look(ANOTHER) == ["pv-1 of default/a"]
+
+
+async def test_a_driver_that_hangs_holds_up_a_look_once_however_many_volumes_there_are():
+    drain = Drain(ManyVolumes(25), hangs)
+    began = drain.client.clock.monotonic()
+    await drain.look(ON_NODE)
+    assert drain.client.clock.monotonic() - began == pytest.approx(5.0)
