@@ -145,6 +145,8 @@ class Group:
             except LostLease as lost:
                 if not self._again:
                     raise
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise asyncio.CancelledError from lost  # until Python 3.13 a TaskGroup hides that it came
                 log.warning("work is cancelled; standing for the lease again", group=self.name, why=str(lost))
 
     async def _term(self, stop: asyncio.Event) -> None:

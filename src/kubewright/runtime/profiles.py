@@ -59,7 +59,7 @@ class Profiles:
         except ValueError:
             seconds = -1.0
         if not 0 < seconds <= LONGEST_SECONDS:
-            return web.Response(status=400, text=f"seconds: from 0 to {LONGEST_SECONDS:g}\n")
+            return web.Response(status=400, text=f"seconds: more than 0, and {LONGEST_SECONDS:g} at most\n")
         if self._busy:
             return web.Response(status=409, text="another profile is being taken; ask again later\n")
         profiler = await self._taken(seconds)
@@ -70,8 +70,8 @@ class Profiles:
     async def _taken(self, seconds: float) -> cProfile.Profile:
         profiler = cProfile.Profile()
         self._busy = True
-        profiler.enable()
         try:
+            profiler.enable()
             await self._clock.sleep(seconds)
         finally:
             profiler.disable()
@@ -93,7 +93,8 @@ def tasks() -> str:
 
 
 def _frames(awaited: object) -> Iterator[FrameType]:
-    """The frames of a coroutine, of what it awaits, and so on. ``Task.get_stack`` has the first one only."""
+    """The frames of a coroutine, of what it awaits, and so on, as far as Python shows it: an asynchronous
+    generator hides what is inside it. ``Task.get_stack`` has the first frame only."""
     while awaited is not None:
         frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "gi_frame", None)
         if frame is not None:

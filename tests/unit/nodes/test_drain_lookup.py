@@ -57,9 +57,8 @@ class Server:
 
     async def handle(self, request: Request) -> Response:
         if request.path.endswith("/pods"):
-            return _ok(
-                {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": [POD_A][: self.pods]}
-            )
+            listed = {"kind": "PodList", "metadata": {"resourceVersion": "1"}}
+            return _ok({**listed, "items": [self.pod][: self.pods]})
         if "persistentvolumeclaims" in request.path:
             return _ok({"metadata": {"name": "data"}, "spec": {"volumeName": "pv-1"}})
         assert request.path == "/api/v1/persistentvolumes/pv-1"

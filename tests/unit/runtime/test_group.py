@@ -210,3 +210,31 @@ async def test_a_stop_reaches_a_half_that_works_and_one_that_waits(server, sets,
             await asyncio.sleep(1)
         assert machines.story == [("began", 1), ("cancelled", 3)]
         assert server.holder("sets") == "the original"
+
+
+class LosesWhenCancelled:
+    """A candidate whose Lease is lost in the moment in which its group is cancelled; a TaskGroup tells the error alone."""
+
+    identity = holder = "me"
+    leading = True
+
+    def __init__(self):
+        self.terms = 0
+
+    async def run(self, _lead, *, stands_by=None):
+        self.terms += 1
+        try:
+            await asyncio.sleep(1_000_000)
+        except asyncio.CancelledError:
+            raise LostLease("at the same time") from None
+
+
+async def test_a_group_that_is_cancelled_while_its_lease_is_lost_does_not_stand_again():
+    candidate = LosesWhenCancelled()
+    running = asyncio.create_task(
+        Group("sets", LoopClock(), lambda: Work((), ()), elector=candidate).run(asyncio.Event())
+    )
+    await asyncio.sleep(1)
+    running.cancel()
+    _, still = await asyncio.wait([running], timeout=10)
+    assert (still, candidate.terms) == (set(), 1)

@@ -81,7 +81,7 @@ async def test_one_profile_at_a_time_and_none_is_left_on():
 async def test_a_time_that_cannot_be_is_refused(seconds):
     async with serving(Profiles(SystemClock())) as session:
         answer = await page(session, f"/debug/pprof/profile?seconds={seconds}")
-    assert answer == (400, b"seconds: from 0 to 120\n")
+    assert answer == (400, b"seconds: more than 0, and 120 at most\n")
 
 
 async def waits_inside():
