@@ -10,6 +10,7 @@ from kubewright.replicas.naming import new_names
 from kubewright.testing.faults import (
     FORBIDDEN,
     INVALID,
+    UNAVAILABLE,
     Delay,
     Dice,
     Fault,
@@ -283,3 +284,11 @@ async def test_the_progress_deadline_passes_though_sizes_of_sets_are_refused(wor
     await world.clock.sleep(40)
     conditions = (await world.deployment()).status.conditions
     assert [c.reason for c in conditions if c.type == "Progressing"] == ["ProgressDeadlineExceeded"]
+
+
+@pytest.mark.parametrize("refusal", [FORBIDDEN, INVALID, UNAVAILABLE], ids=["a quota", "a rule", "no time"])
+async def test_a_set_that_is_refused_is_not_asked_for_every_second(world: World, refusal: Fault) -> None:
+    world.transport.choose = faults = Creations(refusal, of="machinesets")
+    await world.deploy(replicas=2)
+    await world.clock.sleep(120)
+    assert 1 <= 1_000_000 - faults.times <= 30

@@ -177,7 +177,7 @@ class Actor(Generic[D, S, M]):
         """Send the event that the server refuses to create the current set."""
         message = f'Failed to create new {self._policy.words.set} "{new.name}": {error}'
         self._events.event(seen.written, self._policy.reasons.create_error, message, warning=True)
-        return Outcome(create_error=message, failed=True)
+        return Outcome(create_error=message, failed=True, error=error)
 
     async def _collide(self, seen: Seen[D, S, M], wanted: SetObject) -> None:
         """Raise ``collisionCount``, unless our own set of this template has the name: then the cache lags."""

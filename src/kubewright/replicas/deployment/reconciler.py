@@ -81,7 +81,7 @@ class Deployments(Generic[D, S, M]):
         Raises:
             Stale: an object changed after this pass read it; the key's backoff applies.
             KubewrightError: a write before the plan was made failed.
-            PartlyFailed: a write of the plan failed.
+            PartlyFailed: a write of the plan failed, or a creation in doubt is refused now.
         """
         deployment = self.deployments.get(key)
         if deployment is None:
@@ -110,15 +110,13 @@ class Deployments(Generic[D, S, M]):
         result = await self._report(key, None if plan.steps else seen, outcome)
         if any(seen.doubted.values()):
             result = result.sooner(Result.later(delays.POLL))
-        if outcome.failed:
-            return result.sooner(Result.later(delays.SOON))
-        return result.sooner(Result.later(plan.wake))
+        return result.sooner(Result.later(plan.wake)).unless([outcome.error] if outcome.error else [])
 
     async def _not_created(self, seen: Seen[D, S, M], refused: Refused) -> Result:
         """Report a creation in doubt that the server has refused now; it stays in doubt."""
         planned(Plan(because=f"a creation without an answer: {refused.new.name}"))
         outcome = self._actor.not_created(seen, refused.new, refused.error)
-        return (await self._report(seen.key, seen, outcome)).sooner(Result.later(delays.SOON))
+        return (await self._report(seen.key, seen, outcome)).unless([refused.error])
 
     def _forget(self, key: Key) -> None:
         """The deployment is gone."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kubewright.api.meta import Object
+from kubewright.base.errors import KubewrightError
 from kubewright.replicas.member import Member
 from kubewright.replicas.objects import SetObject
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
@@ -94,9 +95,11 @@ Step = (
 class Outcome:
     """What happened in a pass that the caches cannot show.
 
-    ``create_error`` the error that kept the pass from creating a set; empty if none
+    ``create_error`` the error that kept the pass from creating a set, in words; empty if none
     ``failed``       a write of the pass failed
+    ``error``        that error, which says when to try again
     """
 
     create_error: str = ""
     failed: bool = False
+    error: KubewrightError | None = None
