@@ -5,10 +5,10 @@ Theory.      One node that drains is refused seldom, so a watch of all budgets w
              So what was listed is kept for a few seconds, and all drains that ask in that time share it. A
              list is decoded once, and each budget is put under one label that its pods must have, the one
              with the fewest budgets so far: a pod is compared with the budgets under its own labels only.
-Invariants.  What is told of a budget is at most ``FRESH_SECONDS`` old, and is used for words only, never for
-             what is safe: that the server decides. So no request waits for a list, a list that takes longer
-             than ``LIST_SECONDS`` is given up, and a namespace waits for no other. Nothing here raises what
-             a server or the network can cause.
+Invariants.  What is told of a budget is as old as a list may take and be used (``LIST_SECONDS``,
+             ``FRESH_SECONDS``), and is for words only, never for what is safe: that the server decides. So
+             no request waits for a list, a list that takes longer than ``LIST_SECONDS`` is given up, and a
+             namespace waits for no other. Nothing here raises what a server or the network can cause.
 Called by    ``session``, after refusals; ``removals`` has one for all nodes of a cluster. ``builtin.budgets``
              reads selectors as this module does.
 """

@@ -6,9 +6,9 @@ Theory.      A drain is not a task that runs, but a decision made anew in each p
              the session remembers between passes (``Tries``) spaces out attempts and counts failures;
              losing it costs requests, and time until a pod that refuses is deleted.
 
-             gentle     evict, with the pod's own grace period; a refused eviction is repeated after
-                        20 s. After as many refusals as the policy bears, or as fit into its time if
-                        that is fewer, the pod is deleted with no grace
+             gentle     evict, with the pod's own grace period; an eviction that is refused, or fails
+                        otherwise, is repeated after 20 s. After as many of them as the policy bears, or
+                        as fit into its time if that is fewer, the pod is deleted with no grace
              forced     the policy says that force is due: every pod is deleted with no grace, and none is
                         awaited whose deletion the server has accepted
              timed out  the time has passed, and the policy does not force: the pods that remain stay
@@ -242,7 +242,8 @@ def _forced(pods: Sequence[Pod], tries: Tries, reason: str, requests: Requests, 
     remaining = [pod for pod in remaining if pod.metadata.uid not in given_up]
     busy = requests.uids if requests.forced else frozenset[str]()
     waiting = tuple(pod for pod in remaining if pod.metadata.uid in busy or _pauses(pod, tries, now))
-    delete = tuple(pod for pod in remaining if pod.metadata.uid not in uids(waiting))
+    waits = uids(waiting)
+    delete = tuple(pod for pod in remaining if pod.metadata.uid not in waits)
     count = f"{len(remaining)} pods are removed" if remaining else "no pod is waited for"
     stay = f"; {len(given_up)} pods stay, since the server does not delete them" if given_up else ""
     return DrainPlan(

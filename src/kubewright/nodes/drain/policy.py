@@ -33,7 +33,8 @@ class Force:
     ``at_timeout``  the time of the drain is over: all pods; otherwise those that are left stay
     ``healthy``     for each of some condition types the status that the node has while its kubelet can end
                     pods; once one has had another status for longer than ``sick_after``: all pods
-    ``refusals``    how many evictions of one pod must be refused: only this pod; None: that is no reason
+    ``refusals``    how many evictions of one pod must be refused, or fail otherwise: only this pod; None:
+                    that is no reason
     """
 
     requested: bool = False
