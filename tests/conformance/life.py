@@ -13,6 +13,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine
 from kubewright.api.storage import PV, PVC, VOLUME_ATTACHMENT
+from kubewright.base.clock import new_uid
 from kubewright.driver.contract import stub
 from kubewright.providers.sim import manifests as of_sim
 from kubewright.providers.sim.driver import SimDriver
@@ -108,8 +109,12 @@ async def attach(world: World, node: str) -> None:
     await world.target.create(VOLUME_ATTACHMENT, {"metadata": {"name": node}, "spec": spec})
 
 
-async def list_volume(world: World, node: str, name: str) -> None:
-    """A claim with a volume that has no VolumeAttachment, and that the node lists as attached."""
+async def list_volume(world: World, node: str) -> str:
+    """A claim with a volume that has no VolumeAttachment, and that the node lists as attached; returns its name.
+
+    Tests share a server, and volumes have no namespace.
+    """
+    name = f"disk-{new_uid(world.clock)[:8]}"
     size = {"accessModes": ["ReadWriteOnce"]}
     source = {"fc": {"targetWWNs": ["50060e801049cfd1"], "lun": 0}}
     volume = {**size, **source, "capacity": {"storage": "1Gi"}}
@@ -120,6 +125,7 @@ async def list_volume(world: World, node: str, name: str) -> None:
         "status": {"volumesAttached": [{"name": "kubernetes.io/fc/50060e801049cfd1:0", "devicePath": ""}]}
     }
     await world.target.patch(NODE, Key("", node), listed, subresource="status")
+    return name
 
 
 async def pods_are_drained(world: World) -> None:
@@ -128,8 +134,8 @@ async def pods_are_drained(world: World) -> None:
     await up(world, "drained", 1)
     await guard(world, "held", "drained")
     await attach(world, "drained")
-    await list_volume(world, "drained", "disk")
-    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in ("data", "disk")]
+    claims = ("data", await list_volume(world, "drained"))
+    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
     await world.run_pod("free", "drained", volumes=volumes)
     await world.unmake("drained")
     await until(world, lambda s: not of(s, "drained"), "it is drained")
