@@ -48,10 +48,11 @@ def test_a_silence_lasts_after_half_a_minute() -> None:
     assert [silence.lasts(at) for at in (0, 20, 30, 200)] == [False, False, True, True]
 
 
-def test_any_kind_of_request_shows_that_it_lasts() -> None:
+def test_one_failure_of_each_of_two_kinds_is_no_silence() -> None:
     silence = Silence()
-    assert not silence.lasts(0, Cordon)
-    assert silence.lasts(31)
+    assert not silence.lasts(0, Cordon), "it was carried out, so it is not sent again"
+    assert not silence.lasts(95, DeleteNode), "the server answered everything in between"
+    assert silence.lasts(125, DeleteNode)
 
 
 def test_an_answer_ends_it_for_its_own_kind() -> None:

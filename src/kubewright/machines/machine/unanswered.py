@@ -45,12 +45,16 @@ class Unanswered:
         self._failures: dict[str, dict[Request, tuple[datetime, datetime]]] = {}
 
     def lasts(self, uid: str, request: Request) -> bool:
-        """A request has failed: whether requests of its kind, or of another, have failed for long."""
+        """A request has failed: whether requests of its kind have failed for long.
+
+        A failure of another kind tells nothing: a request that timed out may have been carried out, and is
+        then never sent again.
+        """
         now, known = self._now(), self._failures.get(uid, {})
         fresh = {kind: times for kind, times in known.items() if now - times[1] < FORGOTTEN_AFTER}
         fresh[request] = (fresh.get(request, (now, now))[0], now)
         self._failures[uid] = fresh
-        return now - min(first for first, _ in fresh.values()) >= self._longest
+        return now - fresh[request][0] >= self._longest
 
     def answered(self, uid: str, requests: Iterable[Request]) -> None:
         """Requests of these kinds have succeeded."""
