@@ -8,7 +8,7 @@ from kubewright.base.clock import SteadyClock
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.errors import ConnectFailed, TimedOut
 from kubewright.machines.machine.steps import Cordon, DeleteNode
-from kubewright.machines.machine.unanswered import Unanswered, is_unanswered
+from kubewright.machines.machine.unanswered import Read, Unanswered, is_unanswered
 from kubewright.testing.clocks import ManualClock
 from kubewright.wire.errors import Conflict, Forbidden, NotFound, TooManyRequests, Unauthorized, Unavailable
 
@@ -38,7 +38,7 @@ class Silence:
         self.hands = ManualClock()
         self.unanswered = Unanswered(SteadyClock(self.hands).now, timedelta(seconds=30))
 
-    def lasts(self, at: float, request: type[Cordon | DeleteNode] | None = None) -> bool:
+    def lasts(self, at: float, request: type[Cordon | DeleteNode] | Read = Read.NODE) -> bool:
         self.hands.passed = at
         return self.unanswered.lasts("u1", request)
 
@@ -58,7 +58,7 @@ def test_one_failure_of_each_of_two_kinds_is_no_silence() -> None:
 def test_an_answer_ends_it_for_its_own_kind() -> None:
     silence = Silence()
     assert not silence.lasts(0, Cordon)
-    silence.unanswered.answered("u1", [None])
+    silence.unanswered.answered("u1", [Read.NODE])
     assert silence.lasts(31, Cordon)
     silence.unanswered.answered("u1", [Cordon])
     assert not silence.lasts(32, Cordon)

@@ -8,12 +8,12 @@ Theory.      Almost everything is in the caches (``caches``). Two things are rea
 Called by    ``reconciler.Machines``; ``cli.explain``, which acts on nothing. What it finds is ``seen.Seen``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import isinf
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kubewright.api.core import NODE, Node
 from kubewright.api.faults import summary
@@ -30,11 +30,13 @@ from kubewright.machines.machine.moments import Moments, as_seen
 from kubewright.machines.machine.replacements import ReplacementCounts, bad_conditions
 from kubewright.machines.machine.seen import Refused, Seen, Unread
 from kubewright.machines.machine.steps import Cordon, Step
-from kubewright.machines.machine.unanswered import Request, Unanswered, is_unanswered
+from kubewright.machines.machine.unanswered import Read, Request, Unanswered, is_unanswered
 from kubewright.nodes import health
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import ApiError, NotFound, is_refusal
 from kubewright.wire.gvk import Key
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -95,33 +97,26 @@ class Looker:
         notes = self.notes(machine)
         notes.before = notes.before or machine.status
         known = vm_record.as_recorded(machine, vm)
-        node = self._caches.node_of(known)
-        try:
-            node = node or await self._live_node(known, vm)
-            seen = self._seen(machine, node, vm, busy)
-            return await self._with_pods(seen, node) if node and _drains(seen, node) else seen
-        except (ApiError, TransportError) as error:
-            if (unread := self._unread(machine, error)) is None:
-                raise
-            return replace(self._seen(machine, node, vm, busy), unread=unread)
+        node, unread = self._caches.node_of(known), None
+        if node is None:
+            node, unread = await self._unless_unread(machine, Read.NODE, self._live_node(known, vm))
+        seen = self._seen(machine, node, vm, busy)
+        if unread is not None or node is None or not _drains(seen, node):
+            return replace(seen, unread=unread)
+        return await self._drained(seen, node)
 
     async def _look_at_living(self, machine: Machine, vm: VmSeen, busy: bool) -> Seen:
         """With the pods of its node, if that is drained: while it is preserved, or for its update. If the
         server does not show node or pods, none is evicted, and everything else goes on."""
-        node = self._caches.node_of(machine)
-        seen = self._seen(machine, node, vm, busy)
-        if machine.metadata.deleting:
+        node, unread = self._caches.node_of(machine), None
+        deleting = machine.metadata.deleting
+        if node is None and not deleting and preservation.asked_by_node(machine):  # a late cache ends none
+            node, unread = await self._unless_unread(machine, Read.NODE, self._read_own_node(machine))
+        seen = replace(self._seen(machine, node, vm, busy), unread=unread)
+        if node is None or deleting:
             return seen
-        try:
-            if node is None and preservation.asked_by_node(machine):
-                node = await self._read_own_node(machine)  # a late cache must not end the preservation
-                seen = self._seen(machine, node, vm, busy)
-            drains = preservation.drains_preserved(machine, node) or in_place.drains_for_update(seen)
-            return await self._with_pods(seen, node) if node is not None and drains else seen
-        except (ApiError, TransportError) as error:
-            if (unread := self._unread(machine, error)) is None:
-                raise
-            return replace(seen, unread=unread)
+        drains = preservation.drains_preserved(machine, node) or in_place.drains_for_update(seen)
+        return await self._drained(seen, node) if drains else seen
 
     async def with_live_node(self, seen: Seen) -> Seen:
         """The same machine, with its node read live: the cache may be old (a late or dead watch).
@@ -133,7 +128,7 @@ class Looker:
         name = seen.node.metadata.name if seen.node is not None else names.node_name(machine.metadata.labels)
         if not name:
             return seen
-        node = await self._read_node(name)
+        node = await self._read_node(machine.metadata.uid, name)
         if node is not None and not belongs(node, machine):
             node = seen.node
         return replace(seen, node=node, health=self._health_of(machine, node))
@@ -268,20 +263,37 @@ class Looker:
             notes.node_unseen = vm_id
         return None
 
-    def _unread(self, machine: Machine, error: ApiError | TransportError) -> Unread | None:
-        """Why node or pods cannot be read; None: the next pass may read them."""
-        silent = is_unanswered(error) and self.is_silent(machine, None)
-        return refusals.unread(error) if is_refusal(error) or silent else None
+    async def _unless_unread(
+        self, machine: Machine, what: Read, reading: Awaitable[T | None]
+    ) -> tuple[T | None, Unread | None]:
+        """What is read; or why it cannot be, where the next pass could not read it either.
 
-    async def _read_node(self, name: str) -> Node | None:
-        """The node of that name, read from the server; whose it is, the caller finds out."""
+        Raises:
+            ApiError, TransportError: the next pass may read it.
+        """
+        try:
+            return await reading, None
+        except (ApiError, TransportError) as error:
+            if is_refusal(error) or (is_unanswered(error) and self.is_silent(machine, what)):
+                return None, refusals.unread(error)
+            raise
+
+    async def _read_node(self, uid: str, name: str) -> Node | None:
+        """The node of that name, read for the machine of ``uid``; whose it is, the caller finds out."""
+        node = None
         with suppress(NotFound):
-            return await self._target.get(NODE, Key("", name))
-        return None
+            node = await self._target.get(NODE, Key("", name))
+        self._unanswered.answered(uid, (Read.NODE,))
+        return node
 
     async def _read_own_node(self, machine: Machine) -> Node | None:
-        node = await self._read_node(names.node_name(machine.metadata.labels))
+        node = await self._read_node(machine.metadata.uid, names.node_name(machine.metadata.labels))
         return node if node is not None and belongs(node, machine) else None
+
+    async def _drained(self, seen: Seen, node: Node) -> Seen:
+        """With the pods of the node; without them, where they cannot be read."""
+        drained, unread = await self._unless_unread(seen.machine, Read.PODS, self._with_pods(seen, node))
+        return drained or replace(seen, unread=unread)
 
     async def _with_pods(self, seen: Seen, node: Node) -> Seen:
         session = self.notes(seen.machine).drain
@@ -295,7 +307,7 @@ class Looker:
             attached=self._caches.volumes_of(node),
             volume_ids=self._volume_ids,
         )
-        self._unanswered.answered(seen.machine.metadata.uid, (None,))
+        self._unanswered.answered(seen.machine.metadata.uid, (Read.PODS,))
         return replace(
             seen,
             drain=drain,

@@ -11,14 +11,23 @@ Called by    ``look``, ``act``.
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from enum import Enum
 
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.errors import TransportError
 from kubewright.machines.machine.steps import Step
 from kubewright.wire.errors import STALE, ApiError, is_refusal
 
-Request = type[Step] | None
-"""A kind of request: a step's; None: to read the node and its pods."""
+
+class Read(Enum):
+    """What is read live of a machine's node. A server may show nodes and fail to list pods."""
+
+    NODE = "node"
+    PODS = "pods"
+
+
+Request = type[Step] | Read
+"""A kind of request: a step's, or one that reads."""
 
 FORGOTTEN_AFTER = timedelta(minutes=5)
 """A failure that was not repeated for so long tells nothing of the server any more: a pass that fails is
