@@ -58,9 +58,9 @@ def test_one_failure_of_each_of_two_kinds_is_no_silence() -> None:
 def test_an_answer_ends_it_for_its_own_kind() -> None:
     silence = Silence()
     assert not silence.lasts(0, Cordon)
-    silence.unanswered.answered("u1", [Read.NODE])
+    silence.unanswered.answered("u1", Read.NODE)
     assert silence.lasts(31, Cordon)
-    silence.unanswered.answered("u1", [Cordon])
+    silence.unanswered.answered("u1", Cordon)
     assert not silence.lasts(32, Cordon)
 
 

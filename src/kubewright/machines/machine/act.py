@@ -96,10 +96,16 @@ class NodeGone(KubewrightError):
 
 
 class Actor:
-    """Performs plans on both clusters."""
+    """Performs plans on both clusters. It tells ``succeeded`` each step that did, of the machine of that uid:
+    a later step of the plan may fail."""
 
     def __init__(
-        self, shared: Shared, requests: Requests, calls: VmCalls, wake: Callable[[Key, str], None]
+        self,
+        shared: Shared,
+        requests: Requests,
+        calls: VmCalls,
+        wake: Callable[[Key, str], None],
+        succeeded: Callable[[str, Step], None],
     ) -> None:
         self._control = shared.control
         self._target = shared.target
@@ -109,6 +115,7 @@ class Actor:
         self._calls = calls
         self._removals = shared.removals
         self._wake = wake
+        self._succeeded = succeeded
 
     async def perform(self, seen: Seen, plan: Plan, notes: Notes) -> Result:
         """All steps, then the status.
@@ -125,6 +132,7 @@ class Actor:
                     await self._on_node(seen, step, notes)
                 else:
                     latest = await self._on_machine(seen, step) or latest
+            self._succeeded(latest.uid, step)
         with _named(None):
             changed = not status_refused(seen) and await self._report(seen, plan, latest)
         if changed or plan.report is None:

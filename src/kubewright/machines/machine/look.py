@@ -8,7 +8,7 @@ Theory.      Almost everything is in the caches (``caches``). Two things are rea
 Called by    ``reconciler.Machines``; ``cli.explain``, which acts on nothing. What it finds is ``seen.Seen``.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -150,9 +150,9 @@ class Looker:
         lasts = self._unanswered.lasts(machine.metadata.uid, request)
         return lasts or self._caches.nodes.visibility.lost_for(self._moments.monotonic()) > self._longest
 
-    def answered(self, uid: str, steps: Iterable[Step]) -> None:
-        """These steps of a machine have succeeded."""
-        self._unanswered.answered(uid, [type(step) for step in steps])
+    def succeeded(self, uid: str, step: Step) -> None:
+        """This step of a machine has succeeded."""
+        self._unanswered.answered(uid, type(step))
 
     def remember_refusal(self, machine: Machine, step: Step | None, error: KubewrightError) -> Refused:
         """Remember that an API server refused a step of this machine, or did not answer it for long; None:
@@ -283,7 +283,7 @@ class Looker:
         node = None
         with suppress(NotFound):
             node = await self._target.get(NODE, Key("", name))
-        self._unanswered.answered(uid, (Read.NODE,))
+        self._unanswered.answered(uid, Read.NODE)
         return node
 
     async def _read_own_node(self, machine: Machine) -> Node | None:
@@ -307,7 +307,7 @@ class Looker:
             attached=self._caches.volumes_of(node),
             volume_ids=self._volume_ids,
         )
-        self._unanswered.answered(seen.machine.metadata.uid, (Read.PODS,))
+        self._unanswered.answered(seen.machine.metadata.uid, Read.PODS)
         return replace(
             seen,
             drain=drain,

@@ -28,7 +28,7 @@ from kubewright.machines.machine.steps import Plan
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import alike
-from kubewright.runtime.passes import planned
+from kubewright.runtime.passes import failed, planned
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
@@ -55,7 +55,7 @@ class Machines:
         self._machines = shared.caches.machines
         self._looker = Looker(shared, calls, moments)
         requests = Requests(shared.caches, shared.target, shared.clock, shared.settings)
-        self._actor = Actor(shared, requests, calls, wake)
+        self._actor = Actor(shared, requests, calls, wake, self._looker.succeeded)
         self._calls = calls
         self._recorder = shared.recorder
         self._busy = busy
@@ -76,10 +76,10 @@ class Machines:
         seen = await self._looker.look(machine, busy=self._busy())
         try:
             return await self._act(machine, seen)
-        except WriteFailed as failed:
-            if not self._counts_as_refused(machine, failed):
-                raise failed.error from None
-            told = self._looker.remember_refusal(machine, failed.step, failed.error)
+        except WriteFailed as write:
+            if not self._counts_as_refused(machine, write):
+                raise write.error from None
+            told = self._looker.remember_refusal(machine, write.step, write.error)
             return self._tell(machine, event_of(told), told.problem, Result.later(0))
         finally:
             self._looker.uncount(uid)
@@ -99,20 +99,20 @@ class Machines:
             plan = decide(seen)
         planned(plan)
         result = await self._actor.perform(seen, plan, self._looker.notes(machine, keep=bool(plan.topics)))
-        self._looker.answered(machine.metadata.uid, plan.steps)
         self._durations.note(seen, plan)
         return result
 
-    def _counts_as_refused(self, machine: Machine, failed: WriteFailed) -> bool:
+    def _counts_as_refused(self, machine: Machine, write: WriteFailed) -> bool:
         """Whether later decisions do without the answer: it was no, or none has come for long."""
-        if is_refusal(failed.error) or failed.step is None:
+        if is_refusal(write.error) or write.step is None:
             return True
-        return self._looker.is_silent(machine, type(failed.step))
+        return self._looker.is_silent(machine, type(write.step))
 
     def _tell(self, machine: Machine, reason: str, problem: str, result: Result) -> Result:
-        """Say what an API server refused, or did not answer."""
+        """Say what an API server refused, or did not answer: here, and in the record of this pass."""
         log.warning("refused", machine=str(_key(machine)), reason=reason, problem=problem)
         self._recorder.event(machine, reason, problem, warning=True)
+        failed(problem)
         return result
 
     def _remember(self, key: Key, uid: str) -> None:

@@ -9,7 +9,7 @@ Invariants.  What is known here is knowledge of this process; losing it costs ``
 Called by    ``look``, ``act``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -65,11 +65,9 @@ class Unanswered:
         self._failures[uid] = fresh
         return now - fresh[request][0] >= self._longest
 
-    def answered(self, uid: str, requests: Iterable[Request]) -> None:
-        """Requests of these kinds have succeeded."""
-        known = self._failures.get(uid, {})
-        for request in requests:
-            known.pop(request, None)
+    def answered(self, uid: str, request: Request) -> None:
+        """A request of this kind has succeeded."""
+        self._failures.get(uid, {}).pop(request, None)
 
     def forget(self, uid: str) -> None:
         """The machine is gone for good."""
