@@ -257,7 +257,7 @@ async def test_a_token_is_used_again_by_the_next_try_and_its_end_moves() -> None
     assert {**second, "expiration": b""} == {**first, "expiration": b""}
 
 
-async def test_a_token_of_another_machine_is_not_handed_out() -> None:
+async def test_a_token_of_another_machine_is_not_handed_out_or_changed_or_deleted() -> None:
     """Ids are short hashes, so two machines may have one. The second waits until it is replaced."""
     async with stage(short_timeouts()) as here:
         driver = Busy(here.cloud)
@@ -268,6 +268,7 @@ async def test_a_token_of_another_machine_is_not_handed_out() -> None:
             (name,) = await tokens(world)
             theirs = {"stringData": {"description": "another machine's"}}
             await world.client.patch(SECRET, Key(userdata.NAMESPACE, name), theirs)
+            before = await only_token(world)
             driver.busy = False
             await world.clock.sleep(300)
             assert (
@@ -275,6 +276,10 @@ async def test_a_token_of_another_machine_is_not_handed_out() -> None:
                 in (await world.machine("m1")).status.last_operation.description
             )
             assert not world.cloud.vms
+            assert await only_token(world) == before
+            await world.unmake("m1")
+            await world.until(lambda s: not s.machines, "it is gone", seconds=300)
+            assert await only_token(world) == before
 
 
 async def only_token(world: World) -> Mapping[str, bytes]:

@@ -95,7 +95,12 @@ OF_MACHINES = Grants(
         ),
     ),
     tokens=(
-        Rule("", ("secrets",), ("create", "patch", "delete"), "bootstrap tokens; a retry moves their end"),
+        Rule(
+            "",
+            ("secrets",),
+            ("get", "create", "patch", "delete"),
+            "bootstrap tokens; a read tells whose one is, a retry moves its end",
+        ),
     ),
 )
 """What the controllers of machines, classes and VMs need besides."""

@@ -2,7 +2,8 @@
 
 Theory.      A request is made when its call begins, beside the workers: the class and its secrets
              as they are then, and the user data filled in. A token is made for creations only; it
-             is the machine's own, found again by its name, and its end is moved with every try.
+             is the machine's own, found again by its name, and its end is moved with every try. A Secret of
+             that name whose description tells of another machine is neither changed nor deleted.
 Invariants.  Secrets go into the request and nowhere else. No request is made without the class's secrets: a
              driver could find credentials of another account elsewhere.
 Source       mcm.md §3.1, §4.6.
@@ -19,6 +20,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
+from kubewright.kube.patches import with_uid
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.settings import MachineSettings
@@ -58,9 +60,12 @@ class Requests:
         return MachineRequest(machine, machine_class, secret)
 
     async def delete_token(self, machine: Machine) -> None:
-        """Delete the machine's token, if there is one."""
+        """Delete the machine's token, if there is one; that of a machine with the same token id stays."""
+        key = _key(machine.metadata.uid)
         with suppress(NotFound):
-            await self._target.delete(SECRET, _key(machine.metadata.uid))
+            found = await self._target.get(SECRET, key)
+            if _is_token_of(machine, found):
+                await self._target.delete(SECRET, key, uid=found.metadata.uid)
 
     async def _token(self, machine: Machine, valid_for: timedelta) -> str | None:
         if not self._settings.joins:
@@ -73,13 +78,19 @@ class Requests:
         try:
             await self._target.create(SECRET, body, namespace=key.namespace)
         except AlreadyExists:
-            later = {"stringData": {"expiration": rfc3339(until)}}
-            found = (await self._target.patch(SECRET, key, later)).data
-            if found.get("description", b"").decode() != data["description"]:
+            found = await self._target.get(SECRET, key)
+            if not _is_token_of(machine, found):
                 raise Incomplete(f"Secret {key} is the bootstrap token of another machine") from None
-            secret = found.get("token-secret", b"").decode()
+            later = with_uid({"stringData": {"expiration": rfc3339(until)}}, found.metadata.uid)
+            secret = (await self._target.patch(SECRET, key, later)).data.get("token-secret", b"").decode()
         return f"{userdata.token_id(uid)}.{secret}"
 
 
 def _key(uid: str) -> Key:
     return Key(userdata.NAMESPACE, userdata.token_name(uid))
+
+
+def _is_token_of(machine: Machine, found: Secret) -> bool:
+    """Whether the Secret of the token's name is this machine's: names are short hashes, so two machines may
+    have one."""
+    return found.data.get("description") == userdata.token_description(machine.metadata.name).encode()
