@@ -88,11 +88,11 @@ async def test_a_node_that_was_read_live_ends_the_silence_about_it() -> None:
 async def test_the_live_read_before_a_machine_fails_ends_it_too() -> None:
     eyes = Eyes(machine("Unknown"))
     seen = await eyes.look(0, BROKEN)
-    assert not eyes.looker.is_silent(eyes.machine, Read.NODE)
+    assert not eyes.looker.note_failure(eyes.machine, Read.NODE)
     eyes.answer = SHOWN
     assert (await eyes.looker.with_live_node(seen)).node is not None
     eyes.clock.passed = 40
-    assert not eyes.looker.is_silent(eyes.machine, Read.NODE)
+    assert not eyes.looker.note_failure(eyes.machine, Read.NODE)
 
 
 async def test_that_the_node_is_not_there_is_an_answer_too() -> None:

@@ -38,35 +38,35 @@ class Silence:
         self.hands = ManualClock()
         self.unanswered = Unanswered(SteadyClock(self.hands).now, timedelta(seconds=30))
 
-    def lasts(self, at: float, request: type[Cordon | DeleteNode] | Read = Read.NODE) -> bool:
+    def fails(self, at: float, request: type[Cordon | DeleteNode] | Read = Read.NODE) -> bool:
         self.hands.passed = at
-        return self.unanswered.lasts("u1", request)
+        return self.unanswered.note_failure("u1", request)
 
 
 def test_a_silence_lasts_after_half_a_minute() -> None:
     silence = Silence()
-    assert [silence.lasts(at) for at in (0, 20, 30, 200)] == [False, False, True, True]
+    assert [silence.fails(at) for at in (0, 20, 30, 200)] == [False, False, True, True]
 
 
 def test_one_failure_of_each_of_two_kinds_is_no_silence() -> None:
     silence = Silence()
-    assert not silence.lasts(0, Cordon), "it was carried out, so it is not sent again"
-    assert not silence.lasts(95, DeleteNode), "the server answered everything in between"
-    assert silence.lasts(125, DeleteNode)
+    assert not silence.fails(0, Cordon), "it was carried out, so it is not sent again"
+    assert not silence.fails(95, DeleteNode), "the server answered everything in between"
+    assert silence.fails(125, DeleteNode)
 
 
 def test_an_answer_ends_it_for_its_own_kind() -> None:
     silence = Silence()
-    assert not silence.lasts(0, Cordon)
-    silence.unanswered.answered("u1", Read.NODE)
-    assert silence.lasts(31, Cordon)
-    silence.unanswered.answered("u1", Cordon)
-    assert not silence.lasts(32, Cordon)
+    assert not silence.fails(0, Cordon)
+    silence.unanswered.note_success("u1", Read.NODE)
+    assert silence.fails(31, Cordon)
+    silence.unanswered.note_success("u1", Cordon)
+    assert not silence.fails(32, Cordon)
 
 
 def test_what_was_long_ago_counts_no_more() -> None:
     silence = Silence()
-    assert not silence.lasts(0, DeleteNode)
-    assert not silence.lasts(301)
+    assert not silence.fails(0, DeleteNode)
+    assert not silence.fails(301)
     silence.unanswered.forget("u1")
-    assert not silence.lasts(400)
+    assert not silence.fails(400)

@@ -200,7 +200,7 @@ class Actor:
                         await self._target.delete(VOLUME_ATTACHMENT, Key("", each.name), uid=each.uid)
             case DeleteNode():
                 await delete_node(self._target, step)
-                notes.node_gone = seen.machine.spec.provider_id
+                notes.vm_checked_after_deletion = seen.machine.spec.provider_id
             case _:
                 assert_never(step)
 

@@ -48,9 +48,9 @@ class Notes:
     """The status of a machine in deletion when this process first saw it so."""
     topics: frozenset[str] = frozenset()
     """The topics of warnings that events have named already."""
-    node_unseen: str | None = None
+    vm_checked_before_deletion: str | None = None
     """The provider id of the VM whose node a live read, before the VM was deleted, did not find."""
-    node_gone: str | None = None
+    vm_checked_after_deletion: str | None = None
     """That of the VM whose node we deleted, or did not find by a live read after the VM was deleted."""
 
 
@@ -145,14 +145,14 @@ class Looker:
         kept = keep or preserved or (node is not None and in_place.is_selected(node))
         return self._living.setdefault(uid, Notes()) if kept else self._living.pop(uid, Notes())
 
-    def is_silent(self, machine: Machine, request: Request) -> bool:
-        """A request about the machine's node has failed: whether its cluster has not answered for long."""
-        lasts = self._unanswered.lasts(machine.metadata.uid, request)
+    def note_failure(self, machine: Machine, request: Request) -> bool:
+        """Note that a request about the machine's node failed; return whether its cluster is long silent."""
+        lasts = self._unanswered.note_failure(machine.metadata.uid, request)
         return lasts or self._caches.nodes.visibility.lost_for(self._moments.monotonic()) > self._longest
 
-    def succeeded(self, uid: str, step: Step) -> None:
-        """This step of a machine has succeeded."""
-        self._unanswered.answered(uid, type(step))
+    def note_success(self, uid: str, step: Step) -> None:
+        """Note that this step of a machine has succeeded."""
+        self._unanswered.note_success(uid, type(step))
 
     def remember_refusal(self, machine: Machine, step: Step | None, error: KubewrightError) -> Refused:
         """Remember that an API server refused a step of this machine, or did not answer it for long; None:
@@ -252,15 +252,15 @@ class Looker:
         """
         name, vm_id = names.node_name(machine.metadata.labels), machine.spec.provider_id
         notes, gone = self.notes(machine), vm.settled(Verb.DELETE)
-        asked_for = notes.node_gone if gone else notes.node_unseen
+        asked_for = notes.vm_checked_after_deletion if gone else notes.vm_checked_before_deletion
         if not name or asked_for == vm_id or (vm.verb is Verb.DELETE and not gone):
             return None
         if (node := await self._read_own_node(machine)) is not None:
             return node
         if gone:
-            notes.node_gone = vm_id
+            notes.vm_checked_after_deletion = vm_id
         else:
-            notes.node_unseen = vm_id
+            notes.vm_checked_before_deletion = vm_id
         return None
 
     async def _unless_unread(
@@ -274,7 +274,7 @@ class Looker:
         try:
             return await reading, None
         except (ApiError, TransportError) as error:
-            if is_refusal(error) or (is_unanswered(error) and self.is_silent(machine, what)):
+            if is_refusal(error) or (is_unanswered(error) and self.note_failure(machine, what)):
                 return None, refusals.unread(error)
             raise
 
@@ -283,7 +283,7 @@ class Looker:
         node = None
         with suppress(NotFound):
             node = await self._target.get(NODE, Key("", name))
-        self._unanswered.answered(uid, Read.NODE)
+        self._unanswered.note_success(uid, Read.NODE)
         return node
 
     async def _read_own_node(self, machine: Machine) -> Node | None:
@@ -307,7 +307,7 @@ class Looker:
             attached=self._caches.volumes_of(node),
             volume_ids=self._volume_ids,
         )
-        self._unanswered.answered(seen.machine.metadata.uid, Read.PODS)
+        self._unanswered.note_success(seen.machine.metadata.uid, Read.PODS)
         return replace(
             seen,
             drain=drain,

@@ -55,7 +55,7 @@ class Machines:
         self._machines = shared.caches.machines
         self._looker = Looker(shared, calls, moments)
         requests = Requests(shared.caches, shared.target, shared.clock, shared.settings)
-        self._actor = Actor(shared, requests, calls, wake, self._looker.succeeded)
+        self._actor = Actor(shared, requests, calls, wake, self._looker.note_success)
         self._calls = calls
         self._recorder = shared.recorder
         self._busy = busy
@@ -106,7 +106,7 @@ class Machines:
         """Whether later decisions do without the answer: it was no, or none has come for long."""
         if is_refusal(write.error) or write.step is None:
             return True
-        return self._looker.is_silent(machine, type(write.step))
+        return self._looker.note_failure(machine, type(write.step))
 
     def _tell(self, machine: Machine, reason: str, problem: str, result: Result) -> Result:
         """Say what an API server refused, or did not answer: here, and in the record of this pass."""

@@ -53,8 +53,8 @@ class Unanswered:
         self._longest = longest
         self._failures: dict[str, dict[Request, tuple[datetime, datetime]]] = {}
 
-    def lasts(self, uid: str, request: Request) -> bool:
-        """A request has failed: whether requests of its kind have failed for long.
+    def note_failure(self, uid: str, request: Request) -> bool:
+        """Note that a request has failed; return whether requests of its kind have failed for long.
 
         A failure of another kind tells nothing: a request that timed out may have been carried out, and is
         then never sent again.
@@ -65,8 +65,8 @@ class Unanswered:
         self._failures[uid] = fresh
         return now - fresh[request][0] >= self._longest
 
-    def answered(self, uid: str, request: Request) -> None:
-        """A request of this kind has succeeded."""
+    def note_success(self, uid: str, request: Request) -> None:
+        """Note that a request of this kind has succeeded."""
         self._failures.get(uid, {}).pop(request, None)
 
     def forget(self, uid: str) -> None:
