@@ -177,6 +177,63 @@ class CannotList(Borrowed):
         raise Unimplemented("not here")
 
 
+class Lacking(Borrowed):
+    """A driver whose lists lack all VMs while ``lacks``, or fail while ``fails``."""
+
+    lacks = False
+    fails = False
+
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        found = await super().list(request)
+        if self.fails:
+            raise DriverError.of(Code.Unavailable, "no list now")
+        return [] if self.lacks else found
+
+
+async def hold_up_a_drain(here: Stage, ghost: Instance) -> None:
+    """Have a pod on the node of a suspect that no eviction is allowed of, and wait until it is drained."""
+    world = here.world
+    await world.clock.sleep(SOON)
+    never = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}
+    meta = {"name": "keep", "namespace": "default"}
+    await world.target.create(PDB, {"metadata": meta, "spec": never})
+    await world.run_pod("web", ghost.node_name, labels={"app": "web"})
+    await world.clock.sleep(CONFIRMATION + 2)
+    assert (await world.target.get(NODE, Key("", ghost.node_name))).spec.unschedulable
+
+
+async def test_one_list_without_a_vm_that_is_drained_ends_nothing() -> None:
+    """The cloud's lists lag, or the answer was for another account: the VM runs, and its pods too."""
+    async with stage(options(drain_timeout=90)) as here:
+        world, ghost = here.world, await conjure(here)
+        async with here.process(driver := Lacking(here.cloud)):
+            await hold_up_a_drain(here, ghost)
+            driver.lacks = True
+            await world.clock.sleep(SOON + 2)
+            driver.lacks = False
+            await world.clock.sleep(2 * CONFIRMATION)
+            assert ghost.node_name in {node.metadata.name for node in await world.target.list(NODE)}
+            await world.clock.sleep(20)
+            assert world.cloud.named("ghost") is not None, "a drain has its time"
+            await world.clock.sleep(45)
+            assert await world.left() == [], "which did not begin anew"
+
+
+async def test_a_vm_that_two_lists_lack_is_gone() -> None:
+    """A user deleted it in the cloud while it was drained."""
+    async with stage(options(drain_timeout=600)) as here:
+        world, ghost = here.world, await conjure(here)
+        async with here.process():
+            await hold_up_a_drain(here, ghost)
+            found = await world.client.get(MACHINE_CLASS, world.key("small"))
+            vm = stub("ghost", world.namespace, "gone", provider_id=ghost.provider_id)
+            await Borrowed(here.cloud).delete(ClassRequest(found).of(vm))
+            await world.clock.sleep(CONFIRMATION - 1)
+            assert ghost.node_name in {node.metadata.name for node in await world.target.list(NODE)}
+            await world.clock.sleep(2 * SOON)
+            assert ghost.node_name not in {node.metadata.name for node in await world.target.list(NODE)}
+
+
 async def test_a_driver_that_cannot_list_is_asked_once() -> None:
     async with stage(options()) as here:
         await conjure(here)
@@ -254,7 +311,9 @@ async def test_the_node_of_a_vm_that_a_process_deleted_before_it_ended() -> None
         }
         await world.target.create(NODE, body)
         async with here.process():
-            await world.clock.sleep(SOON + 1)
+            await world.clock.sleep(CONFIRMATION)
+            assert [node.metadata.name for node in await world.target.list(NODE)] == ["left"]
+            await world.clock.sleep(SOON + 2)
             assert await world.left() == []
 
 

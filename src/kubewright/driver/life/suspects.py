@@ -66,7 +66,7 @@ class Suspects:
         self._tries[key] = {vm: tried for vm, tried in tries.items() if vm in updated.suspects}
         return Noted(
             sorted(updated.suspects.keys() - before.keys()),
-            self._unsuspected(before),
+            self.unsuspected(before),
             updated.confirmed,
             updated.wake,
         )
@@ -74,7 +74,11 @@ class Suspects:
     def forget(self, key: Key) -> AbstractSet[str]:
         """No VM of this key is suspect any more; which VMs are so for no other key."""
         self._tries.pop(key, None)
-        return self._unsuspected(self._since.pop(key, {}))
+        return self.unsuspected(self._since.pop(key, {}))
+
+    def unsuspected(self, vm_ids: Iterable[str]) -> AbstractSet[str]:
+        """Those of these VMs that are suspect for no key."""
+        return frozenset(vm_ids).difference(*self._since.values())
 
     async def collect(self, key: Key, noted: Noted, collect: Collect) -> float | None:
         """Try to delete the VMs that are due, at the same time. In how many seconds the next pass is worth
@@ -108,6 +112,3 @@ class Suspects:
         now = self._clock.monotonic()
         first = min(tried.again - now if tried is not None else 0.0 for tried in left)
         return max(self._settings.soon.total_seconds(), first)
-
-    def _unsuspected(self, before: Mapping[str, float]) -> AbstractSet[str]:
-        return frozenset(before).difference(*self._since.values())

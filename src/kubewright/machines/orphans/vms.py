@@ -1,7 +1,12 @@
 """The reconciler of classes that lists their VMs and deletes, after confirmation, those without a machine.
 
-Invariants.  While a cluster cannot be watched no VM is deleted: its node would be missing in our cache, and
-             its pods would not be drained.
+Theory.      A list that lags, is partial or is answered for another account lacks VMs that run. So that a
+             list lacks the VM of a node that is being drained ends nothing: the node is deleted when a second
+             list lacks it too, ``confirmation`` later, which is the rule for suspects the other way round. A
+             VM of which the driver itself has said that it is gone needs no list (``collect``).
+Invariants.  While a cluster is known not to be watched no VM is deleted: its node could be missing in our
+             cache, and its pods would not be drained. What is remembered of a drain stays while its VM is
+             suspect or missing.
 Called by    ``runtime.controller``, with the key of a MachineClass. Continues in ``decide`` and ``collect``.
 """
 
@@ -14,6 +19,7 @@ import structlog
 
 from kubewright.api.machine.names import EventReason
 from kubewright.api.machine.v1alpha1 import MachineClass
+from kubewright.base.plan import soonest
 from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.driver.life.orphans import NotListed, OrphanSettings
@@ -47,6 +53,8 @@ class OrphanVms:
         self._cleanup = cleanup
         self._collector = Collector(shared, cleanup)
         self._suspects = Suspects(settings, shared.clock)
+        self._missing = Suspects(settings, shared.clock)
+        """VMs that the last list lacks although their nodes are marked; confirmed as suspects are."""
         self._cannot_list = False
 
     async def reconcile(self, key: Key) -> Result:
@@ -57,7 +65,7 @@ class OrphanVms:
         """
         found = self._caches.classes.get(key)
         if found is None or self._cannot_list:
-            self._forget(self._suspects.forget(key))
+            self._forget(self._suspects.forget(key) | self._missing.forget(key))
             return Result.done()
         seen = self._caches.with_secrets(found)
         if not seen.can_call:
@@ -68,14 +76,15 @@ class OrphanVms:
         listed = await self._listed(request)
         if listed is None:
             return Result.done()
-        noted = self._note(key, listed, began)
+        noted, missing = self._note(key, listed, began)
         if lost := self._lost():
             log.info("no VM is deleted while a cluster is not visible", machine_class=str(key), cluster=lost)
             waits = noted.confirmed or self._caches.nodes.keys_by(COLLECTED_BY, str(key))
             return self._next(noted.wake, hurry=bool(waits))
-        settled = await self._settle_marked_nodes(key, _ids(listed))
+        settled = await self._settle_marked_nodes(key, _ids(missing.confirmed))
         collect = partial(self._collector.collect, request, listed=_ids(listed))
-        return self._next(await self._suspects.collect(key, noted, collect), hurry=not settled)
+        wake = soonest(missing.wake, await self._suspects.collect(key, noted, collect))
+        return self._next(wake, hurry=not settled)
 
     def _next(self, wake: float | None, *, hurry: bool) -> Result:
         """When to list again: at the next wake-up, soon when work is left, else in a period."""
@@ -111,18 +120,28 @@ class OrphanVms:
         """Which cluster our caches do not see now, however short; empty if none. No deletion is urgent."""
         return self._caches.unreachable(self._shared.clock.monotonic(), 0.0)
 
-    def _note(self, key: Key, listed: Sequence[Instance], began: float) -> Noted:
+    def _note(self, key: Key, listed: Sequence[Instance], began: float) -> tuple[Noted, Noted]:
+        """What a list changes: of the VMs that no machine wants, and of those that it lacks."""
         unwanted = [each.vm for each in self._listed_vms(key, listed) if not why_kept_by_cache(each)]
         noted = self._suspects.note(key, unwanted, began=began)
+        missing = self._missing.note(key, self._lacking(key, _ids(listed)), began=began)
         self.schemes.update(found for vm in listed if (found := scheme(vm.provider_id)))
-        self._forget(noted.cleared)
+        self._forget(noted.cleared | missing.cleared)
         if noted.new:
             wait = self._settings.confirmation.total_seconds()
             log.info("VMs without a machine", machine_class=str(key), vms=noted.new, confirmed_in=wait)
-        return noted
+        return noted, missing
+
+    def _lacking(self, key: Key, listed: AbstractSet[str]) -> Iterable[Instance]:
+        """The VMs that this list lacks, and no other class's either, of nodes that this class has marked."""
+        nodes = self._caches.nodes.by(COLLECTED_BY, str(key))
+        found = [node for node in nodes if not self._cleanup.owners(node)]
+        unlisted = self._suspects.unsuspected({node.spec.provider_id for node in found}) - listed
+        return [Instance(vm_id, "") for vm_id in unlisted]
 
     def _forget(self, vm_ids: Iterable[str]) -> None:
-        for vm_id in vm_ids:
+        """Drop what is remembered of these VMs, except of those that are suspect or missing."""
+        for vm_id in self._missing.unsuspected(self._suspects.unsuspected(vm_ids)):
             self._cleanup.forget(vm_id)
 
     def _listed_vms(self, key: Key, listed: Sequence[Instance]) -> list[ListedVm]:
@@ -149,15 +168,15 @@ class OrphanVms:
             same_name=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
         )
 
-    async def _settle_marked_nodes(self, key: Key, listed: AbstractSet[str]) -> bool:
+    async def _settle_marked_nodes(self, key: Key, gone: AbstractSet[str]) -> bool:
         """End what an earlier pass or process began on nodes whose VMs this class was deleting. A node whose
-        VM is gone is deleted; one that has a machine again loses the marks. Whether none is left to settle.
+        VM is ``gone`` is deleted; one that has a machine again loses the marks. Whether all that was done.
         """
         done = []
         for node in self._caches.nodes.by(COLLECTED_BY, str(key)):
             if self._cleanup.owners(node):
                 done.append(await self._collector.release_node(node))
-            elif node.spec.provider_id not in listed:
+            elif node.spec.provider_id in gone:
                 done.append(await self._collector.delete_node(node.metadata.name, node.spec.provider_id))
         return all(done)
 
