@@ -510,6 +510,26 @@ async def test_the_node_of_a_vm_that_has_a_machine_again_takes_pods() -> None:
             assert names.ORPHAN_OF_ANNOTATION not in node.metadata.annotations
 
 
+async def test_such_a_node_takes_pods_also_if_it_said_that_no_machine_manages_it() -> None:
+    """What says so is taken off before the next list succeeds, which takes off the cordon."""
+    async with stage(options(drain_timeout=600)) as here:
+        world, ghost = here.world, await conjure(here, "m1", uid="before")
+        async with here.process(driver := Lacking(here.cloud)):
+            await hold_up_a_drain(here, ghost)
+            await world.note_node(ghost.node_name, {names.NOT_MANAGED_ANNOTATION: "1"})
+            driver.fails = True
+            labels = {names.NODE_LABEL: ghost.node_name}
+            await world.make("m1", labels=labels, providerID=ghost.provider_id)
+            await world.clock.sleep(2 * SOON)
+            node = await world.target.get(NODE, Key("", ghost.node_name))
+            assert names.NOT_MANAGED_ANNOTATION not in node.metadata.annotations
+            driver.fails = False
+            await world.clock.sleep(PERIOD)
+            node = await world.target.get(NODE, Key("", ghost.node_name))
+            assert not node.spec.unschedulable
+            assert names.ORPHAN_OF_ANNOTATION not in node.metadata.annotations
+
+
 async def test_no_vm_goes_while_its_cluster_is_not_visible() -> None:
     """Its node may have joined since our watch was lost; its pods would not be drained."""
     async with stage(options(), two=True) as here:

@@ -10,10 +10,10 @@ Theory.      The finalizer of a machine stays until the cloud has had time to sh
              machine that is just being created.
              The order is that of a machine's deletion: the node is drained, the VM deleted, the node deleted.
              The node is annotated before the VM is deleted, so that another process, after a crash, knows
-             that it may delete the node; it does so once two lists lack the VM, for one may lag. A node that has
-             a machine again loses the annotation. Other nodes without a machine are only annotated, so that
-             cluster-autoscaler leaves them alone: whether their VM still exists only the cloud's own
-             controller manager knows.
+             that it may delete the node; it does so once two lists lack the VM, for one may lag. A node that
+             has a machine again loses annotation and cordon. Other nodes without a machine are only
+             annotated, so that cluster-autoscaler leaves them alone: whether their VM still exists only the
+             cloud's own controller manager knows.
 Invariants.  No VM is deleted that does not say which machine it was made for.
              Without suspects a pass costs one call of the driver for each class, and no request to an API
              server. A class that cannot be listed delays no other, nor does a VM that cannot be deleted.

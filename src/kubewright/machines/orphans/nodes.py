@@ -4,7 +4,8 @@ Theory.      Only nodes that may come from a machine are annotated: those with o
              provider id has the scheme of the VMs of our classes. No node is deleted: a VM that no list has
              may still run, because a user took it away from Kubewright on purpose. Each process annotates a
              node at most once: two processes for different namespaces of one target cluster would else undo
-             each other's writes forever.
+             each other's writes forever. What the collection of a VM wrote to its node stays: ``vms`` takes
+             annotation and cordon off together.
 Invariants.  A node that has a machine and no annotation, as almost all have, is not decoded.
 Source       mcm.md §9.1, second half.
 Called by    ``runtime.controller``, with ``ALL``. Continues in ``decide.not_managed``.
@@ -97,7 +98,7 @@ class OrphanNodes:
         wanted = not_managed(node, owners, self._now(), self._shared.settings.creation_timeout)
         if wanted is None or (wanted and (header.uid in self._written or not self._may_be_ours(node))):
             return None
-        return marks.annotate(node, _annotations(node, wanted))
+        return marks.annotate(node, {names.NOT_MANAGED_ANNOTATION: "1" if wanted else None})
 
     async def _write(self, header: Header, body: Patch) -> KubewrightError | None:
         uid = frozenset((header.uid,))
@@ -115,11 +116,3 @@ class OrphanNodes:
     def _may_be_ours(self, node: Node) -> bool:
         ours = names.MACHINE_NAME_LABEL in node.metadata.labels
         return ours or scheme(node.spec.provider_id) in self._schemes
-
-
-def _annotations(node: Node, wanted: bool) -> marks.Edits:
-    """Where the node has a machine after all, the annotation of an orphan's node is removed as well."""
-    edits: dict[str, str | None] = {names.NOT_MANAGED_ANNOTATION: "1" if wanted else None}
-    if not wanted and names.ORPHAN_OF_ANNOTATION in node.metadata.annotations:
-        edits[names.ORPHAN_OF_ANNOTATION] = None
-    return edits
