@@ -20,6 +20,7 @@ from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, s
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.machines.orphans.nodes import WRITES
+from kubewright.nodes.drain.decide import PODS_PER_PASS
 from kubewright.providers.sim import manifests
 from kubewright.providers.sim.cloud import Cloud
 from kubewright.testing.clocks import LoopClock
@@ -83,6 +84,20 @@ async def test_the_pods_of_such_a_vm_leave_before_it_goes() -> None:
             assert not pods, "and what was there was asked to leave, and left"
             await world.clock.sleep(1)
             assert await world.left() == []
+
+
+async def test_a_node_with_many_pods_waits_for_no_look_between_two_hundreds_of_them() -> None:
+    rare = replace(options(), orphans=replace(options().orphans, soon=timedelta(seconds=60)))
+    async with stage(rare) as here:
+        world, ghost = here.world, await conjure(here)
+        async with here.process():
+            await world.clock.sleep(60)
+            for number in range(3 * PODS_PER_PASS):
+                await world.run_pod(f"web-{number}", ghost.node_name, terminationGracePeriodSeconds=1)
+            await world.clock.sleep(CONFIRMATION + 5)
+            assert (await world.target.get(NODE, Key("", ghost.node_name))).spec.unschedulable
+            await world.clock.sleep(5)
+            assert not [pod for pod in await world.target.list(POD, "default") if not pod.metadata.deleting]
 
 
 async def test_it_is_found_soon_after_a_start() -> None:

@@ -13,8 +13,10 @@ Invariants.  Nothing is done to a node that has a machine, or whose provider id 
 Called by    ``collect``; ``vms`` for nodes whose VM is gone already, or wanted again.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 
 import structlog
 
@@ -37,12 +39,14 @@ log = structlog.get_logger(__name__)
 class NodeCleanup:
     """Drains and deletes nodes of VMs without a machine. Its requests may raise ApiError, TransportError."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, wake: Callable[[Key], None]) -> None:
+        """``wake``: lets a class be looked at again, soon."""
         self._target = shared.target
         self._now = shared.target.steady().now
         self._settings = shared.settings
         self._caches = shared.caches
         self._removals = shared.removals
+        self._wake = wake
         self._drains: dict[str, tuple[datetime, DrainSession]] = {}
         """Since when the node of a VM is drained, and the session of that drain; by provider id."""
         self._states = NodeStates(self._now)
@@ -61,12 +65,12 @@ class NodeCleanup:
         self._drains.pop(provider_id, None)
         self._states.forget(provider_id)
 
-    async def empty(self, node: Node, collecting: str) -> bool:
+    async def empty(self, node: Node, collecting: Key) -> bool:
         """Cordon and annotate the node, and go on with its drain; whether the drain is done.
 
-        ``collecting``: the class of its VM, as ``namespace/name``.
+        ``collecting``: the class of its VM.
         """
-        await self._mark(node, collecting)
+        await self._mark(node, str(collecting))
         now, vm = self._now(), node.spec.provider_id
         started, session = self._drains.setdefault(vm, (now, DrainSession()))
         plan = await session.look(
@@ -79,7 +83,7 @@ class NodeCleanup:
         )
         if not plan.done:
             log.info("pods on a VM without a machine", node=node.metadata.name, because=plan.because)
-            self._removals.start(vm, session, plan, lambda: None, now=now)
+            self._removals.start(vm, session, plan, partial(self._wake, collecting), now=now)
         return plan.done
 
     async def delete_node(self, node_name: str, provider_id: str) -> None:

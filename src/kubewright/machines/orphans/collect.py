@@ -93,7 +93,7 @@ class Collector:
             return False
         nodes = self._cleanup.unowned_nodes(vm.provider_id)
         for node in nodes:
-            if not await self._cleanup.empty(node, f"{place.namespace}/{place.name}"):
+            if not await self._cleanup.empty(node, Key(place.namespace, place.name)):
                 return False
         if nodes:
             machine = await self._machine(place.namespace, vm)

@@ -39,7 +39,11 @@ LIST_BACKOFF = Curve(base=delays.SHORT.seconds, cap=delays.LONG.seconds)
 def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controller, Controller]:
     """The two controllers: of classes with their VMs, and of nodes."""
     caches, clock, metrics = shared.caches, shared.clock, shared.metrics
-    cleanup = NodeCleanup(shared)
+
+    def wake(key: Key) -> None:
+        classes.enqueue(key, "pods of a VM have been asked to leave", after=delays.SOON.total_seconds())
+
+    cleanup = NodeCleanup(shared, wake)
     vms = OrphanVms(shared, settings, busy, cleanup)
     caches.nodes.index(COLLECTED_BY, lambda node: _annotation(node, names.ORPHAN_OF_ANNOTATION))
     caches.nodes.index(NOT_MANAGED, _not_managed)
