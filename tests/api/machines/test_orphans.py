@@ -15,6 +15,7 @@ from kubewright.api.machine import names
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
+from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.compose.options import Options
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
@@ -98,6 +99,27 @@ async def test_a_node_with_many_pods_waits_for_no_look_between_two_hundreds_of_t
             assert (await world.target.get(NODE, Key("", ghost.node_name))).spec.unschedulable
             await world.clock.sleep(5)
             assert not [pod for pod in await world.target.list(POD, "default") if not pod.metadata.deleting]
+
+
+@pytest.mark.parametrize(
+    ("detached", "goes_in"), [pytest.param(True, 2 * SOON, id="detached"), pytest.param(False, 45, id="late")]
+)
+async def test_its_volumes_are_awaited_for_the_detach_timeout_at_most(detached: bool, goes_in: int) -> None:
+    async with stage(options(detach_timeout=60)) as here:
+        world, ghost = here.world, await conjure(here)
+        spec = {
+            "attacher": "csi.sim",
+            "nodeName": ghost.node_name,
+            "source": {"persistentVolumeName": "pv-1"},
+        }
+        await world.target.create(VOLUME_ATTACHMENT, {"metadata": {"name": "a1"}, "spec": spec})
+        async with here.process():
+            await world.clock.sleep(SOON + CONFIRMATION + 25)
+            assert world.cloud.named("ghost") is not None, "it is drained, and its volume is attached"
+            if detached:
+                await world.target.delete(VOLUME_ATTACHMENT, Key("", "a1"))
+            await world.clock.sleep(goes_in)
+            assert world.cloud.named("ghost") is None
 
 
 async def test_it_is_found_soon_after_a_start() -> None:

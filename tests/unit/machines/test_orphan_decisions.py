@@ -19,12 +19,15 @@ from kubewright.kube.header import read
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.orphans.decide import (
     ListedVm,
+    awaits_volumes,
     not_managed,
     scheme,
     why_kept_by_cache,
     why_kept_by_server,
 )
 from kubewright.machines.orphans.wiring import class_to_list, may_have_a_node
+from kubewright.nodes.drain.plan import DrainPlan
+from kubewright.nodes.drain.volumes import Moving, Trip
 from kubewright.testing.scenes import NOW, being_made, machine, minutes
 from kubewright.wire.gvk import Key
 
@@ -173,6 +176,35 @@ def test_who_keeps_a_vm_whose_machine_has_several(seen: ListedVm, because: str) 
 )
 def test_the_scheme_of_a_provider_id(provider_id: str, expected: str) -> None:
     assert scheme(provider_id) == expected
+
+
+TRIP = Trip("pv-1", "default/db", returns=True)
+
+
+@pytest.mark.parametrize(
+    ("drain", "attachments", "left", "expected"),
+    [
+        pytest.param(DrainPlan(done=True), 0, minutes(1), "", id="no volume is there"),
+        pytest.param(
+            DrainPlan(done=True), 2, minutes(1), "2 volumes are still attached", id="two are attached"
+        ),
+        pytest.param(
+            DrainPlan(done=True), 2, None, "2 volumes are still attached", id="they have as long as they need"
+        ),
+        pytest.param(DrainPlan(done=True), 2, minutes(0), "", id="they have had their time"),
+        pytest.param(
+            DrainPlan(done=True, moving=Moving(arriving=(TRIP,))),
+            0,
+            None,
+            "volume pv-1 of default/db is to be attached to another node",
+            id="that of the last pod is on its way",
+        ),
+    ],
+)
+def test_which_volumes_hold_a_vm(
+    drain: DrainPlan, attachments: int, left: timedelta | None, expected: str
+) -> None:
+    assert awaits_volumes(drain, attachments, left) == expected
 
 
 def node(age: timedelta, *, says: bool = False) -> Node:

@@ -8,7 +8,8 @@ Theory.      The finalizer of a machine stays until the cloud has had time to sh
              one in a list that is ``confirmation`` later, and the API server itself (not our cache) says
              that its machine does not exist. So no VM in use is deleted for an old list, a late cache, or a
              machine that is just being created.
-             The order is that of a machine's deletion: the node is drained, the VM deleted, the node deleted.
+             The order is that of a machine's deletion: the node is drained, its volumes are awaited, the VM
+             is deleted, the node is deleted.
              The node is annotated before the VM is deleted, so that another process, after a crash, knows
              that it may delete the node; it does so once two lists lack the VM, for one may lag. A node that
              has a machine again loses annotation and cordon. Other nodes without a machine are only

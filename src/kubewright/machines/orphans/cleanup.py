@@ -1,11 +1,11 @@
 """Drain and delete the node of a VM without a machine.
 
-Theory.      The order is that of a machine's deletion: cordon, drain, and, once the VM is gone, delete. The
-             cordon also writes an annotation with the class of the VM: once the VM is gone no list has it any
-             more, and a process that starts then finds by the annotation which nodes it may delete. A pass
-             does not wait for pods: it evicts and ends, and a later one goes on. Since when the node is
-             drained, and which evictions were refused, is kept in memory only: after a restart the drain
-             time-out begins anew.
+Theory.      The order is that of a machine's deletion: cordon, drain, wait for volumes for as long as there,
+             and, once the VM is gone, delete. The cordon also writes an annotation with the class of the VM:
+             once the VM is gone no list has it any more, and a process that starts then finds by the
+             annotation which nodes it may delete. A pass does not wait for pods: it evicts and ends, and a
+             later one goes on, when the requests have ended. Since when the node is drained, and which
+             evictions were refused, is kept in memory only: after a restart the drain time-out begins anew.
 Invariants.  Nothing is done to a node that has a machine, or whose provider id is not the VM's. The time that
              pods have is counted on a steady clock (decision 0011).
              A node that has a machine again (it was restored from a backup meanwhile) loses the annotation
@@ -28,6 +28,7 @@ from kubewright.machines.machine import act, node_marks
 from kubewright.machines.machine.caches import Shared, belongs
 from kubewright.machines.machine.moments import NodeStates, as_seen
 from kubewright.machines.machine.settings import drain_policy
+from kubewright.machines.orphans.decide import awaits_volumes
 from kubewright.nodes import marks
 from kubewright.nodes.drain.session import DrainSession
 from kubewright.wire.errors import NotFound
@@ -46,6 +47,7 @@ class NodeCleanup:
         self._settings = shared.settings
         self._caches = shared.caches
         self._removals = shared.removals
+        self._volume_ids = shared.volume_ids
         self._wake = wake
         self._drains: dict[str, tuple[datetime, DrainSession]] = {}
         """Since when the node of a VM is drained, and the session of that drain; by provider id."""
@@ -66,25 +68,32 @@ class NodeCleanup:
         self._states.forget(provider_id)
 
     async def empty(self, node: Node, collecting: Key) -> bool:
-        """Cordon and annotate the node, and go on with its drain; whether the drain is done.
+        """Cordon and annotate the node, and go on with its drain; whether pods and volumes have left.
 
         ``collecting``: the class of its VM.
         """
         await self._mark(node, str(collecting))
         now, vm = self._now(), node.spec.provider_id
         started, session = self._drains.setdefault(vm, (now, DrainSession()))
+        policy = drain_policy(self._settings)
         plan = await session.look(
             self._target,
             node.metadata.name,
-            drain_policy(self._settings),
+            policy,
             now=now,
             started=started,
             conditions=as_seen(node, self._states.since(vm, node)),
+            attached=self._caches.volumes_of(node),
+            volume_ids=self._volume_ids,
         )
         if not plan.done:
             log.info("pods on a VM without a machine", node=node.metadata.name, because=plan.because)
             self._removals.start(vm, session, plan, partial(self._wake, collecting), now=now)
-        return plan.done
+            return False
+        left = policy.until_detached(session.drained_since or now, now)
+        if why := awaits_volumes(plan, len(self._caches.attached(node)), left):
+            log.info("volumes on a VM without a machine", node=node.metadata.name, because=why)
+        return not why
 
     async def delete_node(self, node_name: str, provider_id: str) -> None:
         """Delete the node of a VM that is gone. The server is asked: the kubelet may just have registered."""

@@ -1,7 +1,8 @@
 """Delete one VM without a machine, and its node.
 
-Theory.      The order is that of a machine's deletion: cordon and drain the node, delete the VM, delete the
-             node. A drain that is not done ends the pass; the next look at the class goes on with it.
+Theory.      The order is that of a machine's deletion: cordon and drain the node, wait for its volumes,
+             delete the VM, delete the node. What is not done yet ends the pass; the next one over the class
+             goes on.
 Invariants.  Before anything is touched, and again directly before the VM is deleted, the *server* has
              said that there is no such machine, or that it is Running on another VM. "There is no such
              machine" is an answer that names it: while the kind is not served every path of it answers 404.

@@ -23,6 +23,8 @@ from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.driver.contract import Instance, is_tagged
 from kubewright.machines.machine.creation import vm_incomplete
+from kubewright.nodes.drain.obstacles import first_clauses
+from kubewright.nodes.drain.plan import DrainPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,19 @@ def why_kept_by_server(vm: Instance, same_name: Machine | None, listed: Abstract
         return "a machine has it on record"
     if vm_incomplete(same_name):
         return "a machine of its name is still being made"
+    return ""
+
+
+def awaits_volumes(drain: DrainPlan, attachments: int, left: timedelta | None) -> str:
+    """Why the VM of a drained node is not deleted yet, as a clause; empty: no volume is awaited.
+
+    ``attachments`` is how many VolumeAttachments the node has; ``left`` how long they are awaited still;
+    None: without a limit.
+    """
+    if drain.moving:
+        return first_clauses(drain.moving.clauses)
+    if attachments and (left is None or left > timedelta(0)):
+        return f"{attachments} volumes are still attached"
     return ""
 
 
