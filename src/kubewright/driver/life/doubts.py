@@ -6,7 +6,8 @@ Theory.      A creation that was cut short (a deadline, a lost answer, the end o
              ``confirm_absent`` to show what came of the creation, and has been asked again (``plan``).
              A VM on record may be one of two: a creation that was not answered was repeated, and the record
              is of the second. So a doubt stays beside a record until its creation is LONGEST_CREATION ago.
-Invariants.  An object that was created under our eyes inherits no doubt.
+Invariants.  An object that was created more than MAX_CLOCK_SKEW after our start, by the server's clock,
+             inherits no doubt from the process before us.
 Called by    ``calls``; ``orphans`` for LONGEST_CREATION.
 """
 
@@ -34,7 +35,7 @@ def doubt_until(
     """Until when a creation may still bring a VM; None when none can be under way.
 
     Args:
-        unanswered: when a creation of this process last ended without a definite answer.
+        unanswered: when this process last may have made a VM that it does not know (``VmSeen.doubt``).
         started: since when calls are made by this process, and no longer by one before it.
         created: when the object was created, by the server's clock.
         recorded: the VM is on record.

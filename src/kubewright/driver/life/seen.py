@@ -33,7 +33,8 @@ class VmSeen:
     ``absent``            by the last answer of the driver there is no VM
     ``deleted``           a deletion has succeeded, and no VM was seen since
     ``initializing``      the VM is there, its initialization failed
-    ``doubt``             when a creation of ours last ended without a definite answer
+    ``doubt``             when a VM may last have been made that we do not know: a creation ended without a
+                          definite answer or by a fault of ours, or the driver answered with a strange VM
     ``inputs``            what the call was made from: a change of them is worth another try
     ``last_known_state``  what the driver wants to be told with its next call; None: what is on record
     """

@@ -4,10 +4,11 @@ Theory.      A cluster's VMs may be in several clouds and accounts: a list is as
              machines and their templates tell drivers. A cluster is looked at after a start, after a
              pause, when a machine is gone that may have left a VM, and every ``period``. Reasons that come
              before the look are gathered into it.
-Invariants.  A driver that cannot list is no reason not to ask the others. Directly before a VM is deleted
-             the *server* has said that its cluster is not paused and that there is no such machine; a 404
-             that does not name it says nothing, for that is the answer, too, while the kind is not served. At
-             rest a pass costs a call for each list, and no request to a server.
+Invariants.  A driver that cannot list is no reason not to ask the others. Before a driver is asked to delete
+             a VM the *server* has said that its cluster is not paused and that there is no such machine; the
+             call may then wait for its slot (``driver.guard``). A 404 that does not name the machine says
+             nothing, for that is the answer, too, while the kind is not served. At rest a pass costs a call
+             for each list, and no request to a server.
 Called by    ``runtime.controller``, with the key of a KubewrightCluster; put together by ``infra.world``.
 """
 

@@ -3,9 +3,11 @@
 Theory.      The order is that of a machine's deletion: cordon and drain the node, wait for its volumes,
              delete the VM, delete the node. What is not done yet ends the pass; the next one over the class
              goes on.
-Invariants.  Before anything is touched, and again directly before the VM is deleted, the *server* has
-             said that there is no such machine, or that it is Running on another VM. "There is no such
-             machine" is an answer that names it: while the kind is not served every path of it answers 404.
+Invariants.  Before anything is touched, and again after the drain, before the driver is asked to delete the
+             VM, the *server* has said that there is no such machine, or that it is Running on another VM. The
+             driver's call may then wait minutes for its slot (``driver.guard``), and is not called off.
+             "There is no such machine" is an answer that names it: while the kind is not served every path of
+             it answers 404.
              Nothing here raises for one VM: a later pass tries again, after the pause of a cloud's error.
 Called by    ``vms``, by way of ``driver.life.suspects``.
 """

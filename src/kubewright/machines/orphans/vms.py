@@ -4,9 +4,9 @@ Theory.      A list that lags, is partial or is answered for another account lac
              list lacks the VM of a node that is being drained ends nothing: the node is deleted when a second
              list lacks it too, ``confirmation`` later, which is the rule for suspects the other way round. A
              VM of which the driver itself has said that it is gone needs no list (``collect``).
-Invariants.  While a cluster is known not to be watched no VM is deleted: its node could be missing in our
-             cache, and its pods would not be drained. What is remembered of a drain stays while its VM is
-             suspect or missing.
+Invariants.  No pass begins a deletion while a cluster is not watched: the node could be missing in our cache,
+             and its pods would not be drained. That is asked once in a pass; a deletion that has begun goes
+             on. What is remembered of a drain stays while its VM is suspect or missing.
 Called by    ``runtime.controller``, with the key of a MachineClass. Continues in ``decide`` and ``collect``.
 """
 
