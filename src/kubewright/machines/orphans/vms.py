@@ -56,6 +56,12 @@ class OrphanVms:
         self._missing = Suspects(settings, shared.clock)
         """VMs that the last list lacks although their nodes are marked; confirmed as suspects are."""
         self._cannot_list = False
+        shared.metrics.gauge(
+            "machine_orphan_vms",
+            "VMs that no machine wants, as last seen",
+            ("namespace", "machineclass"),
+            self._counts,
+        )
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -91,7 +97,7 @@ class OrphanVms:
         soon = Result.later(self._settings.soon if hurry else None)
         return Result.later(self._settings.period).sooner(soon).sooner(Result.later(wake))
 
-    def suspects(self) -> Iterable[tuple[tuple[str, str], float]]:
+    def _counts(self) -> Iterable[tuple[tuple[str, str], float]]:
         """How many VMs of each class are suspect now; for a gauge."""
         return [((key.namespace, key.name), number) for key, number in self._suspects.counts()]
 

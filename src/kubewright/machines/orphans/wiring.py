@@ -74,12 +74,6 @@ def wire(shared: Shared, settings: OrphanSettings, busy: Busy) -> tuple[Controll
     caches.secrets.subscribe(secret_changed)
     caches.machines.subscribe(machine_changed)
     nodes.enqueue(ALL, "the first pass", after=2 * soon)  # when lists have told which nodes can be ours
-    metrics.gauge(
-        "machine_orphan_vms",
-        "VMs that no machine wants, as last seen",
-        ("namespace", "machineclass"),
-        vms.suspects,
-    )
     return classes, nodes
 
 
