@@ -187,6 +187,38 @@ def test_which_nodes_are_marked(world: Any, nodes: Nodes, expect: list[tuple[Any
     assert changes(world, nodes) == expect
 
 
+UP, COMING = (machine("c"), machine("d")), (machine("c"), machine("d", Phase.PENDING))
+DONE = (machine_set("small", 0), machine_set("large", 2, says=True))
+
+
+@pytest.mark.parametrize(
+    ("world", "because"),
+    [
+        pytest.param(
+            seen(OLD, NEW),
+            "it rolls out, nodes to mark: 3; sets to annotate: 1",
+            id="while old machines are there",
+        ),
+        pytest.param(
+            seen((), UP, sets=DONE),
+            "its rollout is over, nodes to mark: 1; sets whose annotation goes: 1",
+            id="when enough new ones are available",
+        ),
+        pytest.param(
+            seen((), COMING, sets=DONE),
+            "its new machines become available, nodes to mark: 1; sets whose annotation goes: 1",
+            id="and between the two, after a rollback",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "ours", [pytest.param((), id="no node is annotated"), pytest.param(("c",), id="a node is annotated")]
+)
+def test_words_say_how_far_the_rollout_is(world: Any, because: str, ours: tuple[str, ...]) -> None:
+    nodes = there("a", "b", "c", "d", tainted=("c",), ours=ours)
+    assert decide(world, nodes, spare_nodes=False).because == because
+
+
 def test_an_operator_can_leave_the_autoscaler_to_itself() -> None:
     assert changes(seen(OLD, NEW), there("a", "b", "c"), spare_nodes=False) == [
         ("small", True),

@@ -39,7 +39,13 @@ BURST = 250
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """How far a rollout is. ``spare_nodes``: cluster-autoscaler is to remove no node of it."""
+    """How far a rollout is, as far as marks depend on it.
+
+    ``goes_on``      an old set has machines, or wants some
+    ``over``         it is over, and nodes have our annotation still; without such nodes that is not asked,
+                     for the answer reads every member
+    ``spare_nodes``  cluster-autoscaler is to remove no node of it
+    """
 
     goes_on: bool
     over: bool
@@ -54,19 +60,29 @@ def decide(seen: RollingSeen, nodes: Nodes, *, spare_nodes: bool) -> Plan[Step]:
     rollout = Rollout(goes_on, bool(nodes.ours) and not goes_on and _over(seen), spare_nodes)
     wanted = list(_marks(seen, nodes, rollout))
     updates, sets = updates_in_place(seen, nodes), list(_sets(seen))
-    begun = [each for each in sets if each.tainted]
-    ended = [each for each in sets if not each.tainted and len(wanted) <= BURST]
-    steps: tuple[Step, ...] = (*begun, *wanted[:BURST], *updates[:BURST], *ended)
+    to_annotate = [each for each in sets if each.tainted]
+    to_clear = [each for each in sets if not each.tainted and len(wanted) <= BURST]
+    steps: tuple[Step, ...] = (*to_annotate, *wanted[:BURST], *updates[:BURST], *to_clear)
     how_far = progress(seen, nodes)
-    waits = how_far or (nodes.ours and not (goes_on or rollout.over))
+    waits = bool(how_far) or (bool(nodes.ours) and not (goes_on or rollout.over))
     later: Plan[Step] = _until_available(seen, how_far) if waits else Plan()
     if not steps:
         return later
-    what = "it rolls out" if goes_on else "its rollout is over"
-    marked = f"{what}, nodes to mark: {len(wanted)}" if wanted else ""
-    noted = f"sets to annotate: {len(begun) + len(ended)}" if begun or ended else ""
+    marked = f"{_stage(seen, rollout)}, nodes to mark: {len(wanted)}" if wanted else ""
+    noted = "; ".join(
+        f"sets {what}: {len(some)}"
+        for what, some in (("to annotate", to_annotate), ("whose annotation goes", to_clear))
+        if some
+    )
     because = "; ".join(filter(None, (marked, noted, _in_numbers(updates), how_far)))
     return Plan(steps, AT_ONCE if max(len(wanted), len(updates)) > BURST else later.wake, because)
+
+
+def _stage(seen: RollingSeen, rollout: Rollout) -> str:
+    """How far the rollout is, in a clause."""
+    if rollout.goes_on:
+        return "it rolls out"
+    return "its rollout is over" if rollout.over or _over(seen) else "its new machines become available"
 
 
 def _in_numbers(updates: Sequence[UpdateStep]) -> str:

@@ -8,8 +8,8 @@ Theory.      The nodes of old sets become candidates. Of them the controller sel
              node is released: it loses the labels, and takes pods again. Each of these is one write, and the
              next pass finds out from what is there how far the last one came. A node that is selected says
              for which template: if the deployment has another one by the time when it was updated, it is a
-             candidate anew. Invariants.  Never more nodes are selected than leave the floor available. A
-             machine has exactly one set at
+             candidate anew.
+Invariants.  Never more nodes are selected than leave the floor available. A machine has exactly one set at
              any moment, and none is deleted in order to be updated. What the agent has begun is never called
              off: a node that is drained or ready keeps its labels until there is a result, though its set
              became the current one again.
