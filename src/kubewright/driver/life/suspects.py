@@ -4,6 +4,7 @@ Theory.      The keys are those of the objects whose VMs are listed together: a 
              when a VM is suspect, and when its deletion was last tried, is compared by ``orphans``. A VM that
              several keys list is suspect for each of them, since each may have other credentials.
              A process that starts anew confirms its suspects later, and nothing else changes.
+             ``machines.orphans`` keeps VMs that lists lack in the same way: these are confirmed as gone.
 Invariants.  Nothing is remembered of a VM that is no suspect. One VM that cannot be deleted delays no other:
              deletions of a pass run at the same time, and none of them raises.
 Called by    the reconcilers of ``machines.orphans`` and ``infra.orphans``.
