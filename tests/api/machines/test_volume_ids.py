@@ -48,6 +48,16 @@ async def attached(world: World, *names: str) -> None:
     )
 
 
+async def begin_to_drain(world: World) -> None:
+    """Machine m1 with two such pods, both volumes attached, is deleted."""
+    await world.make("m1")
+    await world.until(lambda seen: seen.phases == ["Running"], "it runs")
+    for name in ("db-0", "db-1"):
+        await with_database(world, name)
+    await attached(world, "db-0", "db-1")
+    await world.unmake("m1")
+
+
 async def left(world: World) -> list[str]:
     """The pods that have not gone, five seconds later."""
     await world.clock.sleep(5)
@@ -57,12 +67,7 @@ async def left(world: World) -> list[str]:
 async def test_a_pod_waits_for_a_volume_that_only_the_driver_can_name() -> None:
     async with stage(short_timeouts(detach_timeout=600)) as here, here.process(OfAws(here.cloud)):
         world = here.world
-        await world.make("m1")
-        await world.until(lambda seen: seen.phases == ["Running"], "it runs")
-        await with_database(world, "db-0")
-        await with_database(world, "db-1")
-        await attached(world, "db-0", "db-1")
-        await world.unmake("m1")
+        await begin_to_drain(world)
         assert await left(world) == ["db-1"]
         await world.clock.sleep(60)
         assert await left(world) == ["db-1"]
@@ -80,10 +85,5 @@ async def test_a_pod_waits_for_a_volume_that_only_the_driver_can_name() -> None:
 async def test_a_volume_that_the_driver_does_not_name_is_not_awaited(driver: type[Borrowed]) -> None:
     async with stage(short_timeouts(detach_timeout=600)) as here, here.process(driver(here.cloud)):
         world = here.world
-        await world.make("m1")
-        await world.until(lambda seen: seen.phases == ["Running"], "it runs")
-        await with_database(world, "db-0")
-        await with_database(world, "db-1")
-        await attached(world, "db-0", "db-1")
-        await world.unmake("m1")
+        await begin_to_drain(world)
         await world.until(lambda seen: not seen.machines, "it is deleted", seconds=30)
