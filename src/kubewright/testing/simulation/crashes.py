@@ -27,7 +27,7 @@ from kubewright.testing.simulation.clock import number
 from kubewright.testing.simulation.picture import Picture
 from kubewright.testing.simulation.run import Outcome, simulate
 from kubewright.testing.simulation.schedule import Fault, Schedule
-from kubewright.testing.simulation.stories import Story
+from kubewright.testing.simulation.stories import STORIES, Story
 from kubewright.testing.simulation.world import Plot
 
 DEPTHS = (8, 1, 20, 3)
@@ -37,6 +37,12 @@ DISTANCES = (1, 2, 3)
 
 ANOTHER_END = "another_end"
 """The rule that is broken by a run that ends in another world than the undisturbed one."""
+
+
+COUNT_MOVED = frozenset(story.name for story in STORIES if story.name.startswith("update"))
+"""Stories of updates in place. Where a manager's lists do not show yet that a machine has moved to the new
+set, the old set deletes another one in its stead, which is then replaced and not updated (``invariants``,
+``NEED_FRESH_LISTS``)."""
 
 
 class Round(Protocol):
@@ -127,6 +133,8 @@ ROUNDS: Mapping[str, Round] = {
 
 def judged(outcome: Outcome, wanted: Picture) -> Outcome:
     """The same run, with a violation for each difference of its end from the picture that it should have."""
+    if outcome.plot.stale and outcome.story in COUNT_MOVED:
+        return outcome
     wrong = tuple(f"{ANOTHER_END}: {line}" for line in difference(wanted, outcome.picture))
     return replace(outcome, violations=(*outcome.violations, *wrong)) if wrong else outcome
 

@@ -107,17 +107,20 @@ NEED_FRESH_LISTS: frozenset[Invariant] = frozenset(
         not_too_many,
         a_set_keeps_its_size,
         a_name_is_for_one_machine,
+        sizes_fit_the_spec,
         a_set_counts_what_exists,
         a_deployment_counts_what_exists,
         a_set_outlives_its_machines,
         a_deployment_outlives_its_sets,
+        revisions_grow,
         replacements_are_limited,
     )
 )
 """Rules that a manager may break whose first lists are stale (``Plot.stale``). No API server answers so: our
-lists name no version, and are therefore answered from the newest state. If a server did, machines that a
-list does not show would be made again, or counted wrongly, or left to the garbage collector by an owner
-that is deleted; all other rules hold (``not_too_few`` with what such a manager cannot know)."""
+lists name no version, and are therefore answered from the newest state. If a server did, machines and sets
+that a list does not show would be made again, or counted wrongly, or left to the garbage collector by an
+owner that is deleted, and a deployment would go back to the revision before; all other rules hold
+(``not_too_few`` with what such a manager cannot know)."""
 
 
 def judge(step: Step, past: Past, invariants: Iterable[Invariant] = INVARIANTS) -> list[str]:
