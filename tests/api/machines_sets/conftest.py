@@ -45,7 +45,7 @@ from kubewright.replicas.set.reconciler import Sets
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.group import Work
 from kubewright.testing.clocks import LoopClock
-from kubewright.testing.faults import Faulty, Script
+from kubewright.testing.faults import Fault, Faulty, Script, is_watch
 from kubewright.testing.servers import alone
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
@@ -292,3 +292,23 @@ async def world() -> AsyncIterator[World]:
         for task in tasks:
             task.cancel()
     await server.close()
+
+
+@dataclass
+class On:
+    """What happens to the watches and the creations of one resource."""
+
+    resource: str
+    watch: Fault | None = None
+    creation: Fault | None = None
+    times: int = 1_000_000
+
+    def __call__(self, request: Request) -> Fault | None:
+        if not request.path.endswith(f"/{self.resource}"):
+            return None
+        if is_watch(request):
+            return self.watch
+        if request.method != "POST" or self.times == 0:
+            return None
+        self.times -= 1
+        return self.creation

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.api.machines_sets.conftest import On
 
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.replicas.naming import new_names
@@ -18,7 +19,6 @@ from kubewright.testing.faults import (
     Lose,
     LoseAnswer,
     Silence,
-    is_watch,
 )
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
@@ -29,26 +29,6 @@ else:
     World = Any
 
 NS = "default"
-
-
-@dataclass
-class Creations:
-    """Fails the first ``times`` creations of machines or sets, or their watch."""
-
-    fault: Fault
-    times: int = 1_000_000
-    watch: Fault | None = None
-    of: str = "machines"
-
-    def __call__(self, request: Request) -> Fault | None:
-        if not request.path.endswith(f"/{self.of}"):
-            return None
-        if is_watch(request):
-            return self.watch
-        if request.method != "POST" or self.times == 0:
-            return None
-        self.times -= 1
-        return self.fault
 
 
 @dataclass
@@ -75,7 +55,7 @@ class Refuse:
     ],
 )
 async def test_no_machine_is_made_twice_when_creations_fail(world: World, fault: Any) -> None:
-    world.transport.choose = Creations(fault, 6)
+    world.transport.choose = On("machines", creation=fault, times=6)
     await world.deploy(replicas=10)
     await world.settle(10)
     assert len(world.created) == 10
@@ -84,7 +64,7 @@ async def test_no_machine_is_made_twice_when_creations_fail(world: World, fault:
 async def test_an_unanswered_creation_is_asked_for_again_by_name_while_the_cache_is_late(
     world: World,
 ) -> None:
-    world.transport.choose = Creations(LoseAnswer(), 3, watch=Lag(5.0))
+    world.transport.choose = On("machines", creation=LoseAnswer(), times=3, watch=Lag(5.0))
     await world.restart()
     await world.deploy(replicas=4)
     await world.settle(4)
@@ -96,7 +76,7 @@ async def test_a_set_that_may_have_been_made_counts_before_the_next_one_is_sized
     await world.deploy(replicas=3, surge=1, unavailable=1)
     await world.settle(3)
     bounds = world.measure()
-    world.transport.choose = Creations(LoseAnswer(), 1, watch=Lag(0.9), of="machinesets")
+    world.transport.choose = On("machinesets", creation=LoseAnswer(), times=1, watch=Lag(0.9))
     await world.restart()
     await world.roll("large")
     await world.clock.sleep(1.0)
@@ -106,7 +86,7 @@ async def test_a_set_that_may_have_been_made_counts_before_the_next_one_is_sized
 
 
 async def test_a_refused_creation_is_reported_and_tried_again(world: World) -> None:
-    refusing = Creations(FORBIDDEN)
+    refusing = On("machines", creation=FORBIDDEN)
     world.transport.choose = refusing
     await world.deploy(replicas=50)
     await world.clock.sleep(10)
@@ -164,7 +144,7 @@ async def test_a_set_name_that_a_foreign_set_has_changes_the_hash(world: World) 
 async def test_a_cache_that_is_behind_costs_time_and_no_storm_of_requests(world: World, method: str) -> None:
     await world.deploy(replicas=4)
     await world.settle(4)
-    world.transport.choose = Creations(Lose(), 0, watch=Silence())
+    world.transport.choose = On("machines", creation=Lose(), times=0, watch=Silence())
     await world.restart()
     await world.clock.sleep(5)
     for machine in world.all():
@@ -183,7 +163,7 @@ async def test_a_cache_that_is_behind_costs_time_and_no_storm_of_requests(world:
 async def test_a_machine_that_has_changed_since_it_was_chosen_is_chosen_anew(world: World) -> None:
     await world.deploy(replicas=3)
     await world.settle(3)
-    world.transport.choose = Creations(Lose(), 0, watch=Silence())
+    world.transport.choose = On("machines", creation=Lose(), times=0, watch=Silence())
     await world.restart()
     await world.clock.sleep(5)
     for machine in world.all():
@@ -191,7 +171,7 @@ async def test_a_machine_that_has_changed_since_it_was_chosen_is_chosen_anew(wor
     await world.change({"replicas": 1})
     await world.clock.sleep(20)
     assert len(world.all()) == 3, "what the cache says of them is old"
-    world.transport.choose = Creations(Lose(), 0)
+    world.transport.choose = On("machines", creation=Lose(), times=0)
     await world.restart()
     await world.settle(1)
 
@@ -203,7 +183,7 @@ async def test_a_set_that_has_changed_since_it_was_forgotten_stays_until_it_is_s
     await world.settle(2)
     await world.roll("large")
     await world.settle(2, "large")
-    world.transport.choose = Creations(Lose(), 0, watch=Silence(), of="machinesets")
+    world.transport.choose = On("machinesets", creation=Lose(), times=0, watch=Silence())
     await world.restart()
     await world.clock.sleep(5)
     for each in await world.sets():
@@ -213,7 +193,7 @@ async def test_a_set_that_has_changed_since_it_was_forgotten_stays_until_it_is_s
     await world.change({"revisionHistoryLimit": 0})
     await world.clock.sleep(20)
     assert len(await world.sets()) == 2, "what the cache says of them is old"
-    world.transport.choose = Creations(Lose(), 0)
+    world.transport.choose = On("machines", creation=Lose(), times=0)
     await world.restart()
     await world.clock.sleep(20)
     assert len(await world.sets()) == 1
@@ -288,7 +268,7 @@ async def test_the_progress_deadline_passes_though_sizes_of_sets_are_refused(wor
 
 @pytest.mark.parametrize("refusal", [FORBIDDEN, INVALID, UNAVAILABLE], ids=["a quota", "a rule", "no time"])
 async def test_a_set_that_is_refused_is_not_asked_for_every_second(world: World, refusal: Fault) -> None:
-    world.transport.choose = faults = Creations(refusal, of="machinesets")
+    world.transport.choose = faults = On("machinesets", creation=refusal)
     await world.deploy(replicas=2)
     await world.clock.sleep(120)
     assert 1 <= 1_000_000 - faults.times <= 30

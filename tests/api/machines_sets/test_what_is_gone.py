@@ -5,15 +5,13 @@ made for what is gone, and waiting for the cache costs few requests.
 """
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.api.machines_sets.conftest import deployment
+from tests.api.machines_sets.conftest import On, deployment
 
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
-from kubewright.testing.faults import FORBIDDEN, Answer, ExecuteLate, Fault, Lag, Silence, is_watch
+from kubewright.testing.faults import FORBIDDEN, Answer, ExecuteLate, Lag, Silence
 from kubewright.wire.gvk import Key
-from kubewright.wire.http import Request
 
 if TYPE_CHECKING:
     from tests.api.machines_sets.conftest import World
@@ -33,26 +31,6 @@ ENDS = {
     "code": 403,
 }
 NAMESPACE_ENDS = Answer(403, json.dumps(ENDS).encode())
-
-
-@dataclass
-class On:
-    """What happens to the watches and the creations of one resource."""
-
-    resource: str
-    watch: Fault | None = None
-    creation: Fault | None = None
-    times: int = 1_000_000
-
-    def __call__(self, request: Request) -> Fault | None:
-        if not request.path.endswith(f"/{self.resource}"):
-            return None
-        if is_watch(request):
-            return self.watch
-        if request.method != "POST" or self.times == 0:
-            return None
-        self.times -= 1
-        return self.creation
 
 
 async def make(world: World, replicas: int, *finalizers: str) -> None:

@@ -1,14 +1,12 @@
 """The log hides secrets; the endpoints answer."""
 
-import asyncio
 import io
 import json
 import socket
-from contextlib import asynccontextmanager
 
-import aiohttp
 import pytest
 import structlog
+from tests.unit.runtime.conftest import serving
 
 from kubewright.base.errors import InvalidInput
 from kubewright.runtime.health import HealthServer
@@ -63,19 +61,6 @@ async def test_a_traceback_shows_code_but_no_values(lines):
 def test_an_unknown_level_is_refused():
     with pytest.raises(ValueError, match="no log level"):
         configure(LoopClock(), level="loud")
-
-
-@asynccontextmanager
-async def serving(**options):
-    server = HealthServer(**options)
-    task = asyncio.create_task(server.run())
-    try:
-        await server.started.wait()
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
-            yield session
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.mark.looptime(False)

@@ -4,27 +4,12 @@ import asyncio
 import io
 import pstats
 import sys
-from contextlib import asynccontextmanager
 
-import aiohttp
 import pytest
+from tests.unit.runtime.conftest import serving
 
 from kubewright.base.clock import SystemClock
-from kubewright.runtime.health import HealthServer
 from kubewright.runtime.profiles import Profiles, tasks
-
-
-@asynccontextmanager
-async def serving(profiles):
-    server = HealthServer(profiles=profiles)
-    task = asyncio.create_task(server.run())
-    try:
-        await server.started.wait()
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
-            yield session
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def page(session, path):
@@ -51,7 +36,7 @@ async def busy():
 
 @pytest.mark.looptime(False)
 async def test_a_profile_names_the_function_that_takes_the_time(busy):
-    async with serving(Profiles(SystemClock())) as session:
+    async with serving(profiles=Profiles(SystemClock())) as session:
         status, text = await page(session, "/debug/pprof/profile?seconds=0.05")
     assert (status, b"a_busy_function" in text) == (200, True)
 
@@ -59,7 +44,7 @@ async def test_a_profile_names_the_function_that_takes_the_time(busy):
 @pytest.mark.looptime(False)
 async def test_a_profile_is_a_file_for_pstats_if_wanted(busy, tmp_path):
     file = tmp_path / "profile"
-    async with serving(Profiles(SystemClock())) as session:
+    async with serving(profiles=Profiles(SystemClock())) as session:
         status, body = await page(session, "/debug/pprof/profile?seconds=0.05&format=pstats")
     file.write_bytes(body)
     out = io.StringIO()
@@ -69,7 +54,7 @@ async def test_a_profile_is_a_file_for_pstats_if_wanted(busy, tmp_path):
 
 @pytest.mark.looptime(False)
 async def test_one_profile_at_a_time_and_none_is_left_on():
-    async with serving(Profiles(SystemClock())) as session:
+    async with serving(profiles=Profiles(SystemClock())) as session:
         found = [page(session, "/debug/pprof/profile?seconds=0.2") for _ in range(2)]
         assert sorted([status for status, _ in await asyncio.gather(*found)]) == [200, 409]
         assert (await page(session, "/debug/pprof/profile?seconds=0.01"))[0] == 200
@@ -79,7 +64,7 @@ async def test_one_profile_at_a_time_and_none_is_left_on():
 @pytest.mark.looptime(False)
 @pytest.mark.parametrize("seconds", ["0", "-1", "121", "nan", "soon", ""])
 async def test_a_time_that_cannot_be_is_refused(seconds):
-    async with serving(Profiles(SystemClock())) as session:
+    async with serving(profiles=Profiles(SystemClock())) as session:
         answer = await page(session, f"/debug/pprof/profile?seconds={seconds}")
     assert answer == (400, b"seconds: more than 0, and 120 at most\n")
 
@@ -102,7 +87,7 @@ async def test_tasks_are_shown_with_all_that_they_wait_for():
 
 @pytest.mark.looptime(False)
 async def test_tasks_and_an_index_are_pages():
-    async with serving(Profiles(SystemClock())) as session:
+    async with serving(profiles=Profiles(SystemClock())) as session:
         status, text = await page(session, "/debug/pprof/goroutine")
         assert (status, b"HealthServer.run" in text) == (200, True)
         status, text = await page(session, "/debug/pprof/")
@@ -111,6 +96,6 @@ async def test_tasks_and_an_index_are_pages():
 
 @pytest.mark.looptime(False)
 async def test_without_the_switch_there_are_none():
-    async with serving(None) as session:
+    async with serving() as session:
         for path in ("/debug/pprof/", "/debug/pprof/profile", "/debug/pprof/goroutine"):
             assert (await page(session, path))[0] == 404
