@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "kubewright"
 FILES = sorted(PACKAGE.rglob("*.py"))
-FILE_LINES = 350
+FILE_LINES = 600
 LEAST_LINES = 40
 SMALL = {
     "base/names.py": "the lowest floor: rollouts and servers use the same alphabet",
