@@ -212,7 +212,7 @@ class Embedded:
         self._stack.push_async_callback(listener.close)
         self.url = listener.url
         content = kubeconfig.render(self.url, keys.authority, keys.admin)
-        kubeconfig.write(self.config.kubeconfig_path, content)
+        kubeconfig.write(self.config.kubeconfig_path, content, self.config.data_dir)
         where = str(self.config.kubeconfig_path.absolute())
         remember(self.config.data_dir, Address(listener.port, self.url, where, self.clock.now()))
 
