@@ -103,10 +103,10 @@ def down(
 @app.command()
 def status(
     *,
-    data_dir: switches.DataDir = switches.DATA_DIR,
     namespace: switches.TroublesOf = "",
     all_namespaces: switches.AllNamespaces = False,
     kubeconfig: switches.OfMachines = None,
+    data_dir: switches.Served = None,
     manager: switches.ManagerAddress = "",
     output: switches.Output = "",
 ) -> None:
@@ -118,12 +118,13 @@ def status(
     if namespace or all_namespaces:
         from kubewright.cli.troubles.command import status as troubles
 
-        raise typer.Exit(troubles(kubeconfig, "" if all_namespaces else namespace, manager, output))
+        where = switches.Where(kubeconfig, data_dir)
+        raise typer.Exit(troubles(where, "" if all_namespaces else namespace, manager, output))
     if kubeconfig is not None or manager or output:
         raise InvalidInput("--kubeconfig, --manager and -o go with -n NAMESPACE or -A")
     from kubewright.cli.serving import status as command
 
-    page, code = command(data_dir)
+    page, code = command(data_dir or switches.DATA_DIR)
     print(page)
     raise typer.Exit(code)
 
@@ -225,6 +226,7 @@ def describe(
     *,
     namespace: switches.ClusterNamespace = "default",
     kubeconfig: switches.OfClusters = None,
+    data_dir: switches.Served = None,
     output: switches.Output = "",
 ) -> None:
     """Show what a cluster consists of, how its parts are, and what they wait for."""
@@ -232,7 +234,7 @@ def describe(
     from kubewright.wire.gvk import Key
 
     switches.log_at("error")
-    command(kubeconfig, Key(namespace, name), output)
+    command(switches.Where(kubeconfig, data_dir), Key(namespace, name), output)
 
 
 @cluster.command(name="kubeconfig")
@@ -241,6 +243,7 @@ def kubeconfig_of(
     *,
     namespace: switches.ClusterNamespace = "default",
     kubeconfig: switches.OfClusters = None,
+    data_dir: switches.Served = None,
 ) -> None:
     """Print the kubeconfig of a cluster.
 
@@ -251,7 +254,7 @@ def kubeconfig_of(
     from kubewright.wire.gvk import Key
 
     switches.log_at("error")
-    command(kubeconfig, Key(namespace, name))
+    command(switches.Where(kubeconfig, data_dir), Key(namespace, name))
 
 
 @app.command()
@@ -261,6 +264,7 @@ def explain(
     *,
     namespace: switches.ExplainedNamespace = "default",
     kubeconfig: switches.OfMachines = None,
+    data_dir: switches.Served = None,
     target_kubeconfig: switches.OfNodes = None,
     manager: switches.ManagerAddress = "",
     output: switches.Output = "",
@@ -270,7 +274,9 @@ def explain(
     from kubewright.cli.explain.command import explain as command
 
     switches.log_at("error")
-    command(kubeconfig, Asked(kind, name, namespace, manager, target_kubeconfig), output)
+    command(
+        switches.Where(kubeconfig, data_dir), Asked(kind, name, namespace, manager, target_kubeconfig), output
+    )
 
 
 @app.command()
@@ -278,6 +284,7 @@ def watch(
     *,
     namespace: switches.ExplainedNamespace = "default",
     kubeconfig: switches.OfMachines = None,
+    data_dir: switches.Served = None,
     target_kubeconfig: switches.OfNodes = None,
     limit: Annotated[str, typer.Option("--for", help="How long; 0: until Ctrl-C.", metavar="DURATION")] = "0",
 ) -> None:
@@ -286,7 +293,10 @@ def watch(
     from kubewright.cli.watch.command import watch as command
 
     switches.log_at("error")
-    command(kubeconfig, Watched(namespace, target_kubeconfig, switches.duration("--for", limit)))
+    command(
+        switches.Where(kubeconfig, data_dir),
+        Watched(namespace, target_kubeconfig, switches.duration("--for", limit)),
+    )
 
 
 @app.command()
