@@ -62,6 +62,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     use_context: switches.UseContext = False,
     encryption_algorithm: switches.EncryptionAlgorithm = switches.ENCRYPTION_ALGORITHM,
     strict_running: switches.StrictRunning = False,
+    worlds: switches.Worlds = "",
     component_programs: switches.ComponentPrograms = None,
     component_user: switches.ComponentUser = "",
     component_addresses: switches.ComponentAddresses = switches.COMPONENT_ADDRESSES,
@@ -70,8 +71,8 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
     from kubewright.cli.up.command import up as command
     from kubewright.cli.up.merging import Merge
-    from kubewright.compose import worlds
     from kubewright.compose.options import Options, ServerConfig
+    from kubewright.compose.worlds import named
     from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 
     switches.log_at(log_level)
@@ -80,7 +81,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     command(
         ServerConfig(data_dir, port, kubeconfig),
         Options(
-            controllers=worlds.every_word(Options()),
+            controllers=tuple(each.name for each in named(worlds.split(","))),
             bootstrap=switches.bootstrap(encryption_algorithm),
             strict_running=strict_running,
             processes=ProcessOptions(tuple(component_programs or ()), component_user, component_addresses),
@@ -199,11 +200,20 @@ def crds(
             metavar="[API]...",
         ),
     ] = None,
+    *,
+    worlds: switches.Worlds = "",
 ) -> None:
     """Print the CustomResourceDefinitions, for kubectl apply -f -"""
     from kubewright.api import catalog
     from kubewright.api.machine.crds import as_yaml
+    from kubewright.compose.worlds import named
 
+    if worlds and apis:
+        raise InvalidInput("--worlds and the names of APIs choose the same twice; leave one out")
+    if worlds:
+        found = [each for world in named(worlds.split(",")) for each in world.definitions()]
+        sys.stdout.write(as_yaml(found))
+        return
     if unknown := sorted(set(apis or ()) - set(catalog.DEFINITIONS)):
         raise InvalidInput(f"no API {', '.join(unknown)}; there are: {', '.join(catalog.DEFINITIONS)}")
     sys.stdout.write(as_yaml(catalog.crds(*(apis or ()))))

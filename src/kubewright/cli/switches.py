@@ -78,6 +78,14 @@ StrictRunning = Annotated[
         help="Machines of Cluster API are in the phase Running only while their Nodes are Ready.",
     ),
 ]
+Worlds = Annotated[
+    str,
+    typer.Option(
+        help="Only these APIs, with commas between: machines, clusters, bootstrap, infra, controlplanes. "
+        "With machines alone `kubectl get machines` means those of machine.sapcloud.io. Default: all.",
+        metavar="LIST",
+    ),
+]
 EncryptionAlgorithm = Annotated[
     str,
     typer.Option(

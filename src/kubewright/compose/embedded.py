@@ -23,7 +23,7 @@ import msgspec
 
 from kubewright import builtin
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
-from kubewright.api.catalog import CLUSTERCTL, EMBEDDED_RULES, crds
+from kubewright.api.catalog import EMBEDDED_RULES
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.controlplane import rbac as controlplane_rbac
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
@@ -258,16 +258,16 @@ class Embedded:
         return driver.hosting(self.planes) if isinstance(driver, SimDriver) else driver
 
     async def _create_objects(self, assembly: Assembly) -> None:
-        """Create the CRDs, also those that clusterctl looks for, their ClusterRoles and the first classes.
+        """Create the CRDs of the worlds that run, ClusterRoles, and the first classes where machines run.
 
         Objects that exist stay as they are.
         """
-        for crd in (*assembly.definitions(), *crds(CLUSTERCTL)):
+        for crd in assembly.definitions():
             await self._ensure(CRD, crd)
         for api in (machine_rbac, cluster_rbac, bootstrap_rbac, infra_rbac, controlplane_rbac):
             for role in api.roles_of_users():
                 await self._ensure(CLUSTER_ROLE, role)
-        for body in manifests.objects():
+        for body in manifests.objects() if assembly.runs(MACHINE_CLASS) else ():
             await self._ensure(SECRET if body["kind"] == "Secret" else MACHINE_CLASS, body)
 
     async def _ensure(self, kind: Kind[Any], body: Mapping[str, Any]) -> None:
