@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from kubewright.api.cluster import rbac
-from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.api.core import CRD, EVENT, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
@@ -317,7 +317,8 @@ async def test_deletion_goes_in_order_and_says_what_it_waits_for(world):
         await world.make(infrastructureRef=ref(FOO_CLUSTER), controlPlaneRef=ref(FOO_PLANE))
         mine = {"kind": "Cluster", "name": "demo", "uid": (await world.cluster()).metadata.uid}
         await world.user.create(MACHINE_DEPLOYMENT, child("md", mine, spec=DEPLOYMENT), namespace=NS)
-        theirs = {"kind": "MachineDeployment", "name": "md", "uid": "x"}
+        deployment = await world.user.get(MACHINE_DEPLOYMENT, Key(NS, "md"))
+        theirs = {"kind": "MachineDeployment", "name": "md", "uid": deployment.metadata.uid}
         await world.user.create(MACHINE, child("w", theirs), namespace=NS)
         await world.delete()
         assert await world.said("Deleting") == (
@@ -339,6 +340,57 @@ async def test_deletion_goes_in_order_and_says_what_it_waits_for(world):
         assert await world.gone(CLUSTER)
         told = {(each.reason, each.message) for each in await world.user.list(EVENT, NS)}
         assert ("Deleted", "Cluster demo has been deleted") in told
+
+
+LABELS = {"cluster.x-k8s.io/cluster-name": "demo"}
+SET = {**LABELS, "cluster.x-k8s.io/set-name": "gone", "machine-template-hash": "1"}
+FOREIGN = {"kind": "FooPool", "name": "p", "uid": "x", "apiVersion": "foo.example.com/v1"}
+LEFT = {
+    "a machine that its set has left": (MACHINE, None, None, SET),
+    "a machine that nobody made": (MACHINE, None, None, LABELS),
+    "a machine of a controller that is gone, or is another program's": (MACHINE, FOREIGN, None, SET),
+    "a set that its deployment has left": (
+        MACHINE_SET, None, DEPLOYMENT, {**LABELS, "cluster.x-k8s.io/deployment-name": "gone"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "owner", "spec", "labels"), LEFT.values(), ids=LEFT)
+async def test_deletion_deletes_whatever_it_waits_for(world, kind, owner, spec, labels):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        await world.user.create(kind, child("left", owner, spec=spec, **labels), namespace=NS)
+        await world.delete()
+        assert (await world.user.get(kind, Key(NS, "left"))).metadata.deleting
+        await world.release(kind, Key(NS, "left"))
+        assert (await world.said("Deleting"))[1] == "WaitingForInfrastructureDeletion"
+
+
+async def test_machines_that_a_control_plane_has_left_go_with_the_cluster(world):
+    async with world.running(FOO_CLUSTER, FOO_PLANE):
+        await world.infra()
+        await world.infra(FOO_PLANE)
+        await world.make(infrastructureRef=ref(FOO_CLUSTER), controlPlaneRef=ref(FOO_PLANE))
+        mine = {**LABELS, "cluster.x-k8s.io/control-plane": "", "cluster.x-k8s.io/control-plane-name": "demo"}
+        await world.user.create(MACHINE, child("c", None, **mine), namespace=NS)
+        await world.delete()
+        assert not (await world.user.get(MACHINE, Key(NS, "c"))).metadata.deleting
+        await world.release(FOO_PLANE)
+        assert (await world.user.get(MACHINE, Key(NS, "c"))).metadata.deleting
+        assert await world.said("Deleting") == (
+            "True", "WaitingForControlPlaneDeletion", "waiting for Machine c to be deleted",
+        )  # fmt: skip
+        assert "deletionTimestamp" not in (await world.user.get(FOO_CLUSTER, DEMO))["metadata"]
+
+
+async def test_a_deletion_names_what_is_paused_and_so_holds_it_up(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        paused = child("w", None, **LABELS)
+        paused["metadata"]["annotations"] = {"cluster.x-k8s.io/paused": ""}
+        await world.user.create(MACHINE, paused, namespace=NS)
+        await world.delete()
+        assert (await world.said("Deleting"))[2] == "waiting for Machine w (paused) to be deleted"
 
 
 async def test_a_paused_cluster_is_never_written(world):

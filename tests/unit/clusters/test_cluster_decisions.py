@@ -185,9 +185,9 @@ def test_an_expired_authority_signs_nothing():
 
 
 GOING = {"deletionTimestamp": DELETED_AT}
-DEPLOYMENT = Child(MACHINE_DEPLOYMENT, "MachineDeployment", "md", "d1", owned=True, deleting=False)
-WORKER = Child(MACHINE, "Machine", "w", "m1", owned=False, deleting=False)
-MASTER = Child(MACHINE, "Machine", "c", "m2", owned=True, deleting=False, control_plane=True)
+DEPLOYMENT = Child(MACHINE_DEPLOYMENT, "MachineDeployment", "md", "d1", deleting=False)
+WORKER = Child(MACHINE, "Machine", "w", "m1", deleting=False, controller="d1")
+MASTER = Child(MACHINE, "Machine", "c", "m2", deleting=False, control_plane=True)
 DELETIONS = [
     ("what the cluster owns goes first", [DEPLOYMENT, WORKER], external(PLANE), external(), [DeleteChild],
      "WaitingForWorkersDeletion", "waiting for MachineDeployment md; Machine w to be deleted"),

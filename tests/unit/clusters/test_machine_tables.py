@@ -318,9 +318,14 @@ UPDATES = [
     ("the Cluster as the owner of a machine that a user made", seen(machine(meta=ALONE)), {"metadata": {"ownerReferences": ADOPTED}}),
     ("no owner while there is no Cluster", seen(machine(meta=ALONE), cluster=None), {}),
     (
-        "no owner where a set will be it",
-        seen(machine(meta={**ALONE, "labels": {LABEL: "demo", "cluster.x-k8s.io/set-name": "s"}})),
+        "no owner where its set is there and will be it",
+        seen(machine(meta={**ALONE, "labels": {LABEL: "demo", "cluster.x-k8s.io/set-name": "s"}}), has_maker=True),
         {},
+    ),
+    (
+        "the Cluster as the owner of a machine that its set has left",
+        seen(machine(meta={**ALONE, "labels": {LABEL: "demo", "cluster.x-k8s.io/set-name": "s"}})),
+        {"metadata": {"ownerReferences": ADOPTED}},
     ),
     ("the name of the Secret with the data", seen(bootstrap=external(BOOT_REF, **TOLD)), {"spec": {"bootstrap": {"dataSecretName": "d"}}}),
     (

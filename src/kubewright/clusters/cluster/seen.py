@@ -29,7 +29,8 @@ INFRASTRUCTURE, CONTROL_PLANE, KUBECONFIG, CHILDREN = (
 class Child:
     """A MachineDeployment, MachineSet or Machine of a cluster.
 
-    ``owned``          the Cluster itself is an owner of it; else something that the Cluster owns is
+    ``controller``     the uid of what controls it; empty: nothing does
+    ``paused``         nothing is done about it, not even its deletion
     ``control_plane``  it is a machine of the control plane
     """
 
@@ -37,8 +38,9 @@ class Child:
     kind_name: str
     name: str
     uid: str
-    owned: bool
     deleting: bool
+    controller: str = ""
+    paused: bool = False
     control_plane: bool = False
 
 
@@ -123,7 +125,7 @@ class WriteKubeconfig:
 
 @dataclass(frozen=True, slots=True)
 class DeleteChild:
-    """Delete something that the Cluster owns."""
+    """Delete something that belongs to the Cluster, and that nothing else of it will delete."""
 
     child: Child
 

@@ -1,10 +1,13 @@
-"""A referenced object of a provider: what was found, what its contract says about it, whose it is. Pure.
+"""A referenced object of a provider: what was found, what its contract says about it, whose it is. Pure, but
+for the question whether its kind is served.
 
 Theory.      A Cluster or a Machine refers to objects of kinds that this program does not know: a provider
              installed them. All that is known of them are the paths of a contract (``fields``), so they stay
              plain JSON. Before a provider does anything, its object must name its owner as controller and
              carry the label of the cluster: ``claim`` says what to write for that, or why that must not be.
              A failure that the provider reports is read anew each time, so it ends when the provider ends it.
+             Nothing that is being deleted waits for an object that cannot be: one under a reference that is
+             no reference, or of a kind that the server does not serve (``certain``).
 Invariants.  An object that another owner controls is never claimed and never deleted. Owners are compared by
              group, kind and name: after a move to another server they have other uids. What is paused is not
              written. References never leave the namespace of their owner.
@@ -13,7 +16,7 @@ Called by    the decisions of ``cluster`` and ``machine``; ``look_up`` by what r
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import to_builtins
@@ -25,6 +28,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import Json, OwnerReference
 from kubewright.clusters.external import fields
 from kubewright.runtime.references.reference import Absent, Cause, Found, Lookup, Reference
+from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.gvk import Key, split_api_version
 
 JsonObject = Mapping[str, Json]
@@ -165,6 +169,20 @@ def look_up(lookup: Lookup, owner: Key, ref: ObjectReference) -> External:
             return External(ref, found, kind, contract)
         case Absent(cause, message, transient):
             return External(ref, gone=cause is Cause.MISSING, problem=message, transient=transient)
+
+
+async def certain(lookup: ControllerLookup, owner: Key, external: External) -> External:
+    """What was found, for an owner that is being deleted: with ``gone`` if there can be no such object.
+
+    Raises:
+        ApiError, TransportError: the server could not be asked.
+    """
+    if external.found is not None or external.gone or external.transient:
+        return external
+    ref = external.ref
+    if _unusable(ref, owner.namespace):
+        return replace(external, gone=True)
+    return replace(external, gone=not await lookup.is_served(ref.group, ref.kind))
 
 
 def _unusable(ref: ObjectReference, namespace: str) -> str:

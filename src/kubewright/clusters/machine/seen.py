@@ -78,6 +78,8 @@ class Seen:
     ``wall``       the time of our wall clock, for what is written
     ``cluster``    None: there is no such Cluster
     ``bootstrap``  what the reference names; None without a reference
+    ``has_maker``  the set, pool or control plane that made the machine, by its label, is there, and adopts
+                   the machine where that has lost its owner
     ``outdated``   a rollout is going to replace the machine
     ``strict_running``  the phase Running asks for a Node that is Ready, too
     ``failed``     what steps of this pass could not do, by what they are about
@@ -91,6 +93,7 @@ class Seen:
     bootstrap: External | None = None
     workload: Workload = field(default_factory=Workload)
     deletion: DeletionState = field(default_factory=DeletionState)
+    has_maker: bool = False
     outdated: bool = False
     strict_running: bool = False
     failed: Mapping[str, str] = field(default_factory=dict)

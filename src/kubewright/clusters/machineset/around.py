@@ -20,12 +20,15 @@ from kubewright.clusters.machineset.preflight import failed_checks
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """Everything around a set. ``bootstrap`` is None where users bring bootstrap data of their own."""
+    """Everything around a set. ``bootstrap`` is None where users bring bootstrap data of their own.
+    ``deployed``: the deployment that the set's label names is there and selects it, so it owns the set, or is
+    about to."""
 
     cluster: Cluster | None = None
     control_plane: External | None = None
     bootstrap: External | None = None
     infrastructure: External | None = None
+    deployed: bool = False
 
 
 class Obstacle(NamedTuple):

@@ -1,6 +1,7 @@
 """One set and all its members, as one frozen value: what decisions and statuses are computed from. Pure.
 
-Theory.      A member is one that the set controls and that its selector matches.
+Theory.      A member is one that the set controls and that its selector matches; in an API whose sets keep
+             what they control, one that the set controls.
 Called by    ``look``, which makes it; ``decide``, and the functions of a ``policy``.
 """
 
@@ -31,8 +32,8 @@ class Wait:
 
 @dataclass(frozen=True)
 class Seen(Generic[S, M]):
-    """A set and its members. ``unselected`` are those that it controls and no longer selects;
-    ``orphans`` match its selector and have no controller.
+    """A set and its members. ``unselected`` are those that it controls and no longer selects, where such are
+    disowned; ``orphans`` match its selector and have no controller.
 
     ``now`` is for ages, on the index's clock, which does not step: seconds since the epoch. ``wall`` is for
     dates, to write them and to compare with those that others wrote. New members get numbers above ``number``
