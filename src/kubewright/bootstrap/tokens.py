@@ -28,8 +28,8 @@ EXPIRATION = "expiration"
 DESCRIPTION = "made by kubewright for a machine of Cluster API"
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 _IN_DATA = re.compile(r"bootstrapToken\W.{0,4096}?\btoken\W+([a-z0-9]{6}\.[a-z0-9]{16})\b", re.DOTALL)
-"""In the document for ``kubeadm join``, however its keys are quoted and indented; addresses and hashes may come
-before it."""
+"""In the document for ``kubeadm join``, however its keys are quoted and indented; addresses and hashes may
+come before it."""
 
 
 @dataclass(frozen=True, slots=True)
