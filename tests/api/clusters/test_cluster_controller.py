@@ -226,7 +226,8 @@ async def test_infrastructure_may_come_later_and_its_kind_too(world):
         assert world.writes() == before
         await world.user.create(CRD, definition(FOO_CLUSTER))
         await asyncio.sleep(60)
-        assert (await world.said("InfrastructureReady"))[2] == "waiting: there is no FooCluster default/demo"
+        told = "waiting: there is no FooCluster default/demo; create it, or correct the reference"
+        assert (await world.said("InfrastructureReady"))[2] == told
         await world.infra()
         await world.report(**READY)
         assert (await world.cluster()).status.phase == "Provisioned"
@@ -253,9 +254,9 @@ async def test_a_cluster_whose_kind_does_not_exist_can_be_deleted(world):
     [
         (
             {"namespace": "other"},
-            "waiting: the reference is to the namespace other, and only default is allowed",
+            "waiting: the reference is to the namespace other, and only default is allowed; correct the reference",
         ),
-        ({"kind": ""}, "waiting: the reference has no kind"),
+        ({"kind": ""}, "waiting: the reference has no kind; correct the reference"),
     ],
 )
 async def test_a_reference_that_leads_nowhere_says_so_and_stops_no_deletion(world, changed, message):

@@ -587,8 +587,9 @@ async def test_what_is_missing_is_said_and_found_when_it_comes(world):
         await world.make()
         assert "there is no Cluster default/demo" in (await world.said("InfrastructureReady"))[2]
         await world.cluster()
-        assert (await world.said("InfrastructureReady"))[2] == "waiting: there is no FooMachine default/m"
-        assert (await world.said("BootstrapReady"))[2] == "waiting: there is no FooConfig default/m"
+        told = "waiting: there is no {} default/m; create it, or correct the reference"
+        assert (await world.said("InfrastructureReady"))[2] == told.format("FooMachine")
+        assert (await world.said("BootstrapReady"))[2] == told.format("FooConfig")
         await world.provide(FOO)
         found = await world.user.get(FOO, M)
         assert found["metadata"]["ownerReferences"][0]["name"] == "m"

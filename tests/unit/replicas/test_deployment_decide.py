@@ -258,3 +258,11 @@ def test_a_new_set_is_complete() -> None:
             min_ready_seconds=7,
         ),
     )
+
+
+def test_a_deployment_that_is_being_deleted_names_the_sets_that_it_waits_for() -> None:
+    going = [without(image, 1, **BEING_DELETED) for image in ("a", "b", "c", "d")]
+    plan = decide(seen(deployment(meta=BEING_DELETED | KEEPING), *going, policy=FINALIZING))
+    assert [(each.what, each.since) for each in plan.awaits] == [
+        (f"ThingSet d-{image} to be deleted", T0) for image in ("a", "b", "c")
+    ]

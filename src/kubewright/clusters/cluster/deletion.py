@@ -15,8 +15,9 @@ Called by    ``decide``; ``status`` shows ``stage``.
 from collections import defaultdict
 from dataclasses import dataclass
 
+from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import Reason
-from kubewright.base.plan import Plan
+from kubewright.base.plan import Awaited, Plan
 from kubewright.clusters.cluster.seen import (
     CONTROL_PLANE,
     INFRASTRUCTURE,
@@ -27,6 +28,7 @@ from kubewright.clusters.cluster.seen import (
     Seen,
     Step,
 )
+from kubewright.clusters.external.mirroring import awaited_in_deletion
 from kubewright.clusters.external.object import External
 
 NAMES_SHOWN = 5
@@ -35,17 +37,22 @@ NAMES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a deletion is: a reason for programs, what is waited for, and what to do about it."""
+    """Where a deletion is: a reason for programs, what is waited for, and what to do about it.
+
+    ``awaits``: the first of that, each with what a user can do.
+    """
 
     reason: str
     waits_for: str
     steps: tuple[Step, ...] = ()
+    awaits: tuple[Awaited, ...] = ()
 
 
 def decide(seen: Seen) -> Plan[Step]:
     """Delete what is to be deleted in this stage; the Cluster itself after the last."""
     now = stage(seen)
-    return Plan(now.steps, because=now.waits_for or "nothing of the cluster is left")
+    because = now.waits_for or "nothing of the cluster is left"
+    return Plan(now.steps, because=because, awaits=now.awaits)
 
 
 def stage(seen: Seen) -> Stage:
@@ -79,14 +86,24 @@ def _children(seen: Seen) -> Stage | None:
     )
     workers = any(not each.control_plane for each in counted)
     reason = Reason.WAITING_FOR_WORKERS_DELETION if workers else Reason.WAITING_FOR_CONTROL_PLANE_DELETION
-    return Stage(reason, f"waiting for {_listed(counted)} to be deleted", steps)
+    awaits = tuple(map(_awaited, counted[:NAMES_SHOWN]))
+    return Stage(reason, f"waiting for {_listed(counted)} to be deleted", steps, awaits)
+
+
+def _awaited(child: Child) -> Awaited:
+    remedy = "see its condition Deleting, and its finalizers"
+    if child.paused:
+        remedy = f"remove its annotation {names.PAUSED_ANNOTATION}"
+    return Awaited(f"{child.kind_name} {child.name} to be deleted", remedy, child.deleted_at)
 
 
 def _external(about: str, external: External, reason: str) -> Stage:
+    awaits = (awaited_in_deletion(external),)
     if external.found is None:
-        return Stage(reason, f"waiting to see whether {external} is deleted: {external.problem}")
+        told = f"waiting to see whether {external} is deleted: {external.absence}"
+        return Stage(reason, told, awaits=awaits)
     steps = () if external.deleting else (DeleteExternal(about, external),)
-    return Stage(reason, f"waiting for {external} to be deleted", steps)
+    return Stage(reason, f"waiting for {external} to be deleted", steps, awaits)
 
 
 def _listed(children: list[Child]) -> str:

@@ -196,7 +196,7 @@ def _children(found: Iterable[tuple[Kind[Any], Iterable[Any]]]) -> Iterator[Chil
                 kind_name=kind.resource.kind,
                 name=meta.name,
                 uid=meta.uid,
-                deleting=meta.deleting,
+                deleted_at=meta.deletion_timestamp,
                 controller=meta.controller.uid if meta.controller is not None else "",
                 paused=names.paused(meta.annotations),
                 control_plane=kind is MACHINE and names.CONTROL_PLANE_LABEL in meta.labels,

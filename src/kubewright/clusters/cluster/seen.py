@@ -29,6 +29,7 @@ INFRASTRUCTURE, CONTROL_PLANE, KUBECONFIG, CHILDREN = (
 class Child:
     """A MachineDeployment, MachineSet or Machine of a cluster.
 
+    ``deleted_at``     since when it is being deleted; None: it is not
     ``controller``     the uid of what controls it; empty: nothing does
     ``paused``         nothing is done about it, not even its deletion
     ``control_plane``  it is a machine of the control plane
@@ -38,10 +39,15 @@ class Child:
     kind_name: str
     name: str
     uid: str
-    deleting: bool
+    deleted_at: datetime | None = None
     controller: str = ""
     paused: bool = False
     control_plane: bool = False
+
+    @property
+    def deleting(self) -> bool:
+        """It is being deleted."""
+        return self.deleted_at is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ Called by    the decisions of ``cluster`` and ``machine``; ``look_up`` by what r
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from msgspec import to_builtins
@@ -26,6 +27,7 @@ from kubewright.api.cluster.conditions import ready_of
 from kubewright.api.cluster.v1beta1 import Condition, ObjectReference
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Json, OwnerReference
+from kubewright.base.clock import parse_rfc3339
 from kubewright.clusters.external import fields
 from kubewright.runtime.references.reference import Absent, Cause, Found, Lookup, Reference
 from kubewright.runtime.references.registry import ControllerLookup
@@ -35,6 +37,18 @@ JsonObject = Mapping[str, Json]
 
 FOREIGN_CHARS = 40
 """How much of a value that a provider should not have written is shown."""
+
+
+CORRECT = "correct the reference"
+UNREADABLE = "see whether the API server answers, and whether Kubewright may list the kind"
+REMEDIES = {
+    Cause.NOT_LISTED: UNREADABLE,
+    Cause.NOT_INSTALLED: f"install its provider, or {CORRECT}",
+    Cause.NO_VERSION: "install a release of its provider that serves this contract",
+    Cause.NOT_SYNCED: UNREADABLE,
+    Cause.MISSING: f"create it, or {CORRECT}",
+}
+"""What a user can do where a lookup finds no object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,7 @@ class External:
     ``contract``  which contract the object follows
     ``gone``      there is certainly none: its server said so
     ``problem``   why there is none to be seen, as a clause for users; empty while ``found`` is there
+    ``remedy``    what a user can do about the problem, as a clause; empty while ``found`` is there
     ``transient`` the problem is only that our caches are not synced yet
     """
 
@@ -56,6 +71,7 @@ class External:
     contract: str = names.CONTRACT
     gone: bool = False
     problem: str = ""
+    remedy: str = ""
     transient: bool = False
 
     def __str__(self) -> str:
@@ -85,6 +101,12 @@ class External:
         return bool(self.metadata.get("deletionTimestamp"))
 
     @property
+    def deleted_at(self) -> datetime | None:
+        """Since when the object is being deleted; None: it is not."""
+        when = text(self.metadata, "deletionTimestamp")
+        return parse_rfc3339(when) if when else None
+
+    @property
     def paused(self) -> bool:
         """The object itself is paused: no controller writes it."""
         return names.PAUSED_ANNOTATION in mapping(self.metadata, "annotations")
@@ -111,6 +133,11 @@ class External:
         return _named(found)
 
     # ------------------------------------------------------------ what the contract says
+
+    @property
+    def absence(self) -> str:
+        """Why there is none to be seen, and what a user can do, for a message."""
+        return "; ".join(filter(None, (self.problem, self.remedy)))
 
     @property
     def ready(self) -> bool:
@@ -163,12 +190,13 @@ class External:
 def look_up(lookup: Lookup, owner: Key, ref: ObjectReference) -> External:
     """What is found under a reference of the object ``owner``, which is woken when that changes. No I/O."""
     if problem := _unusable(ref, owner.namespace):
-        return External(ref, problem=problem)
+        return External(ref, problem=problem, remedy=CORRECT)
     match lookup.get(owner, Reference(ref.group, ref.kind, Key(owner.namespace, ref.name))):
         case Found(found, kind, contract):
             return External(ref, found, kind, contract)
         case Absent(cause, message, transient):
-            return External(ref, gone=cause is Cause.MISSING, problem=message, transient=transient)
+            gone, remedy = cause is Cause.MISSING, REMEDIES[cause]
+            return External(ref, gone=gone, problem=message, remedy=remedy, transient=transient)
 
 
 async def certain(lookup: ControllerLookup, owner: Key, external: External) -> External:

@@ -15,6 +15,7 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import API_VERSION, MACHINE, Cluster, Machine, ObjectReference
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base.durations import parse_duration
+from kubewright.base.plan import Awaited
 from kubewright.clusters.external.object import External
 from kubewright.clusters.owned import cluster_of, paused_because
 from kubewright.clusters.sessions.node import ClusterNode
@@ -129,6 +130,13 @@ class Seen:
     def is_control_plane(self) -> bool:
         """The machine is one of the control plane's."""
         return names.CONTROL_PLANE_LABEL in self.machine.metadata.labels
+
+
+def cluster_awaited(seen: Seen) -> Awaited:
+    """The workload cluster, which cannot be reached."""
+    secret = names.kubeconfig_secret(seen.cluster_key.name)
+    remedy = f"see whether its API server answers, and whether Secret {secret} leads to it"
+    return Awaited(f"cluster {seen.cluster_key}", remedy)
 
 
 def parse_timeout(duration: str | None, default: timedelta | None = None) -> timedelta | None:

@@ -101,7 +101,7 @@ def adopts(machine_set: MachineSet, member: MachineMember) -> bool:
 def blocked(machine_set: MachineSet, around: Around) -> Wait | None:
     """Why no machine is made or deleted now; None if nothing is in the way."""
     found = obstacle(machine_set, around)
-    return Wait(found.message, found.seconds) if found is not None else None
+    return Wait(found.message, found.seconds, found.awaits) if found is not None else None
 
 
 def _around(seen: MachineSetSeen) -> Around:

@@ -11,7 +11,7 @@ from typing import assert_never
 from msgspec import structs
 
 from kubewright.api.meta import with_finalizer
-from kubewright.base.plan import AT_ONCE, Plan, in_order
+from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
 from kubewright.replicas.deployment.policy import D
 from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.deployment.sets import (
@@ -38,6 +38,9 @@ from kubewright.replicas.objects import S, changed, with_replicas
 from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
 from kubewright.rollout.model import Create, Freeze, Resize, Sizes
 from kubewright.rollout.revisions import next_revision, prunable
+
+NAMED = 3
+"""Sets whose deletion is awaited that a plan names."""
 
 PROPAGATED = "its sets get the fields that need no rollout"
 
@@ -141,7 +144,13 @@ def delete_sets(seen: Seen[D, S, M]) -> Plan[Step]:
     wanted = _propagated(seen)
     steps = [ChangeSet(each, wanted[each.name]) for each in going if wanted[each.name] != each]
     deletes = (DeleteSets(living),) if living else ()
-    return Plan((*steps, *deletes), because=f"sets left: {len(seen.sets)}")
+    kind, remedy = seen.policy.set_kind.resource.kind, "see what holds up its members"
+    awaits = (
+        Awaited(f"{kind} {each.name} to be deleted", remedy, each.metadata.deletion_timestamp)
+        for each in seen.sets[:NAMED]
+        if each.metadata.deleting
+    )
+    return Plan((*steps, *deletes), because=f"sets left: {len(seen.sets)}", awaits=tuple(awaits))
 
 
 def _propagated(seen: Seen[D, S, M]) -> dict[str, S]:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
 
 from kubewright.api.meta import integer
+from kubewright.base.plan import Awaited
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S
 
@@ -24,10 +25,14 @@ BURST = 250
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a set does not do something for the moment, and for how many seconds; None: until an event."""
+    """Why a set does not do something for the moment, and for how many seconds; None: until an event.
+
+    ``awaits``: what has to come from elsewhere, if anything has to.
+    """
 
     because: str
     seconds: float | None = None
+    awaits: Awaited | None = None
 
 
 @dataclass(frozen=True)
