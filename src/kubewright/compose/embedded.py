@@ -76,7 +76,7 @@ from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metered, Metrics
-from kubewright.runtime.records import PATH
+from kubewright.runtime.records import PATH, wanted_waits
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.http import Request
 
@@ -248,7 +248,11 @@ class Embedded:
 
     def _plans(self, request: Request) -> bytes:
         """The page of the controllers' last passes."""
-        found = self.manager.plans(namespace=request.param("namespace"), name=request.param("name"))
+        found = self.manager.plans(
+            namespace=request.param("namespace"),
+            name=request.param("name"),
+            waits=wanted_waits(request.param("waits")),
+        )
         return msgspec.json.encode(found)
 
     def _load_driver(self) -> Driver:

@@ -253,6 +253,24 @@ async def test_a_kubewright_cluster_stays_until_its_machines_are_gone():
         assert await cluster.people.list(KUBEWRIGHT_CLUSTER, NS) == []
 
 
+UNOWNED = {"metadata": {"name": "left", "labels": {"cluster.x-k8s.io/cluster-name": "demo"}}}
+
+
+async def test_a_machine_that_nothing_owns_goes_with_its_cluster_and_not_with_the_infrastructure_alone():
+    async with ready_cluster() as cluster, cluster.provider():
+        await cluster.people.create(KUBEWRIGHT_MACHINE, UNOWNED, namespace=NS)
+        await asyncio.sleep(5)
+        await cluster.people.delete(KUBEWRIGHT_CLUSTER, Key(NS, "demo"))
+        await asyncio.sleep(30)
+        (found,) = (await cluster.infra_cluster()).status.conditions[1:]
+        assert found.message == "KubewrightMachine left of its cluster is still there"
+        assert len(await cluster.people.list(KUBEWRIGHT_MACHINE, NS)) == 1
+        await cluster.people.delete(CLUSTER, Key(NS, "demo"))
+        await asyncio.sleep(5)
+        assert await cluster.people.list(KUBEWRIGHT_MACHINE, NS) == []
+        assert await cluster.people.list(KUBEWRIGHT_CLUSTER, NS) == []
+
+
 async def test_the_role_that_we_ship_allows_what_a_cluster_asks_for_and_no_write_of_a_cluster():
     async with management_cluster() as management, management.provider():
         await management.cluster(
@@ -268,13 +286,15 @@ async def test_the_role_that_we_ship_allows_what_a_cluster_asks_for_and_no_write
         await asyncio.sleep(5)
         await management.delete("m1")
         await management.until(gone)
+        await management.people.create(KUBEWRIGHT_MACHINE, UNOWNED, namespace=NS)
+        await management.people.delete(CLUSTER, Key(NS, "demo"))
         await management.people.delete(KUBEWRIGHT_CLUSTER, Key(NS, "demo"))
         await asyncio.sleep(30)
         needs = management.line.needs
 
     grants = permissions.granted(rbac.manifest())
     assert permissions.missing(needs, grants) == []
-    unused = {each for each in permissions.unused(needs, grants) if each.verb == "patch"}
+    unused = {each for each in permissions.unused(needs, grants) if each.verb in ("patch", "delete")}
     assert {each.resource for each in unused} <= {"events"}, "an event is patched when it comes again"
     written = {each.resource for each in needs if each.group == "cluster.x-k8s.io" and each.verb not in READ}
     assert written == set()
