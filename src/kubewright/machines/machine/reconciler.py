@@ -145,7 +145,7 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     )
     steady = shared.control.steady()
     moments = Moments(steady)
-    caches.machines.subscribe(lambda change: moments.on_change(change, live=caches.machines.synced))
+    moments.follow(caches.machines)
 
     def wake(key: Key, why: str) -> None:  # called once there is a controller: nothing runs before
         controller.enqueue(key, why)

@@ -19,7 +19,7 @@ from kubewright.api.machine import names, updates
 from kubewright.api.machine.names import OperationState, OperationType, Phase, Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
 from kubewright.base.clock import parse_rfc3339, stamp
-from kubewright.driver.errors import Code
+from kubewright.driver.errors import REFUSALS, Code
 from kubewright.kube.header import Header
 from kubewright.replicas.member import Member
 from kubewright.replicas.naming import verified_number
@@ -46,6 +46,7 @@ CHOSEN_PRIORITY = 1
 EXPIRY_SECONDS = 600.0
 """How long a Failed machine with a preserve annotation is kept without an expiry in its status."""
 _DIGEST_BYTES = 16
+_REFUSALS = frozenset(code.name for code in REFUSALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class MachineMember(Member):
     an annotation gives the machine a creation timeout of its own. ``failure_summary`` is its entry in
     ``status.failedMachines``.
     ``at_once``: it is available as soon as it is up, whatever ``minReadySeconds`` says.
+    ``without_vm``: it is being deleted, has no VM on record, and its driver refuses to be asked.
     """
 
     phase: Phase = Phase.NONE
@@ -74,6 +76,12 @@ class MachineMember(Member):
     own_timeout: bool = False
     failure_summary: MachineSummary | None = None
     at_once: bool = False
+    without_vm: bool = False
+
+    @property
+    def takes_place(self) -> bool:
+        """A VM that the driver refused was not made: a rollout away from its class must not wait for it."""
+        return not self.without_vm
 
     @property
     def exhausted(self) -> str:
@@ -179,6 +187,7 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Mach
         propagated_digest=digest(machine.spec, own_timeout=own_timeout),
         own_timeout=own_timeout,
         failure_summary=_failure_summary(machine),
+        without_vm=_without_vm(machine),
         moved=updates.UPDATE_RESULT_LABEL in meta.labels,
         number=verified_number(controller.uid if controller else "", meta.name, names.number(notes)),
         version=meta.resource_version,
@@ -228,6 +237,15 @@ def _ready_since(machine: Machine) -> float | None:
         return stamp(ready.last_transition_time)
     changed = machine.status.current_status.last_update_time
     return stamp(changed or machine.metadata.creation_timestamp)
+
+
+def _without_vm(machine: Machine) -> bool:
+    """Whether its deletion waits only for a driver that refuses to be asked about a VM of which no record is.
+    What it waits for, its status says (``machines.machine.deletion``)."""
+    last = machine.status.last_operation
+    if not machine.metadata.deleting or machine.spec.provider_id or last.type != OperationType.DELETE:
+        return False
+    return last.state == OperationState.FAILED and last.error_code in _REFUSALS
 
 
 def _failure_summary(machine: Machine) -> MachineSummary | None:
