@@ -422,3 +422,14 @@ async def test_after_a_restart_a_user_decides_about_a_vm_of_which_nothing_is_kno
             await cluster.until(gone, seconds=10)
             await asyncio.sleep(2)
             assert "VMLeftBehind" in await cluster.events()
+
+
+async def test_a_machine_whose_name_is_too_long_for_its_nodes_label_gets_no_vm():
+    async with ready_cluster() as cluster, cluster.provider():
+        name = "m" * 64
+        await cluster.machine(name)
+        found = await cluster.until(waits_for("InvalidConfiguration"), name)
+        told = "metadata.name must be no more than 63 characters, as its node's label has it"
+        assert (found.status.conditions[0].message, cluster.vms()) == (told, [])
+        await cluster.delete(name)
+        await cluster.until(gone, name, seconds=10)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import NAMESPACE, SECRET
+from kubewright.api.core import CRD, NAMESPACE, SECRET
+from kubewright.api.kinds import dynamic
 from kubewright.api.machine import names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS
@@ -31,6 +32,83 @@ async def refused_class(world: World, changes: dict[str, Any], name: str = "wron
     reference = {"name": "sim-secret", "namespace": world.namespace}
     body = {"metadata": {"name": name, "namespace": world.namespace}, "secretRef": reference, **changes}
     await world.client.create(MACHINE_CLASS, body)
+
+
+async def accepted(world: World, name: str = "wrong") -> tuple[str, str, str] | None:
+    """Status, reason and message of the condition Accepted."""
+    found = (await world.client.get(MACHINE_CLASS, world.key(name))).status.conditions
+    return next(((each.status, each.reason, each.message) for each in found if each.type == "Accepted"), None)
+
+
+TOLD = {
+    "a typo in providerSpec": ("InvalidArgument", "providerSpec: Object contains unknown field `regoin`"),
+    "a provider without a driver": ("InvalidArgument", "class wrong is for provider 'clowd', not 'sim'"),
+}
+
+
+@pytest.mark.parametrize("kind", TOLD)
+async def test_the_class_says_so_the_moment_it_is_written(kind: str) -> None:
+    async with embedded_world(short_timeouts()) as world:
+        await refused_class(world, REFUSED[kind])
+        await world.clock.sleep(2)
+        assert await accepted(world) == ("False", *TOLD[kind])
+        events = [(each.reason, each.type, each.message) for each in await world.events("wrong")]
+        assert events == [("FailedValidation", "Warning", TOLD[kind][1])]
+
+
+async def test_when_the_class_is_mended_it_says_that_too() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        await refused_class(world, REFUSED["a typo in providerSpec"])
+        await world.clock.sleep(1)
+        await world.client.patch(MACHINE_CLASS, world.key("wrong"), {"providerSpec": {"regoin": None}})
+        await world.clock.sleep(1)
+        assert await accepted(world) == ("True", "Accepted", "")
+
+
+async def test_a_class_that_nothing_ever_spoke_against_is_not_written() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        before = await world.client.get(MACHINE_CLASS, world.key("small"))
+        await world.clock.sleep(5)
+        assert await world.client.get(MACHINE_CLASS, world.key("small")) == before
+        assert await accepted(world, "small") is None
+
+
+async def test_a_class_whose_secret_is_missing_says_so_until_it_is_there() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        await refused_class(
+            world, {"providerSpec": {}, "secretRef": {"name": "later", "namespace": "machines"}}
+        )
+        await world.clock.sleep(1)
+        told = 'Secret "machines/later" of MachineClass "wrong" not found'
+        assert await accepted(world) == ("False", "NoSecret", told)
+        await world.client.create(SECRET, {"metadata": {"name": "later", "namespace": world.namespace}})
+        await world.clock.sleep(1)
+        assert await accepted(world) == ("True", "Accepted", "")
+
+
+async def test_where_the_server_has_upstreams_class_an_event_says_it() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        name = Key("", "machineclasses.machine.sapcloud.io")
+        versions = (await world.client.get(dynamic(CRD.resource), name))["spec"]["versions"]
+        upstream = [{each: part for each, part in one.items() if each != "subresources"} for one in versions]
+        await world.client.patch(CRD, name, {"spec": {"versions": upstream}})
+        await world.clock.sleep(1)
+        await refused_class(world, REFUSED["a typo in providerSpec"])
+        await world.clock.sleep(2)
+        assert await accepted(world) is None
+        assert [each.reason for each in await world.events("wrong")] == ["FailedValidation"]
+
+
+async def test_a_machine_whose_name_is_too_long_for_its_nodes_label_gets_no_vm() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        await world.make("m" * 64)
+        await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it is refused")
+        told = (await world.machine("m" * 64)).status.last_operation.description
+        assert told.startswith("metadata.name: Invalid value:")
+        await world.make("m" * 63)
+        await world.until(in_phase(Phase.RUNNING), "the other one runs")
+        await world.unmake("m" * 64)
+        await world.settled(1)
 
 
 async def exists(world: World, name: str) -> bool:
