@@ -30,12 +30,19 @@ STAGE = {
     Phase.TERMINATING: 0,
     Phase.FAILED: 1,
     Phase.CRASH_LOOP_BACK_OFF: 2,
-    Phase.UNKNOWN: 3,
-    Phase.PENDING: 4,
-    Phase.AVAILABLE: 5,
-    Phase.RUNNING: 6,
+    Phase.IN_PLACE_UPDATE_FAILED: 3,
+    Phase.UNKNOWN: 4,
+    Phase.NONE: 5,
+    Phase.PENDING: 6,
+    Phase.IN_PLACE_UPDATING: 7,
+    Phase.AVAILABLE: 8,
+    Phase.RUNNING: 9,
+    Phase.IN_PLACE_UPDATE_SUCCESSFUL: 9,
 }
-"""The phase's rank in the order of deletion; phases that are not listed rank 0 (mcm.md §6.5)."""
+"""The phase's rank in the order of deletion: what a machine in it is worth. First go those that will not come
+to anything, last those with a healthy node; between them, those that are farther from one go first. MCM's
+table has seven of the phases, in this order, and ranks the others as terminating (mcm.md §6.5): there a set
+that shrinks takes a machine that was just updated, or has just been made, before a failed one."""
 
 UP = (Phase.RUNNING, Phase.AVAILABLE)
 """The phases of a healthy machine: with a node, or without a target cluster and so without a node."""
@@ -106,7 +113,7 @@ class MachineMember(Member):
 
     @property
     def stage(self) -> int:
-        return STAGE.get(self.phase, 0)
+        return STAGE[self.phase]
 
     @property
     def alive(self) -> bool:
@@ -141,7 +148,8 @@ class MachineMember(Member):
 
 
 def ranking(_machine_set: MachineSet | None, now: float) -> Callable[[MachineMember], Rank]:
-    """MCM's six criteria, at the time ``now``: preservation counts only while it lasts (mcm.md §6.5)."""
+    """MCM's six criteria, at the time ``now``: preservation counts only while it lasts (mcm.md §6.5). Only
+    the ranks of phases that its table lacks are ours (``STAGE``)."""
 
     def rank(member: MachineMember) -> Rank:
         until = member.preserved_until
