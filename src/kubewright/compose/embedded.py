@@ -102,7 +102,7 @@ class Embedded:
         self.metrics = Metrics()
         self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
-        self.client = Client(transport, clock, name="embedded")
+        self.client = Client(transport, clock, name="embedded", one_clock=True)
         self.others = Announced(self.server.handle)
         """The server as other processes reach it."""
         self.url = ""

@@ -169,7 +169,8 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     meta, keys, members = each.metadata, seen.policy.metadata_keys, seen.members_of(each)
     now, min_ready = seen.now, each.spec.min_ready_seconds
     alive = [member for member in members if member.alive]
-    deleting = len(members) - len(alive) if seen.policy.waits_for_deleting(seen.deployment) else 0
+    leaving = sum(not member.alive and member.takes_place for member in members)
+    deleting = leaving if seen.policy.waits_for_deleting(seen.deployment) else 0
     available = [member.available_at(now, min_ready) for member in alive]
     count = available.count(True)
     if 0 < count < len(alive):  # otherwise the order makes no difference
