@@ -137,6 +137,36 @@ def test_an_eviction_is_written_into_its_budget() -> None:
     assert status["conditions"][0]["type"] == "DisruptionAllowed"
 
 
+FAILED_SYNC = {
+    "observedGeneration": 9,
+    "currentHealthy": 3,
+    "desiredHealthy": 2,
+    "conditions": [
+        {"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "no scale"}
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (FAILED_SYNC, "does not allow evicting pods currently because it failed sync: no scale"),
+        ({**FAILED_SYNC, "conditions": []}, "does not allow evicting pods currently"),
+        ({"currentHealthy": 1, "desiredHealthy": 2}, "needs 2 healthy pods and has 1 currently"),
+    ],
+    ids=["failed sync", "no reason", "too few"],
+)
+def test_a_refused_eviction_says_why(status: Object, words: str) -> None:
+    with pytest.raises(TooManyRequests) as refused:
+        eviction.decide(pod(), [{**budget(0), "status": {"observedGeneration": 9, **status}}], NOW)
+    assert refused.value.causes[0]["message"] == f"The disruption budget pdb {words}"
+
+
+def test_a_budget_that_cannot_be_read_does_not_stop_the_evictions_of_others() -> None:
+    unreadable = {**budget(0), "spec": {"selector": {"matchExpressions": [{"key": "a b", "operator": "In"}]}}}
+    assert eviction.budgets_for(pod(), [unreadable, budget(3)]) == [budget(3)]
+
+
 def test_only_budgets_that_select_a_pod_count() -> None:
     other = budget(0, {"selector": {"matchLabels": {"a": "c"}}})
     nothing = budget(0, {"selector": None})
