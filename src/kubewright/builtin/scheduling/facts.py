@@ -168,6 +168,6 @@ def _at(value: Any, *path: str) -> Any:
 
 def _selector(expressions: Iterable[Mapping[str, Any]] | None) -> Selector:
     try:
-        return selectors.from_object({"matchExpressions": list(expressions or ())})
+        return selectors.from_node_expressions(list(expressions or ()))
     except BadRequest:
         return NOTHING

@@ -171,9 +171,57 @@ _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
 }
 
 
+_NO_NODE_INFO = (
+    "architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion",
+    "kubeletVersion", "machineID", "operatingSystem", "osImage", "systemUUID",
+)  # fmt: skip
+
+ZEROS: Mapping[str, Object] = {
+    "apps.v1.DaemonSet": dict.fromkeys(
+        ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"), 0
+    ),
+    "apps.v1.Deployment": {},
+    "apps.v1.ReplicaSet": {"replicas": 0},
+    "apps.v1.StatefulSet": {"availableReplicas": 0, "replicas": 0},
+    "autoscaling.v2.HorizontalPodAutoscaler": {"currentReplicas": 0, "desiredReplicas": 0},
+    "batch.v1.CronJob": {},
+    "batch.v1.Job": {},
+    "certificates.v1.CertificateSigningRequest": {},
+    "core.v1.Node": {
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+        "nodeInfo": dict.fromkeys(_NO_NODE_INFO, ""),
+    },
+    "core.v1.ReplicationController": {"replicas": 0},
+    "core.v1.ResourceQuota": {},
+    "core.v1.Service": {"loadBalancer": {}},
+    "networking.v1.Ingress": {"loadBalancer": {}},
+    "policy.v1.PodDisruptionBudget": dict.fromkeys(
+        ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0
+    ),
+    "resource.v1.ResourceClaim": {},
+    "storage.v1.VolumeAttachment": {"attached": False},
+}
+"""What the status of a kind always has: the fields that Go writes when they are zero. Clients read them
+without asking whether they are there; ``kubectl -o jsonpath`` prints nothing for one that is not."""
+
+
+def _with_zeros(obj: Any, zeros: Mapping[str, Any]) -> Any:
+    """The object with the missing members of ``zeros``, at every depth."""
+    found = dict(obj or {})
+    for name, zero in zeros.items():
+        if isinstance(zero, Mapping):
+            found[name] = _with_zeros(found.get(name), zero)
+        elif found.get(name) is None:
+            found[name] = zero
+    return found
+
+
 def of(definition: str) -> Prepare:
     """The hook of a kind: its steps in order."""
     steps = _PREPARE.get(definition, ())
+    if definition in ZEROS:
+        zeros = {"status": ZEROS[definition]}
+        steps = (*steps, on_every_write(lambda obj: dict(_with_zeros(obj, zeros))))
 
     def prepare(new: Object, old: Object | None) -> Object:
         for step in steps:
