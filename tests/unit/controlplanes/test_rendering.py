@@ -180,6 +180,66 @@ def test_what_cannot_be_applied_is_told_and_changes_nothing(spec, told):
     assert found.fingerprint == rendered().fingerprint
 
 
+def _copies(times):
+    steps = [{"op": "add", "path": "/metadata/annotations", "value": {"a": "x" * 100}}]
+    steps += [
+        {"op": "copy", "from": "/metadata/annotations", "path": f"/metadata/annotations/{n}"}
+        for n in range(times)
+    ]
+    return {"target": {"kind": "Service"}, "type": "json", "patch": steps}
+
+
+@pytest.mark.parametrize(
+    ("patches", "told"),
+    [
+        pytest.param(
+            [_copies(22)],
+            "spec.patches[0]: Unable to complete the copy, the accumulated size increase of copy is ",
+            id="copies that double a part of the object",
+        ),
+        pytest.param(
+            [
+                {
+                    "target": {"kind": "Service"},
+                    "type": "merge",
+                    "patch": {"metadata": {"annotations": {n: "x" * 400_000}}},
+                }
+                for n in "abc"
+            ],
+            "spec.patches[2]: the object would have 1200",
+            id="patches that together make an object too large",
+        ),
+        pytest.param(
+            [_copies(11)] * 60,
+            "spec.patches[36] and those after it are not applied: those before it have written 8388608 bytes",
+            id="patches that write much in all",
+        ),
+        pytest.param(
+            [
+                {
+                    "target": {"kind": "Service"},
+                    "type": "json",
+                    "patch": [{"op": "replace", "path": "", "value": 1}],
+                }
+            ],
+            "spec.patches[0]: what it leaves has no apiVersion, kind or name, and is no object",
+            id="a patch that leaves no object",
+        ),
+    ],
+)
+def test_patches_that_go_too_far_are_told_and_not_applied(patches, told):
+    found = rendered(patches=patches)
+    assert [problem[: len(told)] for problem in found.problems] == [told]
+    assert sum(len(str(each)) for each in found.manifests) < 1_000_000
+
+
+def test_of_many_patches_that_are_wrong_some_are_told():
+    wrong = {"target": {"kind": "Service"}, "type": "json", "patch": {"op": "add"}}
+    found = rendered(patches=[wrong] * 5_000)
+    assert len(found.problems) == 21
+    assert found.problems[-1] == "spec.patches[20] and those after it are not applied: too much is wrong"
+
+
 def test_the_fingerprint_stands_for_the_manifests():
     assert rendered().fingerprint == rendered().fingerprint
     assert rendered(extraArgs={"v": "2"}).fingerprint != rendered().fingerprint
