@@ -401,6 +401,55 @@ def test_every_list_merges_as_the_api_server_merges_it(api_version, kind, schema
     assert {path: ours(path) for path in paths} == {path: of_server.merge_keys(path) for path in paths}
 
 
+def _copies(times):
+    steps = [{"op": "add", "path": "/metadata/annotations", "value": {"a": "x" * 100}}]
+    steps += [
+        {"op": "copy", "from": "/metadata/annotations", "path": f"/metadata/annotations/{n}"}
+        for n in range(times)
+    ]
+    return {"target": {"kind": "Service"}, "type": "json", "patch": steps}
+
+
+@pytest.mark.parametrize(
+    ("patches", "told"),
+    [
+        pytest.param(
+            [_copies(22)],
+            "spec.patches[0]: Unable to complete the copy, the accumulated size increase of copy is ",
+            id="copies that double a part of the object",
+        ),
+        pytest.param(
+            [
+                {
+                    "target": {"kind": "Service"},
+                    "type": "merge",
+                    "patch": {"metadata": {"annotations": {n: "x" * 400_000}}},
+                }
+                for n in "abc"
+            ],
+            "spec.patches[2]: Service demo-toy would have 1200",
+            id="patches that together make an object too large",
+        ),
+        pytest.param(
+            [
+                {
+                    "target": {"kind": "Service"},
+                    "type": "merge",
+                    "patch": {"metadata": {"annotations": {"a": "x" * 250_000}}},
+                }
+            ]
+            * 60,
+            "spec.patches[33] and those after it are not applied: those before it have written 8388608 bytes",
+            id="patches that write much in all",
+        ),
+    ],
+)
+def test_patches_that_go_too_far_are_told_and_not_applied(patches, told):
+    found = rendered(patches=patches)
+    assert [problem[: len(told)] for problem in found.problems] == [told]
+    assert sum(len(str(each)) for each in found.manifests) < 1_000_000
+
+
 def test_the_fingerprint_stands_for_the_manifests():
     assert rendered().fingerprint == rendered().fingerprint
     assert rendered(extraArgs={"v": "2"}).fingerprint != rendered().fingerprint

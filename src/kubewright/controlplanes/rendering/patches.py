@@ -26,11 +26,13 @@ from kubewright.controlplanes.rendering.form import problem_of
 from kubewright.controlplanes.templates.catalog import Manifest
 from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import split_api_version
-from kubewright.wire.patch import MergeKeys, Path, apply_json, apply_merge, apply_strategic
+from kubewright.wire.patch import GrowsTooMuch, MergeKeys, Path, apply_json, apply_merge, apply_strategic
 
 MOST_PATCHES = 100
 LARGEST = 1024 * 1024
 """Bytes of one manifest as JSON: an API server takes hardly more in one object."""
+WRITTEN = 8 * LARGEST
+"""Bytes that all patches of a component may write together: each writes anew what it changes."""
 TOLD_CHARS = 300
 """The longest part of a message that comes from what a user wrote."""
 Fields = Mapping[str, tuple[str | None, str | None, str | None]]
@@ -52,7 +54,7 @@ def patched(
     manifests: Sequence[Manifest], patches: Sequence[Patch], namespace: str
 ) -> tuple[list[Manifest], list[str]]:
     """The manifests with all patches, and what is wrong with those that could not be applied."""
-    found, problems = list(manifests), []
+    found, problems, left = list(manifests), list[str](), WRITTEN
     if len(patches) > MOST_PATCHES:
         problems.append(f"spec.patches has {len(patches)} entries, and {MOST_PATCHES} are the most")
     for number, patch in enumerate(patches[:MOST_PATCHES]):
@@ -62,12 +64,26 @@ def patched(
             problems.append(f"spec.patches[{number}] {told}")
         for index in targets:
             try:
-                found[index] = _usable(found[index], _whole(_apply(found[index], patch)))
+                changed, size = _usable(found[index], _whole(_apply(found[index], patch)))
+            except GrowsTooMuch as error:
+                problems.append(f"spec.patches[{number}]: {error.why}")
             except ApiError as error:
                 problems.append(f"spec.patches[{number}]: {_short(str(error))}")
             except RecursionError:
                 problems.append(f"spec.patches[{number}]: it is nested too deeply")
+            else:
+                if (left := left - size) < 0:
+                    problems.append(_too_many(number))
+                    return found, problems
+                found[index] = changed
     return found, problems
+
+
+def _too_many(number: int) -> str:
+    return (
+        f"spec.patches[{number}] and those after it are not applied: those before it have written "
+        f"{WRITTEN} bytes, which is the most"
+    )
 
 
 def _whole(value: Any) -> Any:
@@ -79,8 +95,8 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _usable(before: Manifest, after: Any) -> Manifest:
-    """The result of a patch, if it is an object of the same name that hosts can read.
+def _usable(before: Manifest, after: Any) -> tuple[Manifest, int]:
+    """The result of a patch and its bytes, if it is an object of the same name that hosts can read.
 
     Raises:
         Unusable: it is not.
@@ -91,7 +107,7 @@ def _usable(before: Manifest, after: Any) -> Manifest:
     if told := problem_of(before, after):
         raise Unusable(told)
     found: Manifest = after
-    return found
+    return found, size
 
 
 def _is_target(manifest: Manifest, patch: Patch, namespace: str) -> bool:
@@ -121,7 +137,7 @@ def _apply(manifest: Manifest, patch: Patch) -> Manifest:
         case "merge":
             changed: Manifest = apply_merge(manifest, change)
         case "json":
-            changed = apply_json(manifest, change)
+            changed = apply_json(manifest, change, most=LARGEST)
         case _:
             changed = apply_strategic(manifest, change, keys)
     return changed
