@@ -95,7 +95,9 @@ def _required(path: str, _value: Any, kind: Kind) -> Cause:
 
 
 def _enum(path: str, value: Any, kind: Kind) -> Cause:
-    return unsupported(path, value, kind.options)
+    return unsupported(
+        path, value, (each if isinstance(each, str) else quoted(each) for each in kind.options)
+    )
 
 
 def _format(path: str, value: Any, kind: Kind) -> Cause:
