@@ -78,10 +78,9 @@ def files() -> dict[str, str]:
 
 def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
     """Documents for ``kubectl apply -f``; the same text for the same documents."""
-    import yaml
+    from kubewright.wire.goyaml import dumped_all
 
-    text = yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=False, width=110, explicit_start=True)
-    return str(text)
+    return dumped_all(documents, width=110)
 
 
 if __name__ == "__main__":

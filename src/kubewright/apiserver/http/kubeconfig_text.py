@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from kubewright.base.errors import InvalidInput
+from kubewright.wire import goyaml
 
 Plain = dict[str, Any]
 
@@ -75,7 +76,7 @@ def merged(text: str, ours: Ours, *, use: bool = False, certain: bool = False) -
     made = _as_json(text, wanted) or _spliced(text, found, wanted, ours.name)
     try:
         kept = _parsed(made) == wanted
-    except yaml.YAMLError:
+    except goyaml.Unreadable:
         kept = False
     if not kept:
         raise InvalidInput(
@@ -90,15 +91,17 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return yaml.safe_load(text)
+        documents = goyaml.load_all(text)
+    if len(documents) > 1:
+        raise goyaml.Unreadable("it has more than one document")
+    return documents[0] if documents else None
 
 
 def _read(text: str) -> Plain:
     try:
         found = _parsed(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" in line {mark.line + 1}" if mark is not None else ""
+    except goyaml.Unreadable as error:
+        place = f" in line {error.line}" if error.line else ""
         raise InvalidInput(f"it is not YAML{place}; mend it, or move it away") from None
     if found is None:
         return {}
@@ -244,9 +247,9 @@ def _end(node: yaml.Node) -> int:
 
 def _block(value: Any, column: int = 0) -> str:
     """A value in block style, to be put at ``column``: all lines but the first are indented to it."""
-    text = yaml.safe_dump(value, sort_keys=False, width=2**20, allow_unicode=True)
+    text = goyaml.dumped(value)
     return text.replace("\n", "\n" + " " * column)
 
 
 def _inline(value: str) -> str:
-    return yaml.safe_dump([value], default_flow_style=True, width=2**20, allow_unicode=True).strip()[1:-1]
+    return goyaml.dumped([value], flow=True).strip()[1:-1]

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 
-import yaml
-
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.asking import asked
@@ -19,6 +17,7 @@ from kubewright.cli.switches import Where
 from kubewright.kube.client import Client
 from kubewright.kube.patches import with_uid, with_version
 from kubewright.wire.errors import NotFound
+from kubewright.wire.goyaml import dumped
 from kubewright.wire.gvk import Key
 
 POLL_SECONDS = 1.0
@@ -103,7 +102,7 @@ def history(where: Where, deployment: Deployment, number: int) -> None:
         template = decide.template_of(deployment.api, revisions, number)
     except InvalidInput as error:
         raise InvalidInput(f"{deployment}: {error}") from None
-    print(yaml.safe_dump(template, sort_keys=False), end="")
+    print(dumped(template), end="")
 
 
 def status(where: Where, deployment: Deployment, timeout: timedelta) -> bool:
