@@ -108,7 +108,7 @@ ComponentUser = Annotated[
 ComponentUsers = Annotated[
     str, typer.Option(help="The user ids of control planes, where each has its own.", metavar="FIRST-LAST")
 ]
-COMPONENT_USERS = "1900000000-1900009999"
+COMPONENT_USERS = "1900000000-1999999999"
 ShareComponentUser = Annotated[
     bool,
     typer.Option(

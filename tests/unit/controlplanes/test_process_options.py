@@ -57,7 +57,7 @@ ALL, FEW = "0 0 4294967295", "0 100000 65536\n65536 300000 1000"
 @pytest.mark.parametrize(
     ("options", "uid", "uid_map", "user", "uids"),
     [
-        pytest.param({}, 0, ALL, None, (1_900_000_000, 1_900_009_999), id="root"),
+        pytest.param({}, 0, ALL, None, (1_900_000_000, 1_999_999_999), id="root"),
         pytest.param({}, 1000, ALL, None, None, id="no root"),
         pytest.param(
             {"user": "nobody"}, 0, ALL, (OURS.pw_uid, OURS.pw_gid), None, id="root, and a user is named"
@@ -88,7 +88,7 @@ def test_each_control_plane_has_a_user_where_that_is_possible(tmp_path, options,
 
 @pytest.mark.parametrize(
     "text",
-    ["", "1", "5-", "-5", "2000-1999", "999-2000", "1000-2147483647", "1000-2000000", "a-b", "1e3-2e3"],
+    ["", "1", "5-", "-5", "2000-1999", "999-2000", "1000-2147483647", "a-b", "1e3-2e3"],
 )
 def test_ranges_of_users_that_are_none_are_refused(text):
     with pytest.raises(InvalidInput):
@@ -102,24 +102,37 @@ def plane(name, namespace="team", component=Component.ETCD):
     return WorkloadIdentity(namespace, name, component, OWNER)
 
 
-def test_users_are_given_once_kept_and_given_again_as_late_as_possible(tmp_path):
-    found = users.Users(tmp_path, range(2000, 2004), lambda uid: uid == 2001)
-    assert [found.of(plane(name)) for name in "aba"] == [(2000, 2000), (2002, 2002), (2000, 2000)]
-    assert found.of(plane("a", component=Component.API_SERVER)) == (2000, 2000)
-    found.free(plane("a"))
-    again = users.Users(tmp_path, range(2000, 2004), lambda uid: uid == 2001)
-    assert [again.of(plane(name)) for name in "bcd"] == [(2002, 2002), (2003, 2003), (2000, 2000)]
-    with pytest.raises(InvalidInput, match="there is no user id left for control plane team/e"):
-        again.of(plane("e"))
-    assert users.Users(tmp_path, range(5000, 5009), lambda _: False).of(plane("b")) == (2002, 2002)
+def test_users_are_given_once_and_kept(tmp_path):
+    found = users.Users(tmp_path, range(1_900_000_000, 1_900_000_003), "salt")
+    one, other = found.of(plane("a")), found.of(plane("b"))
+    assert {one, other, found.of(plane("a", "other"))} == {
+        (uid, uid) for uid in range(1_900_000_000, 1_900_000_003)
+    }
+    assert found.of(plane("a", component=Component.API_SERVER)) == one
+    with pytest.raises(InvalidInput, match="there is no user id left for control plane team/c"):
+        found.of(plane("c"))
+    again = users.Users(tmp_path, range(5000, 5009), "another")
+    assert again.of(plane("b")) == other
+    again.free(plane("b"))
+    assert again.of(plane("b"))[0] in range(5000, 5009)
     assert (tmp_path / users.FILE).stat().st_mode & 0o777 == 0o600
 
 
+def test_the_user_of_a_control_plane_follows_from_its_name_and_the_salt_of_the_folder():
+    uids = users.read_range(users.RANGE)
+    assert users.choose("a", "salt", (), uids) == users.choose("a", "salt", (), uids)
+    assert len({users.choose(key, salt, (), uids) for key in "ab" for salt in ("x", "y")}) == 4
+
+
+def test_no_account_of_the_machine_is_given():
+    assert users.choose("a", "salt", (), range(OURS.pw_uid - 1, OURS.pw_uid + 1)) == OURS.pw_uid - 1
+
+
 def test_no_user_is_given_without_a_range_and_a_damaged_file_stops_the_start(tmp_path):
-    assert users.Users(tmp_path, None).of(plane("a")) is None
+    assert users.Users(tmp_path, None, "salt").of(plane("a")) is None
     (tmp_path / users.FILE).write_text("{")
     with pytest.raises(InvalidInput, match="who programs run as"):
-        users.Users(tmp_path, None)
+        users.Users(tmp_path, None, "salt")
 
 
 @pytest.mark.parametrize(

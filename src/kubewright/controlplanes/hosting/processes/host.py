@@ -118,7 +118,7 @@ class ProcessHosting:
             stack.callback(locked(self._settings.folder).close)
             salt = f"{self._clock.random.getrandbits(64):016x}"
             self._addresses = Addresses(self._settings.folder, self._network, salt)
-            self._users = Users(self._settings.folder, self._settings.uids)
+            self._users = Users(self._settings.folder, self._settings.uids, salt)
             self._load()
             stop = asyncio.Event()
             task = asyncio.create_task(self._supervisor.run(stop), name="supervisor of control planes")

@@ -3,9 +3,10 @@
 Theory.      Programs of one user can read each other's files and memory (``/proc/<pid>``), so those of two
              control planes must not run as one, if the two belong to different people. Where kubewright is
              root, each control plane gets a number from a range that no account of the machine has, which is
-             written to a file and stays as long as anything of the control plane is there. A number that has
-             become free is given again only after all others were, so that what a program may have left
-             elsewhere is found by no other for as long as possible.
+             written to a file and stays as long as anything of the control plane is there. It is a hash of the
+             name of the control plane and of a salt of the folder, as the addresses are: so two programs with
+             a folder each rarely choose the same, and what one control plane may have left elsewhere on the
+             machine hardly ever belongs to another one later.
              Elsewhere all programs run as one user. Then control planes of a second namespace are refused,
              unless the administrator allows it: whoever may write in a namespace is taken for one person.
 Invariants.  No number is given twice at one time, nor one that an account has. A control plane has the same
@@ -14,7 +15,8 @@ Called by    ``host``; ``options`` for the range.
 """
 
 import pwd
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -25,18 +27,19 @@ from kubewright.processes.beneath import Owner
 from kubewright.processes.record import replace_file
 
 FILE = "users.json"
-RANGE = "1900000000-1900009999"
-"""Ten thousand numbers that neither distributions, nor systemd, nor container runtimes give away."""
+RANGE = "1900000000-1999999999"
+"""A hundred million numbers that neither distributions, nor systemd, nor container runtimes give away."""
 LEAST, MOST = 1000, 2**31 - 2
-LARGEST_RANGE = 1_000_000
+MOST_ACCOUNTS = 1000
+"""Accounts of the machine that are passed over in a row."""
 UID_MAP = Path("/proc/self/uid_map")
 
 
 class Given(msgspec.Struct, frozen=True):
-    """The content of the file: numbers by ``<namespace>/<cluster>``, and the one that was given last."""
+    """The content of the file: the salt, and numbers by ``<namespace>/<cluster>``."""
 
+    salt: str
     uids: dict[str, int] = {}
-    last: int = 0
 
 
 def read_range(text: str) -> range:
@@ -49,9 +52,8 @@ def read_range(text: str) -> range:
     if not (first.isdigit() and last.isdigit() and dash) or len(text) > 40:
         raise InvalidInput(f"{text[:40]!r} is no range of user ids, such as {RANGE}")
     found = range(int(first), int(last) + 1)
-    if not found or found[0] < LEAST or found[-1] > MOST or len(found) > LARGEST_RANGE:
-        told = f"user ids of control planes are from {LEAST} to {MOST}, and at most {LARGEST_RANGE}"
-        raise InvalidInput(f"{told}, so not {text}")
+    if not found or found[0] < LEAST or found[-1] > MOST:
+        raise InvalidInput(f"user ids of control planes are from {LEAST} to {MOST}, so not {text}")
     return found
 
 
@@ -61,11 +63,18 @@ def mapped(uids: range, uid_map: str) -> bool:
     return any(start <= uids[0] and uids[-1] < start + size for start, _, size in spans)
 
 
-def choose(last: int, taken: Collection[int], uids: range, exists: Callable[[int], bool]) -> int | None:
-    """The number after the last one that is free; None: all are taken."""
-    begin = last + 1 - uids[0] if last in uids else 0
-    numbers = (uids[(begin + step) % len(uids)] for step in range(len(uids)))
-    return next((each for each in numbers if each not in taken and not exists(each)), None)
+def choose(key: str, salt: str, taken: Collection[int], uids: range) -> int:
+    """The number for a key: the one of its hash, or the next one that is free.
+
+    Raises:
+        InvalidInput: all are taken.
+    """
+    begin = int.from_bytes(sha256(f"{salt}/{key}".encode()).digest()[:8]) % len(uids)
+    for step in range(min(len(uids), len(taken) + MOST_ACCOUNTS)):
+        uid = uids[(begin + step) % len(uids)]
+        if uid not in taken and not _has_account(uid):
+            return uid
+    raise InvalidInput(f"there is no user id left for control plane {key}: name a larger range")
 
 
 def mixed(namespace: str, present: Iterable[str]) -> str:
@@ -85,13 +94,12 @@ def mixed(namespace: str, present: Iterable[str]) -> str:
 
 
 class Users:
-    """The users of control planes. ``uids``: the range; None: nothing is given."""
+    """The users of control planes. ``uids``: the range; None: nothing is given. ``salt``: of a new folder."""
 
-    def __init__(self, folder: Path, uids: range | None, exists: Callable[[int], bool] | None = None) -> None:
+    def __init__(self, folder: Path, uids: range | None, salt: str) -> None:
         self._file = folder / FILE
         self._uids = uids
-        self._exists = exists or _has_account
-        self._given = _read(self._file)
+        self._given = _read(self._file) or Given(salt)
 
     def of(self, identity: WorkloadIdentity) -> Owner | None:
         """The uid and gid of a control plane, given now if it has none; None: nothing is given.
@@ -103,10 +111,8 @@ class Users:
             return None
         key, given = _key(identity), self._given
         if key not in given.uids:
-            uid = choose(given.last, set(given.uids.values()), self._uids, self._exists)
-            if uid is None:
-                raise InvalidInput(f"there is no user id left for control plane {key}: name a larger range")
-            self._write(Given({**given.uids, key: uid}, uid))
+            uid = choose(key, given.salt, set(given.uids.values()), self._uids)
+            self._write(Given(given.salt, {**given.uids, key: uid}))
         return self._given.uids[key], self._given.uids[key]
 
     def free(self, identity: WorkloadIdentity) -> None:
@@ -117,7 +123,7 @@ class Users:
         """
         if (key := _key(identity)) in self._given.uids:
             left = {other: uid for other, uid in self._given.uids.items() if other != key}
-            self._write(Given(left, self._given.last))
+            self._write(Given(self._given.salt, left))
 
     def _write(self, given: Given) -> None:
         try:
@@ -139,10 +145,10 @@ def _has_account(uid: int) -> bool:
     return True
 
 
-def _read(file: Path) -> Given:
+def _read(file: Path) -> Given | None:
     try:
         return msgspec.json.decode(file.read_bytes(), type=Given)
     except FileNotFoundError:
-        return Given()
+        return None
     except (OSError, msgspec.DecodeError) as error:
         raise InvalidInput(f"cannot read {file}, which says who programs run as: {error}") from None
