@@ -33,6 +33,7 @@ from kubewright.api.machine import rbac as machine_rbac
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.authn import Authenticator
+from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import Listener, PortTaken
 from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
@@ -108,8 +109,10 @@ class Embedded:
         self.url = ""
         self._options = options
         self._stack = AsyncExitStack()
+        self._connections = Connections(clock)
         self.planes = Planes(
             clock,
+            connections=self._connections,
             folder=None if config is None else private_folder(config.data_dir / CLUSTERS_FOLDER),
             listens=config is not None,
             nodes=NodeSettings(grace=options.grace),
@@ -221,7 +224,7 @@ class Embedded:
         kept = recall(config.data_dir) if config.port is None else None
         port = kept.port if kept is not None else config.port or 0
         authenticator = Authenticator(self.clock, self.server.user_of_token)
-        listener = Listener(self.others.handle, authenticator, keys, port=port)
+        listener = Listener(self.others.handle, authenticator, keys, port=port, connections=self._connections)
         try:
             await listener.start()
         except PortTaken:
