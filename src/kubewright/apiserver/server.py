@@ -78,7 +78,7 @@ class ApiServer:
         self._housekeeping = Housekeeping(self._store, self.catalog, writing, clock)
         self._background: asyncio.Task[None] | None = None
         for record in self._store.scan(str(CRDS)):
-            serving.serve(orjson.loads(record.data))
+            serving.serve(orjson.loads(record.data), record.version)
 
     async def start(self) -> None:
         """Create the initial objects and start the background work."""

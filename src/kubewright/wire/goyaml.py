@@ -17,6 +17,8 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any
 
 import yaml
@@ -136,7 +138,10 @@ def loads(text: bytes | str, *, aliases: bool = True, unique: bool = False) -> A
     Raises:
         Unreadable
     """
-    return next(iter(load_all(text, aliases=aliases, unique=unique)), None)
+    with _readable():
+        spare = _checked(_first(yaml.parse(text, Loader=_Nodes)), aliases=aliases)
+        node = next(yaml.compose_all(text, Loader=_Nodes), None)
+        return None if node is None else _Reader(spare, unique=unique).value(node)
 
 
 def load_all(text: bytes | str, *, aliases: bool = True, unique: bool = False) -> list[Any]:
@@ -145,9 +150,16 @@ def load_all(text: bytes | str, *, aliases: bool = True, unique: bool = False) -
     Raises:
         Unreadable
     """
-    try:
+    with _readable():
         spare = _checked(yaml.parse(text, Loader=_Nodes), aliases=aliases)
         return [_Reader(spare, unique=unique).value(node) for node in yaml.compose_all(text, Loader=_Nodes)]
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What the library says of a text that is no YAML, as ``Unreadable``."""
+    try:
+        yield
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         raise Unreadable(str(error.problem), mark.line + 1 if mark is not None else 0) from None
@@ -155,6 +167,14 @@ def load_all(text: bytes | str, *, aliases: bool = True, unique: bool = False) -
         raise Unreadable(str(error.reason)) from None
     except (yaml.YAMLError, UnicodeError):
         raise Unreadable("it is no text in UTF-8") from None
+
+
+def _first(events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
+    """The events of the first document."""
+    for event in events:
+        yield event
+        if isinstance(event, yaml.DocumentEndEvent):
+            return
 
 
 def resolved(word: str) -> Any:
@@ -200,6 +220,8 @@ def _checked(events: Iterator[yaml.Event], *, aliases: bool) -> int:
     for event in events:
         if isinstance(event, yaml.AliasEvent) and not aliases:
             raise Unreadable("aliases are not accepted")
+        if isinstance(event, yaml.DocumentStartEvent) and event.version not in (None, (1, 1)):
+            raise Unreadable("found incompatible YAML document")
         size += isinstance(event, yaml.NodeEvent)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_DEPTH:
@@ -286,7 +308,8 @@ def _json(value: Any, node: yaml.Node) -> Any:
     if not math.isfinite(value):
         shown = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
         raise Unreadable(f"unsupported value: {shown}", _line(node))
-    return int(value) if value.is_integer() and abs(value) < 2**63 else value
+    # Go writes as many digits as tell a float from its neighbours, and reads an integer of them.
+    return int(Decimal(repr(value))) if value.is_integer() and abs(value) < 2**63 else value
 
 
 def _key(node: yaml.Node) -> str:

@@ -139,12 +139,18 @@ class Reading:
         """The changes of a collection after a version (None: from now), not filtered.
 
         Raises:
-            Gone: the history does not reach back to that version.
+            Gone: the history does not reach back to that version, or the kind had another schema then.
         """
+        older = target.kind.older
+        if since is not None and older is not None and since < older.since:
+            raise self._too_old(since)
         try:
             return self._store.watch(target.collection, narrowed(target, matches).prefix, since)
         except Compacted:
-            raise refusals.expired(f"too old resource version: {since} ({self._store.version})") from None
+            raise self._too_old(since) from None
+
+    def _too_old(self, since: int | None) -> ApiError:
+        return refusals.expired(f"too old resource version: {since} ({self._store.version})")
 
     def done(self, watcher: Watcher) -> None:
         """End a watch; its watcher gets no more changes."""
@@ -198,7 +204,7 @@ def seen_as(matches: Filter, kind: ServedKind, change: Change) -> tuple[str, byt
     if now:
         return MODIFIED if was else ADDED, codec.in_version(kind, new)
     if was and old is not None:
-        return DELETED, codec.in_version(kind, codec.restamped(old, new.version))
+        return DELETED, codec.in_version(kind, codec.restamped(kind, old, new.version))
     return None
 
 

@@ -8,7 +8,7 @@ Theory.      What ``spec.versions[].schema.openAPIV3Schema`` says describes spec
 Called by    ``registry.custom``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -16,7 +16,8 @@ import jsonschema_rs
 import orjson
 
 from kubewright.apiserver.registry.kind import Cause, Object
-from kubewright.apiserver.schema import builtin, decode, walk
+from kubewright.apiserver.schema import builtin, decode, ratcheting, walk
+from kubewright.apiserver.schema.causes import causes
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
 from kubewright.apiserver.schema.json_schema import WHOLE, any_whole, json_schema
@@ -58,8 +59,24 @@ class Structural(Compiled):
     def _validator(self, *, strict: bool) -> jsonschema_rs.Draft4Validator:
         return _compiled(orjson.dumps(self.source), strict=strict, envelope=self.envelope)
 
-    def validate(self, obj: Object) -> list[Cause]:
-        return [*super().validate(obj), *walk.duplicates(self.node, obj)]
+    def validate(self, obj: Object, old: Object | None = None, part: str = "") -> list[Cause]:
+        return [*self._invalid(obj, old, part), *self._duplicates(obj, old)]
+
+    def _invalid(self, obj: Object, old: Object | None, part: str) -> Iterator[Cause]:
+        if self.strict.is_valid(obj):
+            return
+        errors = self.loose.iter_errors(obj)
+        if part:
+            errors = (error for error in errors if error.instance_path[:1] == [part])
+        if old is not None:
+            whole = ratcheting.Place(self.node, obj, old)
+            errors = (error for error in errors if not whole.is_excused(error))
+        yield from causes(errors)
+
+    def _duplicates(self, obj: Object, old: Object | None) -> list[Cause]:
+        """Equal items, unless the object had some before, wherever that was."""
+        found = list(walk.duplicates(self.node, obj))
+        return [] if found and old is not None and any(walk.duplicates(self.node, old)) else found
 
     def decode_error(self, obj: Object) -> str | None:
         metadata = obj.get("metadata")
