@@ -15,8 +15,8 @@ DEVICE: Object = {"deviceClassName": "a.example"}
 EXACT = {"name": "r", "exactly": DEVICE}
 COUNTED = {"name": "r", "exactly": {**DEVICE, "allocationMode": "ExactCount", "count": 1}}
 SERVED = (
-    "replicationcontrollers", "limitranges", "resourcequotas", "horizontalpodautoscalers.autoscaling/v2",
-    "ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io",
+    "replicationcontrollers", "limitranges", "resourcequotas", "horizontalpodautoscalers.autoscaling/v1",
+    "horizontalpodautoscalers.autoscaling/v2", "ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io",
     "deviceclasses.resource.k8s.io", "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io",
     "resourceslices.resource.k8s.io", "csistoragecapacities.storage.k8s.io",
 )  # fmt: skip
@@ -316,3 +316,29 @@ async def test_slices_are_found_by_their_node(api: Api) -> None:
         (await api.post(path, {"metadata": {"name": f"{api.namespace}-{name}"}, "spec": spec})).ok()
     found = (await api.get(path, fieldSelector="spec.nodeName=two,spec.driver=d.example")).ok()["items"]
     assert [each["spec"]["pool"]["name"] for each in found] == ["two"]
+
+
+async def test_an_autoscaler_is_one_object_in_both_versions(api: Api) -> None:
+    older, newer = (path_of(api, f"horizontalpodautoscalers.autoscaling/{each}") for each in ("v1", "v2"))
+    spec = {"scaleTargetRef": TARGET, "maxReplicas": 5, "targetCPUUtilizationPercentage": 50}
+    (await api.post(older, {"metadata": {"name": "a"}, "spec": spec})).ok()
+    found = (await api.get(f"{newer}/a")).ok()
+    (metric,) = found["spec"]["metrics"]
+    assert metric["resource"] == {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
+
+    memory = {
+        "type": "Resource",
+        "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}},
+    }
+    down = {"scaleDown": {"stabilizationWindowSeconds": 5, "selectPolicy": "Disabled"}}
+    (await api.patch(f"{newer}/a", {"spec": {"metrics": [metric, memory], "behavior": down}})).ok()
+    before = (await api.get(f"{newer}/a")).ok()
+    as_older = (await api.get(f"{older}/a")).ok()
+    assert as_older["spec"]["targetCPUUtilizationPercentage"] == 50
+    assert "autoscaling.alpha.kubernetes.io/metrics" in as_older["metadata"]["annotations"]
+    (await api.put(f"{older}/a", {**as_older, "spec": {**as_older["spec"], "maxReplicas": 7}})).ok()
+    after = (await api.get(f"{newer}/a")).ok()
+    assert all(each in after["spec"]["metrics"] for each in before["spec"]["metrics"])
+    assert len(after["spec"]["metrics"]) == 2
+    assert after["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 5
+    assert (after["spec"]["maxReplicas"], after["metadata"].get("annotations", {})) == (7, {})
