@@ -15,8 +15,11 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kubewright.pki.keys import read_certificates
+from kubewright.pki.keys import pems, read_certificates
 from kubewright.wire.http import User
+
+LONGEST_CHAIN = 10
+"""Certificates of a chain that are looked at; OpenSSL and Go have bounds, too."""
 
 E = TypeVar("E", bound=x509.ExtensionType)
 
@@ -68,6 +71,22 @@ def is_signed_by(certificate: bytes, authority: bytes) -> bool:
         read_certificates(certificate)[0].verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):
         return False
+    return True
+
+
+def is_trusted(chain: bytes, anchors: bytes) -> bool:
+    """Whether an anchor is, or has signed, the first certificate of a chain or an issuer that the chain has.
+
+    Both are PEM; times do not count.
+    """
+    own, *known = pems(chain)[:LONGEST_CHAIN]
+    trusted = pems(anchors)
+    while own not in trusted and not any(is_signed_by(own, each) for each in trusted):
+        issuer = next((each for each in known if is_signed_by(own, each)), None)
+        if issuer is None:
+            return False
+        known.remove(issuer)
+        own = issuer
     return True
 
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from kubewright.apiserver.http.pki import ADMIN, LIFETIME, NAMES, Pki
 from kubewright.base.clock import Clock
+from kubewright.pki import tls
 from kubewright.pki.certificates import Identity, new_authority, new_client, new_server
 from kubewright.wire.http import User
 
@@ -31,8 +32,7 @@ class Keys(Pki):
 
     def client_context(self, identity: Identity | None = None) -> ssl.SSLContext:
         """TLS for a client that trusts this server; with ``identity`` it shows who it is."""
-        context = ssl.create_default_context(cadata=self.authority.decode())
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context = tls.client(self.authority)
         if identity is not None:
             identity.load_into(context)
         return context
