@@ -31,6 +31,7 @@ class Facts:
     ``user``    its common name and organizations; the name is empty when it has none
     ``names``   host names and addresses of a server
     ``server``, ``client``  what handshakes it is good for
+    ``no_authority``  why it may not sign others, as the end of a sentence; empty if it may
     """
 
     user: User
@@ -39,6 +40,7 @@ class Facts:
     client: bool
     not_before: datetime
     not_after: datetime
+    no_authority: str = ""
 
 
 def facts_of(pem: bytes) -> Facts:
@@ -61,7 +63,19 @@ def facts_of(pem: bytes) -> Facts:
         client=uses is None or ExtendedKeyUsageOID.CLIENT_AUTH in uses,
         not_before=certificate.not_valid_before_utc,
         not_after=certificate.not_valid_after_utc,
+        no_authority=_no_authority(certificate),
     )
+
+
+def _no_authority(certificate: x509.Certificate) -> str:
+    """What kubeadm and Go go by before they believe a signature; an authority of X.509 version 1 is none."""
+    basic = extension_of(certificate, x509.BasicConstraints)
+    if basic is None or not basic.ca:
+        return "has a certificate that is no authority: its basic constraints do not say CA:TRUE"
+    usage = extension_of(certificate, x509.KeyUsage)
+    if usage is not None and not usage.key_cert_sign:
+        return "has a certificate that may sign no others: its key usage lacks certSign"
+    return ""
 
 
 def is_signed_by(certificate: bytes, authority: bytes) -> bool:

@@ -2,9 +2,9 @@
 
 Theory.      Go, and so every other program of Kubernetes, trusts any certificate that it is given as an
              authority, also an intermediate one whose root it does not know. OpenSSL does so with a flag,
-             which Python sets by itself from 3.13 on only. Go reads every certificate of a bundle that it can, and
-             passes over what stands between them. And it does not refuse authorities that predate the rules
-             of ``VERIFY_X509_STRICT``, which Python 3.13 sets as well.
+             which Python sets by itself from 3.13 on only. Go reads every certificate of a bundle that it
+             can, and passes over what stands between them. And it does not refuse authorities that predate
+             the rules of ``VERIFY_X509_STRICT``, which Python 3.13 sets as well.
 Invariants.  TLS 1.2 and up. A client checks names, unless it is ``unchecked``. Nothing here reads a file, but
              ``client`` without anchors takes the authorities of this machine.
 Called by    whatever connects or listens with TLS.

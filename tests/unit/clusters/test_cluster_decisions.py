@@ -38,6 +38,7 @@ from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
 from kubewright.runtime.credentials.values import Kubeconfig
+from kubewright.testing.keys import unusual_authority
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 INFRA = {"apiVersion": "infra.example/v1", "kind": "FooCluster", "name": "demo"}
@@ -182,6 +183,22 @@ def test_an_expired_authority_signs_nothing():
     found = seen(cluster(WITH_ENDPOINT), authority=authority(NOON - timedelta(days=4000)))
     assert decide(found).steps == ()
     assert kubeconfig_problem(found).startswith("Secret demo-ca has a certificate that expired on")
+
+
+UNUSUAL = {
+    "CA:FALSE": ({"basic": False}, "is no authority: its basic constraints do not say CA:TRUE"),
+    "no certSign": ({"signs": False}, "may sign no others: its key usage lacks certSign"),
+    "not yet valid": ({"begins": timedelta(days=1)}, "is valid only from "),
+}
+
+
+@pytest.mark.parametrize(("given", "told"), UNUSUAL.values(), ids=UNUSUAL)
+def test_an_authority_that_signs_nothing_is_refused_with_the_reason(given, told):
+    pair = unusual_authority(NOON, **given)
+    held = read_authority(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key}))
+    found = seen(cluster(WITH_ENDPOINT), authority=held)
+    assert decide(found).steps == ()
+    assert kubeconfig_problem(found).startswith(f"Secret demo-ca has a certificate that {told}")
 
 
 GOING = {"deletionTimestamp": DELETED_AT}
