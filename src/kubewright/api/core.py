@@ -187,6 +187,7 @@ class PodDisruptionBudgetStatus(Value, frozen=True, kw_only=True):
     current_healthy: int = 0
     desired_healthy: int = 0
     expected_pods: int = 0
+    conditions: tuple[Condition, ...] = ()
 
 
 class PodDisruptionBudget(KubeObject, frozen=True, kw_only=True):

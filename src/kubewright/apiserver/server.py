@@ -31,9 +31,11 @@ from kubewright.apiserver.registry.kind import Catalog
 from kubewright.apiserver.registry.serving import CRDS, Serving
 from kubewright.apiserver.registry.subresources.tokens import KEY_BYTES, Tokens
 from kubewright.apiserver.registry.writing import Writing
-from kubewright.apiserver.store import Store
+from kubewright.apiserver.store import Record, Store
 from kubewright.apiserver.store.log import TOKEN_KEY_FILE, Log, SqliteLog
 from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.wire.gvk import Resource
 from kubewright.wire.http import Request, Response, User
 
 log = structlog.get_logger("kubewright.apiserver")
@@ -48,7 +50,8 @@ class ApiServer:
     Files in the folder: ``objects.db`` (and its ``-wal``), ``lock``, ``token.key``.
 
     Raises:
-        InvalidInput: the folder is in use by another process, or its data format is unknown.
+        InvalidInput: the folder is in use by another process, its data format is unknown, or its
+            ``token.key`` is no key.
     """
 
     def __init__(
@@ -62,7 +65,11 @@ class ApiServer:
         self._clock = clock
         self.catalog: Catalog = builtin_catalog()
         self._store = Store(SqliteLog(path) if log is None and path is not None else log)
-        self._tokens = Tokens(_token_key(path), clock, self._uid_of)
+        try:
+            self._tokens = Tokens(_token_key(path), clock, self._object)
+        except InvalidInput:
+            self._store.close()  # the folder is unlocked
+            raise
         rules = {each.kind.resource: each for each in admission}
         serving = Serving(self._store, self.catalog, clock, rules)
         self._bootstrap_tokens = BootstrapTokens(self._secret, clock)
@@ -117,9 +124,8 @@ class ApiServer:
         record = self._store.get("secrets", f"{namespace}/{name}")
         return None if record is None else record.data
 
-    def _uid_of(self, namespace: str, name: str) -> str | None:
-        record = self._store.get("serviceaccounts", f"{namespace}/{name}")
-        return None if record is None else record.uid
+    def _object(self, resource: Resource, namespace: str, name: str) -> Record | None:
+        return self._store.get(str(resource), f"{namespace}/{name}" if namespace else name)
 
 
 def _ended(background: asyncio.Task[None]) -> None:
@@ -132,10 +138,24 @@ def _token_key(folder: Path | None) -> bytes:
     """The key of tokens, kept beside the data so that tokens outlive a restart.
 
     From the system's randomness, not the clock's: a user who knows a seed must not be able to forge one.
+    Only a file that is missing is made anew: another key ends every token, so a damaged one is told.
+
+    Raises:
+        InvalidInput: the file cannot be read, or is no key.
     """
     if folder is None:
         return secrets.token_bytes(KEY_BYTES)
     path = folder / TOKEN_KEY_FILE
-    if not path.exists() or len(path.read_bytes()) != KEY_BYTES:
-        write_private(path, secrets.token_bytes(KEY_BYTES))
-    return path.read_bytes()
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        key = secrets.token_bytes(KEY_BYTES)
+        write_private(path, key)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+    if len(key) != KEY_BYTES:
+        raise InvalidInput(
+            f"{path} has {len(key)} bytes and not {KEY_BYTES}, so it is no key of tokens; put the file back, "
+            "or delete it to get a new one, which ends every token that was issued"
+        )
+    return key

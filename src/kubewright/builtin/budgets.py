@@ -1,8 +1,10 @@
 """Keeps the status of PodDisruptionBudgets: look, ``disruption.judge``, one patch.
 
 Invariants.  The patch is bound to the version that was judged, since the API server spends
-             ``disruptionsAllowed`` at the same time: on a conflict we look again.
-Frugal.      No reads: everything comes from informers. An unchanged status is not written.
+             ``disruptionsAllowed`` at the same time: on a conflict we look again. A budget whose pods cannot
+             be counted allows nothing, and its condition says why (``SyncFailed``).
+Frugal.      No reads for pods without owners, or of Deployments, ReplicaSets and StatefulSets: everything
+             comes from informers. An unchanged status is not written.
 Called by    ``controllers`` of ``builtin``.
 """
 
@@ -12,12 +14,13 @@ from typing import Any
 import msgspec
 
 from kubewright.api.apps import DEPLOYMENT, REPLICA_SET, STATEFUL_SET
+from kubewright.api.conditions import with_json_conditions
 from kubewright.api.core import PDB, Pod, PodDisruptionBudget
 from kubewright.api.diff import merge_patch
 from kubewright.api.kinds import Kind
-from kubewright.api.meta import OwnerReference
 from kubewright.base.clock import rfc3339
-from kubewright.builtin.disruption import Seen, Verdict, judge
+from kubewright.builtin.disruption import Seen, Verdict, counts_scales, failed, judge
+from kubewright.builtin.scales import NoScale, Scales, Wanted
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import with_version
@@ -32,6 +35,12 @@ Json = dict[str, Any]
 
 SCALED: tuple[Kind[Any], ...] = (REPLICA_SET, DEPLOYMENT, STATEFUL_SET)
 """Controllers of pods whose ``spec.replicas`` says how many pods there should be."""
+
+_UNMANAGED = (
+    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the "
+    "status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account "
+    'for these pods please set ".spec.minAvailable" field of the PDB to an integer value.'
+)
 
 
 class Budgets:
@@ -48,7 +57,7 @@ class Budgets:
         self._client = client
         self._budgets = budgets
         self._pods = pods
-        self._scaled = scaled
+        self._scales = Scales(client, scaled)
         self._recorder = recorder
 
     async def reconcile(self, key: Key) -> Result:
@@ -57,7 +66,13 @@ class Budgets:
         if budget is None or budget.metadata.deleting:
             return Result.done()
         pods = self._pods.list(key.namespace, selector=selector_of(budget))
-        verdict = judge(Seen(budget, pods, self._scale(pods)), self._client.clock.now())
+        try:
+            wanted = await self._scales.of(pods) if counts_scales(budget) else Wanted(0)
+        except NoScale as error:
+            verdict = failed(budget, str(error))
+        else:
+            seen = Seen(budget, pods, wanted.replicas, wanted.unmanaged)
+            verdict = judge(seen, self._client.clock.now())
         await self._write(budget, verdict)
         return Result(verdict.wake)
 
@@ -75,57 +90,43 @@ class Budgets:
             return self._budgets.keys_by("namespace", change.key.namespace)
         return ()
 
-    def _scale(self, pods: Iterable[Pod]) -> int:
-        """How many pods their controllers want; a pod without a known one counts as 1."""
-        wanted: dict[str, int] = {}
-        for pod in pods:
-            owner = pod.metadata.controller
-            source = self._source(pod.namespace, owner) if owner else None
-            uid, replicas = source or (pod.metadata.uid, 1)
-            wanted[uid] = replicas
-        return sum(wanted.values())
-
-    def _source(self, namespace: str, owner: OwnerReference) -> tuple[str, int] | None:
-        """The uid of what decides how many pods there are, and the number; None when we do not know it."""
-        informer = self._scaled.get(owner.kind)
-        found = informer.get(Key(namespace, owner.name)) if informer else None
-        if found is None or found.metadata.uid != owner.uid:
-            return None
-        above: OwnerReference | None = found.metadata.controller
-        if owner.kind == "ReplicaSet" and above is not None:
-            return self._source(namespace, above)
-        return owner.uid, found.spec.replicas
-
     async def _write(self, budget: PodDisruptionBudget, verdict: Verdict) -> None:
-        after = msgspec.structs.replace(budget, status=verdict.status)
-        patch = merge_patch(budget, after)
-        if not patch:
+        patch = merge_patch(budget, msgspec.structs.replace(budget, status=verdict.status))
+        if not patch and verdict.is_told_in(budget):
             return
-        allowed = verdict.status.disruptions_allowed
-        if budget.status.observed_generation == 0 or (allowed > 0) != (budget.status.disruptions_allowed > 0):
-            patch["status"]["conditions"] = [self._condition(verdict)]
+        status = patch.setdefault("status", {})
+        status["conditions"] = self._conditions(budget, verdict)
         try:
             key = Key(budget.namespace, budget.name)
             version = budget.metadata.resource_version
             await self._client.patch(PDB, key, with_version(patch, version), subresource="status")
         except NotFound:
             return
-        for pod in verdict.not_deleted:
-            self._say_not_deleted(budget, pod)
+        self._tell(budget, verdict)
 
-    def _condition(self, verdict: Verdict) -> Json:
-        allowed = verdict.status.disruptions_allowed > 0
-        return {
+    def _conditions(self, budget: PodDisruptionBudget, verdict: Verdict) -> list[Json]:
+        known = {"conditions": [msgspec.to_builtins(each) for each in budget.status.conditions]}
+        wanted = {
             "type": "DisruptionAllowed",
-            "status": str(allowed),
-            "reason": "SufficientPods" if allowed else "InsufficientPods",
-            "message": "",
+            "status": verdict.condition_status,
+            "reason": verdict.reason,
+            "message": verdict.message,
             "observedGeneration": verdict.status.observed_generation,
             "lastTransitionTime": rfc3339(self._client.clock.now()),
         }
+        return with_json_conditions(known, wanted)
 
-    def _say_not_deleted(self, budget: PodDisruptionBudget, pod: str) -> None:
-        if self._recorder is not None:
+    def _tell(self, budget: PodDisruptionBudget, verdict: Verdict) -> None:
+        """Events about what was written."""
+        if self._recorder is None:
+            return
+        if verdict.message:
+            message = f"Failed to calculate the number of expected pods: {verdict.message}"
+            self._recorder.event(budget, "CalculateExpectedPodCountFailed", message, warning=True)
+        if verdict.unmanaged:
+            message = _UNMANAGED.format(selector_of(budget))
+            self._recorder.event(budget, "UnmanagedPods", message, warning=True)
+        for pod in verdict.not_deleted:
             message = (
                 f"Pod was expected by PDB {budget.namespace}/{budget.name} to be deleted but it wasn't: {pod}"
             )

@@ -1,10 +1,11 @@
 """What a PodDisruptionBudget allows right now: arithmetic over pods. Pure.
 
 Theory.      A budget counts the pods that its selector matches. How many there should be comes from
-             the scale of what controls them, when the budget has a percentage or ``maxUnavailable``;
-             else from counting. ``disruptionsAllowed`` is what eviction spends: the API server
-             takes one off and notes the pod as *disrupted*, until its deletion is seen here or it
-             turns out that nothing happened within ``EXPIRY_SECONDS``.
+             the scales of what controls them, when the budget has a percentage or ``maxUnavailable``;
+             else from counting. Pods that nothing controls want no pods, so under such a budget none of
+             them may be disrupted; nor may any while an owner has no scale. ``disruptionsAllowed`` is what
+             eviction spends: the API server takes one off and notes the pod as *disrupted*, until its
+             deletion is seen here or it turns out that nothing happened within ``EXPIRY_SECONDS``.
 Called by    ``budgets``, which reads the pods and writes the status.
 Source       kube-controller-manager's disruption controller: rounding, the two-minute expiry.
 """
@@ -15,7 +16,9 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from math import ceil
 
-from kubewright.api.conditions import is_condition_true
+import msgspec
+
+from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.api.core import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
 
 EXPIRY_SECONDS = 120.0
@@ -23,21 +26,43 @@ EXPIRY_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A budget, the pods that it selects, and how many there should be by their controllers' scales."""
+    """A budget, the pods that it selects, how many there should be by their controllers' scales, and those
+    that have no controller."""
 
     budget: PodDisruptionBudget
     pods: Sequence[Pod]
     scale: int
+    unmanaged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The status to write, when it must be computed anew (seconds; None: on change), and
-    the pods whose announced disruption never came."""
+    """The status to write, when it must be computed anew (seconds; None: on change), the pods whose
+    announced disruption never came, those without a controller, and why nothing could be counted."""
 
     status: PodDisruptionBudgetStatus
     wake: float | None = None
     not_deleted: tuple[str, ...] = ()
+    unmanaged: tuple[str, ...] = ()
+    message: str = ""
+
+    @property
+    def condition_status(self) -> str:
+        """Of the condition DisruptionAllowed."""
+        return str(self.status.disruptions_allowed > 0)
+
+    @property
+    def reason(self) -> str:
+        """Of the condition DisruptionAllowed."""
+        if self.message:
+            return "SyncFailed"
+        return "SufficientPods" if self.status.disruptions_allowed > 0 else "InsufficientPods"
+
+    def is_told_in(self, budget: PodDisruptionBudget) -> bool:
+        """Whether the budget's condition says this already."""
+        known = condition_of(budget.status.conditions, "DisruptionAllowed")
+        wanted = (self.condition_status, self.reason, self.message)
+        return known is not None and (known.status, known.reason, known.message) == wanted
 
 
 def judge(seen: Seen, now: datetime) -> Verdict:
@@ -53,8 +78,20 @@ def judge(seen: Seen, now: datetime) -> Verdict:
         current_healthy=healthy,
         desired_healthy=desired,
         expected_pods=expected,
+        conditions=seen.budget.status.conditions,
     )
-    return Verdict(status, wake, expired)
+    return Verdict(status, wake, expired, seen.unmanaged)
+
+
+def failed(budget: PodDisruptionBudget, why: str) -> Verdict:
+    """What follows when the pods cannot be counted: no disruption is allowed, all else stays as it was."""
+    return Verdict(msgspec.structs.replace(budget.status, disruptions_allowed=0), message=why)
+
+
+def counts_scales(budget: PodDisruptionBudget) -> bool:
+    """Whether the budget depends on how many pods their controllers want."""
+    spec = budget.spec
+    return spec.max_unavailable is not None or isinstance(spec.min_available, str)
 
 
 def ready(pod: Pod) -> bool:
@@ -71,10 +108,11 @@ def _expected(seen: Seen) -> tuple[int, int]:
     spec = seen.budget.spec
     if spec.max_unavailable is not None:
         return seen.scale, max(0, seen.scale - portion(spec.max_unavailable, seen.scale))
-    wanted = 0 if spec.min_available is None else spec.min_available
-    if isinstance(wanted, int):
-        return len(seen.pods), wanted
-    return seen.scale, portion(wanted, seen.scale)
+    if spec.min_available is None:
+        return 0, 0
+    if isinstance(spec.min_available, int):
+        return len(seen.pods), spec.min_available
+    return seen.scale, portion(spec.min_available, seen.scale)
 
 
 def portion(of: int | str, total: int) -> int:

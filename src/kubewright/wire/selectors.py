@@ -22,9 +22,8 @@ _OBJECT_OPERATORS = {
     "NotIn": NOT_IN,
     "Exists": EXISTS,
     "DoesNotExist": ABSENT,
-    "Gt": GREATER,
-    "Lt": LESS,
 }
+_NODE_OPERATORS = {**_OBJECT_OPERATORS, "Gt": GREATER, "Lt": LESS}
 _COMPARISONS = {"=": IN, "==": IN, "!=": NOT_IN, ">": GREATER, "<": LESS}
 _BINARY = "in, notin, =, ==, !=, gt, lt"
 
@@ -115,7 +114,16 @@ def from_object(selector: Mapping[str, Any] | None) -> Selector:
     labels: Mapping[str, str] = selector.get("matchLabels") or {}
     expressions: Sequence[Mapping[str, Any]] = selector.get("matchExpressions") or ()
     equal = [_required(key, IN, (value,)) for key, value in sorted(labels.items())]
-    return Selector((*equal, *(_expression(each) for each in expressions)))
+    return Selector((*equal, *(_expression(each, _OBJECT_OPERATORS) for each in expressions)))
+
+
+def from_node_expressions(expressions: Sequence[Mapping[str, Any]]) -> Selector:
+    """Read the ``matchExpressions`` of a node selector's term, which may also compare numbers.
+
+    Raises:
+        BadRequest: an operator is unknown, or its values do not fit it.
+    """
+    return Selector(tuple(_expression(each, _NODE_OPERATORS) for each in expressions))
 
 
 def parse_fields(text: str) -> Selector:
@@ -148,8 +156,8 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\([\\,=])", r"\1", text)
 
 
-def _expression(expression: Mapping[str, Any]) -> Requirement:
-    operator = _OBJECT_OPERATORS.get(str(expression.get("operator")))
+def _expression(expression: Mapping[str, Any], operators: Mapping[str, str]) -> Requirement:
+    operator = operators.get(str(expression.get("operator")))
     if operator is None:
         raise BadRequest(f'"{expression.get("operator")}" is not a valid label selector operator')
     return _required(str(expression.get("key", "")), operator, tuple(expression.get("values") or ()))

@@ -81,6 +81,34 @@ async def test_tokens_outlive_a_restart(serving: Any, tmp_path: Path) -> None:
     assert (tmp_path / "token.key").stat().st_mode & 0o777 == 0o600
 
 
+def damaged(key: Path, content: bytes | None) -> str:
+    """What a start says when the key of tokens is not what it should be (None: it cannot be read)."""
+    if content is None:
+        key.mkdir()
+    else:
+        key.write_bytes(content)
+    with pytest.raises(InvalidInput) as refused:
+        ApiServer(LoopClock(), path=key.parent)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "has 0 bytes and not 32"), (b"k" * 31, "has 31 bytes and not 32"), (None, "cannot read")],
+    ids=["empty", "cut", "unreadable"],
+)
+async def test_a_damaged_key_of_tokens_is_told_and_not_replaced(
+    serving: Any, tmp_path: Path, content: bytes | None, words: str
+) -> None:
+    key = tmp_path / "token.key"
+    assert words in damaged(key, content)
+    assert key.is_dir() if content is None else key.read_bytes() == content
+    key.rmdir() if content is None else key.unlink()
+    async with serving(tmp_path) as api:  # the folder is not locked, and a missing key is made
+        assert (await api.get("/version")).code == 200
+    assert len(key.read_bytes()) == 32
+
+
 async def test_a_caller_that_leaves_does_not_undo_its_write(bare: Any) -> None:
     call = asyncio.create_task(bare.post(bare.at("configmaps"), {"metadata": {"name": "a"}}))
     await asyncio.sleep(0)

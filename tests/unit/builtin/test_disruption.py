@@ -65,7 +65,9 @@ CASES = [
         (2, 1, 1, 0),
         id="a pod that is being deleted does not count",
     ),
-    pytest.param({}, pods(2), 2, (2, 2, 0, 2), id="a budget without a number forbids nothing"),
+    pytest.param({}, pods(2), 0, (0, 2, 0, 0), id="a budget without a number allows nothing"),
+    pytest.param({"max_unavailable": 1}, pods(3), 0, (0, 3, 0, 0), id="pods that nothing controls"),
+    pytest.param({"min_available": "0%"}, pods(3), 0, (0, 3, 0, 0), id="they have no percentage either"),
 ]
 
 

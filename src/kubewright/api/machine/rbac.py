@@ -70,6 +70,7 @@ OF_SETS = Grants(
 OF_MACHINES = Grants(
     control=(
         Rule(GROUP, (CLASSES,), ("list", "watch", "patch"), "which VMs to ask for; a finalizer while in use"),
+        Rule(GROUP, (f"{CLASSES}/status",), ("patch",), "whether a driver accepts them"),
         Rule(GROUP, ("machines",), ("get",), "a live read before a VM is collected"),
         Rule(GROUP, ("machines/status",), ("patch",), "what became of them"),
         Rule(

@@ -29,7 +29,7 @@ BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
 _NOT_PRINTED = b"kubewright: no containers run behind the pods of this server, so this one prints nothing\n"
 """The log of every pod. Not an error, because ``kubectl logs -f`` repeats the request after an error."""
 
-_SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+_SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
 class Subresources:
@@ -92,7 +92,9 @@ class Subresources:
         options = parameters.options(request, "UpdateOptions")
         options.subresource = "scale"
         change = self._scale_change(request, target, verb)
-        written = await self._writing.update(target, scale.scaling(kind, change), options)
+        written = await self._writing.update(
+            target, scale.scaling(kind, change, patched=verb == "patch"), options
+        )
         return answers.plain(scale.scale_of(kind, orjson.loads(written.data)), self._form(request))
 
     def _scale_change(self, request: Request, target: Target, verb: str) -> Edit:
@@ -138,14 +140,16 @@ class Subresources:
     def _token(self, request: Request, target: Target) -> Response:
         sent = self._body(request, "TokenRequest")
         account = Account(target.namespace, target.name, self._there(target).uid)
-        return answers.plain(self._tokens.answer(sent, account), self._form(request), code=201)
+        warnings: list[str] = []
+        issued = self._tokens.answer(sent, account, warnings)
+        return answers.with_warnings(answers.plain(issued, self._form(request), code=201), warnings)
 
     def _review(self, request: Request, target: Target) -> Response:
         kind = target.kind
         sent = self._body(request, kind.resource.kind)
         sent = {**sent, "apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
         context = reviews.ReviewContext(
-            kind, request.user, self._policies.current, self._tokens.user, target.namespace
+            kind, request.user, self._policies.current, self._tokens.judge, target.namespace
         )
         return answers.plain(reviews.review(context, sent), self._form(request), code=201)
 

@@ -34,6 +34,11 @@ def not_found(resource: Resource, name: str) -> NotFound:
     return NotFound(f'{resource} "{name}" not found', details=_about(resource, name))
 
 
+def other_namespace() -> BadRequest:
+    """The namespace in the body is not that of the URL."""
+    return BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
 def no_such_path() -> NotFound:
     return NotFound("the server could not find the requested resource", details={})
 

@@ -59,6 +59,7 @@ class _Container(_Part, frozen=True):
 class _Spec(_Part, frozen=True):
     node_name: str = ""
     scheduler_name: str = SCHEDULER
+    preemption_policy: str = ""
     scheduling_gates: tuple[Json, ...] = ()
     node_selector: Mapping[str, str] = member(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()
@@ -167,6 +168,6 @@ def _at(value: Any, *path: str) -> Any:
 
 def _selector(expressions: Iterable[Mapping[str, Any]] | None) -> Selector:
     try:
-        return selectors.from_object({"matchExpressions": list(expressions or ())})
+        return selectors.from_node_expressions(list(expressions or ()))
     except BadRequest:
         return NOTHING

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
 import pytest
 
 from kubewright.apiserver.authorization.policy import Binding, Policy, Subject
@@ -11,8 +12,10 @@ from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.kind import Object
 from kubewright.apiserver.registry.subresources import binding, eviction, reviews, scale
 from kubewright.apiserver.registry.subresources.eviction import Delete, UpdateBudget
-from kubewright.apiserver.registry.subresources.tokens import Account, Tokens
-from kubewright.testing.clocks import LoopClock
+from kubewright.apiserver.registry.subresources.tokens import ISSUER, Account, Judged, Tokens
+from kubewright.apiserver.store import Record, record_of
+from kubewright.base.clock import Clock, rfc3339
+from kubewright.testing.clocks import LoopClock, ManualClock
 from kubewright.wire.errors import ApiError, BadRequest, Conflict, Forbidden, Invalid, TooManyRequests
 from kubewright.wire.http import ADMIN, User
 
@@ -52,7 +55,7 @@ def test_a_scale_is_a_view() -> None:
 )
 def test_a_scale_is_written(wanted: Any, outcome: Any) -> None:
     assert DEPLOYMENT is not None
-    edit = scale.scaling(DEPLOYMENT, lambda _before: wanted)
+    edit = scale.scaling(DEPLOYMENT, lambda _before: wanted, patched=False)
     if isinstance(outcome, int):
         after = edit(OBJ)
         assert (after["spec"]["replicas"], after["metadata"]) == (outcome, OBJ["metadata"])
@@ -64,7 +67,10 @@ def test_a_scale_is_written(wanted: Any, outcome: Any) -> None:
 def test_a_scale_passes_its_resource_version_on() -> None:
     assert DEPLOYMENT is not None
     wanted = {"metadata": {"resourceVersion": "4"}, "spec": {"replicas": 1}}
-    assert scale.scaling(DEPLOYMENT, lambda _before: wanted)(OBJ)["metadata"]["resourceVersion"] == "4"
+    assert (
+        scale.scaling(DEPLOYMENT, lambda _before: wanted, patched=False)(OBJ)["metadata"]["resourceVersion"]
+        == "4"
+    )
 
 
 def pod(phase: str = "Running", ready: bool = True, **metadata: Any) -> Object:
@@ -134,6 +140,36 @@ def test_an_eviction_is_written_into_its_budget() -> None:
     assert status["conditions"][0]["type"] == "DisruptionAllowed"
 
 
+FAILED_SYNC = {
+    "observedGeneration": 9,
+    "currentHealthy": 3,
+    "desiredHealthy": 2,
+    "conditions": [
+        {"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "no scale"}
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (FAILED_SYNC, "does not allow evicting pods currently because it failed sync: no scale"),
+        ({**FAILED_SYNC, "conditions": []}, "does not allow evicting pods currently"),
+        ({"currentHealthy": 1, "desiredHealthy": 2}, "needs 2 healthy pods and has 1 currently"),
+    ],
+    ids=["failed sync", "no reason", "too few"],
+)
+def test_a_refused_eviction_says_why(status: Object, words: str) -> None:
+    with pytest.raises(TooManyRequests) as refused:
+        eviction.decide(pod(), [{**budget(0), "status": {"observedGeneration": 9, **status}}], NOW)
+    assert refused.value.causes[0]["message"] == f"The disruption budget pdb {words}"
+
+
+def test_a_budget_that_cannot_be_read_does_not_stop_the_evictions_of_others() -> None:
+    unreadable = {**budget(0), "spec": {"selector": {"matchExpressions": [{"key": "a b", "operator": "In"}]}}}
+    assert eviction.budgets_for(pod(), [unreadable, budget(3)]) == [budget(3)]
+
+
 def test_only_budgets_that_select_a_pod_count() -> None:
     other = budget(0, {"selector": {"matchLabels": {"a": "c"}}})
     nothing = budget(0, {"selector": None})
@@ -158,24 +194,72 @@ def test_a_malformed_binding_is_refused(sent: Object) -> None:
     assert refused.value.code in (400, 422)
 
 
+ACCOUNT = Account("n", "sa", "uid-1")
+KEY = b"k" * 32
+Objects = dict[tuple[str, str, str], Record]
+
+
+def kept(resource: str, name: str, uid: str, **metadata: Any) -> Record:
+    obj = {"metadata": {"name": name, "uid": uid, **metadata}}
+    return record_of(resource, name, 1, orjson.dumps(obj))
+
+
+def accounts() -> Objects:
+    return {("serviceaccounts", "n", "sa"): kept("serviceaccounts", "sa", "uid-1")}
+
+
+def tokens_of(objects: Objects, clock: Clock, key: bytes = KEY) -> Tokens:
+    return Tokens(key, clock, lambda resource, namespace, name: objects.get((str(resource), namespace, name)))
+
+
 async def test_a_token_speaks_for_its_account_until_it_ends() -> None:
-    clock, accounts = LoopClock(), {("n", "sa"): "uid-1"}
-    tokens = Tokens(b"k" * 32, clock, lambda namespace, name: accounts.get((namespace, name)))
-    account = Account("n", "sa", "uid-1")
-    answer = tokens.answer({"spec": {"expirationSeconds": 600}}, account)
+    clock, objects = LoopClock(), accounts()
+    tokens = tokens_of(objects, clock)
+    answer = tokens.answer({"spec": {"expirationSeconds": 600}}, ACCOUNT)
     token = answer["status"]["token"]
     user = tokens.user(token)
     assert user is not None
     assert user.name == "system:serviceaccount:n:sa"
     assert "system:serviceaccounts:n" in user.groups
     assert tokens.user(token[:-2] + "xx") is None
-    assert Tokens(b"o" * 32, clock, lambda *_: "uid-1").user(token) is None
+    assert tokens_of(objects, clock, b"o" * 32).user(token) is None
     assert tokens.user("nonsense") is None
     await clock.sleep(601)
-    assert tokens.user(token) is None
-    lasting = tokens.token(account, ["https://kubernetes.default.svc"], clock.now() + timedelta(hours=1))
-    accounts["n", "sa"] = "uid-2"
+    assert tokens.judge(token).refusal == "[invalid bearer token, service account token has expired]"
+    lasting = tokens.token(ACCOUNT, [ISSUER], clock.now() + timedelta(hours=1))
+    objects["serviceaccounts", "n", "sa"] = kept("serviceaccounts", "sa", "uid-2")
     assert tokens.user(lasting) is None
+
+
+@pytest.mark.parametrize(("seconds", "counts"), [(59, True), (61, False)], ids=["leeway", "too early"])
+def test_a_token_counts_from_its_nbf_on(seconds: int, counts: bool) -> None:
+    clock = ManualClock()
+    tokens = tokens_of(accounts(), clock)
+    token = tokens.token(ACCOUNT, [ISSUER], clock.now() + timedelta(hours=1))
+    clock.ahead = -seconds
+    assert (tokens.user(token) is not None) is counts
+
+
+@pytest.mark.parametrize(("seconds", "counts"), [(59, True), (61, False)], ids=["leeway", "long ago"])
+def test_what_a_token_is_bound_to_counts_a_minute_beyond_the_end_of_its_deletion(
+    seconds: int, counts: bool
+) -> None:
+    clock, objects = ManualClock(), accounts()
+    objects["secrets", "n", "s"] = kept("secrets", "s", "uid-s")
+    tokens = tokens_of(objects, clock)
+    bound = {"boundObjectRef": {"kind": "Secret", "name": "s"}}
+    token = tokens.answer({"spec": bound}, ACCOUNT)["status"]["token"]
+    objects["secrets", "n", "s"] = kept("secrets", "s", "uid-s", deletionTimestamp=rfc3339(clock.now()))
+    clock.passed = seconds
+    assert (tokens.user(token) is not None) is counts
+
+
+def test_a_token_of_more_than_a_day_is_shortened_and_says_so() -> None:
+    warnings: list[str] = []
+    sent = {"spec": {"expirationSeconds": 90_000}}
+    answer = tokens_of(accounts(), ManualClock()).answer(sent, ACCOUNT, warnings)
+    assert answer["spec"]["expirationSeconds"] == 86_400
+    assert warnings == ["requested expiration of 90000 seconds shortened to 86400 seconds"]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +267,7 @@ async def test_a_token_speaks_for_its_account_until_it_ends() -> None:
 )
 async def test_a_malformed_token_request_is_refused(spec: Any) -> None:
     with pytest.raises(ApiError):
-        Tokens(b"k" * 32, LoopClock(), lambda *_: None).answer({"spec": spec}, Account("n", "sa", "u"))
+        tokens_of(accounts(), ManualClock()).answer({"spec": spec}, ACCOUNT)
 
 
 SOMETHING = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "n"}}
@@ -201,7 +285,7 @@ def reviewed(kind: str, spec: Object, user: User) -> Object:
         found,
         user,
         POLICY,
-        lambda token: User("who") if token == "t" else None,
+        lambda token, _audiences: Judged(User("who"), (ISSUER,)) if token == "t" else Judged(refusal="no"),
         "n" if "Local" in kind else "",
     )
     return reviews.review(asking, {"spec": spec})["status"]
@@ -218,7 +302,7 @@ def reviewed(kind: str, spec: Object, user: User) -> Object:
         ("LocalSubjectAccessReview", {**SOMETHING, "user": "ann"}, ADMIN, ALLOWED),
         ("SelfSubjectReview", {}, User("me", ("g",)), {"userInfo": {"username": "me", "groups": ["g"]}}),
         ("TokenReview", {"token": "t"}, ADMIN, {"authenticated": True}),
-        ("TokenReview", {"token": "u"}, ADMIN, {"authenticated": False}),
+        ("TokenReview", {"token": "u"}, ADMIN, {"error": "no"}),
         ("SelfSubjectRulesReview", {"namespace": "n"}, User(), {"resourceRules": []}),
         (
             "SelfSubjectRulesReview",

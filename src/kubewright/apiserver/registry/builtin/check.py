@@ -7,6 +7,7 @@ Called by    ``builtin.served``.
 
 from collections.abc import Callable, Iterator, Mapping
 
+from kubewright.apiserver.registry.builtin import stored
 from kubewright.apiserver.registry.builtin import workload_rules as workload
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.events import to_core
@@ -108,6 +109,18 @@ def _policy_rules(new: Object, _old: Object | None) -> Iterator[Cause]:
             yield required(f"rules[{index}].resources", "resource rules must supply at least one resource")
 
 
+def _aggregation(new: Object, old: Object | None) -> Iterator[Cause]:
+    """A rule of aggregation has selectors that can be read."""
+    path = "aggregationRule.clusterRoleSelectors"
+    if at(new, "aggregationRule") is not None and not at(new, path):
+        words = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        yield required(path, words)
+    wrong = list(workload.selectors(f"{path}[]")(new, old))
+    yield from wrong
+    for where in dict.fromkeys(cause.field.partition("]")[0] for cause in wrong):
+        yield invalid(f"{where}]", None, "invalid label selector.")
+
+
 def _volume(new: Object, old: Object | None) -> Iterator[Cause]:
     """A volume has a source, which is immutable."""
     source, before = _source(new), _source(old or new)
@@ -196,7 +209,7 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     "core.v1.PersistentVolume": (
         present("spec.capacity", "spec.accessModes"), _volume, immutable("spec.volumeMode"),
     ),
-    "core.v1.PersistentVolumeClaim": (_claim,),
+    "core.v1.PersistentVolumeClaim": (_claim, workload.selectors("spec.selector")),
     "core.v1.Service": (_service_ports,),
     "apps.v1.ControllerRevision": (immutable("data"), at_least(0, "revision")),
     "apps.v1.DaemonSet": (
@@ -217,8 +230,10 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     "batch.v1.CronJob": (workload.template("spec.jobTemplate.spec.template", restart=_TASK),),
     "batch.v1.Job": (workload.template(restart=_TASK),),
     "coordination.v1.Lease": (at_least(1, "spec.leaseDurationSeconds"), at_least(0, "spec.leaseTransitions")),
-    "policy.v1.PodDisruptionBudget": (_budget, workload.amounts(*_PDB, bounded=_PDB)),
-    "rbac.v1.ClusterRole": (_policy_rules,),
+    "policy.v1.PodDisruptionBudget": (
+        _budget, workload.amounts(*_PDB, bounded=_PDB), workload.selectors("spec.selector"),
+    ),
+    "rbac.v1.ClusterRole": (_policy_rules, _aggregation),
     "rbac.v1.ClusterRoleBinding": (_role_ref,),
     "rbac.v1.Role": (_policy_rules,),
     "rbac.v1.RoleBinding": (_role_ref,),
@@ -232,6 +247,7 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "storage.v1.VolumeAttachment": (_attachment, immutable("spec")),
     "apiextensions.v1.CustomResourceDefinition": (custom_definition.rule,),
+    **stored.RULES,
 }  # fmt: skip
 
 

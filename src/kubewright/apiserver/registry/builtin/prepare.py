@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubewright.apiserver.authorization.attributes import GROUP
-from kubewright.apiserver.registry.builtin import pods
+from kubewright.apiserver.registry.builtin import pods, stored
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.custom import definition as custom_definition
 from kubewright.apiserver.registry.kind import Object
@@ -147,15 +147,81 @@ _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
     ),
     "batch.v1.CronJob": (_template("jobTemplate", "spec", "template"),),
     "batch.v1.Job": (on_every_write(_job), _template("template")),
+    "core.v1.LimitRange": (on_every_write(stored.container_limits),),
+    "core.v1.ReplicationController": (
+        on_every_write(stored.of_the_template),
+        _template("template"),
+        on_create(stored.with_status({"replicas": 0})),
+    ),
+    "core.v1.ResourceQuota": (on_create(stored.with_status({})),),
+    "autoscaling.v2.HorizontalPodAutoscaler": (
+        on_every_write(stored.autoscaler),
+        on_create(stored.with_status({"desiredReplicas": 0})),
+    ),
+    "networking.v1.Ingress": (on_create(stored.with_status({"loadBalancer": {}})),),
+    "networking.v1.NetworkPolicy": (on_every_write(stored.policy_types),),
+    "resource.v1.ResourceClaim": (
+        on_every_write(stored.device_requests("spec")),
+        on_create(stored.with_status({})),
+    ),
+    "resource.v1.ResourceClaimTemplate": (on_every_write(stored.device_requests("spec", "spec")),),
     "rbac.v1.ClusterRoleBinding": (on_every_write(_binding),),
     "rbac.v1.RoleBinding": (on_every_write(_binding),),
     "apiextensions.v1.CustomResourceDefinition": (custom_definition.prepare,),
 }
 
 
+_NO_NODE_INFO = (
+    "architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion",
+    "kubeletVersion", "machineID", "operatingSystem", "osImage", "systemUUID",
+)  # fmt: skip
+
+ZEROS: Mapping[str, Object] = {
+    "apps.v1.DaemonSet": dict.fromkeys(
+        ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"), 0
+    ),
+    "apps.v1.Deployment": {},
+    "apps.v1.ReplicaSet": {"replicas": 0},
+    "apps.v1.StatefulSet": {"availableReplicas": 0, "replicas": 0},
+    "autoscaling.v2.HorizontalPodAutoscaler": {"currentReplicas": 0, "desiredReplicas": 0},
+    "batch.v1.CronJob": {},
+    "batch.v1.Job": {},
+    "certificates.v1.CertificateSigningRequest": {},
+    "core.v1.Node": {
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+        "nodeInfo": dict.fromkeys(_NO_NODE_INFO, ""),
+    },
+    "core.v1.ReplicationController": {"replicas": 0},
+    "core.v1.ResourceQuota": {},
+    "core.v1.Service": {"loadBalancer": {}},
+    "networking.v1.Ingress": {"loadBalancer": {}},
+    "policy.v1.PodDisruptionBudget": dict.fromkeys(
+        ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"), 0
+    ),
+    "resource.v1.ResourceClaim": {},
+    "storage.v1.VolumeAttachment": {"attached": False},
+}
+"""What the status of a kind always has: the fields that Go writes when they are zero. Clients read them
+without asking whether they are there; ``kubectl -o jsonpath`` prints nothing for one that is not."""
+
+
+def _with_zeros(obj: Any, zeros: Mapping[str, Any]) -> Any:
+    """The object with the missing members of ``zeros``, at every depth."""
+    found = dict(obj or {})
+    for name, zero in zeros.items():
+        if isinstance(zero, Mapping):
+            found[name] = _with_zeros(found.get(name), zero)
+        elif found.get(name) is None:
+            found[name] = zero
+    return found
+
+
 def of(definition: str) -> Prepare:
     """The hook of a kind: its steps in order."""
     steps = _PREPARE.get(definition, ())
+    if definition in ZEROS:
+        zeros = {"status": ZEROS[definition]}
+        steps = (*steps, on_every_write(lambda obj: dict(_with_zeros(obj, zeros))))
 
     def prepare(new: Object, old: Object | None) -> Object:
         for step in steps:

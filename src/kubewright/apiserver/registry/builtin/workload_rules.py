@@ -113,25 +113,55 @@ def selector(kind: str) -> Rule:
     return rule
 
 
+def selectors(*paths: str) -> Rule:
+    """Label selectors that can be read; ``[]`` in a path stands for every item of a list.
+
+    What was stored before is not judged again: its status and finalizers must still be written.
+    """
+
+    def rule(new: Object, old: Object | None) -> Iterator[Cause]:
+        for path in paths:
+            before = [chosen for _, chosen in _found(old, path)]
+            for where, chosen in _found(new, path):
+                if isinstance(chosen, dict) and chosen not in before:
+                    yield from label_selector(chosen, where)
+
+    return rule
+
+
+def _found(obj: Object | None, path: str) -> Iterator[tuple[str, Any]]:
+    """The values at a path, each with the path of its own."""
+    head, more, rest = path.partition("[]")
+    value = at(obj, head)
+    if not more:
+        yield head, value
+        return
+    for index, item in enumerate(value or ()):
+        yield f"{head}[{index}]", item if not rest else at(item, rest.removeprefix("."))
+
+
 def label_selector(chosen: Spec, path: str) -> Iterator[Cause]:
-    """Operators that exist, with values where they need them."""
+    """Keys and values that a label may have; operators that exist, with values where they need them."""
+    for key, value in (chosen.get("matchLabels") or {}).items():
+        yield from (invalid(f"{path}.matchLabels", key, words) for words in naming.label_key(key))
+        yield from (invalid(f"{path}.matchLabels", value, words) for words in naming.label_value(value))
     for index, rule in enumerate(chosen.get("matchExpressions") or ()):
-        where, operator, values = (
-            f"{path}.matchExpressions[{index}]",
-            rule.get("operator"),
-            rule.get("values"),
-        )
-        if operator in ("In", "NotIn"):
-            if not values:
-                yield required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-        elif operator not in ("Exists", "DoesNotExist"):
-            yield invalid(f"{where}.operator", operator or "", "not a valid selector operator")
-        elif values:
-            words = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            yield forbidden(f"{where}.values", words)
-    for value in (chosen.get("matchLabels") or {}).values():
-        if not naming.is_value(value):
-            yield invalid(f"{path}.matchLabels", value, naming.VALUE_RULE)
+        yield from _requirement(rule, f"{path}.matchExpressions[{index}]")
+
+
+def _requirement(rule: Spec, where: str) -> Iterator[Cause]:
+    operator, values, key = rule.get("operator"), rule.get("values") or (), rule.get("key", "")
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator not in ("Exists", "DoesNotExist"):
+        yield invalid(f"{where}.operator", operator or "", "not a valid selector operator")
+    elif values:
+        words = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        yield forbidden(f"{where}.values", words)
+    yield from (invalid(f"{where}.key", key, words) for words in naming.label_key(key))
+    for index, value in enumerate(values):
+        yield from (invalid(f"{where}.values[{index}]", value, words) for words in naming.label_value(value))
 
 
 def matches(chosen: Spec, labels: dict[str, str]) -> bool:

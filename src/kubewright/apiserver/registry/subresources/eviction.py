@@ -16,7 +16,7 @@ from kubewright.api.conditions import with_json_conditions
 from kubewright.apiserver.registry.kind import Object
 from kubewright.base.clock import rfc3339
 from kubewright.wire import selectors
-from kubewright.wire.errors import ApiError, Forbidden, TooManyRequests
+from kubewright.wire.errors import ApiError, BadRequest, Forbidden, TooManyRequests
 
 MOST_DISRUPTED = 2000
 """Most evicted pods that a budget may list as not yet deleted."""
@@ -25,6 +25,7 @@ AGAIN_SECONDS = 10.0
 """When a client should try again while the status of a budget is not yet computed."""
 
 _WOULD_VIOLATE = "Cannot evict pod as it would violate the pod's disruption budget."
+_TOO_BIG = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
 _MORE_THAN_ONE = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 )
@@ -43,11 +44,17 @@ class UpdateBudget:
 
 
 def budgets_for(pod: Object, budgets: Sequence[Object]) -> list[Object]:
-    """The budgets of the pod's namespace that select it."""
+    """The budgets of the pod's namespace that select it; one that cannot be read selects none."""
     labels = pod["metadata"].get("labels", {})
-    return [
-        b for b in budgets if selectors.from_object((b.get("spec") or {}).get("selector")).matches(labels)
-    ]
+    return [budget for budget in budgets if _selector(budget).matches(labels)]
+
+
+def _selector(budget: Object) -> selectors.Selector:
+    """An earlier version may have stored a selector that is refused now."""
+    try:
+        return selectors.from_object((budget.get("spec") or {}).get("selector"))
+    except BadRequest:
+        return selectors.NOTHING
 
 
 def decide(pod: Object, budgets: Sequence[Object], now: datetime) -> Delete | UpdateBudget:
@@ -93,16 +100,31 @@ def _disrupted(budget: Object, status: Object, pod: str, now: datetime) -> Objec
         raise _too_many(said, AGAIN_SECONDS)
     allowed, disrupted = status.get("disruptionsAllowed", 0), status.get("disruptedPods") or {}
     if allowed < 0 or len(disrupted) > MOST_DISRUPTED:
-        why = "pdb disruptions allowed is negative" if allowed < 0 else "DisruptedPods map too big"
-        raise Forbidden(f'poddisruptionbudgets.policy "{name}" is forbidden: {why}')
+        why = "pdb disruptions allowed is negative" if allowed < 0 else _TOO_BIG
+        raise Forbidden(f'poddisruptionbudget.policy "{name}" is forbidden: {why}')
     if allowed == 0:
-        needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-        raise _too_many(
-            f"The disruption budget {name} needs {needs} healthy pods and has {has} currently", None
-        )
+        raise _too_many(_why_none(name, status), None)
     left = {"disruptionsAllowed": allowed - 1, "disruptedPods": {**disrupted, pod: rfc3339(now)}}
     conditions = {"conditions": _exhausted(status, budget, now)} if allowed == 1 else {}
     return {**budget, "status": {**status, **left, **conditions}}
+
+
+def _why_none(name: str, status: Object) -> str:
+    """Why a budget allows no disruption: what its condition says, unless the numbers tell."""
+    budget = f"The disruption budget {name}"
+    needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    conditions = status.get("conditions") or ()
+    told = next((each for each in conditions if each.get("type") == "DisruptionAllowed"), {})
+    reason, message = told.get("reason", ""), told.get("message", "")
+    if told.get("status") != "False" or not message:
+        reason = message = ""
+    if reason == "SyncFailed":
+        return f"{budget} does not allow evicting pods currently because it failed sync: {message}"
+    if has <= needs:
+        return f"{budget} needs {needs} healthy pods and has {has} currently"
+    if message:
+        return f"{budget} does not allow evicting pods currently ({reason}): {message}"
+    return f"{budget} does not allow evicting pods currently"
 
 
 def _exhausted(status: Object, budget: Object, now: datetime) -> list[dict[str, Any]]:

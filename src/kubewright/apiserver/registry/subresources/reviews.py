@@ -6,7 +6,7 @@ Invariants.  Pure. An invalid spec is refused with kube-apiserver's causes.
 Called by    ``http.subresources``. The rules are in ``authorization.policy``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +14,12 @@ from kubewright.apiserver.authorization.attributes import Attributes
 from kubewright.apiserver.authorization.policy import Policy
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Object, ServedKind
+from kubewright.apiserver.registry.subresources.tokens import ISSUER, Judged
 from kubewright.apiserver.schema.causes import invalid
 from kubewright.wire.errors import BadRequest, Invalid
 from kubewright.wire.http import User
 
-Verify = Callable[[str], User | None]
+Verify = Callable[[str, Sequence[str]], Judged]
 
 _EXACTLY_ONE = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 _COMBINED = "cannot be specified in combination with resourceAttributes"
@@ -27,7 +28,8 @@ _NO_SUBJECT = "at least one of user or group must be specified"
 
 @dataclass(frozen=True, slots=True)
 class ReviewContext:
-    """``user`` asks in ``namespace`` (LocalSubjectAccessReview only); ``verify``: a token's user."""
+    """``user`` asks in ``namespace`` (LocalSubjectAccessReview only); ``verify`` judges a token for some
+    audiences."""
 
     kind: ServedKind
     user: User
@@ -115,11 +117,11 @@ def _self(context: ReviewContext, _spec: Mapping[str, Any]) -> Object:
 def _token(context: ReviewContext, spec: Mapping[str, Any]) -> Object:
     token = spec.get("token")
     if not token:
-        raise BadRequest("spec.token must be specified")
-    user = context.verify(token)
-    if user is None:
-        return {"authenticated": False, "error": "the token is not known"}
-    return {"authenticated": True, "user": _info(user)}
+        raise BadRequest("token is required for TokenReview in authentication")
+    judged = context.verify(token, spec.get("audiences") or (ISSUER,))
+    if judged.user is None:
+        return {"user": {}, "error": judged.refusal}
+    return {"authenticated": True, "user": _info(judged.user), "audiences": list(judged.audiences)}
 
 
 def _info(user: User) -> Object:

@@ -6,7 +6,7 @@ Theory.      A kubeconfig that a user wrote has an order, comments and quotes; p
              file is left alone: YAML of an unforeseen form leads to a refusal, never to a lost entry.
 Invariants.  An entry that is ours already keeps what others added to it (a namespace, a proxy).
              An entry of the same name that is not ours is refused. Without a change the text is the same.
-Called by    ``merging``.
+Called by    ``kubeconfig``.
 """
 
 import json
@@ -57,13 +57,19 @@ class _Edit:
     text: str
 
 
-def merged(text: str, ours: Ours, *, use: bool) -> str:
+def merged(text: str, ours: Ours, *, use: bool = False, certain: bool = False) -> str:
     """The text with our entries in it. ``use``, or a text without a current context, makes ours current.
+
+    ``certain``: entries of our name are ours, whatever authority they have.
 
     Raises:
         InvalidInput: it is no kubeconfig, the name is taken, or the text cannot be changed safely.
     """
     found = _read(text)
+    if not certain and (foreign := _foreign_entry(found, ours)) is not None:
+        raise InvalidInput(
+            f"its {foreign} {ours.name!r} is not this data folder's; choose another name with --context"
+        )
     wanted = _wanted(found, ours, use=use)
     if wanted == found:
         return text
@@ -126,10 +132,6 @@ def _extensions(body: Plain) -> list[Plain]:
 
 def _wanted(found: Plain, ours: Ours, *, use: bool) -> Plain:
     wanted = {"apiVersion": "v1", "kind": "Config", **found} if not found else dict(found)
-    if (foreign := _foreign_entry(found, ours)) is not None:
-        raise InvalidInput(
-            f"its {foreign} {ours.name!r} is not this data folder's; choose another name with --context"
-        )
     for part, body in ours.bodies().items():
         entries = list(found.get(part) or [])
         place = _place(entries, ours.name)
@@ -163,11 +165,20 @@ def _foreign_entry(found: Plain, ours: Ours) -> str | None:
         return None
     if "clusters" not in taken:
         return BODIES[next(iter(taken))]
-    cluster = found["clusters"][taken["clusters"]].get("cluster") or {}
+    return None if is_cluster_of(found, ours) else "cluster"
+
+
+def is_cluster_of(found: Mapping[str, Any], ours: Ours) -> bool:
+    """Whether a kubeconfig has a cluster of our name with our authority, or the mark of our folder."""
+    entries = found.get("clusters")
+    named = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+    place = _place(named, ours.name)
+    cluster = {} if place is None else named[place].get("cluster")
+    if not isinstance(cluster, dict):
+        return False
     authority = "certificate-authority-data"
     marks = [each.get("extension") for each in _extensions(cluster) if each.get("name") == MARK]
-    same = cluster.get(authority) == ours.cluster[authority] or {"dataDir": ours.data_dir} in marks
-    return None if same else "cluster"
+    return cluster.get(authority) == ours.cluster[authority] or {"dataDir": ours.data_dir} in marks
 
 
 def _place(entries: Sequence[Plain], name: str) -> int | None:
