@@ -174,6 +174,65 @@ def test_renewal_of_a_kubeconfig(old, steps):
     assert kinds(decide(seen(cluster(WITH_ENDPOINT), kubeconfig=old, authority=CA))) == steps
 
 
+def differing(unverified, ca=CA, old=None):
+    return seen(
+        cluster(WITH_ENDPOINT), kubeconfig=old or kept(ca=OTHER_CA), authority=ca, unverified=unverified
+    )
+
+
+REFUSED = "its API server shows a certificate that this authority has not signed"
+DIFFERS = "the kubeconfig has another authority than Secret demo-ca, and stays: "
+
+
+def trusted(found):
+    types = {each.type: each for each in status_of(found).conditions}
+    return types.get("CertificateAuthorityVerified")
+
+
+def test_a_kubeconfig_stays_while_the_api_server_does_not_verify_by_the_new_authority():
+    found = differing(REFUSED)
+    plan = decide(found)
+    assert (plan.steps, plan.because.startswith(DIFFERS + REFUSED)) == ((), True)
+    assert plan.wake == timedelta(seconds=30)
+    assert plan.awaits[0].what == "the API server to verify by Secret demo-ca"
+    condition = trusted(found)
+    assert (condition.status, condition.reason, condition.severity, condition.message) == (
+        "False", "CertificateAuthorityDiffers", "Warning", DIFFERS + REFUSED
+    )  # fmt: skip
+
+
+def test_nothing_is_said_or_done_while_the_api_server_is_being_asked():
+    found = differing(None)
+    assert decide(found).steps == ()
+    assert trusted(found) is None
+
+
+def test_a_kubeconfig_is_replaced_when_the_api_server_verifies_by_the_new_authority():
+    found = differing("")
+    assert kinds(decide(found)) == [WriteKubeconfig]
+    assert trusted(found) is None
+    before = false_condition(
+        "CertificateAuthorityVerified", "CertificateAuthorityDiffers", "Warning", DIFFERS
+    )
+    status = structs.replace(found.cluster.status, conditions=(before,))
+    later = replace(found, cluster=structs.replace(found.cluster, status=status), kubeconfig=kept())
+    assert trusted(later).status == "True"
+
+
+def test_an_authority_that_cannot_sign_leaves_the_kubeconfig_and_says_that_they_differ():
+    found = differing("", ca=authority(key=False))
+    assert decide(found).steps == ()
+    assert (
+        trusted(found).message == f"{DIFFERS}the Secret has no tls.key, by which a kubeconfig could be signed"
+    )
+
+
+def test_a_kubeconfig_that_a_user_brought_may_have_another_authority():
+    found = differing(REFUSED, old=kept(ca=OTHER_CA, owner=None))
+    assert decide(found).steps == ()
+    assert trusted(found) is None
+
+
 def test_a_fresh_kubeconfig_is_looked_at_again_at_half_of_its_life():
     plan = decide(seen(cluster(WITH_ENDPOINT), kubeconfig=kept(), authority=CA))
     assert HALF - timedelta(hours=1) < plan.wake <= HALF

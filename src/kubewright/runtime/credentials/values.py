@@ -111,9 +111,12 @@ def mismatch(found: Kubeconfig, server: str, authority: bytes) -> str:
         return "the kubeconfig cannot be read"
     if found.server != server:
         return f"the API server is at {server.removeprefix('https://')} now"
-    if found.authority.strip() != authority.strip():
-        return "the cluster has another certificate authority now"
-    return ""
+    return "the cluster has another certificate authority now" if trusts_another(found, authority) else ""
+
+
+def trusts_another(found: Kubeconfig, authority: bytes) -> bool:
+    """Whether a kubeconfig that can be read trusts another authority than this one (PEM)."""
+    return found.not_before is not None and found.authority.strip() != authority.strip()
 
 
 def half_time(found: Kubeconfig) -> datetime | None:
