@@ -32,6 +32,7 @@ from kubewright.api.cluster.conditions import (
 from kubewright.api.cluster.v1beta1 import Condition, FailureDomain
 from kubewright.api.infra.names import CLUSTER_FINALIZER, ConditionReason, ConditionType, EventReason
 from kubewright.api.infra.v1beta1 import KubewrightClusterStatus
+from kubewright.api.machine.names import FORCE_DELETION_LABEL, force_deletion
 from kubewright.base import delays
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
@@ -123,19 +124,28 @@ def _deleted(seen: Seen) -> Plan:
         return replace(_waiting(ConditionReason.WAITING_FOR_MACHINES, message), steps=steps)
     if not seen.offers_endpoints or call.released:
         return Plan((Step.REMOVE_FINALIZER,), because="nothing of it is left")
+    refused = call.error is not None and not call.running and call.error.refuses
+    if (seen.problem or refused) and force_deletion(seen.cluster.metadata.labels):
+        message = f"its endpoint may be left behind: {seen.problem or call.error}"
+        event = Event(EventReason.ENDPOINT_LEFT_BEHIND, message, warning=True)
+        return Plan((Step.REMOVE_FINALIZER,), because="a user lets go of its endpoint", event=event)
     if seen.problem:
-        message = f"its endpoint cannot be given back: {seen.problem}"
+        message = f"its endpoint cannot be given back: {seen.problem}. {_WAY_OUT}"
         return Plan(because=message, report=_not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, message))
     if call.running:
         return Plan(because="the driver takes the endpoint back")
     if call.error is None:
         return Plan((Step.RELEASE,), because="its endpoint is not needed any more")
-    return _again(seen, Step.RELEASE)
+    return _again(seen, Step.RELEASE, _WAY_OUT if refused else "")
 
 
-def _again(seen: Seen, step: Step) -> Plan:
+_WAY_OUT = f"Mend that, or label it {FORCE_DELETION_LABEL}=True to leave an endpoint behind"
+
+
+def _again(seen: Seen, step: Step, advice: str = "") -> Plan:
     """Report a failed call, and repeat it when its pause is over."""
-    message, left = str(seen.endpoint.error), seen.endpoint.left(seen.now)
+    left = seen.endpoint.left(seen.now)
+    message = f"{seen.endpoint.error}. {advice}" if advice else str(seen.endpoint.error)
     report = _not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, message)
     if left <= timedelta(0):
         return Plan((step,), because="the call is repeated", report=report)
