@@ -326,3 +326,12 @@ def _plain(status):
 def test_a_finalizer_and_a_record_are_followed_by_another_look() -> None:
     for found in (seen(machine(finalizer=False)), seen(vm=called(Verb.ENSURE, instance=VM))):
         assert decide(found).wake == AT_ONCE
+
+
+@pytest.mark.parametrize("found", [pytest.param(row[1], id=row[0]) for row in TABLE])
+def test_a_plan_that_only_waits_names_for_what_and_what_a_user_can_do(found):
+    plan = decide(found)
+    waits = plan.report is not None and plan.report.status != "True"
+    if waits and not plan.steps:
+        assert plan.awaits
+    assert all(each.what and each.remedy for each in plan.awaits)

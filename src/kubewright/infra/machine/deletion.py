@@ -18,7 +18,7 @@ from kubewright.api.cluster.conditions import INFO, WARNING
 from kubewright.api.infra.names import ConditionReason, EventReason
 from kubewright.base.durations import format_duration
 from kubewright.driver.life.plan import State, VmPlan, Want
-from kubewright.infra.machine.creation import waits
+from kubewright.infra.machine.creation import correction, waits
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.steps import Call, Plan, RemoveFinalizer
 from kubewright.infra.plan import Event
@@ -30,7 +30,8 @@ def delete_vm(seen: Seen) -> Plan | None:
     if vm.state is State.BLOCKED:
         return _blocked(seen)
     if vm.state is State.RUNNING:
-        return Plan(because=vm.because) if seen.vm.error is not None else _waiting(seen, vm)
+        known = seen.vm.error is not None  # the report still tells of the try before
+        return Plan(because=vm.because, awaits=vm.awaits) if known else _waiting(seen, vm)
     if vm.error is not None:
         return _after_failure(vm)
     if vm.call is not None:
@@ -49,17 +50,18 @@ def remove_finalizer(seen: Seen) -> Plan:
 
 def _waiting(seen: Seen, vm: VmPlan) -> Plan:
     report = waits(ConditionReason.DELETING, INFO, vm.because)
-    return Plan(wake=vm.wake, because=vm.because, report=report, lasting=seen.settings.report_after)
+    lasting = seen.settings.report_after
+    return Plan(wake=vm.wake, because=vm.because, report=report, lasting=lasting, awaits=vm.awaits)
 
 
 def _after_failure(vm: VmPlan) -> Plan:
     message = str(vm.error)
     report = waits(ConditionReason.VM_DELETION_FAILED, WARNING, message)
     if vm.call is not None:
-        return Plan((Call(vm.call),), because=vm.because, report=report)
+        return Plan((Call(vm.call),), because=vm.because, report=report, awaits=vm.awaits)
     warning = Event(EventReason.FAILED_DELETE_VM, message, warning=True)
     because = f"the cloud has not deleted it; next try in {format_duration(vm.wake or timedelta(0))}"
-    return Plan(wake=vm.wake, because=because, report=report, event=warning)
+    return Plan(wake=vm.wake, because=because, report=report, event=warning, awaits=vm.awaits)
 
 
 def _blocked(seen: Seen) -> Plan | None:
@@ -73,6 +75,5 @@ def _blocked(seen: Seen) -> Plan | None:
         return None
     message = f"its VM cannot be deleted: {seen.problem}"
     warning = Event(EventReason.FAILED_DELETE_VM, message, warning=True)
-    return Plan(
-        because=message, report=waits(ConditionReason.VM_DELETION_FAILED, WARNING, message), event=warning
-    )
+    report = waits(ConditionReason.VM_DELETION_FAILED, WARNING, message)
+    return Plan(because=message, report=report, event=warning, awaits=correction(seen))
