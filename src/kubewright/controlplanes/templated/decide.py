@@ -84,9 +84,9 @@ def decide(seen: Seen) -> Plan:
         return Plan(because="another program manages it")
     if seen.template is None:
         name = f"NestedControlPlaneTemplate {plane.spec.template_name}"
-        missing = Awaited(name, "create it, or correct spec.templateName")
+        template = Awaited(name, "create it, or correct spec.templateName")
         told = f"there is no {name}"
-        return Plan(wake=delays.UNHEARD, because=told, problem=told, awaits=(missing,))
+        return Plan(wake=delays.UNHEARD, because=told, problem=told, awaits=(template,))
     asked = references(plane.spec)
     missing: dict[Component, str] = {}
     steps: list[Step] = []
