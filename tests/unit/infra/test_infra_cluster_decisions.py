@@ -202,3 +202,12 @@ def test_ready_stays_when_something_goes_wrong_later() -> None:
     status = cluster_status(found, decide(found).report, NOW)
 
     assert (status.ready, status.conditions[0].reason) == (True, "InvalidConfiguration")
+
+
+@pytest.mark.parametrize("found", [pytest.param(row[1], id=row[0]) for row in TABLE])
+def test_a_plan_that_only_waits_names_for_what_and_what_a_user_can_do(found):
+    plan = decide(found)
+    waits = plan.report is not None and plan.report.status != "True"
+    if waits and not plan.steps:
+        assert plan.awaits
+    assert all(each.what and each.remedy for each in plan.awaits)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType
-from kubewright.api.conditions import is_condition_true
+from kubewright.api.conditions import is_condition_true, since_not_true
 from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
 from kubewright.clusters.cluster import deletion
@@ -29,7 +29,7 @@ from kubewright.clusters.cluster.seen import (
     Step,
     WriteKubeconfig,
 )
-from kubewright.clusters.external.mirroring import awaited, since_false
+from kubewright.clusters.external.mirroring import awaited
 from kubewright.clusters.external.object import claim
 from kubewright.runtime.credentials.values import renewal, trusts_another, url
 
@@ -114,7 +114,7 @@ def _awaited(seen: Seen) -> Iterator[Awaited]:
         (ConditionType.INFRASTRUCTURE_READY, seen.infrastructure),
         (ConditionType.CONTROL_PLANE_READY, seen.control_plane),
     ):
-        since = since_false(conditions, condition_type)
+        since = since_not_true(conditions, condition_type)
         if external is not None and (found := awaited(external, seen.owner, since)) is not None:
             yield found
     infrastructure = seen.infrastructure
@@ -130,7 +130,7 @@ def _awaited(seen: Seen) -> Iterator[Awaited]:
         initialized = ConditionType.CONTROL_PLANE_INITIALIZED
         if not is_condition_true(conditions, initialized):
             remedy = "make a Machine of the control plane, or see the conditions of the one that there is"
-            since = since_false(conditions, initialized)
+            since = since_not_true(conditions, initialized)
             yield Awaited("the first machine of the control plane to become a Node", remedy, since)
 
 
