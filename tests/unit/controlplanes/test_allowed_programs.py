@@ -124,6 +124,11 @@ BAD = [
     ["--x=/dev/null,/etc/shadow"],
     ["--x=/dev/sda"],
     ["--x=a\0b"],
+    ["--authentication-token-webhook-config-file=/tmp/written"],
+    ["--kubeconfig=$(DATA_DIR)/written"],
+    ["--flex-volume-plugin-dir=/tmp"],
+    ["--audit-log-path=/etc/audit/kubeconfig"],
+    ["--log-outputs=stderr,$(FILES_DIR)/x"],
 ]
 ENV = [
     {"name": "WHERE", "value": "/etc/shadow"},

@@ -59,8 +59,12 @@ _PATHS_OF_URLS = frozenset(
 """Flags whose values look like paths, and are keys, URLs or patterns."""
 _OUTPUTS = frozenset({"", "-", "default", "stdout", "stderr", "systemd/journal", "/dev/null"})
 """Values that such a flag may have beside a path below a mount."""
-INSIDE = "\x01"
-"""Stands for a folder of the program's own in a text that is judged."""
+_WRITES = re.compile(r"(?:outputs|log-path|data-dir|wal-dir|cert-dir|socket-path)$")
+_READS = re.compile(r"(?:kubeconfig|config|config-file|manifest|plugin-dir)$")
+"""How the names of flags end of which one could undo what is judged here: a program that writes what it, or
+the next one, then reads as its settings."""
+SETTINGS, DATA = "\x01", "\x02"
+"""Stand for the folders of files and of data of the program's own in a text that is judged."""
 
 _SECOND_LOOK = re.compile(
     rb"exec|auth-?provider|file|path|dir|certificate|key|uds|endpoint|output|\\", re.IGNORECASE
@@ -151,8 +155,9 @@ def _flag_of(variable: str) -> str:
 
 def _outside(flag: str, value: str, home: str) -> str:
     """Why a value may lead to a file that is not the program's own, a clause; empty if it cannot."""
-    ours = re.compile(rf"{re.escape(home)}/(?:{FILES}|{VOLUMES})(?=$|[\s=,:;#@|\"')\]}}/])")
-    text = _NETWORK.sub("", _URL.sub("", ours.sub(INSIDE, value)))
+    ours = re.compile(rf"{re.escape(home)}/({FILES}|{VOLUMES})(?=$|[\s=,:;#@|\"')\]}}/])")
+    text = ours.sub(lambda found: SETTINGS if found[1] == FILES else DATA, value)
+    text = _NETWORK.sub("", _URL.sub("", text))
     if _UPWARDS.search(value):
         return "leads upwards with .."
     if "\0" in value or "\n" in value:
@@ -165,10 +170,19 @@ def _outside(flag: str, value: str, home: str) -> str:
         return ""
     if _ABSOLUTE.search(text.replace("/dev/null", "")):
         return f"names a path that is below no mount: {_short(value)}"
+    return _of_own(flag, text, value)
+
+
+def _of_own(flag: str, text: str, value: str) -> str:
+    """Why a value that has no path of the machine cannot be given all the same, a clause; empty if it can."""
     if flag not in _NO_FILE and _NAMES_FILE.search(flag):
-        for part in re.split(r"[,:]", text):
-            if part.strip() not in _OUTPUTS and not part.strip().startswith(INSIDE):
-                return f"names a file by a relative path: {_short(value)}"
+        parts = (part.strip() for part in re.split(r"[,:]", text))
+        if any(part not in _OUTPUTS and not part.startswith((SETTINGS, DATA)) for part in parts):
+            return f"names a file by a relative path: {_short(value)}"
+    if SETTINGS in text and _WRITES.search(flag):
+        return "is written to, and names a path below a mount that is read only: an emptyDir would do"
+    if DATA in text and _READS.search(flag):
+        return "is read, and names a path that the program can write to: a Secret or a ConfigMap would do"
     return ""
 
 

@@ -3,10 +3,10 @@
 Theory.      Programs of one user can read each other's files and memory (``/proc/<pid>``), so those of two
              control planes must not run as one, if the two belong to different people. Where kubewright is
              root, each control plane gets a number from a range that no account of the machine has, which is
-             written to a file and stays as long as anything of the control plane is there. It is a hash of the
-             name of the control plane and of a salt of the folder, as the addresses are: so two programs with
-             a folder each rarely choose the same, and what one control plane may have left elsewhere on the
-             machine hardly ever belongs to another one later.
+             written to a file and stays as long as anything of the control plane is there. It is a hash of
+             the name of the control plane and of a salt of the folder, as the addresses are: so two programs
+             with a folder each rarely choose the same, and what one control plane may have left elsewhere on
+             the machine hardly ever belongs to another one later.
              Elsewhere all programs run as one user. Then control planes of a second namespace are refused,
              unless the administrator allows it: whoever may write in a namespace is taken for one person.
 Invariants.  No number is given twice at one time, nor one that an account has. A control plane has the same
