@@ -258,6 +258,95 @@ async def test_what_was_created_for_a_deleted_owner_is_deleted_too(api: Api) -> 
     await api.gone(api.at("configmaps", "child"))
 
 
+OWNER_WRONG = [
+    pytest.param({"name": "another"}, id="another name"),
+    pytest.param({"kind": "Secret"}, id="another kind"),
+    pytest.param({"kind": "Deployment", "apiVersion": "apps/v1"}, id="another group"),
+]
+
+
+@pytest.mark.parametrize("wrong", OWNER_WRONG)
+async def test_a_dependent_whose_owner_is_named_wrongly_is_deleted(api: Api, wrong: Object) -> None:
+    owner = await made(api, config_map("owner"))
+    (reference,) = owned_by(owner)
+    await made(api, config_map("right", ownerReferences=[reference]))
+    await made(api, config_map("child", ownerReferences=[{**reference, **wrong}]))
+    await api.gone(api.at("configmaps", "child"))
+    await api.clock.sleep(1)
+    assert (await api.get(api.at("configmaps", "right"))).code == 200
+
+
+async def test_a_reference_that_keeps_its_uid_is_not_judged_again(api: Api) -> None:
+    owner = await made(api, config_map("owner"))
+    await made(api, config_map("child", ownerReferences=owned_by(owner)))
+    await api.clock.sleep(1)
+    (reference,) = owned_by(owner)
+    patch = {"metadata": {"ownerReferences": [{**reference, "name": "another"}]}}
+    (await api.patch(api.at("configmaps", "child"), patch)).ok()
+    await api.clock.sleep(5)
+    assert (await api.get(api.at("configmaps", "child"))).code == 200
+    await api.delete(api.at("configmaps", "owner"))
+    await api.gone(api.at("configmaps", "child"))
+
+
+async def test_a_dependent_with_one_right_owner_loses_the_wrong_one(api: Api) -> None:
+    first, second = await made(api, config_map("first")), await made(api, config_map("second"))
+    (right,), (wrong,) = owned_by(first), owned_by(second)
+    await made(api, config_map("child", ownerReferences=[right, {**wrong, "name": "another"}]))
+
+    async def one_owner() -> bool:
+        owners = (await api.get(api.at("configmaps", "child"))).ok()["metadata"]["ownerReferences"]
+        return [owner["name"] for owner in owners] == ["first"]
+
+    await api.eventually(one_owner, "the wrong owner is taken off")
+
+
+async def test_a_dependent_of_an_owner_in_another_namespace_is_deleted_and_an_event_says_why(
+    api: Api,
+) -> None:
+    elsewhere = f"{api.namespace}-elsewhere"
+    (await api.post("/api/v1/namespaces", {"metadata": {"name": elsewhere}})).ok()
+    owner = (await api.post(f"/api/v1/namespaces/{elsewhere}/configmaps", config_map("owner"))).ok()
+    await api.clock.sleep(1)
+    child = await made(api, config_map("child", ownerReferences=owned_by(owner)))
+    await api.gone(api.at("configmaps", "child"))
+
+    async def told() -> Object | None:
+        events = (await api.get(api.at("events"))).ok()["items"]
+        return next((each for each in events if each["reason"] == "OwnerRefInvalidNamespace"), None)
+
+    event = await api.eventually(told, "the event")
+    uid = owner["metadata"]["uid"]
+    named = f"[v1/ConfigMap, namespace: {api.namespace}, name: owner, uid: {uid}]"
+    assert event["message"] == f'ownerRef {named} does not exist in namespace "{api.namespace}"'
+    assert (event["type"], event["involvedObject"]["uid"]) == ("Warning", child["metadata"]["uid"])
+    assert (await api.get(f"/api/v1/namespaces/{elsewhere}/configmaps/owner")).code == 200
+
+
+async def test_a_cluster_scoped_object_of_an_owner_in_a_namespace_is_kept(api: Api) -> None:
+    owner = await made(api, config_map("owner"))
+    name = f"kept-{api.namespace}"
+    body = {"metadata": {"name": name, "ownerReferences": owned_by(owner)}}
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    (await api.post(path, {**body, "value": 1})).ok()
+    await api.clock.sleep(6)
+    assert (await api.get(f"{path}/{name}")).code == 200
+    await api.call("DELETE", f"{path}/{name}")
+
+
+@pytest.mark.parametrize("policy", ["Orphan", "Background"])
+async def test_a_second_deletion_may_say_otherwise_of_the_dependents(api: Api, policy: str) -> None:
+    owner = await made(api, config_map("owner"))
+    await made(api, config_map("child", ownerReferences=owned_by(owner, blocking=True), finalizers=[HOLD]))
+    path, child = api.at("configmaps", "owner"), api.at("configmaps", "child")
+    await api.delete(path, {"propagationPolicy": "Foreground"})
+    (await api.delete(path, {})).ok()
+    assert (await api.get(path)).ok()["metadata"]["finalizers"] == ["foregroundDeletion"]
+    (await api.delete(path, {"propagationPolicy": policy})).ok()
+    await api.gone(path)
+    await api.patch(child, {"metadata": {"finalizers": None}})
+
+
 async def test_everything_in_a_namespace_is_deleted_with_it(api: Api) -> None:
     path = f"/api/v1/namespaces/{api.namespace}"
     await made(api, config_map(finalizers=[HOLD]))

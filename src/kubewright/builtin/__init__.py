@@ -22,6 +22,7 @@ from kubewright.builtin.nodelife import LEASE_NAMESPACE, NodeLifecycle
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.builtin.podgc import QUARANTINE_SECONDS, PodCollector
 from kubewright.builtin.scheduling.reconciler import Scheduler
+from kubewright.builtin.taints import TaintEviction
 from kubewright.kube.informers import Informers
 from kubewright.replicas.deployment.reconciler import Deployments
 from kubewright.replicas.members import MemberIndex
@@ -55,10 +56,13 @@ EVENT_KINDS = (PDB, POD, DEPLOYMENT, REPLICA_SET)
 CONTROLLERS = (
     ControllerInfo("garbage-collector", "*", "", "deletes objects whose owners are gone"),
     ControllerInfo("namespace", "Namespace", "", "empties a namespace that is deleted, then lets it go"),
-    ControllerInfo("node-lifecycle", "Node", "", "marks a node whose kubelet has fallen silent"),
+    ControllerInfo(
+        "node-lifecycle", "Node", "", "marks a node whose kubelet has fallen silent, and its pods"
+    ),
+    ControllerInfo("taint-eviction", "Node", "", "evicts pods that do not tolerate a taint NoExecute"),
     ControllerInfo("disruption", "PodDisruptionBudget", "", "counts how many pods may be evicted"),
     ControllerInfo("clusterrole-aggregation", "ClusterRole", "", "gathers the rules of aggregated roles"),
-    ControllerInfo("pod-gc", "Pod", "", "deletes pods on nodes that are gone"),
+    ControllerInfo("pod-gc", "Pod", "", "deletes pods on nodes that are gone or out of service"),
     ControllerInfo("scheduler", "Pod", "", "gives pods that have no node one"),
     ControllerInfo("replicaset", "ReplicaSet", "", "keeps as many pods as a set says"),
     ControllerInfo("deployment", "Deployment", "", "keeps sets of pods, sizes them and rolls them out"),
@@ -95,8 +99,9 @@ def controllers(
 
     disruption_budgets = Budgets(client, budgets, pods, scaled, recorder)
     pod_gc = PodCollector(client, nodes, pods, quarantine=settings.pod_quarantine)
+    taints = TaintEviction(client, nodes, pods, recorder)
     terminating = Namespaces(client, namespaces)
-    collector = Collector(client, informers, metrics=metrics)
+    collector = Collector(client, informers, metrics=metrics, recorder=recorder)
 
     disruption = Controller("disruption", disruption_budgets, clock, workers=2, metrics=metrics)
     disruption.watches(budgets).watches(pods, disruption_budgets.of_pod)
@@ -109,7 +114,12 @@ def controllers(
             Controller("namespace", terminating, clock, workers=4, metrics=metrics).watches(
                 namespaces, only(spec_or_life)
             ),
-            *([node_lifecycle(informers, settings.nodes, metrics=metrics)] if settings.watch_nodes else []),
+            *(
+                [node_lifecycle(informers, settings.nodes, recorder=recorder, metrics=metrics)]
+                if settings.watch_nodes
+                else []
+            ),
+            taints.wire(Controller("taint-eviction", taints, clock, workers=2, metrics=metrics)),
             disruption,
             *([_aggregation(informers)] if settings.aggregate_roles else []),
             pod_gc.wire(Controller("pod-gc", pod_gc, clock, workers=2, metrics=metrics)),
@@ -121,13 +131,19 @@ def controllers(
 
 
 def node_lifecycle(
-    informers: Informers, settings: NodeSettings, *, workers: int = 4, metrics: Metrics | None = None
+    informers: Informers,
+    settings: NodeSettings,
+    *,
+    workers: int = 4,
+    recorder: Recorder | None = None,
+    metrics: Metrics | None = None,
 ) -> Controller:
-    """The life cycle of nodes alone: all that is needed to see a machine die."""
+    """The life cycle of nodes alone: all that is needed to see a machine die, and its pods with it."""
     nodes, leases = informers.get(NODE), informers.get(LEASE, namespace=LEASE_NAMESPACE)
-    life = NodeLifecycle(informers.client, nodes, leases, settings=settings)
-    clock = informers.client.clock
-    return Controller("node-lifecycle", life, clock, workers=workers, metrics=metrics).watches(nodes)
+    pods, client = informers.get(POD), informers.client
+    life = NodeLifecycle(client, nodes, leases, settings=settings, pods=pods, recorder=recorder)
+    controller = Controller("node-lifecycle", life, client.clock, workers=workers, metrics=metrics)
+    return controller.watches(nodes).watches(pods, life.of_pod)
 
 
 def scheduler(

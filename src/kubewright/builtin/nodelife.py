@@ -1,9 +1,12 @@
-"""Sets the conditions of a node to Unknown when its kubelet has fallen silent.
+"""Sets the conditions of a node to Unknown when its kubelet has fallen silent, and its pods to not ready.
 
 Theory.      A kubelet shows that it lives by renewing a Lease and by posting its status. The times in
              them come from another machine's clock; we only note, on our own clock, when
              we *saw* either of them change. A node not heard of for ``grace`` seconds gets Unknown for
-             the conditions that its kubelet owns. When the kubelet is back it writes them itself.
+             the conditions that its kubelet owns, and its pods stop being Ready: nobody vouches for them,
+             so no budget may count on them. When the kubelet is back it writes all of it itself.
+             While every node of the cluster is silent, none gets a taint that evicts: then it is likelier
+             that we cannot see them than that all of them died, and there is no node to move pods to.
              Time in which we could not see heartbeats does not count: a server that was away was away for
              the kubelets too. And a watch may be late, or dead without an error: before a node is marked
              the server is asked for the Lease.
@@ -16,19 +19,22 @@ Called by    ``controllers`` of ``builtin``.
 Source       kube-controller-manager's node life cycle: 40 s, reasons and sentences, taints.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from kubewright.api.conditions import condition_of, node_condition
-from kubewright.api.core import LEASE, NODE, Lease, Node, NodeCondition, Taint
+from kubewright.api.conditions import condition_of, is_condition_true, node_condition
+from kubewright.api.core import LEASE, NODE, POD, Lease, Node, NodeCondition, Pod, Taint
 from kubewright.api.diff import Patch
-from kubewright.base.clock import Clock
+from kubewright.base.clock import Clock, rfc3339
+from kubewright.builtin.podgc import BY_NODE, node_of
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
-from kubewright.kube.patches import with_version
+from kubewright.kube.patches import with_uid, with_version
 from kubewright.nodes import marks
+from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import NotFound
+from kubewright.wire.errors import Conflict, NotFound
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
 
@@ -39,6 +45,9 @@ STARTUP_SECONDS = 60.0
 
 LONGEST_GAP = 5.0
 """Seconds for which we may have heard nothing at all without doubting a node's silence."""
+
+LOOK_AGAIN = 10.0
+"""Seconds until a silent node is looked at again while all others are silent too."""
 
 OWNED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 """The conditions that a kubelet posts."""
@@ -54,11 +63,11 @@ OURS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``grace`` in seconds; ``taints``: also mark nodes that are not Ready, as a scheduler expects."""
+    """``grace`` in seconds; ``taints``: also mark nodes that are not Ready, which evicts."""
 
     grace: float = GRACE_SECONDS
     startup: float = STARTUP_SECONDS
-    taints: bool = False
+    taints: bool = True
 
 
 class NodeLifecycle:
@@ -71,6 +80,8 @@ class NodeLifecycle:
         leases: Informer[Lease],
         *,
         settings: Settings | None = None,
+        pods: Informer[Pod] | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._client = client
         self._clock: Clock = client.clock
@@ -78,14 +89,26 @@ class NodeLifecycle:
         self._leases = leases
         self._settings = settings or Settings()
         self._heard: dict[str, float] = {}
+        self._pods, self._recorder = pods, recorder
+        self._lost: set[str] = set()
+        """The nodes that nobody has heard of; their pods are not ready."""
+        self._known: set[str] = set()
+        if pods is not None:
+            pods.index(BY_NODE, node_of)
         nodes.subscribe(self._node_changed)
         leases.subscribe(self._lease_changed)
+
+    def of_pod(self, change: Change[Pod]) -> Iterable[Key]:
+        """The node of a changed pod, where pods are not to be ready."""
+        if self._lost and (pod := change.after()) is not None and pod.spec.node_name in self._lost:
+            yield Key("", pod.spec.node_name)
 
     async def reconcile(self, key: Key) -> Result:
         """Judge one node's silence."""
         node = self._nodes.get(key)
         if node is None:
             self._heard.pop(key.name, None)
+            self._lost.discard(key.name)
             return Result.done()
         now = self._clock.monotonic()
         heard = now - self._heard.setdefault(key.name, now)
@@ -99,7 +122,7 @@ class NodeLifecycle:
             self._hear(key.name)
             return Result.later(grace_of(node, self._settings))
         await self._mark(node, silenced)
-        return Result.done()
+        return Result.later(LOOK_AGAIN if self._all_are_lost else None)
 
     async def _renewed(self, name: str) -> bool:
         """Whether the server has a Lease of this node that our watch has not brought yet."""
@@ -121,10 +144,34 @@ class NodeLifecycle:
                 node = await self._client.patch(
                     NODE, key, patch, subresource="status", content_type=STRATEGIC_PATCH
                 )
-            if self._settings.taints and (patch := taint_patch(node, self._clock.now())):
+            (self._lost.add if is_lost(node) else self._lost.discard)(node.name)
+            patch = taint_patch(node, self._clock.now(), evicts=not self._all_are_lost)
+            if self._settings.taints and patch:
                 await self._client.patch(NODE, key, patch)
         except NotFound:
             return
+        if node.name in self._lost:
+            await self._mark_pods(node.name)
+
+    @property
+    def _all_are_lost(self) -> bool:
+        return len(self._lost) >= len(self._known)
+
+    async def _mark_pods(self, node: str) -> None:
+        """Pods of a node that fell silent are not Ready any more."""
+        for pod in self._pods.by(BY_NODE, node) if self._pods is not None else ():
+            if not is_condition_true(pod.status.conditions, "Ready"):
+                continue
+            since = rfc3339(self._clock.now())
+            ready = {"type": "Ready", "status": "False", "lastTransitionTime": since}
+            patch = with_uid({"status": {"conditions": [ready]}}, pod.metadata.uid)
+            try:
+                key = Key(pod.namespace, pod.name)
+                await self._client.patch(POD, key, patch, subresource="status", content_type=STRATEGIC_PATCH)
+            except (NotFound, Conflict):  # gone, or its name belongs to another pod now
+                continue
+            if self._recorder is not None:
+                self._recorder.event(pod, "NodeNotReady", "Node is not ready", warning=True)
 
     def _lease_changed(self, change: Change[Lease]) -> None:
         if change.new is not None and change.key.namespace == LEASE_NAMESPACE:
@@ -132,7 +179,9 @@ class NodeLifecycle:
 
     def _node_changed(self, change: Change[Node]) -> None:
         if change.new is None:
+            self._known.discard(change.key.name)
             return
+        self._known.add(change.key.name)
         before, after = heartbeat(change.before()), heartbeat(change.after())
         if change.old is None or before != after:
             self._hear(change.key.name)
@@ -145,6 +194,12 @@ def heartbeat(node: Node | None) -> datetime | None:
     """When the kubelet says it last looked at its own health."""
     ready = condition_of(node.status.conditions, "Ready") if node else None
     return ready.last_heartbeat_time if ready else None
+
+
+def is_lost(node: Node) -> bool:
+    """Whether nobody knows how the node is. One whose kubelet says that it is not ready is not lost."""
+    ready = condition_of(node.status.conditions, "Ready")
+    return ready is not None and ready.status == "Unknown"
 
 
 def grace_of(node: Node, settings: Settings) -> float:
@@ -176,10 +231,16 @@ def unknown(node: Node, now: datetime) -> tuple[NodeCondition, ...]:
     return tuple(found)
 
 
-def taint_patch(node: Node, now: datetime) -> Patch:
-    """Give a node the taints that follow from its Ready condition. Merge patch, with the node's version."""
+def taint_patch(node: Node, now: datetime, *, evicts: bool = True) -> Patch:
+    """Give a node the taints that follow from its Ready condition. Merge patch, with the node's version.
+
+    ``evicts``: also the one that evicts pods; one that is there already stays.
+    """
     ready = condition_of(node.status.conditions, "Ready")
     key = {"True": "", "False": NOT_READY}.get(ready.status if ready else "Unknown", UNREACHABLE)
-    added = {"NoSchedule": None, "NoExecute": now.replace(microsecond=0)}
+    added: dict[str, datetime | None] = {"NoSchedule": None, "NoExecute": now.replace(microsecond=0)}
+    there = any((each.key, each.effect) == (key, "NoExecute") for each in node.spec.taints)
+    if not (evicts or there):
+        del added["NoExecute"]
     wanted = tuple(Taint(key=key, effect=effect, time_added=at) for effect, at in added.items() if key)
     return marks.sync(node, marks.Desired(taints=wanted), marks.Desired(taints=OURS))

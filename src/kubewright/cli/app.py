@@ -65,6 +65,8 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     worlds: switches.Worlds = "",
     component_programs: switches.ComponentPrograms = None,
     component_user: switches.ComponentUser = "",
+    component_users: switches.ComponentUsers = switches.COMPONENT_USERS,
+    share_component_user: switches.ShareComponentUser = False,
     component_addresses: switches.ComponentAddresses = switches.COMPONENT_ADDRESSES,
     log_level: Verbosity = "warning",
 ) -> None:
@@ -84,7 +86,13 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
             controllers=tuple(each.name for each in named(worlds.split(","))),
             bootstrap=switches.bootstrap(encryption_algorithm),
             strict_running=strict_running,
-            processes=ProcessOptions(tuple(component_programs or ()), component_user, component_addresses),
+            processes=ProcessOptions(
+                tuple(component_programs or ()),
+                component_user,
+                component_addresses,
+                users=component_users,
+                shared=share_component_user,
+            ),
         ),
         Merge(context, use_context) if merge_kubeconfig else None,
     )

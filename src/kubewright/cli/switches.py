@@ -102,15 +102,28 @@ ComponentPrograms = Annotated[
     typer.Option(
         help="A folder with etcd, kube-apiserver and kube-controller-manager, or with a folder for each "
         "version of them; may be repeated. Searched before $KUBEWRIGHT_ASSETS, the cache of `make kube` "
-        "and $PATH.",
+        "and $PATH. Whoever may edit a component may run any other program in it too (spec.binary).",
         metavar="DIR",
     ),
 ]
 ComponentUser = Annotated[
     str,
     typer.Option(
-        help="Who these programs run as; default: an unprivileged user where kubewright runs as root.",
+        help="Who these programs run as; default, where kubewright runs as root: a user of its own for "
+        "each control plane.",
         metavar="NAME",
+    ),
+]
+ComponentUsers = Annotated[
+    str, typer.Option(help="The user ids of control planes, where each has its own.", metavar="FIRST-LAST")
+]
+COMPONENT_USERS = "1900000000-1999999999"
+ShareComponentUser = Annotated[
+    bool,
+    typer.Option(
+        "--share-component-user",
+        help="Let control planes of several namespaces run as one user, where each has none of its own: "
+        "programs of one can then read the keys of the others.",
     ),
 ]
 ComponentAddresses = Annotated[

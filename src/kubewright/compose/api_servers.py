@@ -31,6 +31,7 @@ from kubewright import builtin
 from kubewright.api.bootstrap.names import TOKEN_GROUPS, TOKEN_NAMESPACE, TOKEN_TYPE, token_secret_name
 from kubewright.api.core import SECRET
 from kubewright.apiserver.http.authn import Authenticator
+from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import HOST, Listener
 from kubewright.apiserver.http.pki import ADMIN, NAMES, Pki
 from kubewright.apiserver.server import ApiServer
@@ -100,7 +101,10 @@ class Plane:
 
 
 class Planes:
-    """All control planes in this process: implements ``ControlPlanes``. ``folder`` None: in memory."""
+    """All control planes in this process: implements ``ControlPlanes``. ``folder`` None: in memory.
+
+    ``connections``: those of all listeners of the process; None: these planes have the only ones.
+    """
 
     def __init__(
         self,
@@ -109,8 +113,10 @@ class Planes:
         folder: Path | None = None,
         listens: bool = False,
         nodes: NodeSettings | None = None,
+        connections: Connections | None = None,
     ) -> None:
         self._clock = clock
+        self._connections = Connections(clock) if connections is None else connections
         self._folder = folder
         self._listens = listens
         self._nodes = nodes or NodeSettings()
@@ -302,7 +308,14 @@ class Planes:
         port = plane.address.rpartition(":")[2]
         authenticator = Authenticator(self._clock, plane.server.user_of_token)
         held = self._bound.pop(plane.address, None)
-        listener = Listener(plane.handle, authenticator, plane.keys(), port=int(port), held=held)
+        listener = Listener(
+            plane.handle,
+            authenticator,
+            plane.keys(),
+            port=int(port),
+            held=held,
+            connections=self._connections,
+        )
         await listener.start()
         return listener
 

@@ -42,12 +42,13 @@ def worlds(
 ) -> tuple[World, ...]:
     """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver.
 
-    ``hosts`` answers where components of nested control planes run, ``connect`` makes transports to them.
+    ``hosts`` answers where components of nested control planes run, ``connect`` makes transports to them
+    and to workload clusters.
     """
     drivers = {} if driver is None else {options.driver: driver}
     return (
         machines.world(driver, on_call, options.machine, options.orphans),
-        clusters.world(strict_running=options.strict_running),
+        clusters.world(strict_running=options.strict_running, connect=connect),
         bootstrap.world(options.bootstrap),
         infra.world(drivers, options.driver, on_call, options.infra),
         controlplanes.world(hosts, partial(_keeper, options), connect),

@@ -112,6 +112,40 @@ async def test_heartbeats_cost_no_request(run):
     assert run.requests.take() == {}
 
 
+async def evicting(run, name):
+    node = await run.get(NODES, name)
+    keys = {each["key"] for each in node["spec"].get("taints", ()) if each["effect"] == "NoExecute"}
+    return "node.kubernetes.io/unreachable" in keys
+
+
+async def test_a_silent_node_evicts_its_pods_after_their_time_while_another_lives(run):
+    await a_node(run, "n1")
+    await a_node(run, "n2")
+    await a_pod(run, "p1")
+    alive = asyncio.create_task(beat(run, "n2", 1000))
+    await run.eventually(lambda: evicting(run, "n1"), 60)
+    pod = await run.get(PODS, "p1")
+    assert [each["status"] for each in pod["status"]["conditions"] if each["type"] == "Ready"] == ["False"]
+    await asyncio.sleep(290)
+    assert "deletionTimestamp" not in (await run.get(PODS, "p1"))["metadata"]
+    await asyncio.sleep(20)
+    assert "deletionTimestamp" in (await run.get(PODS, "p1"))["metadata"]
+    alive.cancel()
+
+
+async def test_nothing_is_evicted_while_all_nodes_are_silent(run):
+    for name in ("n1", "n2"):
+        await a_node(run, name)
+    await a_pod(run, "p1")
+    await run.eventually(lambda: is_unknown(run, "n1"), 60)
+    await run.eventually(lambda: is_unknown(run, "n2"), 60)
+    await asyncio.sleep(400)
+    evictions = [await evicting(run, name) for name in ("n1", "n2")]
+    assert evictions.count(True) <= 1  # the first of them fell silent while the other was known to live
+    await post_status(run, "n2")
+    await run.eventually(lambda: evicting(run, "n1"), 30)
+
+
 # ---------------------------------------------------------------- budgets and pods
 
 

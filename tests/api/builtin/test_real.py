@@ -150,9 +150,8 @@ async def a_silent_node_and_its_pods(client):
     async def unreachable():
         taints = (await client.get(NODES, node))["spec"].get("taints", ())
         return {each["effect"] for each in taints if each["key"] == "node.kubernetes.io/unreachable"} == {
-            "NoSchedule",
-            "NoExecute",
-        }
+            "NoSchedule"
+        }  # and no taint that evicts, since no other node lives
 
     await until(unreachable, "node unreachable")
     conditions = (await client.get(NODES, node))["status"]["conditions"]

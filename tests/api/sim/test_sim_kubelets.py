@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kubewright.api.core import LEASE, NODE, POD
+from kubewright.base.clock import rfc3339
 from kubewright.providers.sim.registration import LEASE_NAMESPACE
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
@@ -277,6 +278,29 @@ async def test_a_pod_on_a_dead_node_stays_as_it_is(world: Any) -> None:
     await world.client.delete(POD, Key("default", "p1"))
     await asyncio.sleep(300)
     assert (await world.pod("p1")).metadata.deleting
+
+
+async def test_a_kubelet_that_is_back_says_again_that_its_pods_are_ready(world: Any) -> None:
+    async def is_ready() -> str:
+        pod = await world.pod("p1")
+        return str({each.type: each.status for each in pod.status.conditions}["Ready"])
+
+    await world.vm("m1")
+    await world.bind_pod("p1", "m1")
+    await asyncio.sleep(2)
+    await world.annotate("m1", "stop-kubelet")
+    await asyncio.sleep(60)
+    since = rfc3339(world.clock.now())  # what the node life cycle writes
+    lost = {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": since}]}
+    unready = {"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": since}]}
+    for kind, key, status in ((NODE, Key("", "m1"), lost), (POD, Key("default", "p1"), unready)):
+        patch = {"status": status}
+        await world.client.patch(kind, key, patch, subresource="status", content_type=STRATEGIC_PATCH)
+    await asyncio.sleep(30)
+    assert await is_ready() == "False"
+    await world.annotate("m1", None)
+    await asyncio.sleep(15)
+    assert await is_ready() == "True"
 
 
 async def test_pods_elsewhere_are_not_touched(world: Any) -> None:

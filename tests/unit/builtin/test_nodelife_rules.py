@@ -101,3 +101,11 @@ def test_taints_that_are_there_are_not_written_again():
     assert times == {"NoSchedule": None, "NoExecute": rfc3339(T1)}
     marked = structs.replace(silent, spec=NodeSpec(taints=msgspec.convert(found, tuple[Taint, ...])))
     assert taint_patch(marked, T1 + timedelta(hours=1)) == {}
+
+
+def test_a_node_of_a_cluster_whose_nodes_are_all_silent_evicts_nothing():
+    silent = node(posted("Ready", "Unknown"))
+    (taint,) = taint_patch(silent, T1, evicts=False)["spec"]["taints"]
+    assert (taint["key"], taint["effect"]) == (UNREACHABLE, "NoSchedule")
+    evicting = (Taint(key=UNREACHABLE, effect="NoSchedule"), Taint(key=UNREACHABLE, effect="NoExecute"))
+    assert taint_patch(node(posted("Ready", "Unknown"), taints=evicting), T1, evicts=False) == {}

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubewright.api.core import NodeCondition
+from kubewright.api.core import NodeCondition, PodStatus
+from kubewright.api.meta import Condition
 from kubewright.providers.sim import pods
 from kubewright.providers.sim.kubelet import Act, KubeletState, Next, NodeView, Situation, decide
 from kubewright.providers.sim.names import BEHAVIOURS, shaped_by
@@ -268,6 +269,31 @@ PODS = [
         pod("Running", deleted=3, grace=0), SLOW, pods.Wait(), id="what a finalizer holds is left alone"
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("lost", "ready_since", "confirms"),
+    [
+        pytest.param(-30, 0, True, id="its node was lost, and is back"),
+        pytest.param(8, 0, True, id="it was marked just after its node was back"),
+        pytest.param(60, 0, False, id="a user took its readiness away later"),
+        pytest.param(-30, None, False, id="its node is not ready yet"),
+        pytest.param(None, 0, False, id="nobody says when it lost its readiness"),
+    ],
+)
+def test_a_kubelet_that_is_back_says_that_its_pods_are_ready(
+    lost: int | None, ready_since: int | None, confirms: bool
+) -> None:
+    def at(seconds: int | None) -> datetime | None:
+        return None if seconds is None else T0 + timedelta(seconds=seconds)
+
+    conditions = (
+        Condition(type="Ready", status="False", last_transition_time=at(lost)),
+        Condition(type="ContainersReady", status="True"),
+    )
+    it = msgspec.structs.replace(pod("Running"), status=PodStatus(phase="Running", conditions=conditions))
+    step = pods.decide(it, KubeletSettings(), T0, lambda: at(ready_since))
+    assert step == (pods.Confirm() if confirms else pods.Wait())
 
 
 @pytest.mark.parametrize(("it", "settings", "expected"), PODS)

@@ -4,7 +4,8 @@ Theory.      A delete either removes the object, or marks it (deletionTimestamp)
              while it has a finalizer or its grace period runs. The write that removes the last
              finalizer removes it.
              Dependents are the garbage collector's task: ``Foreground`` and ``Orphan`` only add a
-             finalizer, which the collector removes when it is done.
+             finalizer, which the collector removes when it is done. A later delete with another policy
+             replaces the finalizer, unless a grace period runs.
 """
 
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def finished(kind: ServedKind, obj: Object) -> bool:
 def delete(kind: ServedKind, obj: Object, deletion: DeleteOptions, now: datetime) -> Remove | Mark:
     """What a delete does to the stored object."""
     if "deletionTimestamp" in obj["metadata"]:
-        return _delete_again(kind, obj, deletion)
+        return _delete_again(kind, obj, deletion, now)
     obj = _with_propagation(obj, deletion.propagation)
     grace = _grace(kind, obj, deletion)
     if grace == 0 and not held(kind, obj):
@@ -69,16 +70,21 @@ def delete(kind: ServedKind, obj: Object, deletion: DeleteOptions, now: datetime
     return Mark(_marked(kind, obj, now, grace))
 
 
-def _delete_again(kind: ServedKind, obj: Object, deletion: DeleteOptions) -> Remove | Mark:
-    """A second delete can only shorten the grace period."""
-    metadata = obj["metadata"]
-    running = metadata.get("deletionGracePeriodSeconds") or 0
-    if deletion.grace is None or deletion.grace >= running:
-        return Remove() if finished(kind, obj) else Mark(obj)
-    if deletion.grace <= 0 and not held(kind, obj):
+def _delete_again(kind: ServedKind, obj: Object, deletion: DeleteOptions, now: datetime) -> Remove | Mark:
+    """A second delete can shorten the grace period; when none runs, it may say otherwise of dependents."""
+    running = obj["metadata"].get("deletionGracePeriodSeconds") or 0
+    if running and (deletion.grace is None or deletion.grace >= running):
+        return Mark(obj)
+    obj = _with_propagation(obj, deletion.propagation)
+    if not running:
+        return Mark(obj) if held(kind, obj) else Remove()
+    if deletion.grace is not None and deletion.grace <= 0 and not held(kind, obj):
         return Remove()
-    grace = max(deletion.grace, 0)
+    grace = max(deletion.grace or 0, 0)
+    metadata = obj["metadata"]
     sooner = parse_rfc3339(metadata["deletionTimestamp"]) - timedelta(seconds=running - grace)
+    if sooner < now:  # never in the past; who asked for some grace leaves the end to the kubelet
+        sooner, grace = now, min(grace, 1)
     stamps = {"deletionTimestamp": rfc3339(sooner), "deletionGracePeriodSeconds": grace}
     return Mark({**obj, "metadata": {**metadata, **stamps}})
 

@@ -31,12 +31,16 @@ from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.patches import with_uid, with_version
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
-from kubewright.wire.gvk import Key
+from kubewright.wire.gvk import Key, Resource
 
 Json = dict[str, Any]
+
+ABSENT_REMEMBERED = 20_000
+"""References to owners that are nowhere which are remembered; about others the server is asked."""
 
 log = structlog.get_logger("kubewright.garbage")
 
@@ -45,10 +49,18 @@ class Collector:
     """The reconciler, its controller and its watches: run ``controller`` and ``feeds.run``."""
 
     def __init__(
-        self, client: Client, informers: Informers, *, workers: int = 8, metrics: Metrics | None = None
+        self,
+        client: Client,
+        informers: Informers,
+        *,
+        workers: int = 8,
+        metrics: Metrics | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._client = client
+        self._recorder = recorder
         self._unresolvable: set[str] = set()
+        self._absent: set[tuple[str, Resource, Key]] = set()
         self.controller = Controller(
             "garbage-collector", self, client.clock, workers=workers, timeout=120.0, metrics=metrics
         )
@@ -76,8 +88,24 @@ class Collector:
             if complete and node.orphans:
                 dependents = tuple(await self.feeds.owned_by(node))
             return Seen(node, dependents=dependents, complete=complete)
-        states = {owner.uid: await self._owner_state(node, owner) for owner in node.owners}
+        states: dict[str, OwnerState] = {}
+        for owner in node.owners:  # two references may share a uid: one of them may be right
+            if states.get(owner.uid) is not OwnerState.LIVES:
+                states[owner.uid] = await self._owner_state(node, owner)
+        self._tell_of_owners_elsewhere(node)
         return Seen(node, states, dependents)
+
+    def _tell_of_owners_elsewhere(self, node: GraphNode) -> None:
+        """An event for each owner in another namespace: its dependent goes, and a user should know why."""
+        for owner in node.owners:
+            known = self.graph.get(owner.uid)
+            if self._recorder is None or known is None or not known.is_elsewhere(node):
+                continue
+            named = (
+                f"[{owner.api_version}/{owner.kind}, namespace: {node.key.namespace}, name: {owner.name}, "
+            )
+            message = f'ownerRef {named}uid: {owner.uid}] does not exist in namespace "{node.key.namespace}"'
+            self._recorder.event(_shown(node), "OwnerRefInvalidNamespace", message, warning=True)
 
     async def _owner_state(self, node: GraphNode, owner: Owner) -> OwnerState:
         """The state of an owner: from the graph if it has it, else from the server."""
@@ -90,7 +118,7 @@ class Collector:
         known = self.graph.get(owner.uid)
         if known is not None and (known.resource, known.key) == (resource, place):
             return OwnerState.WAITS if known.waits else OwnerState.LIVES
-        if known is None and self.graph.is_gone(owner.uid):
+        if known is None and (self.graph.is_gone(owner.uid) or (owner.uid, resource, place) in self._absent):
             return OwnerState.ABSENT
         if not self.feeds.is_listed(resource):
             return OwnerState.PENDING
@@ -101,10 +129,17 @@ class Collector:
         metadata = live["metadata"]
         if metadata.get("uid") != owner.uid:
             if known is None:
-                self.graph.ended(owner.uid)
+                self._remember_absent(owner.uid, resource, place)
             return OwnerState.ABSENT
         waits = "deletionTimestamp" in metadata and FOREGROUND in metadata.get("finalizers", ())
         return OwnerState.WAITS if waits else OwnerState.LIVES
+
+    def _remember_absent(self, uid: str, resource: Resource, place: Key) -> None:
+        """Ask only once about an owner that is nowhere. Not by its uid alone: another reference with this uid
+        may have the right name, and its owner be too new for our watches."""
+        if len(self._absent) >= ABSENT_REMEMBERED:
+            self._absent.clear()
+        self._absent.add((uid, resource, place))
 
     async def _act(self, node: GraphNode, plan: Plan[Step]) -> Result:
         for step in plan.steps:
@@ -176,3 +211,9 @@ class Collector:
         """New kinds are served: owners that could not be resolved may be known soon."""
         for uid in self._unresolvable:
             self._wake(uid, "new kinds are served", SETTLE_SECONDS)
+
+
+def _shown(node: GraphNode) -> Json:
+    """A node as events are about it."""
+    metadata = {"name": node.key.name, "namespace": node.key.namespace, "uid": node.uid}
+    return {"apiVersion": node.resource.api_version, "kind": node.resource.kind, "metadata": metadata}

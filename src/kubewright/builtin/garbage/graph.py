@@ -2,13 +2,15 @@
 
 Theory.      Nodes are put and dropped by the watches; each change wakes the uids that may have to act
              on it, and no others. A node whose owner is unknown is woken a moment later, since the
-             watches of two kinds are not in step and the owner usually follows.
+             watches of two kinds are not in step and the owner usually follows. A node whose reference has
+             the uid of an owner, but another kind, name or namespace, is woken too: the server is asked, and
+             says that there is no such owner.
 Invariants.  ``dependents`` is always the reverse of ``owners``. A uid in ``is_gone`` belonged to an object
              that is deleted. No I/O, no clock.
 Called by    ``feeds`` (writes), ``collector`` (reads).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from itertools import islice
 
 import msgspec
@@ -38,6 +40,7 @@ class Owner(Struct, frozen=True, gc=False):
     kind: str
     name: str
     blocks: bool = False
+    api_version: str = ""
 
 
 class GraphNode(Struct, frozen=True, gc=False):
@@ -53,6 +56,19 @@ class GraphNode(Struct, frozen=True, gc=False):
     """Carries the finalizer ``orphan``: once deleted, its dependents lose their references to it first."""
     foreground: bool = False
     """Carries the finalizer ``foregroundDeletion``: once deleted, its dependents are deleted first."""
+
+    def is_owner_of(self, other: "GraphNode", named: Owner) -> bool:
+        """Whether a reference of ``other`` with this node's uid also has its kind, name and namespace."""
+        where = (self.resource.group, self.resource.kind, self.key.name) == (
+            named.group,
+            named.kind,
+            named.name,
+        )
+        return where and not self.is_elsewhere(other)
+
+    def is_elsewhere(self, other: "GraphNode") -> bool:
+        """Whether this node is in a namespace that ``other`` is not in, and so cannot own it."""
+        return self.key.namespace not in ("", other.key.namespace)
 
     @property
     def waits(self) -> bool:
@@ -91,7 +107,9 @@ class Graph:
         if before != node.owners:
             self._relink(node.uid, before, node.owners)
             self._wake_waiting(before, "a dependent has other owners now")
-            self._examine(node)
+            self._examine(node, {owner.uid for owner in before})
+        if old is None:
+            self._examine_dependents(node)
         if _ending(node) and (old is None or _ending(old) != _ending(node)):
             self._wake(node.uid, "deletion with dependents", 0.0)
             if node.waits:
@@ -116,13 +134,30 @@ class Graph:
             for oldest in list(islice(self._gone, GONE_REMEMBERED // 10)):
                 del self._gone[oldest]
 
-    def _examine(self, node: GraphNode) -> None:
-        """Wake a node if an owner is unknown or waits for its deletion."""
+    def _examine(self, node: GraphNode, before: set[str]) -> None:
+        """Wake a node if an owner is unknown, waits for its deletion, or is named wrongly in a new reference.
+
+        As upstream, a reference that changes and keeps its uid is not judged again.
+        """
         owners = [self._nodes.get(owner.uid) for owner in node.owners]
         if any(owner is not None and owner.waits for owner in owners):
             self._wake(node.uid, "its owner waits for its deletion", 0.0)
         elif any(owner is None for owner in owners):
             self._wake(node.uid, "its owner is unknown", SETTLE_SECONDS)
+        if self._misnamed(node, before):
+            self._wake(node.uid, "a reference to its owner names another object", 0.0)
+
+    def _misnamed(self, node: GraphNode, known_before: Container[str] = ()) -> bool:
+        """Whether a reference has the uid of an owner and names something else."""
+        references = (each for each in node.owners if each.uid not in known_before)
+        known = ((self._nodes.get(each.uid), each) for each in references)
+        return any(owner is not None and not owner.is_owner_of(node, named) for owner, named in known)
+
+    def _examine_dependents(self, owner: GraphNode) -> None:
+        """An owner has turned up: wake the dependents whose references name something else."""
+        for dependent in self.dependents(owner.uid):
+            if self._misnamed(dependent):
+                self._wake(dependent.uid, "a reference to its owner names another object", 0.0)
 
     def _relink(self, uid: str, before: tuple[Owner, ...], after: tuple[Owner, ...]) -> None:
         for owner in before:
@@ -186,6 +221,7 @@ def node_of(resource: Resource, header: Header) -> GraphNode:
                 ref.kind,
                 ref.name,
                 bool(ref.block_owner_deletion),
+                ref.api_version,
             )
             for ref in metadata.owner_references or ()
         ),

@@ -40,6 +40,8 @@ class Toleration(_Part, frozen=True):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
+    toleration_seconds: int | None = None
+    """For how long, where the taint evicts; None: for ever."""
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether it fits this taint."""

@@ -58,6 +58,8 @@ class Seen:
     ``children``     the cluster's, workers first; looked at only while the Cluster is being deleted
     ``first_node``   a machine of the control plane that has become a Node; empty if there is none
     ``kubeconfig``   the Secret with the kubeconfig, ``authority`` what signs it; None without such a Secret
+    ``unverified``   why the API server does not verify by an authority that is not the kubeconfig's. Empty:
+                     it does, or the two are one; None: it is being asked
     ``failed``       what steps of this pass could not do, by what they are about
     """
 
@@ -69,6 +71,7 @@ class Seen:
     first_node: str = ""
     kubeconfig: Kubeconfig | None = None
     authority: Authority | None = None
+    unverified: str | None = ""
     failed: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -11,7 +11,6 @@ Called by    ``reconciler``.
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TypeVar
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType, Reason
@@ -36,9 +35,6 @@ from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import NotConnected
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
-
-E = TypeVar("E", External, External | None)
-"""What is found under a reference, which some objects may leave out."""
 
 TIMED_PARTS = ("deleted", "drain", "detach")
 """The parts of a deletion that have a time-out."""
@@ -110,7 +106,7 @@ class Looker:
         return replace(
             seen,
             infrastructure=as_certain(seen.infrastructure, before.infrastructure),
-            bootstrap=as_certain(seen.bootstrap, before.bootstrap),
+            bootstrap=None if seen.bootstrap is None else as_certain(seen.bootstrap, before.bootstrap),
             deletion=self._deletion_state(seen, before.deletion),
         )
 
@@ -251,8 +247,8 @@ class Looker:
         return replace(seen, deletion=replace(seen.deletion, volumes=attached))
 
 
-def as_certain(now: E, before: External | None) -> E:
+def as_certain(now: External, before: External | None) -> External:
     """What is found now, with what was certain before: that there can be no such object."""
-    if now is None or now.found is not None or now.transient or before is None or not before.gone:
+    if now.found is not None or now.transient or before is None or not before.gone:
         return now
     return replace(now, gone=True)

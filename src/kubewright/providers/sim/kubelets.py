@@ -12,10 +12,12 @@ Called by    ``driver.run``, beside the controllers. Continues in ``pod_workers`
 
 import asyncio
 from dataclasses import dataclass
+from datetime import datetime
 from typing import assert_never
 
 import structlog
 
+from kubewright.api.conditions import find_true_condition
 from kubewright.api.core import LEASE, NODE, Node
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.cache import Change
@@ -70,7 +72,7 @@ class Kubelets:
         self._kubelets: dict[str, KubeletState] = {}
         self._vm_ids: dict[str, str] = {}
         self._failures = 0
-        self._pod_workers = PodWorkers(informers, settings, self._host_of, only)
+        self._pod_workers = PodWorkers(informers, settings, self._host_of, self._ready_since, only)
 
     async def run(self) -> None:
         """Until cancelled: be the kubelets of all VMs, those there are and those to come."""
@@ -129,6 +131,12 @@ class Kubelets:
         vm_id = self._vm_ids.get(node_name, "")
         kubelet = self._kubelets.get(vm_id)
         return self._cloud.get(vm_id) if kubelet is not None and kubelet.alive else None
+
+    def _ready_since(self, node_name: str) -> datetime | None:
+        """Since when a Node is Ready; None when it is not."""
+        node = self._nodes.get(Key("", node_name))
+        ready = None if node is None else find_true_condition(node.status.conditions, registration.READY)
+        return None if ready is None else ready.last_transition_time
 
     # ------------------------------------------------------------ visits
 
@@ -245,3 +253,6 @@ class Kubelets:
         key = Key("", vm.node_name)
         await self._client.patch(NODE, key, body, subresource="status", content_type=STRATEGIC_PATCH)
         kubelet.heartbeat_at = situation.now + self._settings.heartbeat(len(self._kubelets))
+        known = {each.type: each.status for each in before}
+        if known.get(registration.READY) != situation.wanted[registration.READY]:
+            self._pod_workers.wake(vm.node_name)

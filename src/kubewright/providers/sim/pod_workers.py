@@ -9,6 +9,8 @@ Called by    ``kubelets``, which knows which kubelets are alive, and wakes the p
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
+from functools import partial
 
 import structlog
 
@@ -16,8 +18,19 @@ from kubewright.api.core import POD, Pod
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.cache import Change
 from kubewright.kube.informers import Informers
+from kubewright.kube.patches import with_uid
 from kubewright.providers.sim.delay_queue import DelayQueue
-from kubewright.providers.sim.pods import PodSlice, Remove, Start, Wait, decide, read_pod, running
+from kubewright.providers.sim.pods import (
+    Confirm,
+    PodSlice,
+    Remove,
+    Start,
+    Wait,
+    confirmed,
+    decide,
+    read_pod,
+    running,
+)
 from kubewright.providers.sim.settings import SYNC_SECONDS, KubeletSettings
 from kubewright.providers.sim.vm import Vm
 from kubewright.wire.errors import Conflict, NotFound
@@ -39,6 +52,7 @@ class PodWorkers:
         informers: Informers,
         settings: KubeletSettings,
         host_of: Callable[[str], Vm | None],
+        ready_since: Callable[[str], datetime | None],
         only: str = "",
     ) -> None:
         self._informers = informers
@@ -46,6 +60,7 @@ class PodWorkers:
         self._clock = informers.client.clock
         self._settings = settings
         self._host_of = host_of
+        self._ready_since = ready_since
         self._visits: DelayQueue[Key] = DelayQueue(self._clock)
         self._pods = informers.get(POD, namespace="", fields=f"spec.nodeName={only}" if only else "")
         self._pods.index(BY_NODE, _bound_to)
@@ -63,7 +78,7 @@ class PodWorkers:
             self._informers.release(self._pods)
 
     def wake(self, node_name: str) -> None:
-        """A kubelet started: look at its pods."""
+        """A kubelet started, or its Node is Ready again: look at its pods."""
         for key in self._pods.keys_by(BY_NODE, node_name):
             self._visits.soon(key)
 
@@ -91,7 +106,9 @@ class PodWorkers:
         pod = read_pod(header.data)
         if (vm := self._host_of(pod.spec.node_name)) is None:
             return None
-        step, now = decide(pod, self._settings, self._clock.now()), self._clock.monotonic()
+        node_ready = partial(self._ready_since, pod.spec.node_name)
+        step = decide(pod, self._settings, self._clock.now(), node_ready)
+        now = self._clock.monotonic()
         if isinstance(step, Wait):
             return None if step.until is None else now + (step.until - self._clock.now()).total_seconds()
         try:
@@ -103,10 +120,13 @@ class PodWorkers:
             return now + PAUSE_SECONDS
         return None
 
-    async def _act(self, step: Start | Remove, key: Key, pod: PodSlice, vm: Vm) -> None:
+    async def _act(self, step: Start | Confirm | Remove, key: Key, pod: PodSlice, vm: Vm) -> None:
         match step:
             case Start():
                 body = running(pod, vm, self._clock.now())
+                await self._client.patch(POD, key, body, subresource="status", content_type=STRATEGIC_PATCH)
+            case Confirm():
+                body = with_uid(confirmed(self._clock.now()), pod.metadata.uid)
                 await self._client.patch(POD, key, body, subresource="status", content_type=STRATEGIC_PATCH)
             case Remove():
                 await self._client.delete(POD, key, uid=pod.metadata.uid, grace=0)

@@ -8,7 +8,7 @@ Invariants.  ``decide`` is pure. Pods never succeed or fail by themselves.
 Called by    ``pod_workers``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -21,6 +21,9 @@ from kubewright.api.meta import Value
 from kubewright.base.clock import rfc3339
 from kubewright.providers.sim.settings import KubeletSettings
 from kubewright.providers.sim.vm import Vm
+
+AFTERMATH = timedelta(seconds=10)
+"""How long after a node is back others may still write that its pods are not ready."""
 
 
 class Container(Value, frozen=True):
@@ -54,6 +57,11 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirm:
+    """Report again that the pod is ready: it was said not to be while its kubelet was silent."""
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """The pod has ended: delete it with grace 0."""
 
@@ -65,8 +73,16 @@ class Wait:
     until: datetime | None = None
 
 
-def decide(pod: PodSlice, settings: KubeletSettings, now: datetime) -> Start | Remove | Wait:
-    """What to do with a pod whose kubelet is alive."""
+Step = Start | Confirm | Remove | Wait
+
+
+def decide(
+    pod: PodSlice,
+    settings: KubeletSettings,
+    now: datetime,
+    ready_since: Callable[[], datetime | None] = lambda: None,
+) -> Step:
+    """What to do with a pod whose kubelet is alive; ``ready_since``: since when its Node is, if it is."""
     if (by := pod.metadata.deletion_timestamp) is not None:
         grace = pod.metadata.deletion_grace_period_seconds or 0
         if not grace:
@@ -74,10 +90,27 @@ def decide(pod: PodSlice, settings: KubeletSettings, now: datetime) -> Start | R
         ends = by - timedelta(seconds=grace) + timedelta(seconds=min(grace, settings.pod_stop_seconds))
         return Remove() if ends <= now else Wait(ends)
     if pod.status.phase not in ("", "Pending"):
-        return Wait()
+        return Confirm() if _was_doubted(pod, ready_since) else Wait()
     created = pod.metadata.creation_timestamp or now
     starts = created + timedelta(seconds=settings.pod_start_seconds)
     return Start() if starts <= now else Wait(starts)
+
+
+def _was_doubted(pod: PodSlice, ready_since: Callable[[], datetime | None]) -> bool:
+    """Whether a pod that we started lost its Ready while its Node was not. One that loses it on a Node that
+    is ready stays so: a user plays an unready pod."""
+    known = {each.type: each for each in pod.status.conditions}
+    ready, containers = known.get("Ready"), known.get("ContainersReady")
+    if ready is None or ready.status != "False" or ready.last_transition_time is None:
+        return False
+    since = ready_since() if containers is not None and containers.status == "True" else None
+    return since is not None and ready.last_transition_time <= since + AFTERMATH
+
+
+def confirmed(now: datetime) -> dict[str, Any]:
+    """The strategic merge patch that reports a running pod as ready again."""
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(now)}
+    return {"status": {"conditions": [ready]}}
 
 
 def running(pod: PodSlice, vm: Vm, now: datetime) -> dict[str, Any]:

@@ -154,6 +154,10 @@ _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
         on_create(stored.with_status({"replicas": 0})),
     ),
     "core.v1.ResourceQuota": (on_create(stored.with_status({})),),
+    "autoscaling.v1.HorizontalPodAutoscaler": (
+        on_every_write(stored.older_autoscaler),
+        on_create(stored.with_status({"desiredReplicas": 0})),
+    ),
     "autoscaling.v2.HorizontalPodAutoscaler": (
         on_every_write(stored.autoscaler),
         on_create(stored.with_status({"desiredReplicas": 0})),
@@ -176,7 +180,7 @@ _NO_NODE_INFO = (
     "kubeletVersion", "machineID", "operatingSystem", "osImage", "systemUUID",
 )  # fmt: skip
 
-ZEROS: Mapping[str, Object] = {
+_STATUSES: Mapping[str, Object] = {
     "apps.v1.DaemonSet": dict.fromkeys(
         ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"), 0
     ),
@@ -201,8 +205,20 @@ ZEROS: Mapping[str, Object] = {
     "resource.v1.ResourceClaim": {},
     "storage.v1.VolumeAttachment": {"attached": False},
 }
-"""What the status of a kind always has: the fields that Go writes when they are zero. Clients read them
-without asking whether they are there; ``kubectl -o jsonpath`` prints nothing for one that is not."""
+_SPECS = frozenset(
+    ("coordination.v1.Lease", "core.v1.Node", "core.v1.ResourceQuota", "policy.v1.PodDisruptionBudget")
+)
+"""Kinds that may be made without a spec, and have an empty one then."""
+
+
+def zeros_of(definition: str) -> Object:
+    """What an object of a kind always has: the fields that Go writes when they are zero.
+
+    Clients read them without asking whether they are there; ``kubectl -o jsonpath`` prints nothing for one
+    that is not.
+    """
+    spec: Object = {"spec": {}} if definition in _SPECS else {}
+    return {**spec, "status": _STATUSES[definition]} if definition in _STATUSES else spec
 
 
 def _with_zeros(obj: Any, zeros: Mapping[str, Any]) -> Any:
@@ -219,8 +235,7 @@ def _with_zeros(obj: Any, zeros: Mapping[str, Any]) -> Any:
 def of(definition: str) -> Prepare:
     """The hook of a kind: its steps in order."""
     steps = _PREPARE.get(definition, ())
-    if definition in ZEROS:
-        zeros = {"status": ZEROS[definition]}
+    if zeros := zeros_of(definition):
         steps = (*steps, on_every_write(lambda obj: dict(_with_zeros(obj, zeros))))
 
     def prepare(new: Object, old: Object | None) -> Object:
