@@ -11,6 +11,7 @@ Invariants.  Pure. Unchanged parts are shared with the document given, which is 
 """
 
 import copy
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -122,6 +123,40 @@ class _Allowance:
         return written
 
 
+_INDEX = re.compile(r"[+-]?[0-9]{1,9}")
+
+
+class _Pointer(jsonpointer.JsonPointer):
+    """A pointer as Go reads it: an index may have zeros and a sign before it, and -1 is the last item."""
+
+    beyond = 0
+    """How many more places than items a list has."""
+
+    def to_last(self, doc: Any) -> Any:
+        if not self.parts:
+            return doc, None
+        for part in self.parts[:-1]:
+            doc = self.walk(doc, part)
+        return doc, self.get_part(doc, _place(doc, self.parts[-1], self.beyond))
+
+    def walk(self, doc: Any, part: Any) -> Any:
+        return super().walk(doc, _place(doc, part, 0))
+
+
+class _Gap(_Pointer):
+    """A pointer to where an item is added: also after the last one, which is -1 here."""
+
+    beyond = 1
+
+
+def _place(doc: Any, part: Any, beyond: int) -> Any:
+    """An index without a sign; any other part as it is."""
+    if not isinstance(doc, list) or _INDEX.fullmatch(str(part)) is None:
+        return part
+    index = int(part)
+    return str(index + len(doc) + beyond if index < 0 else index)
+
+
 class _Counted(jsonpatch.PatchOperation):
     """An operation that brings something, out of an allowance."""
 
@@ -133,6 +168,7 @@ class _Counted(jsonpatch.PatchOperation):
 class _Add(_Counted, jsonpatch.AddOperation):
     def apply(self, obj: Any) -> Any:
         self.allowance.spend(self.operation.get("value"))
+        self.pointer = _Gap(self.location)
         return super().apply(obj)
 
 
@@ -142,7 +178,26 @@ class _Copy(_Counted, jsonpatch.CopyOperation):
         if isinstance(found, jsonpointer.EndOfList):
             raise _refused()
         copied = orjson.loads(self.allowance.spend(found))
-        return jsonpatch.AddOperation({"path": self.location, "value": copied}).apply(obj)
+        return _added(self.location, copied, obj)
+
+
+class _Move(jsonpatch.MoveOperation):
+    """As the library does it, to a place that is read after the value is gone from its old one."""
+
+    def apply(self, obj: Any) -> Any:
+        source = _Pointer(self.operation["from"])
+        if self.pointer == source:
+            return super().apply(obj)
+        if self.pointer.contains(source):
+            raise _refused()
+        value = source.resolve(obj)
+        removed = {"op": "remove", "path": self.operation["from"]}
+        obj = jsonpatch.RemoveOperation(removed, pointer_cls=_Pointer).apply(obj)
+        return _added(self.location, value, obj)
+
+
+def _added(location: str, value: Any, obj: Any) -> Any:
+    return jsonpatch.AddOperation({"path": location, "value": value}, pointer_cls=_Gap).apply(obj)
 
 
 class _Replace(_Counted, jsonpatch.ReplaceOperation):
@@ -172,9 +227,10 @@ class _Patch(jsonpatch.JsonPatch):
         self.operations = {
             **jsonpatch.JsonPatch.operations,
             **{name: partial(each, allowance) for name, each in counted.items()},
+            "move": _Move,
             "test": _Test,
         }
-        super().__init__(operations)
+        super().__init__(operations, pointer_cls=_Pointer)
 
 
 def _twin(document: Any) -> Any:
