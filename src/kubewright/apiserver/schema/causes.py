@@ -187,4 +187,4 @@ def _pattern(source: Any, error: jsonschema_rs.ValidationError) -> str:
     for part in error.schema_path:
         known = (isinstance(source, Mapping) and part in source) or isinstance(source, list)
         source = source[part] if known else None
-    return source if isinstance(source, str) else error.kind.pattern
+    return source if isinstance(source, str) else str(getattr(error.kind, "pattern", ""))

@@ -10,6 +10,7 @@ Called by    ``structural``, ``crd_rules``.
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import jsonschema_rs
 
@@ -66,7 +67,7 @@ def is_pattern(pattern: str) -> bool:
     return True
 
 
-def compiled(schema: Mapping[str, object], options: Mapping[str, object]) -> jsonschema_rs.Draft4Validator:
+def compiled(schema: Mapping[str, Any], options: Mapping[str, Any]) -> jsonschema_rs.Draft4Validator:
     """A validator of a schema whose patterns are rewritten.
 
     The schema goes in by reference: the library holds one that is given directly to the syntax of ECMAScript.
@@ -77,7 +78,7 @@ def compiled(schema: Mapping[str, object], options: Mapping[str, object]) -> jso
     place = "urn:kind"
     registry = jsonschema_rs.Registry([(place, dict(schema))], draft=jsonschema_rs.Draft4)
     return jsonschema_rs.Draft4Validator(
-        {"$ref": place}, registry=registry, pattern_options=OPTIONS, **dict(options)
+        {"$ref": place}, registry=registry, pattern_options=OPTIONS, **options
     )
 
 
@@ -212,7 +213,7 @@ class _Scanner:
 
 def _ranges(ranges: tuple[str, ...], *, negated: bool) -> str:
     """The inside of a class; of a negated one all letters before, between and after the ranges."""
-    pairs = [(ord(low), ord(high)) for low, high in ranges]
+    pairs = [(ord(each[0]), ord(each[1])) for each in ranges]
     if negated:
         firsts = [0, *(high + 1 for _, high in pairs)]
         lasts = [*(low - 1 for low, _ in pairs), _LAST]
