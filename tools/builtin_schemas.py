@@ -29,8 +29,9 @@ TARGET = Path(__file__).parents[1] / "src/kubewright/apiserver/schema/builtin.js
 ROOTS: Mapping[str, tuple[str, ...]] = {
     "api__v1": (
         "core.v1.Binding", "core.v1.ConfigMap", "core.v1.Endpoints", "core.v1.Event", "core.v1.Namespace",
-        "core.v1.Node", "core.v1.PersistentVolume", "core.v1.PersistentVolumeClaim", "core.v1.Pod",
-        "core.v1.Secret", "core.v1.Service", "core.v1.ServiceAccount", "meta.v1.DeleteOptions",
+        "core.v1.LimitRange", "core.v1.Node", "core.v1.PersistentVolume", "core.v1.PersistentVolumeClaim",
+        "core.v1.Pod", "core.v1.ReplicationController", "core.v1.ResourceQuota", "core.v1.Secret",
+        "core.v1.Service", "core.v1.ServiceAccount", "meta.v1.DeleteOptions",
         "policy.v1.Eviction", "authentication.v1.TokenRequest", "autoscaling.v1.Scale",
     ),
     "apis__apps__v1": (
@@ -44,18 +45,26 @@ ROOTS: Mapping[str, tuple[str, ...]] = {
         "authorization.v1.LocalSubjectAccessReview", "authorization.v1.SelfSubjectAccessReview",
         "authorization.v1.SelfSubjectRulesReview", "authorization.v1.SubjectAccessReview",
     ),
+    "apis__autoscaling__v2": ("autoscaling.v2.HorizontalPodAutoscaler",),
     "apis__batch__v1": ("batch.v1.CronJob", "batch.v1.Job"),
     "apis__coordination.k8s.io__v1": ("coordination.v1.Lease",),
     "apis__discovery.k8s.io__v1": ("discovery.v1.EndpointSlice",),
     "apis__events.k8s.io__v1": ("events.v1.Event",),
+    "apis__networking.k8s.io__v1": (
+        "networking.v1.Ingress", "networking.v1.IngressClass", "networking.v1.NetworkPolicy",
+    ),
     "apis__policy__v1": ("policy.v1.PodDisruptionBudget",),
     "apis__rbac.authorization.k8s.io__v1": (
         "rbac.v1.ClusterRole", "rbac.v1.ClusterRoleBinding", "rbac.v1.Role", "rbac.v1.RoleBinding",
     ),
+    "apis__resource.k8s.io__v1": (
+        "resource.v1.DeviceClass", "resource.v1.ResourceClaim", "resource.v1.ResourceClaimTemplate",
+        "resource.v1.ResourceSlice",
+    ),
     "apis__scheduling.k8s.io__v1": ("scheduling.v1.PriorityClass",),
     "apis__storage.k8s.io__v1": (
-        "storage.v1.CSIDriver", "storage.v1.CSINode", "storage.v1.StorageClass",
-        "storage.v1.VolumeAttachment",
+        "storage.v1.CSIDriver", "storage.v1.CSINode", "storage.v1.CSIStorageCapacity",
+        "storage.v1.StorageClass", "storage.v1.VolumeAttachment",
     ),
     "apis__apiextensions.k8s.io__v1": ("apiextensions.v1.CustomResourceDefinition",),
 }  # fmt: skip

@@ -16,6 +16,7 @@ from pathlib import Path
 import chart
 import controllers_page
 import machine_phases
+import merge_keys
 import monitoring
 import switches_page
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
@@ -69,6 +70,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("deploy/clusters", webhooks_rbac.files, shared=True),
     Generated("deploy/monitoring", monitoring.files, shared=True),
     Generated("deploy/chart/files", chart.files),
+    Generated("src/kubewright/controlplanes/rendering", merge_keys.files, shared=True),
     Generated("docs/reference", machine_phases.files, shared=True),
     Generated("docs/reference", controllers_page.files, shared=True),
     Generated("docs/reference", switches_page.files, shared=True),

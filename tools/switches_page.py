@@ -30,8 +30,7 @@ warning that says why. One process does the work of both programs; `--controller
 DIFFERENT = """
 Four defaults differ: `--namespace` is every namespace instead of `default`; the switches of Leases leave more
 time, since each renewal is a write; VMs without machines are looked for each 30 minutes instead of 15; and
-`--concurrent-syncs` is 100, since no worker waits for a cloud or a drain. `--target-kubeconfig none`, for
-machines that join no cluster, is not built yet.
+`--concurrent-syncs` is 100, since no worker waits for a cloud or a drain.
 """
 
 

@@ -2,6 +2,7 @@
 the cluster of the example, and our controllers on the simulated cloud."""
 
 import base64
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ from kubewright.kube.config import from_secret, load
 from kubewright.providers import sim
 from kubewright.providers.sim.driver import SimDriver
 from kubewright.testing.api import Api
+from kubewright.testing.real_kubernetes.capi import answers
+from kubewright.testing.real_kubernetes.process import Program, free_ports
 from kubewright.testing.world import running
 from kubewright.wire.gvk import Resource
 
@@ -37,6 +40,7 @@ APIS = ("clusters", "bootstrap", "infrastructure")
 """The APIs of ours whose CRDs these suites install."""
 INSTALLED = [each for each in RULES if any(each.kind == it.kind for api in APIS for it in DEFINITIONS[api])]
 """The rules of their kinds."""
+START_SECONDS = 60.0
 WAIT_SECONDS = 120.0
 """The Go programs wait for 30 s and for 60 s where no event wakes them (capi.md §9.1, §6.5)."""
 
@@ -93,13 +97,30 @@ async def listed(
 
 @asynccontextmanager
 async def simulated_cloud() -> AsyncIterator[tuple[SimDriver, Planes]]:
-    """A cloud whose VMs boot from their data, in this process, and the control planes that they start."""
+    """A cloud whose VMs boot from their data, in this process, and the control planes that they start: for
+    tests that look into them. All others start ``the_command``."""
     clock = SystemClock()
     planes = Planes(clock, listens=True)
     try:
         yield sim.driver(registry.Settings(clock, None, {})).hosting(planes), planes
     finally:
         await planes.close()
+
+
+@asynccontextmanager
+async def the_command(kubeconfig: Path, folder: Path, controllers: str) -> AsyncIterator[Program]:
+    """``kubewright run`` as a user starts it, with the simulated cloud; its log is in ``folder``."""
+    (health,) = free_ports(1)
+    switches = ("--driver=sim", "--allow-simulated-nodes", f"--health-port={health}")
+    words = ("run", f"--kubeconfig={kubeconfig}", f"--controllers={controllers}", *switches)
+    program = Program(
+        [sys.executable, "-m", "kubewright", *words], folder / "kubewright-run.log", SystemClock()
+    )
+    try:
+        await program.wait_until(lambda: answers(f"http://127.0.0.1:{health}/readyz"), START_SECONDS)
+        yield program
+    finally:
+        await program.stop()
 
 
 @asynccontextmanager

@@ -40,6 +40,16 @@ async def test_a_merge_patch_sets_and_null_removes(api: Api, path: str) -> None:
     assert "labels" not in after["metadata"]
 
 
+async def test_a_json_patch_that_copies_without_end_is_refused_and_not_shown(api: Api, path: str) -> None:
+    """Twenty-two copies that each double the object would make half a gigabyte of it."""
+    before = (await api.get(path)).ok()
+    steps = [{"op": "copy", "from": "/data", "path": f"/data/n{number}"} for number in range(22)]
+    steps = [{"op": "add", "path": "/data/long", "value": "x" * 100}, *steps]
+    answer = await api.patch(path, steps, content_type=JSON_PATCH)
+    assert (answer.code, answer.reason, answer.message) == (422, "Invalid", REJECTED)
+    assert (await api.get(path)).ok() == before
+
+
 async def test_a_merge_patch_replaces_whole_lists(api: Api, pod: str) -> None:
     body = {"spec": {"containers": [{"name": "c", "image": "new"}]}}
     answer = await api.patch(pod, body)

@@ -1,9 +1,12 @@
 """A whole cluster on a real kube-apiserver, by the programs of Cluster API and by ours, in each mixture.
 
 One control plane machine and three workers come up, are scaled, rolled and healed, and are deleted; nothing is
-left. The infrastructure is ours, on the simulated cloud: its VMs boot from the bootstrap data that they get.
+left. The infrastructure is ours, on the simulated cloud: its VMs boot from the bootstrap data that they get. Ours is
+the command that a user types, as a process.
 """
 
+import asyncio
+import base64
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +16,7 @@ import pytest
 from tests.conformance.clusters import (
     BOOTSTRAP,
     CORE,
+    EXAMPLE,
     GROUP,
     INFRA,
     core,
@@ -23,10 +27,9 @@ from tests.conformance.clusters import (
     it_is_scaled,
     listed,
     nodes,
-    our_part,
     path_of,
     phase,
-    simulated_cloud,
+    the_command,
     workers,
     workload,
 )
@@ -34,6 +37,7 @@ from tests.conformance.clusters import (
 from kubewright.api.catalog import crds
 from kubewright.base.clock import SystemClock
 from kubewright.testing.api import Api
+from kubewright.testing.kubectl import Kubectl, find_kubectl
 from kubewright.testing.real_kubernetes import Options as ServerOptions
 from kubewright.testing.real_kubernetes import RealKubernetes, capi, find
 from kubewright.testing.servers import real_api
@@ -71,9 +75,8 @@ async def managed(mixture: Mixture, folder: Path) -> AsyncIterator[Api]:
         server = await stack.enter_async_context(RealKubernetes(find(), clock, ServerOptions(fsync=False)))
         api = await stack.enter_async_context(real_api(server))
         await install(api, list(crds("clusters", "bootstrap", "infrastructure")))
-        cloud, _ = await stack.enter_async_context(simulated_cloud())
-        await stack.enter_async_context(our_part(server.kubeconfig, mixture.ours, cloud))
-        logs = []
+        ours = await stack.enter_async_context(the_command(server.kubeconfig, folder, ",".join(mixture.ours)))
+        logs = [ours]
         for name in mixture.theirs:
             program = capi.cache_folder() / name
             manager = await capi.start(program, server.kubeconfig, folder, clock, *FLAGS, GATES[name])
@@ -96,6 +99,36 @@ async def test_a_cluster_lives(mixture: Mixture, tmp_path: Path) -> None:
             await it_is_rolled(api, cluster)
             await it_is_healed(api, cluster)
         await it_is_deleted(api)
+
+
+async def test_the_command_makes_the_cluster_of_the_example(tmp_path: Path) -> None:
+    """Every word as the documents have it: the CRDs that are printed, the switches, the file, both kubeconfigs."""
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(RealKubernetes(find(), clock, ServerOptions(fsync=False)))
+        api = await stack.enter_async_context(real_api(server))
+        await install(api, list(crds()))
+        controllers = "*,clusters,bootstrap,infra,controlplanes"
+        await stack.enter_async_context(the_command(server.kubeconfig, tmp_path, controllers))
+        kubectl = Kubectl(find_kubectl(), server.kubeconfig, tmp_path, "real", api.namespace)
+        await asyncio.to_thread(kubectl, "apply", "-f", str(EXAMPLE))
+        machines = await workers(api, 3)
+        inside = await kubectl_of_the_cluster(kubectl, tmp_path)
+        names = await asyncio.to_thread(inside, "get", "nodes", "-o", "name")
+        wanted = {"blue-control-plane", *(each["metadata"]["name"] for each in machines)}
+        assert {each.removeprefix("node/") for each in names.split()} == wanted
+        await asyncio.to_thread(inside, "create", "deployment", "web", "--image=web:1", "--replicas=5")
+        await asyncio.to_thread(inside, "rollout", "status", "deployment/web", "--timeout=30s")
+        await asyncio.to_thread(kubectl, "delete", "-f", str(EXAMPLE), "--timeout=60s")
+
+
+async def kubectl_of_the_cluster(kubectl: Kubectl, folder: Path) -> Kubectl:
+    """kubectl with the kubeconfig that the users of the cluster get."""
+    path = "jsonpath={.data.value}"
+    secret = await asyncio.to_thread(kubectl, "get", "secret", "blue-kubeconfig", "-o", path)
+    kubeconfig = folder / "blue.kubeconfig"
+    kubeconfig.write_bytes(base64.b64decode(secret))
+    return Kubectl(kubectl.program, kubeconfig, kubectl.home, "embedded", "default")
 
 
 async def it_comes_up(api: Api) -> None:

@@ -48,7 +48,10 @@ async def test_pods_are_spread_and_run(new_workloads: NewWorkloads) -> None:
 async def test_a_pod_without_a_place_says_why_and_gets_one_later(new_workloads: NewWorkloads) -> None:
     async with new_workloads() as apps:
         await make(apps, "picky", nodeSelector={"disk": "ssd"})
-        why = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+        why = (
+            "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. no new claims to "
+            "deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+        )
         await apps.until_events("picky", (SCHEDULER, "Warning", "FailedScheduling", why))
         pod = (await apps.api.get(apps.api.at("pods", "picky"))).ok()
         assert condition(pod, "PodScheduled") == ("False", "Unschedulable", why)

@@ -36,6 +36,45 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert not missing, missing
 
 
+AMBIGUOUS = re.compile(
+    r"(?<![\w./-])(machine|machineset|machinedeployment)s?(?![\w.-]|\.[a-z$])", re.IGNORECASE
+)
+NAMESPACED = re.compile(r"(-n|--namespace|namespace|create ns)[ =]\S+")
+
+
+def kubectl_lines(text: str) -> list[str]:
+    """Each command that calls kubectl, with the lines that a backslash adds to it, and without its comment."""
+    joined = re.sub(r"\\\n\s*", " ", text)
+    found = re.findall(
+        r"^(?:\$ |\s*- )?(?:[A-Z_]+=\S+ )*kubectl (.*)$|`kubectl ([^`]*)`", joined, re.MULTILINE
+    )
+    return [(one or other).partition("  #")[0] for one, other in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_kubectl_line_says_which_api_of_machines_it_means(page: Path) -> None:
+    wrong = [
+        line
+        for line in kubectl_lines(page.read_text())
+        if AMBIGUOUS.search(NAMESPACED.sub("", line.partition("<<<")[0]))
+    ]
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_row_of_a_table_stands_below_a_head_and_has_its_columns(page: Path) -> None:
+    wrong, columns = [], 0
+    lines = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL).splitlines()
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        cells = len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", "", line))) if line.startswith("|") else 0
+        if cells and not columns:
+            columns = cells if re.fullmatch(r"\|[-:| ]+\|", below) else -1
+        if cells and cells != columns:
+            wrong.append(line)
+        columns = columns if cells else 0
+    assert not wrong, wrong
+
+
 def test_every_make_target_that_is_named_exists() -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {target for page in PAGES for target in TARGET.findall(page.read_text())}

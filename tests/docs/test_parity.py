@@ -17,6 +17,29 @@ STATEMENTS = {
 ROW = re.compile(r"^\| (S\d-\d\d) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
 ACCEPTANCE = re.compile(r"^\| (E-\d\d) \| (.+) \| (.+) \|$", re.MULTILINE)
 OF_MCM = re.compile(r"^\| ([A-Z]{3})-(\d\d) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
+CHAPTERS_OF_MCM = (
+    "1 Documents",
+    "1 Documents: API reference",
+    "2 Proposals: excess reserve capacity",
+    "2 Proposals: gRPC based implementation of cloud providers",
+    "2 Proposals: hot update of instances",
+    "2 Proposals: initialization of machines",
+    "3 ToDo",
+    "4 FAQ",
+    "5 Adding support for a cloud provider",
+    "6 Deployment",
+    "7 Integration tests",
+    "8 Local setup",
+    "9 Machine",
+    "10 Machine deployment",
+    "11 Machine error codes",
+    "12 Machine set",
+    "13 Prerequisite",
+    "14 Testing and dependencies",
+)
+"""The chapters of MCM's documentation (seed 004); the second is told by its proposals, the first by its two parts."""
+BESIDE_THE_DOCUMENTATION = ("NOD", "SAF")
+"""Areas of what the program does and no chapter says as its subject."""
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+(?:::\w+)?)`")
 WITHOUT_TEST = ("not yet: ", "nothing to test: ")
 
@@ -59,6 +82,16 @@ def test_each_behaviour_of_mcm_has_a_row_with_tests_that_exist_or_says_what_is_o
     assert [each for each, told in shown.items() if not TEST.search(told) and "open: " not in told] == []
     named = [(each, path, name) for each, told in shown.items() for path, name in TEST.findall(told)]
     assert [each for each in named if each[2] not in functions(each[1])] == []
+
+
+def test_each_chapter_of_the_documentation_of_mcm_is_answered_by_rows_and_each_area_answers_one() -> None:
+    page = (ROOT / "docs/reference/mcm-parity.md").read_text()
+    answered = dict(re.findall(r"^\| (\d+ [^|]+?) \| ((?:[A-Z]{3}(?:, )?)+) \|$", page, re.MULTILINE))
+    assert tuple(answered) == CHAPTERS_OF_MCM
+    areas = {area for area, *_ in OF_MCM.findall(page)}
+    named = {area for areas_of in answered.values() for area in areas_of.split(", ")}
+    assert named - areas == set(), "rows that there are not"
+    assert areas - named == set(BESIDE_THE_DOCUMENTATION), "an area that answers no chapter"
 
 
 @of_each_page

@@ -448,6 +448,17 @@ def _nothing_asked_nothing_doubted(patch: Patch) -> None:
     patch.setattr(reconciler, "decide", decide_without)
 
 
+def _refused_so_never_made(patch: Patch) -> None:
+    """A driver that refuses ends the machine, whatever a creation before may have left."""
+    true = reconciler.decide
+
+    def decide_without(seen: Seen) -> Plan:
+        refused = seen.vm.error is not None and seen.vm.error.refuses and seen.machine.metadata.deleting
+        return true(replace(seen, doubt_until=None) if refused else seen)
+
+    patch.setattr(reconciler, "decide", decide_without)
+
+
 @dataclass(frozen=True)
 class Mutation:
     """One bug. All ``rules`` must be violated; ``quiet`` as ``simulate``."""
@@ -527,6 +538,8 @@ MUTATIONS = (
              stories=("secret-goes-first",)),
     Mutation("nothing asked, nothing doubted", ("the_finalizer_goes_last",), _nothing_asked_nothing_doubted,
              stories=("secret-goes-first",), near=7),
+    Mutation("refused, so never made", ("the_finalizer_goes_last",), _refused_so_never_made,
+             stories=("class-breaks",)),
     Mutation("any VM", ("what_was_seen_is_deleted",), _any_vm, stories=("delete",)),
     Mutation("the fence removed", ("fencing",), lambda patch: patch.setattr(Elector, "entitled", True),
              stories=("heal", "delete-while-draining"), near=16),

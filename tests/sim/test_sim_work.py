@@ -20,7 +20,7 @@ WRITES = {
     "roll-carefully": 76, "roll-there-and-back": 122, "relabel-nodes": 7, "two-pools": 54, "autoscaler": 13, "heal": 22, "vanish": 21, "delete": 15,
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
-    "secret-goes-first": 40,
+    "secret-goes-first": 40, "class-refused": 43, "class-refused-by-force": 15, "class-breaks": 31,
     "trigger-deletion": 17, "delete-against-budget": 17, "preserve-failed": 31, "preserve-now": 11,
     "name-too-long": 8, "nodes-forbidden": 19,
     "class-comes-too-late": 31, "stuck": 70, "stuck-recreate": 58, "stuck-while-paused": 62,
@@ -53,6 +53,7 @@ EVENTS = {
     "class-comes-too-late": 9, "preserve-failed": 7, "preserve-now": 2,
     "drain-volumes": 6, "roll-databases": 14, "drain-in-vain": 4, "roll-under-budget": 16, "heal-in-turn": 17,
     "freeze": 18, "update": 18, "update-with-surge": 12, "update-fails": 16, "update-hangs": 16, "update-and-back": 16, "update-and-scale": 15,
+    "class-refused": 14, "class-refused-by-force": 12, "class-breaks": 12,
     "create-without-nodes": 7, "roll-without-nodes": 12, "delete-without-nodes": 4,
 }  # fmt: skip
 """Events told in each story when nothing goes wrong, of sets, deployments and machines: two of a machine that

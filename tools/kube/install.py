@@ -9,8 +9,9 @@ Theory.      Where KUBEWRIGHT_KUBE names a folder, that one is used and no other
              control planes of two releases: etcd, the API server and the controller manager alone.
              kubeadm is built from the same modules. Cluster API's programs are built likewise, from a go.mod
              of their own, since they need other versions of the same modules; a decoder of ours with their
-             types is beside it. helm, which installs our chart, has a go.mod of its own, too; promtool, which
-             checks our alerts, is Debian's. About ten minutes on two cores, all in all.
+             types is beside it. helm, which installs our chart, has a go.mod of its own, too, and so have the
+             libraries that judge what we write for others (judges). promtool, which checks our alerts, and
+             cloud-init are Debian's. About ten minutes on two cores, all in all.
 Called by    the Makefile; ``testing.real_kubernetes.binaries`` finds the result again.
 """
 
@@ -26,9 +27,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import promtool
+import debian
 
-from kubewright.testing.real_kubernetes import capi
+from kubewright.testing.real_kubernetes import capi, judges
 from kubewright.testing.real_kubernetes.binaries import (
     PROGRAMS,
     VERSION,
@@ -164,6 +165,11 @@ def helm_release() -> Release:
     return alone(HELM, HERE / "helm", "helm.sh/helm/v4/cmd/helm", flags)
 
 
+def judge_release(program: Cached) -> Release:
+    """A library that reads what we write, as a program."""
+    return alone(program, HERE / "judges", f"./{program.name}", "")
+
+
 def alone(program: Cached, module: Path, package: str, flags: str) -> Release:
     """A release of one program, in a folder of its own."""
     packages = {package: program.name}
@@ -194,24 +200,26 @@ def main(names: Sequence[str]) -> int:
                 etcdutl_release(),
                 kubeadm_release(),
                 helm_release(),
+                *(judge_release(each) for each in (judges.GO_YAML, judges.CLCT)),
                 capi_release(),
                 decoder_release(),
             ):
                 build_once(other)
                 print(f"{other.name} {other.version}: {other.folder}")
-            place_promtool()
+            place_programs_of_debian()
     except (Failed, NoKubernetes) as failure:
         print(f"make kube: {failure}", file=sys.stderr)
         return 1
     return 0
 
 
-def place_promtool() -> None:
-    """Only tests of alerts need it, so a machine without it has all the rest."""
-    try:
-        print(f"promtool: {promtool.place().parent}")
-    except promtool.Unavailable as failure:
-        print(f"make kube: {failure}", file=sys.stderr)
+def place_programs_of_debian() -> None:
+    """Only tests of alerts and of user data need them, so a machine without them has all the rest."""
+    for program in (debian.PROMTOOL, debian.CLOUD_INIT):
+        try:
+            print(f"{program[0].name}: {debian.place(*program)}")
+        except debian.Unavailable as failure:
+            print(f"make kube: {failure}", file=sys.stderr)
 
 
 class Failed(Exception):

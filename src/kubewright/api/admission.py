@@ -4,10 +4,11 @@ Theory.      Each kind may have defaults, which are written into what was sent, 
              it, and warnings about it. All are pure functions, so they work wherever an object is written:
              in the embedded server in process, and on a real Kubernetes as a webhook. Controllers do not
              rely on them: they read an object as if it had its defaults, and report what is wrong with it.
-Invariants.  An object that its type cannot read is left as it is: the schema says what is wrong. An
-             update that leaves everything but metadata and status as it was breaks no rule: so a
-             finalizer can always be taken off, and a status written, however old an object is. What
-             fields our types do not know stays in the object.
+Invariants.  An object that its type cannot read gets no defaults and is refused: rules that were not asked
+             are no rules, and no controller could read it either. An update that leaves everything but
+             metadata and status as it was breaks no rule: so a finalizer can always be taken off, and
+             a status written, however old an object is. What fields our types do not know stays in the
+             object.
 Called by    the API server's registry (``registry.custom``) and the webhooks (``api.webhooks``).
 """
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from kubewright.api.diff import merge_patch
-from kubewright.api.faults import FieldError
+from kubewright.api.faults import Fault, FieldError
 from kubewright.api.kinds import Kind, T, Undecodable
 from kubewright.api.meta import Json
 from kubewright.wire.patch import apply_merge
@@ -76,8 +77,8 @@ def violations(rules: Rules[Any], new: Plain, old: Plain | None) -> list[FieldEr
         return []
     try:
         return list(rules.check(rules.kind.from_plain(new), _readable(rules.kind, old)))
-    except Undecodable:
-        return []
+    except Undecodable as error:
+        return [FieldError(error.path, error.reason, Fault.INVALID, _value_at(new, error.path))]
 
 
 def warned(rules: Rules[Any], new: Plain, old: Plain | None) -> list[str]:
@@ -96,6 +97,14 @@ def _readable(kind: Kind[Any], old: Plain | None) -> Any:
         return None if old is None else kind.from_plain(old)
     except Undecodable:
         return None
+
+
+def _value_at(obj: Plain, path: str) -> Json:
+    """The value at a path, or the list or map with it: what is inside of those has no name in the path."""
+    value: Any = obj
+    for name in path.partition("[")[0].split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def _content(obj: Plain) -> dict[str, Any]:

@@ -29,13 +29,16 @@ _TREE = (inspect.StructType, inspect.ListType, inspect.VarTupleType, inspect.Dic
 
 
 class Undecodable(InvalidInput, ValueError):
-    """These bytes are not an object of the kind. ``path``: the wrong field (``spec.replicas``), or empty."""
+    """These bytes are not an object of the kind.
+
+    ``path``: the wrong field (``spec.replicas``), or empty; ``reason``: what is wrong with it.
+    """
 
     def __init__(self, resource: Resource, cause: str) -> None:
         found = _PATH.search(cause)
         self.path = found[1] if found else ""
-        reason = cause[: found.start()] if found else cause
-        super().__init__(f"cannot read {resource.kind}: {self.path + ': ' if self.path else ''}{reason}")
+        self.reason = cause[: found.start()] if found else cause
+        super().__init__(f"cannot read {resource.kind}: {self.path + ': ' if self.path else ''}{self.reason}")
 
 
 @dataclass(frozen=True, slots=True)

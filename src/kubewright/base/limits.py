@@ -6,6 +6,9 @@ LIST_PAGE = 500
 BODY_BYTES = 3 * 1024 * 1024
 """Largest request body the API server takes, as kube-apiserver's default."""
 
+PATCH_BYTES = 3 * 1024 * 1024
+"""What the operations of one JSON patch may copy and add, as kube-apiserver's bound for copies."""
+
 EVENT_LINE_BYTES = 4 * 1024 * 1024
 """Longest watch line we read: an object of the largest body, and room for its envelope."""
 

@@ -4,13 +4,16 @@ Theory.      A decision is a list of functions, its deciders. Each gets the same
              plan, or None when there is nothing to do. ``in_order`` joins the plans of the deciders, in
              their order, up to the first that ends the pass (one reconcile): its steps change what the later
              deciders would count.
+             A plan may wait for what is not its own to do: an object, a server, a driver, a user. It names
+             that in ``awaits``, with what a user can do: it may never come. ``runtime.passes`` keeps since
+             when.
 Invariants.  ``because`` is a clause for logs and users; every plan that has steps or a wake-up has one.
 Called by    every ``decide``; each context has its own closed set of step types.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 S = TypeVar("S")
@@ -39,12 +42,28 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """What a plan waits for.
+
+    ``what``    it, as users know it: ``Secret demo-ca``, ``cluster default/demo``, ``FooVm a to be ready``
+    ``remedy``  what a user can do if it does not come, as a clause without a subject: ``create it``
+    ``since``   since when it has been waited for, where that is on record; None: since passes have named it
+    """
+
+    what: str
+    remedy: str
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan(Generic[S]):
-    """Steps in order; ``wake``: when to look again at the latest, None to wait for an event."""
+    """Steps in order; ``wake``: when to look again at the latest, None to wait for an event; ``awaits``: what
+    has to come from elsewhere."""
 
     steps: tuple[S, ...] = ()
     wake: timedelta | None = None
     because: str = ""
+    awaits: tuple[Awaited, ...] = field(default=(), kw_only=True)
 
     @property
     def ends_the_pass(self) -> bool:
@@ -52,9 +71,11 @@ class Plan(Generic[S]):
         return bool(self.steps) and self.wake == AT_ONCE
 
     def then(self, after: Self) -> Self:
-        """Both plans as one: these steps before those, and the earlier of the two wake-ups."""
+        """Both plans as one: these steps before those, the earlier wake-up, and all that is awaited."""
         because = "; ".join(each.because for each in (self, after) if each.because)
-        return replace(after, steps=(*self.steps, *after.steps), because=because).sooner(self.wake)
+        awaits = tuple(dict.fromkeys((*self.awaits, *after.awaits)))
+        both = replace(after, steps=(*self.steps, *after.steps), because=because, awaits=awaits)
+        return both.sooner(self.wake)
 
     def sooner(self, wake: timedelta | None) -> Self:
         """The plan, with this wake-up if it has none or a later one."""

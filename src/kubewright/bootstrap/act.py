@@ -190,7 +190,7 @@ class Actor:
         secret = Secret(metadata=metadata, type=SECRET_TYPE, data=data)
         if (there := seen.secret) is None:
             try:
-                await self._client.create(SECRET, secret)
+                self._looker.read_data(config_key(seen), await self._client.create(SECRET, secret))
             except AlreadyExists:
                 there = await self._client.get(SECRET, config_key(seen))
                 if told := replace(seen, secret=there).not_ours:
@@ -198,7 +198,8 @@ class Actor:
         if there is not None:
             plain = SECRET.to_plain(secret)
             body = {"metadata": {"labels": labels}, "data": plain["data"]}
-            await self._client.patch(SECRET, config_key(seen), with_uid(body, there.metadata.uid))
+            answer = await self._client.patch(SECRET, config_key(seen), with_uid(body, there.metadata.uid))
+            self._looker.read_data(config_key(seen), answer)
         log.info("made bootstrap data", config=str(config_key(seen)), role=seen.role.value)
 
     async def _report(self, seen: Seen, meta: ObjectMeta, report: Report) -> Result:

@@ -2,7 +2,7 @@
 
 Theory.      One YAML document under two header lines, of which the first makes cloud-init run it through
              Jinja. Values are written through a YAML library, so that no colon, quote or line break in a
-             user's value can break it; upstream pastes them into a text.
+             user's value can break it; upstream pastes them into a text. ``yaml_text`` keeps Jinja whole.
 Invariants.  Pure; the header lines are exact. What is absent in the spec is absent here. ``inactive`` and
              ``enabled`` are written as they are given (upstream writes true for false).
 Source       capi.md §9.6.
@@ -14,7 +14,7 @@ from typing import Any
 
 from kubewright.api.bootstrap.v1beta1 import NTP, DiskSetup, File, Filesystem, Partition, User
 from kubewright.bootstrap.userdata import UserData, commands, written_files
-from kubewright.bootstrap.yaml_text import dumped
+from kubewright.bootstrap.yaml_text import dumped, template
 
 HEADER = "## template: jinja\n#cloud-config\n"
 
@@ -32,7 +32,7 @@ def cloud_config(data: UserData) -> str:
         **(_disks(spec.disk_setup) if spec.disk_setup is not None else {}),
         "mounts": [list(each) for each in spec.mounts],
     }
-    return f"{HEADER}\n{dumped(_present(sections))}"
+    return f"{HEADER}\n{dumped(template(_present(sections)))}"
 
 
 def _file(file: File) -> Section:

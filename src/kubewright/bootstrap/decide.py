@@ -15,7 +15,6 @@ Called by    ``reconciler``; ``look`` asks ``makes_data``.
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 
-from kubewright.api.bootstrap.v1beta1 import KubeadmConfigSpec
 from kubewright.api.bootstrap.validate import validate_spec
 from kubewright.api.cluster.names import paused
 from kubewright.api.cluster.reasons import ConditionType, Reason
@@ -26,7 +25,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.base.plan import AT_ONCE, SOONEST, in_order
 from kubewright.bootstrap import certificates, generation
 from kubewright.bootstrap.certificates import Certificate
-from kubewright.bootstrap.seen import Seen
+from kubewright.bootstrap.seen import Seen, token_in
 from kubewright.bootstrap.status import available, failed, no_certificates, waiting
 from kubewright.bootstrap.steps import (
     KeepToken,
@@ -107,7 +106,7 @@ def repair_status(seen: Seen) -> Plan | None:
     """The machine has its data, and the status is lost: it was moved or restored, or a user gave the data."""
     assert seen.machine is not None
     name, status = seen.machine.spec.bootstrap.data_secret_name, seen.config.status
-    if name is None or (status.ready and status.data_secret_name is not None):
+    if name is None or seen.lost_data or (status.ready and status.data_secret_name is not None):
         return None
     certificates = (available(ConditionType.CERTIFICATES_AVAILABLE),) if seen.owns_data else ()
     return Plan(because="the machine has its data already", report=_data_ready(name, *certificates))
@@ -126,12 +125,15 @@ def release_lock(seen: Seen) -> Plan | None:
 
 
 def keep_ready(seen: Seen) -> Plan | None:
-    """The data is there; while its machine may still boot, the token in it is refreshed."""
+    """The data is there; while its machine may still boot, the token in it is refreshed.
+
+    If it is lost before there is a VM, it is made again by the deciders that come later.
+    """
     status = seen.config.status
-    if not status.ready:
+    if not status.ready or seen.lost_data:
         return None
     assert seen.machine is not None
-    token = token_in(seen.config.spec)
+    token = seen.join_token
     ours = status.data_secret_name == seen.config.metadata.name
     if token is None or not ours or seen.machine.metadata.deleting:
         return Plan(because="the data is there")
@@ -274,13 +276,6 @@ INIT: tuple[Decider, ...] = (*BEFORE_INIT, make_certificates, refuse_bad_certifi
 JOIN: tuple[Decider, ...] = (
     *BEFORE_JOIN, require_certificates, refuse_bad_certificates, wait_for_endpoint, make_data,
 )  # fmt: skip
-
-
-def token_in(spec: KubeadmConfigSpec) -> Token | None:
-    """The token by which the machine joins, if it joins by one."""
-    join = spec.join_configuration
-    found = join.discovery.bootstrap_token if join is not None and join.discovery.file is None else None
-    return parse_token(found.token) if found is not None else None
 
 
 def keep_token(seen: Seen, token: Token) -> Plan | None:

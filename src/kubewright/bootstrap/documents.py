@@ -18,7 +18,8 @@ import msgspec
 
 from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, InitConfiguration, JoinConfiguration
 from kubewright.base.errors import InvalidInput
-from kubewright.bootstrap.yaml_text import dumped
+from kubewright.bootstrap.yaml_text import dumped, template
+from kubewright.wire import goyaml
 
 Document = dict[str, Any]
 
@@ -62,23 +63,28 @@ def api_of(version: str) -> Api:
     raise InvalidInput(f"Kubernetes {version} is older than v1.15.0, the oldest that can be bootstrapped")
 
 
-def init_documents(api: Api, cluster: ClusterConfiguration, init: InitConfiguration) -> str:
-    """What ``kubeadm init`` reads: the cluster, then its first machine."""
+def init_documents(
+    api: Api, cluster: ClusterConfiguration, init: InitConfiguration, *, jinja: bool = True
+) -> str:
+    """What ``kubeadm init`` reads: the cluster, then its first machine. ``jinja`` goes over it before."""
     first, second = _plain(cluster), _plain(init)
     waited = first.get("apiServer", {}).get("timeoutForControlPlane")
     _of_node(api, second, waited)
     if api is Api.V1BETA4:
         _of_cluster(first)
-    return _joined([_named(api, "ClusterConfiguration", first), _named(api, "InitConfiguration", second)])
+    named = [_named(api, "ClusterConfiguration", first), _named(api, "InitConfiguration", second)]
+    return _joined(named, jinja=jinja)
 
 
-def join_document(api: Api, join: JoinConfiguration, cluster: ClusterConfiguration | None = None) -> str:
+def join_document(
+    api: Api, join: JoinConfiguration, cluster: ClusterConfiguration | None = None, *, jinja: bool = True
+) -> str:
     """What ``kubeadm join`` reads. ``cluster`` may say how long to wait for a control plane."""
     plain = _plain(join)
     _of_node(api, plain, cluster.api_server.timeout_for_control_plane if cluster is not None else None)
     if api is Api.V1BETA4 and (timeout := plain.get("discovery", {}).pop("timeout", None)):
         plain.setdefault("timeouts", {})["discovery"] = timeout
-    return _joined([_named(api, "JoinConfiguration", plain)])
+    return _joined([_named(api, "JoinConfiguration", plain)], jinja=jinja)
 
 
 def _of_node(api: Api, plain: Document, waited: str | None) -> None:
@@ -120,5 +126,7 @@ def _named(api: Api, kind: str, plain: Mapping[str, Any]) -> Document:
     return {"apiVersion": api.value, "kind": kind, **rest}
 
 
-def _joined(documents: Iterable[Document]) -> str:
-    return "".join(f"---\n{dumped(document)}" for document in documents)
+def _joined(documents: Iterable[Document], *, jinja: bool) -> str:
+    if jinja:
+        return "".join(f"---\n{dumped(template(document))}" for document in documents)
+    return goyaml.dumped_all(documents)

@@ -146,16 +146,16 @@ def version_of(seen: Seen) -> str:
 
 
 def _document(seen: Seen, spec: KubeadmConfigSpec) -> str:
-    api = api_of(version_of(seen))
+    api, jinja = api_of(version_of(seen)), spec.format != Format.IGNITION
     if seen.role is Role.INIT:
         assert spec.cluster_configuration is not None
         assert spec.init_configuration is not None
-        return init_documents(api, spec.cluster_configuration, spec.init_configuration)
+        return init_documents(api, spec.cluster_configuration, spec.init_configuration, jinja=jinja)
     assert spec.join_configuration is not None
     join = spec.join_configuration
     if seen.role is Role.JOIN_WORKER:
         join = _tainted(join)
-    return join_document(api, join, spec.cluster_configuration)
+    return join_document(api, join, spec.cluster_configuration, jinja=jinja)
 
 
 def _tainted(join: JoinConfiguration) -> JoinConfiguration:

@@ -22,7 +22,6 @@ from ipaddress import ip_network
 from typing import Any
 
 import msgspec
-import yaml
 
 from kubewright.api.bootstrap.names import TOKEN_GROUPS
 from kubewright.api.cluster.names import SERVICE_CIDR, SERVICE_DOMAIN
@@ -31,6 +30,7 @@ from kubewright.api.kinds import Kind, dynamic
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.documents import api_of
 from kubewright.kube.client import Client
+from kubewright.wire import goyaml
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key, Resource
 
@@ -89,9 +89,9 @@ def objects(joining: Joining, version: str) -> Iterator[tuple[Kind[Any], dict[st
     yield _cluster_role_binding("kubeadm:get-nodes", "kubeadm:get-nodes", TOKEN_GROUPS)
     members = [("Group", TOKEN_GROUPS), ("Group", NODES)]
     yield from _role_to_read(SYSTEM, KUBEADM_CONFIG, "kubeadm:nodes-kubeadm-config", members)
-    yield _config_map(SYSTEM, KUBEADM_CONFIG, CONFIGURATION, yaml.safe_dump(configuration(joining, version)))
+    yield _config_map(SYSTEM, KUBEADM_CONFIG, CONFIGURATION, _text(configuration(joining, version)))
     yield from _role_to_read(SYSTEM, KUBELET_CONFIG, "kubeadm:kubelet-config", members)
-    yield _config_map(SYSTEM, KUBELET_CONFIG, "kubelet", yaml.safe_dump(kubelet(joining)))
+    yield _config_map(SYSTEM, KUBELET_CONFIG, "kubelet", _text(kubelet(joining)))
     yield from _role_to_read(PUBLIC, CLUSTER_INFO, reader, [("User", "system:anonymous")])
     yield _config_map(PUBLIC, CLUSTER_INFO, KUBECONFIG, kubeconfig(joining))
 
@@ -151,7 +151,7 @@ def kubeconfig(joining: Joining) -> str:
         "preferences": {},
         "users": None,
     }
-    return yaml.safe_dump(found)
+    return _text(found)
 
 
 async def ensure(client: Client, joining: Joining) -> None:
@@ -181,13 +181,20 @@ def corrected(name: str, found: Mapping[str, str], wanted: Mapping[str, str]) ->
     if name != KUBEADM_CONFIG:
         return found
     try:
-        known = dict(yaml.safe_load(found.get(CONFIGURATION, "")))
-    except (yaml.YAMLError, TypeError, ValueError):
+        known = dict(goyaml.loads(found.get(CONFIGURATION, "")))
+    except (TypeError, ValueError):
         return {**found, **wanted}
-    version = yaml.safe_load(wanted[CONFIGURATION])["kubernetesVersion"]
+    if not isinstance(known.get("clusterName"), str):
+        return {**found, **wanted}  # a number, where a name such as 1e3 was written without quotes
+    version = goyaml.loads(wanted[CONFIGURATION])["kubernetesVersion"]
     if known.get("kubernetesVersion") == version:
         return found
-    return {**found, CONFIGURATION: yaml.safe_dump({**known, "kubernetesVersion": version})}
+    return {**found, CONFIGURATION: _text({**known, "kubernetesVersion": version})}
+
+
+def _text(document: Mapping[str, Any]) -> str:
+    """The document as kubeadm writes it, its keys in order."""
+    return goyaml.dumped(document, in_order=True)
 
 
 def _config_map(namespace: str, name: str, key: str, text: str) -> tuple[Kind[Any], dict[str, Any]]:

@@ -6,7 +6,8 @@ Theory.      Nearly all of it is in caches. Of Secrets these have the metadata o
              the certificates are ours to make, only after their creation has shown that it is there.
 Invariants.  What is read of a Secret is kept for one pass, and a pair that was made here until the pass that
              writes it into data; but for the certificate of a cluster's authority, which each of its machines
-             needs: it is public, and kept by its version.
+             needs: it is public, and kept by its version. Of data only the token is kept, while the machine
+             may boot.
 Called by    ``reconciler``.
 """
 
@@ -16,16 +17,16 @@ from dataclasses import replace
 from kubewright.api.bootstrap.names import GROUP as BOOTSTRAP
 from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KubeadmConfig
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_VALUE_KEY
 from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Cluster, Machine
 from kubewright.api.core import CONFIG_MAP, SECRET, SECRET_METADATA, Secret
 from kubewright.bootstrap.certificates import Certificate
-from kubewright.bootstrap.decide import makes_data, token_in
+from kubewright.bootstrap.decide import makes_data
 from kubewright.bootstrap.generation import wanted_certificates
 from kubewright.bootstrap.lock import Lock, holder_of
-from kubewright.bootstrap.seen import BootstrapSettings, Seen, TokenSeen
+from kubewright.bootstrap.seen import BootstrapSettings, DataSeen, Seen, TokenSeen
 from kubewright.bootstrap.token_calls import TokenCalls
-from kubewright.bootstrap.tokens import new_token
+from kubewright.bootstrap.tokens import new_token, token_in_data
 from kubewright.bootstrap.userdata import Role
 from kubewright.kube.informers import Informers
 from kubewright.pki.keys import KeyPair
@@ -58,6 +59,15 @@ def owner_of(config: KubeadmConfig) -> Key | None:
 def cluster_of(machine: Machine) -> Key:
     """The cluster that a machine belongs to."""
     return Key(machine.metadata.namespace, machine.spec.cluster_name)
+
+
+def _may_boot(config: KubeadmConfig, machine: Machine) -> bool:
+    """Whether a machine has no Node yet, and there should be data of ours for it."""
+    if machine.status.node_ref is not None or machine.metadata.deleting:
+        return False
+    name, status = config.metadata.name, config.status
+    ours = status.data_secret_name if status.ready else machine.spec.bootstrap.data_secret_name
+    return ours == name
 
 
 class Caches:
@@ -104,6 +114,8 @@ class Looker:
         self._token_calls = token_calls
         self._settings = settings
         self._authorities: dict[Key, tuple[int, KeyPair]] = {}
+        self._data_of: dict[Key, tuple[str, DataSeen]] = {}
+        """What is in data Secrets, by KubeadmConfig, with the version that was read."""
         self._made: dict[Key, tuple[int, KeyPair]] = {}
         """Pairs that were just made, with the versions of their Secrets."""
         self._taken: set[Key] = set()
@@ -120,12 +132,9 @@ class Looker:
         seen = Seen(config, self._clock.now(), self._settings, machine, cluster)
         if machine is None or cluster is None:
             return seen
-        seen = replace(
-            seen,
-            secret=await self._data(config),
-            lock=self._caches.lock_of(cluster),
-            token=self._token(config, machine),
-        )
+        secret, data = await self._data(config, machine)
+        seen = replace(seen, secret=secret, data=data, lock=self._caches.lock_of(cluster))
+        seen = replace(seen, token=self._token(seen, machine))
         if not makes_data(seen):
             return seen
         ours = seen.role is Role.INIT and cluster.spec.control_plane_ref is None
@@ -148,6 +157,10 @@ class Looker:
         """A pair was to be made, and its Secret is there already."""
         self._taken.add(name)
 
+    def forget(self, config: Key) -> None:
+        """There is no such KubeadmConfig any more."""
+        self._data_of.pop(config, None)
+
     def forget_cluster(self, cluster: Key) -> None:
         """There is no such Cluster any more."""
         for purpose in Purpose:
@@ -156,11 +169,11 @@ class Looker:
             self._made.pop(name, None)
             self._taken.discard(name)
 
-    def _token(self, config: KubeadmConfig, machine: Machine) -> TokenSeen:
-        token = token_in(config.spec)
+    def _token(self, seen: Seen, machine: Machine) -> TokenSeen:
+        token = seen.join_token
         if token is None:
             return TokenSeen()
-        return self._token_calls.seen(_key(config), cluster_of(machine), token)
+        return self._token_calls.seen(_key(seen.config), cluster_of(machine), token)
 
     @staticmethod
     def _needs_token(seen: Seen) -> bool:
@@ -168,14 +181,32 @@ class Looker:
         found = join.discovery.bootstrap_token if join is not None else None
         return seen.role is not Role.INIT and not (found is not None and found.token)
 
-    async def _data(self, config: KubeadmConfig) -> Secret | None:
-        """The Secret with the data; what is in it matters only before the status says that it is ready."""
-        found = self._caches.secrets.get(_key(config))
-        if found is None:
-            return None
-        if config.status.ready:
-            return Secret(metadata=found.metadata)
-        return await self._read(_key(config))
+    async def _data(self, config: KubeadmConfig, machine: Machine) -> tuple[Secret | None, DataSeen | None]:
+        """The Secret with the data, and what is in it, read once in each version that the watch shows.
+
+        One that no watch shows, which may lack the label, is asked for.
+        """
+        key, status = _key(config), config.status
+        found = self._caches.secrets.get(key)
+        if not _may_boot(config, machine):
+            self._data_of.pop(key, None)
+            if status.ready or found is None:
+                return (Secret(metadata=found.metadata) if found is not None else None), None
+            return await self._read(key), None
+        version, known = self._data_of.get(key, ("", None))
+        if found is not None and known is not None and version == found.metadata.resource_version:
+            return Secret(metadata=found.metadata), known
+        secret = await self._read(key)
+        if secret is None:
+            return None, DataSeen(made=False, token=known.token if known is not None else None)
+        return secret, self.read_data(key, secret)
+
+    def read_data(self, config: Key, secret: Secret) -> DataSeen:
+        """What is in a Secret with data, which is kept until the Secret has another version."""
+        text = secret.data.get(SECRET_VALUE_KEY, b"").decode(errors="replace")
+        known = DataSeen(made=bool(text), token=token_in_data(text))
+        self._data_of[config] = (secret.metadata.resource_version, known)
+        return known
 
     async def _pairs(
         self, cluster: Cluster, wanted: Iterable[Certificate], *, ours: bool

@@ -62,6 +62,7 @@ class KubeadmConfigs:
         config = self._configs.get(key)
         if config is None:
             self._token_calls.forget(key)
+            self._looker.forget(key)
             self._reports.forget(key)
             return Result.done()
         seen = await self._looker.look(config)
@@ -134,7 +135,8 @@ class Wakes:
         return {key for each in planes if (key := config_of(each)) is not None}
 
     def by_secret(self, change: Change[Any]) -> Iterable[Key]:
-        """Those whose data Secret is gone or another's; of a certificate, all that wait for its cluster."""
+        """Those whose data Secret is gone, another's or changed; of a certificate, all that wait for its
+        cluster. That ours was made is no news."""
         header = change.new or change.old
         if header is None:
             return ()
@@ -142,8 +144,10 @@ class Wakes:
         if change.key.name in {secret_name(cluster, purpose) for purpose in Purpose}:
             return self.of_cluster(Key(change.key.namespace, cluster))
         known = self._caches.configs.header(change.key)
-        mine = change.new is not None and known is not None and change.new.owner_uid == known.uid
-        return (change.key,) if known is not None and not mine else ()
+        if known is None:
+            return ()
+        made = change.old is None and change.new is not None and change.new.owner_uid == known.uid
+        return () if made else (change.key,)
 
     def by_lock(self, change: Change[ConfigMap]) -> Iterable[Key]:
         """Those of the control plane, when its init lock is gone."""

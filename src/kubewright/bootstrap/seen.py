@@ -19,7 +19,7 @@ from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import Secret
 from kubewright.bootstrap.certificates import Pairs
 from kubewright.bootstrap.lock import Lock
-from kubewright.bootstrap.tokens import Token
+from kubewright.bootstrap.tokens import Token, parse_token
 from kubewright.bootstrap.userdata import Role
 from kubewright.pki.keys import Algorithm
 
@@ -57,15 +57,28 @@ class TokenSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class DataSeen:
+    """What is in the Secret with the data, while the machine may still boot from them.
+
+    ``made``   there are data in it; False: it, or what was in it, is gone
+    ``token``  by which the machine joins with them; None: by none
+    """
+
+    made: bool
+    token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """One KubeadmConfig and all that decides about it.
 
     ``machine``  the Machine that owns it, ``cluster`` that machine's; None if it is not there
     ``secret``   the Secret with the name of the data
+    ``data``     what is in it; None where no data of our own are expected there, or no longer needed
     ``pairs``    the cluster's certificates that are there
     ``sources``  the Secrets that files and passwords are read from, by name, as far as they are there
     ``lock``     the init lock, if any
-    ``token``    what is known of the token in the spec
+    ``token``    what is known of ``join_token`` in the workload cluster
     ``new_token``  the token to write into a spec that needs one and has none
     """
 
@@ -75,6 +88,7 @@ class Seen:
     machine: Machine | None = None
     cluster: Cluster | None = None
     secret: Secret | None = None
+    data: DataSeen | None = None
     pairs: Pairs = field(default_factory=lambda: MappingProxyType({}))
     sources: Mapping[str, Secret] = field(default_factory=lambda: MappingProxyType({}))
     lock: Lock | None = None
@@ -111,6 +125,19 @@ class Seen:
         return Role.JOIN_CONTROL_PLANE if self.control_plane else Role.JOIN_WORKER
 
     @property
+    def lost_data(self) -> bool:
+        """Whether the data are gone before a VM could boot from them, so that they must be made again."""
+        if self.data is None or self.data.made or self.machine is None:
+            return False
+        return not (self.machine.spec.provider_id or self.machine.status.infrastructure_ready)
+
+    @property
+    def join_token(self) -> Token | None:
+        """The token by which the machine joins: that of its data; before there are any, that of the spec."""
+        known = self.data.token if self.data is not None else None
+        return known or token_in(self.config.spec)
+
+    @property
     def owns_data(self) -> bool:
         """Whether the Secret is there, and this very object controls it."""
         owner = self.secret.metadata.controller if self.secret is not None else None
@@ -144,3 +171,10 @@ class Seen:
             and self.machine is not None
             and self.lock.holder == self.machine.metadata.name
         )
+
+
+def token_in(spec: KubeadmConfigSpec) -> Token | None:
+    """The token by which the machine joins, if it joins by one."""
+    join = spec.join_configuration
+    found = join.discovery.bootstrap_token if join is not None and join.discovery.file is None else None
+    return parse_token(found.token) if found is not None else None

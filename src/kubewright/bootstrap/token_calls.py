@@ -5,8 +5,8 @@ Theory.      One call does all that a token ever needs: it creates the token's S
              lost Secret are the same call, and repeating it does no harm. A cluster that does not answer
              delays only the machines that want to join it. Where no kubeadm has started the cluster, the call
              first makes what joining takes beside a token (``joining``).
-Invariants.  A token is made in the cluster only after its text is on record in the KubeadmConfig. Its secret
-             is in no log and no message: what a server says about the Secret is not repeated.
+Invariants.  A token is made in the cluster only after its text is on record, in the KubeadmConfig or in its
+             data. Its secret is in no log and no message: what a server says about it is not repeated.
 Source       capi.md §9.4; decision D11.
 Called by    ``look`` (what is known), ``act`` (begins a call); ``world`` owns ``run``.
 """

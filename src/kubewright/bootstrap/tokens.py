@@ -4,7 +4,8 @@ Theory.      A machine joins by a token, a Secret in its cluster's ``kube-system
              when it expires. While the machine has no node, the provider looks at the token every third of
              its time to live, and sets the expiration to a whole time to live from then when less than five
              sixths of one are left. A token whose Secret is gone is made again under the same name: the
-             machine may boot at any time.
+             machine may boot at any time. Which token that is the data say, and not the spec, into which it
+             was written once: a user or a tool may have put the spec back since.
 Invariants.  Pure; time and randomness are arguments. The secret part is in no message.
 Source       capi.md §9.4. Upstream gives up when the Secret is missing.
 Called by    ``look``, ``decide``, ``token_calls``.
@@ -14,6 +15,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from urllib.parse import unquote
 
 from kubewright.api.bootstrap.names import TOKEN_GROUPS, TOKEN_NAMESPACE, TOKEN_TYPE, token_secret_name
 from kubewright.api.core import Secret
@@ -25,6 +27,9 @@ ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 EXPIRATION = "expiration"
 DESCRIPTION = "made by kubewright for a machine of Cluster API"
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
+_IN_DATA = re.compile(r"bootstrapToken\W.{0,4096}?\btoken\W+([a-z0-9]{6}\.[a-z0-9]{16})\b", re.DOTALL)
+"""In the document for ``kubeadm join``, however its keys are quoted and indented; addresses and hashes may
+come before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,12 @@ def parse_token(text: str) -> Token | None:
     """The token in a text; None when it is none."""
     found = _TOKEN.fullmatch(text)
     return Token(found[1], found[2]) if found else None
+
+
+def token_in_data(text: str) -> Token | None:
+    """The token by which a machine joins with these data, cloud-config or Ignition; None if by none."""
+    found = _IN_DATA.search(unquote(text))
+    return parse_token(found[1]) if found is not None else None
 
 
 def token_secret(token: Token, expires: datetime) -> Secret:

@@ -39,13 +39,15 @@ class Settings:
     """``nodes``: when a silent node counts as lost. ``pod_quarantine``: how long pods of a missing
     node are left alone, in seconds. ``aggregate_roles``: write the rules of aggregated ClusterRoles;
     the simulator, where no user needs these roles, leaves it out. ``schedule_pods``: be
-    the scheduler. ``run_apps``: keep Deployments and ReplicaSets; it needs a recorder."""
+    the scheduler. ``run_apps``: keep Deployments and ReplicaSets; it needs a recorder. ``watch_nodes``: run
+    the life cycle of nodes, too; False where ``node_lifecycle`` runs already."""
 
     nodes: NodeSettings = field(default_factory=NodeSettings)
     pod_quarantine: float = QUARANTINE_SECONDS
     aggregate_roles: bool = True
     schedule_pods: bool = False
     run_apps: bool = False
+    watch_nodes: bool = True
 
 
 EVENT_KINDS = (PDB, POD, DEPLOYMENT, REPLICA_SET)
@@ -93,10 +95,8 @@ def controllers(
     client, clock = informers.client, informers.client.clock
     nodes, pods, budgets = informers.get(NODE), informers.get(POD), informers.get(PDB)
     namespaces = informers.get(NAMESPACE)
-    leases = informers.get(LEASE, namespace=LEASE_NAMESPACE)
     scaled = {kind.resource.kind: informers.get(kind) for kind in SCALED}
 
-    life = NodeLifecycle(client, nodes, leases, settings=settings.nodes, pods=pods, recorder=recorder)
     disruption_budgets = Budgets(client, budgets, pods, scaled, recorder)
     pod_gc = PodCollector(client, nodes, pods, quarantine=settings.pod_quarantine)
     taints = TaintEviction(client, nodes, pods, recorder)
@@ -114,9 +114,11 @@ def controllers(
             Controller("namespace", terminating, clock, workers=4, metrics=metrics).watches(
                 namespaces, only(spec_or_life)
             ),
-            Controller("node-lifecycle", life, clock, workers=4, metrics=metrics)
-            .watches(nodes)
-            .watches(pods, life.of_pod),
+            *(
+                [node_lifecycle(informers, settings.nodes, recorder=recorder, metrics=metrics)]
+                if settings.watch_nodes
+                else []
+            ),
             taints.wire(Controller("taint-eviction", taints, clock, workers=2, metrics=metrics)),
             disruption,
             *([_aggregation(informers)] if settings.aggregate_roles else []),
@@ -126,6 +128,23 @@ def controllers(
         ],
         [collector.feeds.run],
     )
+
+
+def node_lifecycle(
+    informers: Informers,
+    settings: NodeSettings,
+    *,
+    workers: int = 4,
+    recorder: Recorder | None = None,
+    metrics: Metrics | None = None,
+) -> Controller:
+    """The life cycle of nodes alone: all that is needed to see a machine die."""
+    nodes, pods = informers.get(NODE), informers.get(POD)
+    leases = informers.get(LEASE, namespace=LEASE_NAMESPACE)
+    life = NodeLifecycle(informers.client, nodes, leases, settings=settings, pods=pods, recorder=recorder)
+    clock = informers.client.clock
+    controller = Controller("node-lifecycle", life, clock, workers=workers, metrics=metrics)
+    return controller.watches(nodes).watches(pods, life.of_pod)
 
 
 def scheduler(

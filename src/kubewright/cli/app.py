@@ -62,6 +62,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     use_context: switches.UseContext = False,
     encryption_algorithm: switches.EncryptionAlgorithm = switches.ENCRYPTION_ALGORITHM,
     strict_running: switches.StrictRunning = False,
+    worlds: switches.Worlds = "",
     component_programs: switches.ComponentPrograms = None,
     component_user: switches.ComponentUser = "",
     component_addresses: switches.ComponentAddresses = switches.COMPONENT_ADDRESSES,
@@ -70,8 +71,8 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
     from kubewright.cli.up.command import up as command
     from kubewright.cli.up.merging import Merge
-    from kubewright.compose import worlds
     from kubewright.compose.options import Options, ServerConfig
+    from kubewright.compose.worlds import named
     from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 
     switches.log_at(log_level)
@@ -80,7 +81,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     command(
         ServerConfig(data_dir, port, kubeconfig),
         Options(
-            controllers=worlds.every_word(Options()),
+            controllers=tuple(each.name for each in named(worlds.split(","))),
             bootstrap=switches.bootstrap(encryption_algorithm),
             strict_running=strict_running,
             processes=ProcessOptions(tuple(component_programs or ()), component_user, component_addresses),
@@ -103,10 +104,10 @@ def down(
 @app.command()
 def status(
     *,
-    data_dir: switches.DataDir = switches.DATA_DIR,
     namespace: switches.TroublesOf = "",
     all_namespaces: switches.AllNamespaces = False,
     kubeconfig: switches.OfMachines = None,
+    data_dir: switches.Served = None,
     manager: switches.ManagerAddress = "",
     output: switches.Output = "",
 ) -> None:
@@ -118,12 +119,13 @@ def status(
     if namespace or all_namespaces:
         from kubewright.cli.troubles.command import status as troubles
 
-        raise typer.Exit(troubles(kubeconfig, "" if all_namespaces else namespace, manager, output))
+        where = switches.Where(kubeconfig, data_dir)
+        raise typer.Exit(troubles(where, "" if all_namespaces else namespace, manager, output))
     if kubeconfig is not None or manager or output:
         raise InvalidInput("--kubeconfig, --manager and -o go with -n NAMESPACE or -A")
     from kubewright.cli.serving import status as command
 
-    page, code = command(data_dir)
+    page, code = command(data_dir or switches.DATA_DIR)
     print(page)
     raise typer.Exit(code)
 
@@ -198,11 +200,20 @@ def crds(
             metavar="[API]...",
         ),
     ] = None,
+    *,
+    worlds: switches.Worlds = "",
 ) -> None:
     """Print the CustomResourceDefinitions, for kubectl apply -f -"""
     from kubewright.api import catalog
     from kubewright.api.machine.crds import as_yaml
+    from kubewright.compose.worlds import named
 
+    if worlds and apis:
+        raise InvalidInput("--worlds and the names of APIs choose the same twice; leave one out")
+    if worlds:
+        found = [each for world in named(worlds.split(",")) for each in world.definitions()]
+        sys.stdout.write(as_yaml(found))
+        return
     if unknown := sorted(set(apis or ()) - set(catalog.DEFINITIONS)):
         raise InvalidInput(f"no API {', '.join(unknown)}; there are: {', '.join(catalog.DEFINITIONS)}")
     sys.stdout.write(as_yaml(catalog.crds(*(apis or ()))))
@@ -225,6 +236,7 @@ def describe(
     *,
     namespace: switches.ClusterNamespace = "default",
     kubeconfig: switches.OfClusters = None,
+    data_dir: switches.Served = None,
     output: switches.Output = "",
 ) -> None:
     """Show what a cluster consists of, how its parts are, and what they wait for."""
@@ -232,7 +244,7 @@ def describe(
     from kubewright.wire.gvk import Key
 
     switches.log_at("error")
-    command(kubeconfig, Key(namespace, name), output)
+    command(switches.Where(kubeconfig, data_dir), Key(namespace, name), output)
 
 
 @cluster.command(name="kubeconfig")
@@ -241,6 +253,7 @@ def kubeconfig_of(
     *,
     namespace: switches.ClusterNamespace = "default",
     kubeconfig: switches.OfClusters = None,
+    data_dir: switches.Served = None,
 ) -> None:
     """Print the kubeconfig of a cluster.
 
@@ -251,7 +264,7 @@ def kubeconfig_of(
     from kubewright.wire.gvk import Key
 
     switches.log_at("error")
-    command(kubeconfig, Key(namespace, name))
+    command(switches.Where(kubeconfig, data_dir), Key(namespace, name))
 
 
 @app.command()
@@ -261,6 +274,7 @@ def explain(
     *,
     namespace: switches.ExplainedNamespace = "default",
     kubeconfig: switches.OfMachines = None,
+    data_dir: switches.Served = None,
     target_kubeconfig: switches.OfNodes = None,
     manager: switches.ManagerAddress = "",
     output: switches.Output = "",
@@ -270,7 +284,9 @@ def explain(
     from kubewright.cli.explain.command import explain as command
 
     switches.log_at("error")
-    command(kubeconfig, Asked(kind, name, namespace, manager, target_kubeconfig), output)
+    command(
+        switches.Where(kubeconfig, data_dir), Asked(kind, name, namespace, manager, target_kubeconfig), output
+    )
 
 
 @app.command()
@@ -278,6 +294,7 @@ def watch(
     *,
     namespace: switches.ExplainedNamespace = "default",
     kubeconfig: switches.OfMachines = None,
+    data_dir: switches.Served = None,
     target_kubeconfig: switches.OfNodes = None,
     limit: Annotated[str, typer.Option("--for", help="How long; 0: until Ctrl-C.", metavar="DURATION")] = "0",
 ) -> None:
@@ -286,7 +303,10 @@ def watch(
     from kubewright.cli.watch.command import watch as command
 
     switches.log_at("error")
-    command(kubeconfig, Watched(namespace, target_kubeconfig, switches.duration("--for", limit)))
+    command(
+        switches.Where(kubeconfig, data_dir),
+        Watched(namespace, target_kubeconfig, switches.duration("--for", limit)),
+    )
 
 
 @app.command()

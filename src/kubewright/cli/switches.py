@@ -4,6 +4,7 @@ Called by    ``app``, which must stay quick to import.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,6 +78,14 @@ StrictRunning = Annotated[
         help="Machines of Cluster API are in the phase Running only while their Nodes are Ready.",
     ),
 ]
+Worlds = Annotated[
+    str,
+    typer.Option(
+        help="Only these APIs, with commas between: machines, clusters, bootstrap, infra, controlplanes. "
+        "With machines alone `kubectl get machines` means those of machine.sapcloud.io. Default: all.",
+        metavar="LIST",
+    ),
+]
 EncryptionAlgorithm = Annotated[
     str,
     typer.Option(
@@ -128,10 +137,30 @@ DeploymentNamespace = Annotated[
 
 def _server(that_has: str) -> Any:
     """The option that names the server which has something."""
-    default = "$KUBECONFIG, else the pod we run in, else ~/.kube/config"
+    default = (
+        f"$KUBECONFIG, else the `up` that serves {DATA_DIR}, else the pod we run in, else ~/.kube/config"
+    )
     told = f"The server that has {that_has}; default: {default}."
     return typer.Option("--kubeconfig", help=told, metavar="PATH", parser=path_of("--kubeconfig"))
 
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Which server a command asks, as its switches say; ``data_dir``: the ``up`` that serves this folder."""
+
+    kubeconfig: Path | None = None
+    data_dir: Path | None = None
+
+
+Served = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        help="Ask the `up` that serves this folder, whatever $KUBECONFIG says.",
+        metavar="DIR",
+        parser=path_of("--data-dir"),
+    ),
+]
 
 OfDeployments = Annotated[Path | None, _server("it")]
 OfClusters = Annotated[Path | None, _server("the Cluster")]

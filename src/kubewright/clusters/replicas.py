@@ -10,7 +10,14 @@ Called by    ``clusters.world``.
 from collections.abc import Iterable
 from typing import Any
 
-from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, MACHINE_SET, Cluster
+from kubewright.api.cluster.v1beta1 import (
+    CLUSTER,
+    GROUP,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+    Cluster,
+)
 from kubewright.clusters.indexes import BY_CLUSTER, index_by_cluster
 from kubewright.clusters.machinedeployment import policy as machinedeployment
 from kubewright.clusters.machineset import policy as machineset
@@ -34,7 +41,7 @@ def wire(environment: Environment, references: References) -> tuple[Controller, 
     clusters = caches.get(CLUSTER)
     index = MemberIndex(caches.get(MACHINE), read, control.client.steady())
     lookup = references.lookup_for(GROUP, MACHINE_SET.resource.kind)
-    set_policy = machineset.policy(Looker(clusters, lookup))
+    set_policy = machineset.policy(Looker(clusters, caches.get(MACHINE_DEPLOYMENT), lookup))
     sets = Sets(set_policy, caches, recorder, index=index)
     deployments = Deployments(machinedeployment.policy(clusters), caches, recorder, index=index)
     set_controller, deployment_controller = sets.controller(metrics), deployments.controller(metrics)

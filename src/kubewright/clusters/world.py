@@ -10,10 +10,10 @@ Source       capi.md §4.3 for the Lease, appendix A for the controllers.
 Called by    ``compose.worlds``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kubewright.api.cluster import names
+from kubewright.api.cluster import for_clusterctl, names
 from kubewright.api.cluster.crds import crds
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
@@ -22,6 +22,7 @@ from kubewright.api.cluster.v1beta1 import (
     MACHINE_HEALTH_CHECK,
     MACHINE_SET,
 )
+from kubewright.api.crd import crd
 from kubewright.api.kinds import Kind
 from kubewright.clusters import metrics, replicas
 from kubewright.clusters.cluster import reconciler as cluster
@@ -85,6 +86,12 @@ SETS = {MACHINE_DEPLOYMENTS, MACHINE_SETS}
 """The controllers that share one index of machines."""
 
 
+def _definitions() -> Iterator[Mapping[str, Any]]:
+    """Those of its kinds, and those that clusterctl looks for."""
+    yield from crds()
+    yield from map(crd, for_clusterctl.DEFINITIONS)
+
+
 def world(*, strict_running: bool = False) -> World:
     """This world.
 
@@ -121,7 +128,7 @@ def world(*, strict_running: bool = False) -> World:
         CONTROLLERS,
         wire,
         kinds=tuple(KINDS.values()),
-        definitions=crds,
+        definitions=_definitions,
         on_request=True,
         filter_label=names.WATCH_FILTER_LABEL,
         reaches_workloads=True,

@@ -5,10 +5,10 @@ Theory.      A machine of the simulated cloud that runs ``kubeadm init`` gets an
              same authority works, and no other does. It listens on loopback at the address that the cluster
              was given as its endpoint. Without ``listens`` no socket is opened: tests on virtual time, and
              worlds with a thousand clusters, reach it in process.
-             Of what kube-controller-manager does, only the life cycle of nodes runs beside it: nothing else
-             is needed to see a machine die. A hosted control plane, which objects describe, brings its own
-             certificate, and its controllers are a component of their own (``task_hosting``): only its API
-             server runs here.
+             The life cycle of nodes runs beside it, which sees a machine die; the scheduler and what else
+             kube-controller-manager has join it when there is work for them (``plane_controllers``). A hosted
+             control plane, which objects describe, brings its own certificate, and its controllers are a
+             component of their own (``task_hosting``): only its API server runs here.
 Invariants.  Nothing listens beyond loopback. A reserved port is bound from then on: until its control plane
              listens, and while that pauses, no other program gets it, and no connection leaves from it.
              No machine starts a control plane at the address of a hosted one. A control plane that pauses
@@ -27,8 +27,9 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from kubewright import builtin
 from kubewright.api.bootstrap.names import TOKEN_GROUPS, TOKEN_NAMESPACE, TOKEN_TYPE, token_secret_name
-from kubewright.api.core import LEASE, NODE, SECRET
+from kubewright.api.core import SECRET
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.listener import HOST, Listener
 from kubewright.apiserver.http.pki import ADMIN, NAMES, Pki
@@ -36,8 +37,8 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
-from kubewright.builtin.nodelife import LEASE_NAMESPACE, NodeLifecycle
 from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.compose.plane_controllers import concerns_controllers, controllers_of, when_needed
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
@@ -45,10 +46,10 @@ from kubewright.pki import clusters
 from kubewright.pki.certificates import Identity, new_client, new_server
 from kubewright.pki.keys import Algorithm
 from kubewright.providers.sim.boot.control_planes import PlaneRequest, hosted_already
-from kubewright.runtime.controller import Controller
 from kubewright.runtime.group import Group, Work
 from kubewright.runtime.manager import Manager
 from kubewright.wire.errors import AlreadyExists
+from kubewright.wire.http import Request, Response
 
 LIFETIME = timedelta(days=365)
 """Of the certificates that a control plane makes for itself, as kubeadm's."""
@@ -66,6 +67,7 @@ class Plane:
 
     ``keys``    the authority of its clients, and its own certificate; made when it begins to listen
     ``hosted``  objects describe it, and no machine runs it; nothing of a controller manager runs beside it
+    ``touched`` is set once a client has sent a request that concerns its controllers
     """
 
     address: str
@@ -75,6 +77,7 @@ class Plane:
     informers: Informers
     hosted: bool = False
     listener: Listener | None = None
+    touched: asyncio.Event = field(default_factory=asyncio.Event)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -88,6 +91,12 @@ class Plane:
 
     def accepts(self, token: str) -> bool:
         return self.server.user_of_token(token) is not None
+
+    async def handle(self, request: Request) -> Response:
+        """Answer a request of a client, at its socket or in process. Its kubelets have ``informers``."""
+        if not self.touched.is_set() and concerns_controllers(request):
+            self.touched.set()
+        return await self.server.handle(request)
 
 
 class Planes:
@@ -105,6 +114,8 @@ class Planes:
         self._folder = folder
         self._listens = listens
         self._nodes = nodes or NodeSettings()
+        beside = builtin.Settings(watch_nodes=False, schedule_pods=True, run_apps=True)
+        self._run_controllers = when_needed(controllers_of(beside, clock))
         self._planes: dict[str, Plane] = {}
         self._reserved: dict[str, str] = {}
         self._owners: dict[str, str] = {}
@@ -155,6 +166,10 @@ class Planes:
         """Whether there is a folder with data of this address."""
         path = self._path(address)
         return path is not None and path.exists()
+
+    def knows(self, address: str) -> bool:
+        """Whether a cluster has this address, also one whose machines have not booted since our start."""
+        return self.is_ours(address) or self.has_data(address)
 
     def data_folder(self, address: str) -> Path | None:
         """Where the data of this address is, or would be; None: it is in memory."""
@@ -263,15 +278,18 @@ class Planes:
         if self._listens:
             plane.listener = await self._listening(plane)
         plane.stop = asyncio.Event()
-        work = Work([] if plane.hosted else [self._node_lifecycle(plane)], [plane.informers])
-        group = Group(plane.address, self._clock, lambda: work)
-        manager = Manager([plane.informers], [group])
-        plane.task = asyncio.create_task(manager.run(plane.stop), name=f"control plane {plane.address}")
+        plane.task = asyncio.create_task(self._run(plane, plane.stop), name=f"control plane {plane.address}")
 
-    def _node_lifecycle(self, plane: Plane) -> Controller:
-        nodes, leases = plane.informers.get(NODE), plane.informers.get(LEASE, namespace=LEASE_NAMESPACE)
-        life = NodeLifecycle(plane.client, nodes, leases, settings=self._nodes)
-        return Controller("node-lifecycle", life, self._clock, workers=1).watches(nodes)
+    async def _run(self, plane: Plane, stop: asyncio.Event) -> None:
+        """Run the caches and the controllers of a control plane until ``stop`` is set."""
+        hosted = plane.hosted
+        nodes = () if hosted else (builtin.node_lifecycle(plane.informers, self._nodes, workers=1),)
+        work = Work(nodes, [plane.informers])
+        manager = Manager([plane.informers], [Group(plane.address, self._clock, lambda: work)])
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(manager.run(stop))
+            if not hosted:
+                tasks.create_task(self._run_controllers(plane, stop))
 
     def _keys(self, request: PlaneRequest, identity: Identity) -> Pki:
         """Certificates that the control plane makes for itself."""
@@ -284,7 +302,7 @@ class Planes:
         port = plane.address.rpartition(":")[2]
         authenticator = Authenticator(self._clock, plane.server.user_of_token)
         held = self._bound.pop(plane.address, None)
-        listener = Listener(plane.server.handle, authenticator, plane.keys(), port=int(port), held=held)
+        listener = Listener(plane.handle, authenticator, plane.keys(), port=int(port), held=held)
         await listener.start()
         return listener
 
@@ -310,7 +328,7 @@ class Planes:
             return f"{HOST}:{self._last_port}"
         for _ in range(TRIES):
             address = self._bind()
-            if address and not self._taken(address):
+            if address and not self.knows(address):
                 return address
             self._unbind(address)
         raise InvalidInput(f"no port of {HOST} is free for another cluster")
@@ -335,10 +353,6 @@ class Planes:
     def _tell(self, address: str) -> None:
         for changed in self._listeners:
             changed(address)
-
-    def _taken(self, address: str) -> bool:
-        """Whether a cluster has this address, also one whose machines have not booted since our start."""
-        return self.is_ours(address) or self.has_data(address)
 
     def _path(self, address: str) -> Path | None:
         return None if self._folder is None else self._folder / address.replace(":", "-")

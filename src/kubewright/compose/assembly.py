@@ -18,6 +18,7 @@ from typing import Any
 
 from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.core import LEASE
+from kubewright.api.kinds import Kind
 from kubewright.clusters.sessions.workload import AGENT, Connect, WorkloadClusters, by_sockets
 from kubewright.compose.options import Election, Options
 from kubewright.compose.worlds import chosen, leases, running, worlds
@@ -105,6 +106,10 @@ class Assembly:
     def definitions(self) -> list[Mapping[str, Any]]:
         """The CustomResourceDefinitions of the worlds that run."""
         return [each for world in running(self._worlds, self.controllers) for each in world.definitions()]
+
+    def runs(self, kind: Kind[Any]) -> bool:
+        """Whether it is a kind of a world that runs."""
+        return any(kind in world.kinds for world in running(self._worlds, self.controllers))
 
     def groups(self, election: Election, identity: str, settings: Settings) -> list[Group]:
         """A group for each Lease, and one for the controllers without; ``identity`` is ours in the Leases.

@@ -21,9 +21,8 @@ from typing import Any, Self
 
 import msgspec
 
-from kubewright import builtin
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
-from kubewright.api.catalog import CLUSTERCTL, EMBEDDED_RULES, crds
+from kubewright.api.catalog import EMBEDDED_RULES
 from kubewright.api.cluster import rbac as cluster_rbac
 from kubewright.api.controlplane import rbac as controlplane_rbac
 from kubewright.api.core import CLUSTER_ROLE, CRD, SECRET
@@ -38,11 +37,8 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
-from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.compose.api_servers import Planes
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import (
-    CLUSTERS_FOLDER,
     COMPONENTS_FOLDER,
     PKI_FOLDER,
     SERVER_FOLDER,
@@ -57,9 +53,7 @@ from kubewright.compose.folder import (
 )
 from kubewright.compose.leases import Announced
 from kubewright.compose.options import Election, Options, ServerConfig
-from kubewright.compose.plane_controllers import controllers_of
-from kubewright.compose.plane_transports import PlaneTransports
-from kubewright.compose.task_hosting import TaskHosting
+from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.worlds import server_worlds
 from kubewright.controlplanes.hosting.contract import Hosting
 from kubewright.controlplanes.hosting.hosts import Hosts
@@ -71,12 +65,11 @@ from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.providers.sim import CLOUD_FILE, manifests
-from kubewright.providers.sim.driver import SimDriver
 from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager
 from kubewright.runtime.metrics import Metered, Metrics
-from kubewright.runtime.records import PATH
+from kubewright.runtime.records import PATH, wanted_waits
 from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.http import Request
 
@@ -102,25 +95,17 @@ class Embedded:
         self.metrics = Metrics()
         self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
-        self.client = Client(transport, clock, name="embedded")
+        self.client = Client(transport, clock, name="embedded", one_clock=True)
         self.others = Announced(self.server.handle)
         """The server as other processes reach it."""
         self.url = ""
         self._options = options
         self._stack = AsyncExitStack()
-        self.planes = Planes(
-            clock,
-            folder=None if config is None else private_folder(config.data_dir / CLUSTERS_FOLDER),
-            listens=config is not None,
-            nodes=NodeSettings(grace=options.grace),
-        )
+        folder = None if config is None else config.data_dir
+        self._own = OwnPlanes(clock, folder, listens=config is not None, grace=options.grace)
+        self.planes = self._own.planes
         """The control planes of clusters in this process: at sockets and in the data folder, or in memory."""
-        self.nested = TaskHosting(
-            self.planes,
-            clock,
-            None if config is None else config.data_dir,
-            controllers_of(builtin.Settings(nodes=NodeSettings(grace=options.grace), run_apps=True), clock),
-        )
+        self.nested = self._own.nested
         """Those of them that NestedControlPlanes describe, whose components are therefore in this process."""
         self.driver: Driver
         self.manager: Manager
@@ -141,8 +126,7 @@ class Embedded:
             await self.server.start()
             self._stack.push_async_callback(self.server.close)
             await self._start_listener()
-            self._stack.push_async_callback(self.planes.close)
-            self._stack.push_async_callback(self.nested.close)
+            self._stack.push_async_callback(self._own.close)
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
             beside = server_worlds(self._options)
@@ -154,7 +138,7 @@ class Embedded:
                 self._options,
                 self.metrics,
                 beside=beside,
-                connect=PlaneTransports(self.planes),
+                connect=self._own.connect(),
                 hosts=lambda _environment: hosts,
             )
             await self._create_objects(assembly)
@@ -212,7 +196,7 @@ class Embedded:
         self._stack.push_async_callback(listener.close)
         self.url = listener.url
         content = kubeconfig.render(self.url, keys.authority, keys.admin)
-        kubeconfig.write(self.config.kubeconfig_path, content)
+        kubeconfig.write(self.config.kubeconfig_path, content, self.config.data_dir)
         where = str(self.config.kubeconfig_path.absolute())
         remember(self.config.data_dir, Address(listener.port, self.url, where, self.clock.now()))
 
@@ -248,26 +232,29 @@ class Embedded:
 
     def _plans(self, request: Request) -> bytes:
         """The page of the controllers' last passes."""
-        found = self.manager.plans(namespace=request.param("namespace"), name=request.param("name"))
+        found = self.manager.plans(
+            namespace=request.param("namespace"),
+            name=request.param("name"),
+            waits=wanted_waits(request.param("waits")),
+        )
         return msgspec.json.encode(found)
 
     def _load_driver(self) -> Driver:
         folder = None if self.config is None else self.config.data_dir
         settings = registry.Settings(self.clock, folder, self._options.driver_options)
-        driver = registry.load(self._options.driver, settings)
-        return driver.hosting(self.planes) if isinstance(driver, SimDriver) else driver
+        return self._own.under(registry.load(self._options.driver, settings))
 
     async def _create_objects(self, assembly: Assembly) -> None:
-        """Create the CRDs, also those that clusterctl looks for, their ClusterRoles and the first classes.
+        """Create the CRDs of the worlds that run, ClusterRoles, and the first classes where machines run.
 
         Objects that exist stay as they are.
         """
-        for crd in (*assembly.definitions(), *crds(CLUSTERCTL)):
+        for crd in assembly.definitions():
             await self._ensure(CRD, crd)
         for api in (machine_rbac, cluster_rbac, bootstrap_rbac, infra_rbac, controlplane_rbac):
             for role in api.roles_of_users():
                 await self._ensure(CLUSTER_ROLE, role)
-        for body in manifests.objects():
+        for body in manifests.objects() if assembly.runs(MACHINE_CLASS) else ():
             await self._ensure(SECRET if body["kind"] == "Secret" else MACHINE_CLASS, body)
 
     async def _ensure(self, kind: Kind[Any], body: Mapping[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 Theory.      Connect, check the clusters (``preflight``), elect a leader for each half if the options say
              so, serve webhooks if they say so, work until told to stop. When an API server cannot be reached
-             later, each half gives up its Lease, and is a candidate for it again.
+             later, each half gives up its Lease, and is a candidate for it again. With the simulated cloud
+             this process hosts the control planes of its machines, as ``up`` does (``own_planes``).
 Called by    ``cli.run``; ``testing`` for the suites on a real Kubernetes.
 """
 
@@ -18,10 +19,12 @@ import structlog
 
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
+from kubewright.clusters.sessions.workload import by_sockets
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.configuration import configuration
 from kubewright.compose.folder import private_folder, snapshots_folder
 from kubewright.compose.options import Election, Options
+from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.webhooks import Webhooks, webhooks_of
 from kubewright.compose.worlds import chosen, kinds, leases, makes_vms
@@ -33,6 +36,7 @@ from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.kube.nowhere import Nowhere
 from kubewright.machines.world import Half
+from kubewright.providers.sim.driver import SimDriver
 from kubewright.runtime.group import Settings
 from kubewright.runtime.health import Check, HealthServer
 from kubewright.runtime.leader import identity
@@ -54,9 +58,10 @@ AT_WORK_SECONDS = 7200.0
 """A file on its way to or from a store is not as old as this: taking and restoring have shorter deadlines."""
 
 IN_CLUSTER = "inClusterConfig"
+"""What MCM's users write in place of a kubeconfig for the cluster of our own pod (mcm.md §10.1)."""
+
 NO_TARGET = Path("none")
 """As MCM's ``--target-kubeconfig``: VMs join no cluster."""
-"""What MCM's users write in place of a kubeconfig for the cluster of our own pod (mcm.md §10.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,10 @@ async def run_on(
     """
     metrics = Metrics()
     driver = load_driver(options, clock)
+    own = own_planes(driver, options, clock)
     async with AsyncExitStack() as stack:
+        if own is not None:
+            stack.push_async_callback(own.close)
         control = reach(clusters.control, "--kubeconfig", clock, "control", metrics)
         stack.push_async_callback(control.client.close)
         target = control
@@ -104,6 +112,7 @@ async def run_on(
             stop=stop,
             metrics=metrics,
             preflight=preflight,
+            own=own,
         )
 
 
@@ -133,11 +142,30 @@ def load_driver(options: Options, clock: Clock) -> Driver | None:
     if not options.driver:
         known = ", ".join(registry.names())
         raise InvalidInput(f"which cloud? Name its driver with --driver NAME; installed: {known}")
-    own = dict(options.driver_options)
-    folder = private_folder(Path(own.pop(DATA_DIR))) if DATA_DIR in own else None
+    folder = _data_folder(options)
     if folder is None and options.driver == SIMULATED:
         log.warning("the simulated cloud is in memory and ends with this process", keep=f"{DATA_DIR}=DIR")
+    own = {name: value for name, value in options.driver_options.items() if name != DATA_DIR}
     return registry.load(options.driver, registry.Settings(clock, folder, own))
+
+
+def own_planes(driver: Driver | None, options: Options, clock: Clock) -> OwnPlanes | None:
+    """The control planes of a simulated cloud, in its folder; None for any other driver."""
+    if not isinstance(driver, SimDriver):
+        return None
+    own = OwnPlanes(clock, _data_folder(options), listens=True, grace=options.grace)
+    own.join_others_as_processes()
+    return own
+
+
+def _data_folder(options: Options) -> Path | None:
+    """The folder that the driver option ``dataDir`` names.
+
+    Raises:
+        InvalidInput: it cannot be made.
+    """
+    named = options.driver_options.get(DATA_DIR)
+    return None if named is None else private_folder(Path(named))
 
 
 async def run_with(
@@ -150,16 +178,23 @@ async def run_with(
     stop: asyncio.Event,
     metrics: Metrics | None = None,
     preflight: Preflight | None = None,
+    own: OwnPlanes | None = None,
 ) -> None:
     """Like ``run_on``, with clients and a driver of the caller; closes the driver, not the clients.
+
+    ``own`` are control planes that this process hosts; the caller closes them.
 
     With ``preflight`` no controller starts before it passes, and Python's garbage collector is tuned for a
     process that does nothing else.
     """
     try:
         settings = Settings(tune_gc=preflight is not None)
-        hosts = partial(_in_pods, options, _snapshots(options, control.clock))
-        assembly = Assembly(control, target, driver, options, metrics or Metrics(), hosts=hosts)
+        hosts = partial(_hosts, options, _snapshots(options, control.clock), own)
+        cloud = driver if own is None or driver is None else own.under(driver)
+        connect = by_sockets if own is None else own.connect()
+        assembly = Assembly(
+            control, target, cloud, options, metrics or Metrics(), connect=connect, hosts=hosts
+        )
         groups = assembly.groups(election, identity(socket.gethostname(), control.clock), settings)
         webhooks = webhooks_of(control, options, election.namespace, assembly.metrics)
         services = [*assembly.services, *([webhooks.run] if webhooks else ())]
@@ -172,10 +207,13 @@ async def run_with(
         await close(driver)
 
 
-def _in_pods(options: Options, snapshots: Path | None, environment: Environment) -> Hosts:
-    """Components of nested control planes run in pods of the control cluster."""
+def _hosts(
+    options: Options, snapshots: Path | None, own: OwnPlanes | None, environment: Environment
+) -> Hosts:
+    """Programs of nested control planes run in pods of the control cluster; those of version ``embedded`` in
+    this process, if it hosts control planes."""
     pods = PodHosting(environment.control.caches, restore_image=options.restore_image)
-    return Hosts(programs=pods, snapshots=snapshots)
+    return Hosts(None if own is None else own.nested, programs=pods, snapshots=snapshots)
 
 
 def _snapshots(options: Options, clock: Clock) -> Path | None:

@@ -99,7 +99,7 @@ class _PlaneTransport:
         headers = dict(request.headers)
         for name, value in impersonation(self._access.acts_as):
             headers[name] = f"{headers[name]}\n{value}" if name in headers else value
-        return InProcess(plane.server.handle), replace(request, headers=headers, user=user)
+        return InProcess(plane.handle), replace(request, headers=headers, user=user)
 
     def _client_certificate(self, plane: Plane) -> bytes | None:
         """The client's certificate, as a handshake would have checked it; None if it has none."""

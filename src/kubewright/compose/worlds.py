@@ -115,6 +115,19 @@ def every_word(options: Options) -> tuple[str, ...]:
     return ("*", *(world.name for world in shown(options) if world.on_request))
 
 
+def named(names: Iterable[str]) -> tuple[World, ...]:
+    """The worlds of these names, of all where none is named, in the order of the list.
+
+    Raises:
+        InvalidInput: there is no world of a name.
+    """
+    there, asked = shown(Options()), {each.strip() for each in names if each.strip()}
+    if unknown := sorted(asked - {each.name for each in there}):
+        known = ", ".join(each.name for each in there)
+        raise InvalidInput(f"no world {', '.join(unknown)}; there are: {known}")
+    return tuple(each for each in there if not asked or each.name in asked)
+
+
 def kinds(options: Options) -> list[Kind[Any]]:
     """The kinds of the worlds that have at least one chosen controller; the API server must serve them.
 

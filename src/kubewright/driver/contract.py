@@ -225,6 +225,19 @@ class Sizes(Protocol):
 
 
 @runtime_checkable
+class Validates(Protocol):
+    """A driver that knows of a class whether it could make any VM by it, before there is a machine."""
+
+    async def validate(self, request: ClassRequest) -> None:
+        """Raise what a creation by this class would be refused with, whatever the machine: InvalidArgument
+        for a providerSpec that the driver does not understand, Unauthenticated or PermissionDenied for
+        credentials. What changes by itself (quota, capacity) is not asked. Makes nothing, and is cheap: it
+        runs whenever a class or its secrets change, and at each start.
+        """
+        ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A driver that has something open: a session, a file, a channel."""
 

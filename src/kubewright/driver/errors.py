@@ -91,6 +91,18 @@ MEANINGS: Mapping[Code, Meaning] = {
 }
 
 
+REFUSALS = frozenset(
+    (
+        Code.InvalidArgument,
+        Code.PermissionDenied,
+        Code.FailedPrecondition,
+        Code.Unimplemented,
+        Code.Unauthenticated,
+    )
+)
+"""What a driver says that will do nothing for this class until somebody changes it, its secrets or the cloud.
+``OutOfRange`` is none of them: it says that there are VMs, too many."""
+
 BROKEN = Meaning(Trouble.BROKEN, nothing_done=False)
 """Of errors that the guard made of what no driver should do (``DriverError.broken``), whatever their code."""
 
@@ -185,6 +197,19 @@ class DriverError(KubewrightError):
         if self.broken:
             return BROKEN
         return MEANINGS[self.code] if self.begun else replace(MEANINGS[self.code], nothing_done=True)
+
+    @property
+    def refuses(self) -> bool:
+        """Nothing was done, and nothing will be until somebody changes what the driver is told."""
+        return self.begun and not self.broken and self.code in REFUSALS
+
+    @property
+    def lasts(self) -> bool:
+        """The same call is likely to fail until somebody has changed something. It is not said that there
+        are several VMs, which is an answer."""
+        return (
+            self.meaning.trouble in (Trouble.PERSISTENT, Trouble.BROKEN) and self.code is not Code.OutOfRange
+        )
 
     def pause(self, during: During, exhausted: timedelta = LONG.pause) -> timedelta:
         """How long to wait before the call is repeated. ``exhausted``: after a creation for which the cloud

@@ -36,6 +36,7 @@ from kubewright.driver.contract import (
     MachineRequest,
     Size,
     Sizes,
+    Validates,
     VolumeSpec,
 )
 from kubewright.driver.errors import Code, DriverError, Unimplemented
@@ -59,6 +60,7 @@ class Operation(StrEnum):
     ENDPOINT = "endpoint"
     RELEASE = "release"
     SIZE = "size"
+    VALIDATE = "validate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ CALL_LIMITS: Mapping[Operation, CallLimits] = {
     Operation.ENDPOINT: CallLimits(seconds=240, slots=50),
     Operation.RELEASE: CallLimits(seconds=240, slots=50),
     Operation.SIZE: CallLimits(seconds=60, slots=20),
+    Operation.VALIDATE: CallLimits(seconds=60, slots=20),
 }
 """Slot and call together may take twice the ``seconds``. Creations and deletions of machines run beside the
 passes; a pass that waits for lists and deletions has time for both (``life.orphans.LONGEST_PASS``)."""
@@ -162,6 +165,13 @@ class GuardedDriver:
         if not isinstance(inside, Sizes):
             raise Unimplemented("this driver does not know what a node will offer")
         return await self._call(Operation.SIZE, name, Size, lambda: inside.size(request))
+
+    async def validate(self, request: ClassRequest) -> None:
+        """As ``contract.Validates``. Raises Unimplemented where the driver inside cannot tell."""
+        inside, name = self.driver, request.machine_class.metadata.name
+        if not isinstance(inside, Validates):
+            raise Unimplemented("this driver does not tell whether it accepts a class")
+        await self._call(Operation.VALIDATE, name, type(None), lambda: inside.validate(request))
 
     def _endpoints(self) -> Endpoints:
         if not isinstance(self.driver, Endpoints):

@@ -62,6 +62,9 @@ class RoutedDriver:
     async def size(self, request: ClassRequest) -> Size:
         return await self._of(request).size(request)
 
+    async def validate(self, request: ClassRequest) -> None:
+        await self._of(request).validate(request)
+
     def offers_endpoints(self, name: str) -> bool:
         """Whether the driver of this name gives API servers their addresses."""
         guarded = self._drivers.get(name or self._own)

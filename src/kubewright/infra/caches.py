@@ -111,6 +111,15 @@ class Caches:
         """The KubewrightMachines that carry the label of this Cluster."""
         return self.machines.keys_by("cluster", str(cluster))
 
+    def unowned(self, machines: Iterable[Key]) -> tuple[Key, ...]:
+        """Those of some KubewrightMachines that no object owns, and that are not being deleted."""
+        found = ((key, self.machines.get(key)) for key in machines)
+        return tuple(
+            key
+            for key, each in found
+            if each is not None and not each.metadata.owner_references and not each.metadata.deleting
+        )
+
     def clusters_in(self, cluster: Key) -> tuple[Key, ...]:
         """The KubewrightClusters that carry the label of this Cluster."""
         return self.clusters.keys_by("cluster", str(cluster))

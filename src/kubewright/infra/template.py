@@ -1,22 +1,31 @@
-"""One KubewrightMachineTemplate: its status tells what a node of it will offer, before there is one.
+"""One KubewrightMachineTemplate: its status tells what a node of it will offer, or why there can be none.
 
 Theory.      cluster-autoscaler scales a set from zero by ``status.capacity`` and ``status.nodeInfo`` of the
              template, where no annotation of the set says it. Only the driver can know, and some do
              (``driver.contract.Sizes``). A template never changes, so one answer is enough; where its
              driver or its credentials are its cluster's, it is asked again when these change.
+             A template that its driver refuses says so here, before a machine does: in the condition
+             Accepted, and in an event. One that nothing ever spoke against has no condition.
 Invariants.  What the driver cannot say is left as it is: a user may have written it.
 Source       capi.md §3.2, §3.6.
 Called by    ``runtime.controller``; wired by ``world``. The call is awaited by a worker of this controller,
              which has no other work.
 """
 
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from msgspec import structs
 
-from kubewright.api.cluster.v1beta1 import CLUSTER
+from kubewright.api.cluster.conditions import ERROR, false_condition, true_condition, with_conditions
+from kubewright.api.cluster.v1beta1 import CLUSTER, Condition
+from kubewright.api.conditions import condition_of
 from kubewright.api.core import Secret
 from kubewright.api.diff import merge_patch
+from kubewright.api.faults import summary
+from kubewright.api.infra.names import ConditionReason, ConditionType, EventReason
 from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_CLUSTER,
     KUBEWRIGHT_MACHINE_TEMPLATE,
@@ -25,8 +34,9 @@ from kubewright.api.infra.v1beta1 import (
     KubewrightMachineTemplateStatus,
     NodeInfo,
 )
+from kubewright.api.infra.validate import validate_machine_template
 from kubewright.driver.contract import ClassRequest, Size
-from kubewright.driver.errors import Unimplemented
+from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.infra.caches import Caches, Shared, owner_key, paused
 from kubewright.infra.provision import class_request, cloud_owner, effective, missing_source
 from kubewright.kube.informer import Change
@@ -48,6 +58,7 @@ class Templates:
         self._control = shared.control
         self._driver = shared.driver
         self._recorder = shared.recorder
+        self._clock = shared.clock
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -57,16 +68,16 @@ class Templates:
             ApiError, TransportError: the API server said no for now, or could not be asked.
         """
         template = self._caches.templates.get(key)
-        request = self._request(template) if template is not None else None
-        if template is None or request is None:
+        found = self._resolve(template) if template is not None else None
+        if template is None or found is None:
             return Result.done()
-        try:
-            size = await self._driver.size(request)
-        except Unimplemented:
-            return Result.done()
-        patch = merge_patch(template.status, template_status(template.status, size))
+        answer = found if isinstance(found, Refused) else await self._asked(found)
+        after = template_status(template.status, answer, self._clock.now())
+        patch = merge_patch(template.status, after)
         if not patch:
             return Result.done()
+        if isinstance(answer, Refused):
+            self._recorder.event(template, EventReason.FAILED_VALIDATION, answer.problem, warning=True)
         return await unless_refused(self._write(template, patch), template, self._recorder)
 
     async def _write(self, template: KubewrightMachineTemplate, patch: dict[str, Any]) -> Result:
@@ -74,7 +85,20 @@ class Templates:
         await self._control.patch(KUBEWRIGHT_MACHINE_TEMPLATE, key, body, subresource="status")
         return Result.done()
 
-    def _request(self, template: KubewrightMachineTemplate) -> ClassRequest | None:
+    async def _asked(self, request: ClassRequest) -> "Answer":
+        """What the driver says of machines of a template."""
+        try:
+            with suppress(Unimplemented):
+                await self._driver.validate(request)
+            with suppress(Unimplemented):
+                return await self._driver.size(request)
+        except DriverError as error:
+            if not error.refuses:
+                raise
+            return Refused(error.message)
+        return None
+
+    def _resolve(self, template: KubewrightMachineTemplate) -> "ClassRequest | Refused | None":
         """What the driver is told; None while it cannot be called, or need not be."""
         meta, spec = template.metadata, template.spec.template.spec
         owner = owner_key(meta, CLUSTER)
@@ -85,15 +109,43 @@ class Templates:
         provision = effective(spec, shared.spec if shared is not None else None, None)
         credentials, missing = self._caches.credentials(meta.namespace, provision.credentials_ref)
         missing = missing or missing_source(spec, absent)
-        if missing or meta.deleting or paused(meta, cluster) or self._driver.problem(provision.driver):
+        if meta.deleting or paused(meta, cluster) or missing:
             return None
+        if problem := summary(validate_machine_template(template)) or self._driver.problem(provision.driver):
+            return Refused(problem)
         name = owner.name if owner and shared else meta.name
         known = cloud_owner(KUBEWRIGHT_CLUSTER, shared.metadata) if owner and shared else ""
         return class_request(provision, meta.namespace, name, known, Secret(data=credentials.data))
 
 
-def template_status(before: KubewrightMachineTemplateStatus, size: Size) -> KubewrightMachineTemplateStatus:
-    """The status of a template whose nodes have this size; what is not known stays. Pure."""
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """No machine can be made of a template, for this reason."""
+
+    problem: str
+
+
+Answer = Size | Refused | None
+"""What is known of machines of a template: what a node offers; why none can be made; nothing."""
+
+
+def template_status(
+    before: KubewrightMachineTemplateStatus, answer: Answer, now: datetime
+) -> KubewrightMachineTemplateStatus:
+    """The status of a template of which this is known; what is not known stays. Pure."""
+    told: Condition | None = None
+    if isinstance(answer, Refused):
+        told = false_condition(
+            ConditionType.ACCEPTED, ConditionReason.INVALID_CONFIGURATION, ERROR, answer.problem
+        )
+    elif condition_of(before.conditions, ConditionType.ACCEPTED) is not None:
+        told = true_condition(ConditionType.ACCEPTED)
+    if told is not None:
+        before = structs.replace(before, conditions=with_conditions(before.conditions, (told,), now))
+    return _sized(before, answer) if isinstance(answer, Size) else before
+
+
+def _sized(before: KubewrightMachineTemplateStatus, size: Size) -> KubewrightMachineTemplateStatus:
     info = before.node_info or NodeInfo()
     known = NodeInfo(
         architecture=size.architecture or info.architecture,

@@ -115,6 +115,57 @@ def access(
         raise InvalidInput(f"{source}: {error}") from None
 
 
+_TEXTS = {
+    "cluster": (
+        "server",
+        "tls-server-name",
+        "proxy-url",
+        "certificate-authority",
+        "certificate-authority-data",
+    ),
+    "context": ("cluster", "user", "namespace"),
+    "user": (
+        *("client-certificate", "client-certificate-data", "client-key", "client-key-data"),
+        *("token", "tokenFile", "username", "password", "as", "as-uid"),
+    ),
+}
+"""The fields of the three kinds of entries that are text, as the types of client-go have them."""
+
+
+def checked(found: Any, source: str) -> Json:
+    """A decoded file, if it has the shape of a kubeconfig: else client-go would not read it either.
+
+    Raises:
+        InvalidInput: it has another shape. A name such as ``1e3`` is a number, unless it is in quotes.
+    """
+    if not isinstance(found, Mapping):
+        raise InvalidInput(f"{source}: not a kubeconfig")
+    try:
+        _text(found, "current-context", "")
+        for kind, names in _TEXTS.items():
+            _check_entries(found.get(f"{kind}s"), kind, names)
+    except _Wrong as error:
+        raise InvalidInput(f"{source}: {error}") from None
+    return found
+
+
+def _check_entries(entries: Any, kind: str, names: tuple[str, ...]) -> None:
+    if not isinstance(entries, list | None):
+        raise _Wrong(f"{kind}s must be a list")
+    for number, entry in enumerate(entries or ()):
+        where = f"{kind}s[{number}]"
+        if not isinstance(entry, Mapping) or not isinstance(inner := entry.get(kind), Mapping | None):
+            raise _Wrong(f"{where} must have a name and a {kind}")
+        _text(entry, "name", f"{where}.")
+        for name in names:
+            _text(inner or {}, name, f"{where}.{kind}.")
+
+
+def _text(fields: Json, name: str, where: str) -> None:
+    if not isinstance(fields.get(name), str | None):
+        raise _Wrong(f"{where}{name} must be text; put it in quotes")
+
+
 def merged(first: Json, second: Json) -> Json:
     """Two kubeconfigs as one, as kubectl merges ``$KUBECONFIG``: the first value set wins."""
     both = {**second, **{key: value for key, value in first.items() if value}}

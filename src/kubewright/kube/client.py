@@ -58,11 +58,19 @@ class Client:
     """One API server. All methods raise ``ApiError`` or ``TransportError``."""
 
     def __init__(
-        self, transport: Transport, clock: Clock, *, name: str = "cluster", user_agent: str = "kubewright"
+        self,
+        transport: Transport,
+        clock: Clock,
+        *,
+        name: str = "cluster",
+        user_agent: str = "kubewright",
+        one_clock: bool = False,
     ) -> None:
         self.transport = transport
         self.clock = clock
         self.name = name
+        self.one_clock = one_clock
+        """The server is in this process: it dates objects by our clock, and a list is never older than it."""
         self.health = Health()
         self.skew = Skew()
         self.outage = Outage()
@@ -75,7 +83,7 @@ class Client:
 
     def over(self, transport: Transport, *, user_agent: str) -> "Client":
         """A client of the same server over another transport, which shares this one's ``skew``."""
-        other = Client(transport, self.clock, name=self.name, user_agent=user_agent)
+        other = Client(transport, self.clock, name=self.name, user_agent=user_agent, one_clock=self.one_clock)
         other.skew = self.skew
         return other
 

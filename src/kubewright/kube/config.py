@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.kube import tls
-from kubewright.kube.access import Access, TokenFile, access, merged, with_absolute_paths
+from kubewright.kube.access import Access, TokenFile, access, checked, merged, with_absolute_paths
 from kubewright.kube.sockets import Sockets
+from kubewright.wire import goyaml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its token, its namespace and the cluster's certificate authority."""
@@ -132,11 +131,8 @@ def _parsed(data: bytes, source: str) -> Mapping[str, Any]:
     if len(data) > KUBECONFIG_BYTES:
         raise InvalidInput(f"{source}: too large for a kubeconfig")
     try:
-        found = yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" in line {mark.line + 1}" if mark is not None else ""
+        found = goyaml.loads(data)
+    except goyaml.Unreadable as error:
+        place = f" in line {error.line}" if error.line else ""
         raise InvalidInput(f"{source}: not YAML{place}") from None
-    if not isinstance(found, Mapping):
-        raise InvalidInput(f"{source}: not a kubeconfig")
-    return found
+    return checked(found, source)

@@ -30,6 +30,7 @@ from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import shared_of
 from kubewright.machines.machine.settings import MachineSettings, SetSettings
+from kubewright.machines.machineclass import acceptance
 from kubewright.machines.machineclass import reconciler as machineclass
 from kubewright.machines.machineset.member import read
 from kubewright.machines.machineset.policy import machine_sets
@@ -76,6 +77,9 @@ CONTROLLERS = (
     ControllerInfo("machineclass", "MachineClass", Half.MACHINES, "keeps classes while machines use them"),
     ControllerInfo("secret", "Secret", Half.MACHINES, "keeps secrets while classes use them"),
     ControllerInfo(
+        "classacceptance", "MachineClass", Half.MACHINES, "says on a class whether its driver accepts it"
+    ),
+    ControllerInfo(
         "orphanvms", "MachineClass", Half.MACHINES, "deletes VMs of a class that no machine wants"
     ),
     ControllerInfo("orphannodes", "Node", Half.MACHINES, "marks nodes that no machine stands for"),
@@ -101,7 +105,8 @@ def world(
             guarded = GuardedDriver(driver, environment.clock, on_end=on_call, entitled=environment.entitled)
             shared = shared_of(environment, guarded, settings)
             controller, calls = machine.wire(shared)
-            made += [controller, *machineclass.wire(shared), *orphans.wire(shared, orphaned, calls.busy)]
+            made += [controller, *machineclass.wire(shared), acceptance.wire(shared, guarded)]
+            made += orphans.wire(shared, orphaned, calls.busy)
             background += [calls.run, shared.removals.run]
             object_metrics.register(
                 environment.metrics, environment.control.caches, families(), [MACHINE], environment.shard

@@ -7,7 +7,8 @@ Theory.      A record is written before a process is started, with a mark drawn 
              its data folders only: so it cannot put a link where we write, such as in place of its output.
 Invariants.  Files have mode 0600, and folders above all of them 0700; a file is written under another name
              and renamed, so that no reader sees half of it. Below ``files/`` is what the program names, and
-             nothing else.
+             nothing else. No path of a program leads out of its folder, no link in it is followed, and the
+             mode of a folder above ``files/`` or above its data is never changed for it (``beneath``).
 Layout       ``process.json`` the record  ``output.log``, ``output.log.1`` what it wrote  ``files/`` its files
              beside them its data folders
 Called by    ``linux``, ``worker``, ``supervisor``, and the hosting of control planes in processes.
@@ -16,10 +17,14 @@ Called by    ``linux``, ``worker``, ``supervisor``, and the hosting of control p
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
+from kubewright.processes import beneath
+from kubewright.processes.beneath import Owner
 from kubewright.processes.program import FILES, GRACE
 
 RECORD = "process.json"
@@ -74,37 +79,26 @@ def forget(folder: Path) -> None:
     (folder / RECORD).unlink(missing_ok=True)
 
 
-def sync_files(folder: Path, files: Mapping[str, bytes], owner: tuple[int, int] | None = None) -> None:
+def sync_files(folder: Path, files: Mapping[str, bytes], owner: Owner | None = None) -> None:
     """Make ``files/`` hold exactly these files. ``owner``: the uid and gid that may read them.
 
     Raises:
-        OSError: the folder cannot be written to.
+        OSError: the folder cannot be written to, or a path leads out of it.
     """
-    root, mode = folder / FILES, PRIVATE if owner is None else OPEN
-    make_folder(root, mode)
-    wanted = {root / path: content for path, content in files.items()}
-    for path in [each for each in root.rglob("*") if not each.is_dir()]:
-        if path not in wanted:
-            path.unlink()
-    for path, content in wanted.items():
-        for each in reversed([above for above in path.parents if above.is_relative_to(root)]):
-            make_folder(each, mode)
-        if not path.exists() or path.read_bytes() != content:
-            replace_file(path, content, owner)
+    mode = PRIVATE if owner is None else OPEN
+    wanted = beneath.tree(files)
+    with beneath.opened(folder, FILES, mode=mode) as root:
+        beneath.keep_only(root, wanted)
+    for path, content in files.items():
+        *parts, name = beneath.parts_of(path)
+        with beneath.opened(folder, FILES, *parts, mode=mode) as inside:
+            beneath.write(inside, name, content, owner)
 
 
-def replace_file(path: Path, content: bytes, owner: tuple[int, int] | None = None) -> None:
+def replace_file(path: Path, content: bytes) -> None:
     """Write a file for its owner only, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-    if owner is not None:
-        os.chown(partial, *owner)
-    partial.rename(path)
+    with beneath.opened(path.parent) as folder:
+        beneath.write(folder, path.name, content)
 
 
 def make_folder(path: Path, mode: int = PRIVATE) -> None:
@@ -116,30 +110,42 @@ def make_folder(path: Path, mode: int = PRIVATE) -> None:
         path.chmod(mode)
 
 
-def make_data(folder: Path, names: Iterable[str], owner: tuple[int, int] | None = None) -> None:
-    """Make the data folders of a program, for ``owner`` only. What is in them stays.
+def make_data(folder: Path, names: Iterable[str], owner: Owner | None = None) -> None:
+    """Make the data folders of a program, for ``owner`` only. What is in them stays, and becomes its too.
 
     Raises:
-        OSError: the folder cannot be written to.
+        OSError: the folder cannot be written to, or a name leads out of it.
     """
-    for path in (folder / name for name in names):
-        if not path.exists():
-            make_folder(path.parent, PRIVATE if owner is None else OPEN)
-            path.mkdir(mode=PRIVATE)
-        if owner is not None and path.stat().st_uid != owner[0]:
-            os.chown(path, *owner)
+    for name in names:
+        *above, last = beneath.parts_of(name)
+        mode = PRIVATE if owner is None else OPEN
+        with beneath.opened(folder, *above, mode=mode) as inside, suppress(FileExistsError):
+            os.mkdir(last, PRIVATE, dir_fd=inside)
+        with beneath.opened(folder, *above, last) as data:
+            former = os.fstat(data).st_uid
+            if owner is not None and former != owner[0]:
+                beneath.hand_over(data, former, owner)
 
 
 def rotate_output(folder: Path) -> None:
     """Copy output that has grown large aside, and empty the file, which the process has opened."""
-    path = folder / OUTPUT
     try:
-        if path.stat().st_size > LARGEST_OUTPUT:
-            shutil.copyfile(path, path.with_name(f"{OUTPUT}.1"))
-            os.chmod(path.with_name(f"{OUTPUT}.1"), 0o600)
-            os.truncate(path, 0)
+        with beneath.opened(folder) as inside, _output(inside, os.O_RDWR) as file:
+            if os.fstat(file.fileno()).st_size > LARGEST_OUTPUT:
+                beneath.replace(inside, f"{OUTPUT}.1", lambda target: _copied(file, target))
+                os.ftruncate(file.fileno(), 0)
     except FileNotFoundError:
         return
+
+
+def _output(folder: int, flags: int) -> BinaryIO:
+    """The output, opened; a link that has taken its place is not followed."""
+    return os.fdopen(beneath.open_file(folder, OUTPUT, flags), "r+b" if flags & os.O_RDWR else "rb")
+
+
+def _copied(file: BinaryIO, target: int) -> None:
+    with os.fdopen(os.dup(target), "wb") as copy:
+        shutil.copyfileobj(file, copy)
 
 
 def recorded(root: Path) -> list[str]:
@@ -156,7 +162,7 @@ def recorded(root: Path) -> list[str]:
 def last_lines(folder: Path) -> list[str]:
     """The end of the output, for a user who asks why a process ended."""
     try:
-        with (folder / OUTPUT).open("rb") as file:
+        with beneath.opened(folder) as inside, _output(inside, os.O_RDONLY) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
             text = file.read(LAST_BYTES).decode(errors="replace")
     except OSError:

@@ -43,6 +43,11 @@ class Member:
         return not self.deleting
 
     @property
+    def takes_place(self) -> bool:
+        """Whether it may still use something that a rollout must not have too much of."""
+        return True
+
+    @property
     def ready(self) -> bool:
         """Ready now, in the sense of its API."""
         return self.ready_since is not None

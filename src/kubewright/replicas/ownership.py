@@ -1,7 +1,8 @@
 """Who owns an object: selectors, and the owner references by which controllers adopt and disown. Pure.
 
 Theory.      An owner's children are those that it controls and that its selector matches. It adopts what
-             matches and has no controller, and disowns what it controls and no longer matches. The list of
+             matches and has no controller, and disowns what it controls and no longer matches; in an API
+             whose policy says ``keeps_controlled`` it keeps that. The list of
              owner references is replaced as a whole, so each patch names the version that was read
              (``kube.patches.onto``): it fails if another controller was faster.
 Invariants.  A selector that is missing, empty or wrong matches nothing. References of other owners stay.

@@ -4,7 +4,8 @@ Paths.       ``/healthz``  200 ``OK`` while the event loop turns, whatever else 
              ``/readyz``   200 ``ok``, or 503 with one line per thing that is not ready
              ``/metrics``  for Prometheus;  ``/statusz``  queues, caches and leadership as JSON
              ``/configz``  what the program was told to do, as JSON
-             ``/debug/plans``  the last pass of each key (``records``), by ``?namespace=`` and ``?name=``
+             ``/debug/plans``  the last pass of each key (``records``), by ``?namespace=`` and ``?name=``,
+             or the longest waits, by ``?waits=20``
              ``/debug/pprof/``  profiles, where they are asked for (``profiles``)
 Source       mcm.md §10.4 for ``/healthz``.
 Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is
@@ -23,7 +24,7 @@ from aiohttp import web
 from kubewright.base.errors import InvalidInput
 from kubewright.runtime.metrics import CONTENT_TYPE, Metrics
 from kubewright.runtime.profiles import Profiles
-from kubewright.runtime.records import PATH, Answer
+from kubewright.runtime.records import PATH, Answer, wanted_waits
 
 log = structlog.get_logger("kubewright.health")
 
@@ -32,9 +33,12 @@ Check = Callable[[], str]
 
 
 class Plans(Protocol):
-    """Answers which passes it remembers of a namespace and a name; empty: of any."""
+    """Answers which passes it remembers of a namespace and a name; empty: of any.
 
-    def __call__(self, *, namespace: str = "", name: str = "") -> Answer: ...
+    ``waits``: only those with so many of the longest waits, if it is not 0.
+    """
+
+    def __call__(self, *, namespace: str = "", name: str = "", waits: int = 0) -> Answer: ...
 
 
 class HealthServer:
@@ -120,7 +124,11 @@ class HealthServer:
         query = request.query
         found = Answer()
         if self._plans is not None:
-            found = self._plans(namespace=query.get("namespace", ""), name=query.get("name", ""))
+            found = self._plans(
+                namespace=query.get("namespace", ""),
+                name=query.get("name", ""),
+                waits=wanted_waits(query.get("waits", "")),
+            )
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
 

@@ -4,7 +4,8 @@ Theory.      A pass is one call of ``reconcile``. Its plan, which has a reason, 
              ends; users ask later why an object is as it is. So the controller keeps one small record for
              each key: what enqueued it, the plan of its reconciler (``planned``), how the pass ended, and
              when the next one follows at the latest. The record also says since when passes have given this
-             reason, and which pass had steps last. No decision reads these records.
+             reason, what they wait for and since when, and which pass had steps last. No decision reads these
+             records.
              A pass that says nothing, not even a failure, found no object: its key's record goes.
 Invariants.  Bounded: a controller keeps records of ``KEPT`` keys, and drops the one that was looked at
              longest ago. A record is words about an object, as events are, and no contents of objects.
@@ -13,24 +14,28 @@ Called by    reconcilers (``planned``, ``idle``), ``refused`` (``failed``), ``co
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from itertools import islice
 from sys import intern
 from typing import Any
 
 import structlog
 
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.base.plan import Plan
-from kubewright.runtime.records import Acted, Pass
+from kubewright.base.plan import Awaited, Plan
+from kubewright.runtime.records import Acted, Pass, Waited
 from kubewright.wire.gvk import Key
 
 KEPT = 20_000
 """Records of one controller; one takes about 0.6 KiB."""
+
+WAITS_KEPT = 8
+"""Things that one pass waits for; of more, the first are kept."""
 
 log = structlog.get_logger("kubewright.plan")
 
@@ -41,6 +46,7 @@ class Noted:
 
     because: str = ""
     steps: tuple[str, ...] = ()
+    awaits: tuple[Awaited, ...] = ()
     error: str = ""
     silent: bool = False
 
@@ -65,13 +71,15 @@ def planned(plan: Plan[Any]) -> None:
     log.debug("plan", because=plan.because, steps=steps)
     if (noted := _noted.get()) is not None:
         noted.because, noted.steps, noted.silent = plan.because, tuple(steps), False
+        noted.awaits = plan.awaits
 
 
-def idle(because: str) -> None:
-    """Say why this pass makes no plan."""
+def idle(because: str, *awaits: Awaited) -> None:
+    """Say why this pass makes no plan, and what it waits for."""
     log.debug("idle", because=because)
     if (noted := _noted.get()) is not None:
         noted.because, noted.steps, noted.silent = because, (), False
+        noted.awaits = awaits
 
 
 def failed(error: str) -> None:
@@ -129,6 +137,7 @@ class Passes:
             because=said[0],
             steps=noted.steps,
             since=before.since if before is not None and same else at,
+            waits=_waited(noted.awaits, before, at),
             error=said[1],
             next=None if after is None else at + timedelta(seconds=seconds + after),
             next_because=then,
@@ -151,6 +160,17 @@ class Passes:
             for key, each in self._kept.items()
             if namespace in ("", key.namespace) and name in ("", key.name)
         ]
+
+
+def _waited(awaits: Iterable[Awaited], before: Pass | None, at: datetime) -> tuple[Waited, ...]:
+    """What this pass waits for, with the times at which the passes before it began to."""
+    known = {each.what: each.since for each in before.waits} if before is not None else {}
+    found = []
+    for each in islice(awaits, WAITS_KEPT):
+        what = each.what[:MESSAGE_CHARS]
+        since = each.since or known.get(what, at)
+        found.append(Waited(what=what, remedy=each.remedy[:MESSAGE_CHARS], since=since))
+    return tuple(found)
 
 
 def _name(step: object) -> str:

@@ -28,6 +28,7 @@ from kubewright.driver.contract import (
     Driver,
     Instance,
     MachineRequest,
+    Validates,
     VolumeSpec,
     stub,
 )
@@ -124,6 +125,17 @@ class DriverConformance(ABC):
             with pytest.raises(InvalidArgument) as refused:
                 await driver.create(_request(bench.broken_class, "m1"))
             assert refused.value.message, "the message must say what is wrong with the class"
+
+    async def test_a_driver_that_validates_classes_says_of_them_what_a_creation_would(self) -> None:
+        async with self._open() as (bench, driver):
+            if not isinstance(driver, Validates):
+                pytest.skip("this driver does not validate classes")
+            await driver.validate(bench.machine_class)
+            if bench.broken_class is not None:
+                with pytest.raises(InvalidArgument):
+                    await driver.validate(bench.broken_class)
+            with suppress(Unimplemented):
+                assert not await driver.list(bench.machine_class), "to validate a class makes nothing"
 
     # ------------------------------------------------------------ status, initialize
 

@@ -250,7 +250,8 @@ async def embedded_world(
     embedded = Embedded(None, options, clock)
     people = embedded.client
     if faults is not None:
-        embedded.client = Client(Faulty(people.transport, clock, faults), clock, name=people.name)
+        faulty = Faulty(people.transport, clock, faults)
+        embedded.client = Client(faulty, clock, name=people.name, one_clock=people.one_clock)
     async with embedded, running(embedded.serve):
         assert isinstance(embedded.driver, SimDriver)
         world = World(people, embedded.driver.cloud, clock, "machines")

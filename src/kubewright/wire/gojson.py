@@ -70,6 +70,30 @@ def _too_many(data: bytes) -> str:
     return ""
 
 
+LARGEST_WHOLE = 2**53 - 1
+"""The largest float that counts as an integer: above, not every integer has a float of its own."""
+
+
+def whole(value: Any) -> Any:
+    """The value with its numbers as they come out of a Go program that has no types for it.
+
+    Its decoder makes an int64 of ``3``, and a float of ``3.0``, of ``1e3`` and of what no int64 holds; its
+    encoder writes the float 3.0 as ``3``. The same object when nothing is to be changed.
+    """
+    kind = type(value)
+    if kind is dict:
+        fresh = {name: whole(inner) for name, inner in value.items()}
+        return value if all(fresh[name] is inner for name, inner in value.items()) else fresh
+    if kind is list:
+        items = [whole(item) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    if kind is float:
+        return int(value) if value.is_integer() and abs(value) <= LARGEST_WHOLE else value
+    if kind is int:
+        return value if -(2**63) <= value < 2**63 else float(value)
+    return value
+
+
 def cannot_unmarshal(value: Any, wanted: str) -> str:
     """Go's message for a value of a wrong type: ``json: cannot unmarshal array into Go value of type …``."""
     return f"json: cannot unmarshal {_NAMES.get(type(value), 'null')} into Go value of type {wanted}"

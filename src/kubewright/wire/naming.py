@@ -7,6 +7,9 @@ Called by    ``wire.selectors`` and the ``apiserver`` (names of objects, labels)
 
 import re
 
+LABEL_VALUE = 63
+"""The most characters that the value of a label may have."""
+
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
@@ -86,6 +89,13 @@ def label_key(text: str) -> list[str]:
 def label_value(text: str) -> list[str]:
     """Complaints about ``text`` as the value of a label: at most 63 characters, may be empty."""
     return _checked(text, "63 bytes", is_value(text), VALUE_RULE)
+
+
+def machine_name_problem(name: str) -> str:
+    """What is wrong with the name of a machine, in a clause; empty if nothing is. Its node carries the name
+    as the value of a label, and a VM that was made could not be recorded without."""
+    long = len(name.encode()) > LABEL_VALUE
+    return f"must be no more than {LABEL_VALUE} characters, as its node's label has it" if long else ""
 
 
 def _checked(text: str, limit: str, matched: re.Match[str] | None, rule: str) -> list[str]:

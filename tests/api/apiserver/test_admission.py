@@ -75,6 +75,36 @@ async def test_a_machine_is_stored_with_its_defaults(api: Api) -> None:
     assert stored["metadata"]["generation"] == 1
 
 
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": SPEC}
+SET = {"clusterName": "c", "selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
+
+
+async def test_a_number_with_a_fraction_switches_no_default_off(api: Api) -> None:
+    sent = made("MachineDeployment", {**SET, "progressDeadlineSeconds": 600.0, "minReadySeconds": 1.0})
+    spec = (await api.post(f"{HOME}/machinedeployments", sent)).ok()["spec"]
+    assert (repr(spec["progressDeadlineSeconds"]), repr(spec["minReadySeconds"])) == ("600", "1")
+    assert (spec["replicas"], spec["template"]["spec"]["version"]) == (1, "v1.30.0")
+
+
+async def test_a_number_with_a_fraction_switches_no_rule_off(api: Api) -> None:
+    selector = {"matchLabels": {"other": "c"}}
+    sent = made("MachineDeployment", {**SET, "selector": selector, "progressDeadlineSeconds": 600.0})
+    refused = await api.post(f"{HOME}/machinedeployments", sent)
+    assert refused.code == 422
+    assert "spec.template.metadata.labels" in [field for _, field, _ in refused.causes]
+
+
+async def test_a_share_with_a_fraction_is_a_number(api: Api) -> None:
+    sent = made("MachineHealthCheck", {
+        "clusterName": "c",
+        "selector": {"matchLabels": {"a": "b"}},
+        "maxUnhealthy": 1.0,
+        "unhealthyConditions": [{"type": "Ready", "status": "False", "timeout": "300s"}],
+    })  # fmt: skip
+    spec = (await api.post(f"{HOME}/machinehealthchecks", sent)).ok()["spec"]
+    assert (repr(spec["maxUnhealthy"]), spec["nodeStartupTimeout"]) == ("1", "10m0s")
+
+
 async def test_a_label_that_is_taken_off_comes_back(api: Api) -> None:
     await api.post(f"{HOME}/machines", made("Machine", SPEC))
     body = {"metadata": {"labels": None}}

@@ -187,3 +187,13 @@ async def test_grace_beyond_all_time_is_cut(bare: Api) -> None:
     (await bare.post(pods, GOOD[pods])).ok()
     ending = (await bare.delete(f"{pods}/a", {"gracePeriodSeconds": 2**62})).ok()
     assert ending["metadata"]["deletionGracePeriodSeconds"] == 2**31 - 1
+
+
+async def test_a_long_value_is_refused_and_not_written_into_the_message(bare: Api) -> None:
+    (await bare.post(CRDS, CRD)).ok()
+    long = bent(bent(FOO, ("spec", "mode"), "x" * 500_000), ("spec", "map", "b"), "x" * 500_000)
+    answer = await bare.post(FOOS, long)
+    assert (answer.code, answer.reason) == (422, "Invalid")
+    assert "spec.mode" in answer.message
+    assert "spec.map.b" in answer.message
+    assert len(answer.message) < 5_000

@@ -118,7 +118,15 @@ class World:
         await asyncio.sleep(1)
 
     async def machine(
-        self, name, *, control_plane=False, spec=None, bootstrap=None, version="v1.31.0", settle=SETTLED
+        self,
+        name,
+        *,
+        control_plane=False,
+        spec=None,
+        bootstrap=None,
+        version="v1.31.0",
+        settle=SETTLED,
+        **given,
     ):
         """A Machine and its KubeadmConfig, as the core leaves them."""
         labels = {"cluster.x-k8s.io/cluster-name": "c", **(CONTROL_PLANE if control_plane else {})}
@@ -130,6 +138,7 @@ class World:
                 "version": version,
                 "bootstrap": {"configRef": ref, **(bootstrap or {})},
                 "infrastructureRef": {"kind": "X", "name": name},
+                **given,
             },
         }
         owner = await self.user.create(MACHINE, body, namespace=NS)
@@ -154,6 +163,16 @@ class World:
     async def joined(self, name):
         body = {"status": {"nodeRef": {"kind": "Node", "name": name}}}
         await self.user.patch(MACHINE, key(name), body, subresource="status")
+        await asyncio.sleep(1)
+
+    async def has_vm(self, name):
+        """The infrastructure provider has made the VM."""
+        await self.user.patch(MACHINE, key(name), {"spec": {"providerID": f"x:///{name}"}})
+        await asyncio.sleep(1)
+
+    async def change(self, kind, name, body):
+        """A user changes an object."""
+        await self.user.patch(kind, key(name), body)
         await asyncio.sleep(1)
 
     async def config(self, name):

@@ -239,6 +239,90 @@ async def test_a_token_that_is_lost_is_made_again(world: World) -> None:
     assert (again, made.data["token-secret"]) == (name, secret.data["token-secret"])
 
 
+SPECS = {
+    "as it was before its token was filled in": {"joinConfiguration": None},
+    "with another token": {
+        "joinConfiguration": {"discovery": {"bootstrapToken": {"token": "ghijkl.0123456789abcdef"}}}
+    },
+    "with another way to find the cluster": {
+        "joinConfiguration": {
+            "discovery": {"bootstrapToken": None, "file": {"kubeConfigPath": "/kubeconfig"}}
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("written", ["cloud-config", "ignition"])
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+async def test_the_token_in_the_data_lives_whatever_the_spec_says_by_now(world: World, spec, written) -> None:
+    await initialized(world)
+    await world.machine("w", spec={"format": written})
+    ((name, secret),) = (await world.tokens()).items()
+    await world.change(KUBEADM_CONFIG, "w", {"spec": spec})
+    await asyncio.sleep(3600)
+    ((kept, later),) = (await world.tokens()).items()
+    assert kept == name
+    assert expiration(later) > world.clock.now() + timedelta(minutes=7)
+    async with world.provider(bootstrap.world(SETTINGS)):
+        await world.workload.client.delete(SECRET, Key("kube-system", name))
+        await asyncio.sleep(301)
+    ((again, made),) = (await world.tokens()).items()
+    assert (again, made.data["token-secret"]) == (name, secret.data["token-secret"])
+
+
+LOST = {
+    "deleted": lambda world: world.user.delete(SECRET, key("w")),
+    "emptied": lambda world: world.user.patch(SECRET, key("w"), {"data": None}),
+}
+
+
+@pytest.mark.parametrize("lose", LOST.values(), ids=LOST)
+async def test_data_that_are_lost_before_there_is_a_vm_are_made_again(world: World, lose) -> None:
+    await initialized(world)
+    await world.machine("w")
+    before = (await world.secret("w")).data
+    await world.change(MACHINE, "w", {"spec": {"bootstrap": {"dataSecretName": "w"}}})
+    await lose(world)
+    await asyncio.sleep(5)
+    assert (await world.secret("w")).data == before
+    assert len(await world.tokens()) == 1
+    assert (await world.said("w"))[0] == "True"
+    writes = len(world.writes())
+    await asyncio.sleep(600)
+    assert world.writes()[writes:] == []
+
+
+async def test_data_of_the_first_machine_are_made_again_too(world: World) -> None:
+    await world.cluster()
+    await world.first()
+    before = (await world.secret("cp-0")).data
+    await world.user.delete(SECRET, key("cp-0"))
+    await asyncio.sleep(5)
+    assert (await world.secret("cp-0")).data == before
+
+
+async def test_data_that_are_lost_after_the_vm_was_made_stay_lost(world: World) -> None:
+    """Other data would be of no use, and might start what is running already."""
+    await initialized(world)
+    await world.machine("w")
+    await world.has_vm("w")
+    await world.user.delete(SECRET, key("w"))
+    await asyncio.sleep(600)
+    assert await world.gone(SECRET, "w")
+    (token,) = (await world.tokens()).values()
+    assert expiration(token) > world.clock.now(), "the machine may have read them before"
+
+
+async def test_data_whose_secret_lost_its_label_are_not_made_again(world: World) -> None:
+    await initialized(world)
+    await world.machine("w")
+    made = await world.secret("w")
+    await world.change(SECRET, "w", {"metadata": {"labels": None}})
+    await asyncio.sleep(600)
+    assert (await world.secret("w")).data == made.data
+    assert (await world.secret("w")).metadata.uid == made.metadata.uid
+
+
 async def test_after_a_restart_the_token_is_kept_on(world: World) -> None:
     await initialized(world)
     await world.machine("w")
@@ -297,7 +381,7 @@ async def test_a_cluster_that_hangs_delays_only_the_machines_that_join_it(world:
 @pytest.mark.parametrize("name", ["w", "users-own"])
 async def test_a_status_that_was_lost_in_a_move_is_made_again(world: World, name: str) -> None:
     await world.cluster(initialized=True)
-    await world.machine("w", bootstrap={"dataSecretName": name})
+    await world.machine("w", bootstrap={"dataSecretName": name}, providerID="x:///w")
     config = await world.config("w")
     assert (config.status.ready, config.status.data_secret_name) == (True, name)
     assert await world.tokens() == {}

@@ -152,6 +152,8 @@ async def test_all_troubles_of_a_namespace() -> None:
         assert found[1].waits_for == ("it is Unknown; its health timeout runs",)
         elsewhere = await looked(world.client, "default")
         assert elsewhere.troubles == ()
+        with pytest.raises(InvalidInput, match=r"has no namespace defaul$"):
+            await looked(world.client, "defaul")
 
 
 async def test_a_namespace_is_watched_line_by_line() -> None:
@@ -226,7 +228,8 @@ async def test_explain_as_a_person_types_it(tmp_path: Path, capsys: pytest.Captu
         code, _, err = await typed("explain", "mcd", "workers", "--kubeconfig", bobs)
         assert code == 1
         assert 'User "bob" cannot get resource "machinedeployments" in API group "machine.sapcloud.io"' in err
-        assert len(err.splitlines()) == 1
+        assert err.startswith("server: https://127.0.0.1:")
+        assert len(err.splitlines()) == 2
 
 
 @pytest.mark.looptime(False)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from kubewright.api.cluster import rbac
-from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.api.core import CRD, EVENT, SECRET
 from kubewright.api.kinds import dynamic
 from kubewright.apiserver.server import ApiServer
@@ -226,7 +226,8 @@ async def test_infrastructure_may_come_later_and_its_kind_too(world):
         assert world.writes() == before
         await world.user.create(CRD, definition(FOO_CLUSTER))
         await asyncio.sleep(60)
-        assert (await world.said("InfrastructureReady"))[2] == "waiting: there is no FooCluster default/demo"
+        told = "waiting: there is no FooCluster default/demo; create it, or correct the reference"
+        assert (await world.said("InfrastructureReady"))[2] == told
         await world.infra()
         await world.report(**READY)
         assert (await world.cluster()).status.phase == "Provisioned"
@@ -253,9 +254,9 @@ async def test_a_cluster_whose_kind_does_not_exist_can_be_deleted(world):
     [
         (
             {"namespace": "other"},
-            "waiting: the reference is to the namespace other, and only default is allowed",
+            "waiting: the reference is to the namespace other, and only default is allowed; correct the reference",
         ),
-        ({"kind": ""}, "waiting: the reference has no kind"),
+        ({"kind": ""}, "waiting: the reference has no kind; correct the reference"),
     ],
 )
 async def test_a_reference_that_leads_nowhere_says_so_and_stops_no_deletion(world, changed, message):
@@ -317,7 +318,8 @@ async def test_deletion_goes_in_order_and_says_what_it_waits_for(world):
         await world.make(infrastructureRef=ref(FOO_CLUSTER), controlPlaneRef=ref(FOO_PLANE))
         mine = {"kind": "Cluster", "name": "demo", "uid": (await world.cluster()).metadata.uid}
         await world.user.create(MACHINE_DEPLOYMENT, child("md", mine, spec=DEPLOYMENT), namespace=NS)
-        theirs = {"kind": "MachineDeployment", "name": "md", "uid": "x"}
+        deployment = await world.user.get(MACHINE_DEPLOYMENT, Key(NS, "md"))
+        theirs = {"kind": "MachineDeployment", "name": "md", "uid": deployment.metadata.uid}
         await world.user.create(MACHINE, child("w", theirs), namespace=NS)
         await world.delete()
         assert await world.said("Deleting") == (
@@ -339,6 +341,57 @@ async def test_deletion_goes_in_order_and_says_what_it_waits_for(world):
         assert await world.gone(CLUSTER)
         told = {(each.reason, each.message) for each in await world.user.list(EVENT, NS)}
         assert ("Deleted", "Cluster demo has been deleted") in told
+
+
+LABELS = {"cluster.x-k8s.io/cluster-name": "demo"}
+SET = {**LABELS, "cluster.x-k8s.io/set-name": "gone", "machine-template-hash": "1"}
+FOREIGN = {"kind": "FooPool", "name": "p", "uid": "x", "apiVersion": "foo.example.com/v1"}
+LEFT = {
+    "a machine that its set has left": (MACHINE, None, None, SET),
+    "a machine that nobody made": (MACHINE, None, None, LABELS),
+    "a machine of a controller that is gone, or is another program's": (MACHINE, FOREIGN, None, SET),
+    "a set that its deployment has left": (
+        MACHINE_SET, None, DEPLOYMENT, {**LABELS, "cluster.x-k8s.io/deployment-name": "gone"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "owner", "spec", "labels"), LEFT.values(), ids=LEFT)
+async def test_deletion_deletes_whatever_it_waits_for(world, kind, owner, spec, labels):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        await world.user.create(kind, child("left", owner, spec=spec, **labels), namespace=NS)
+        await world.delete()
+        assert (await world.user.get(kind, Key(NS, "left"))).metadata.deleting
+        await world.release(kind, Key(NS, "left"))
+        assert (await world.said("Deleting"))[1] == "WaitingForInfrastructureDeletion"
+
+
+async def test_machines_that_a_control_plane_has_left_go_with_the_cluster(world):
+    async with world.running(FOO_CLUSTER, FOO_PLANE):
+        await world.infra()
+        await world.infra(FOO_PLANE)
+        await world.make(infrastructureRef=ref(FOO_CLUSTER), controlPlaneRef=ref(FOO_PLANE))
+        mine = {**LABELS, "cluster.x-k8s.io/control-plane": "", "cluster.x-k8s.io/control-plane-name": "demo"}
+        await world.user.create(MACHINE, child("c", None, **mine), namespace=NS)
+        await world.delete()
+        assert not (await world.user.get(MACHINE, Key(NS, "c"))).metadata.deleting
+        await world.release(FOO_PLANE)
+        assert (await world.user.get(MACHINE, Key(NS, "c"))).metadata.deleting
+        assert await world.said("Deleting") == (
+            "True", "WaitingForControlPlaneDeletion", "waiting for Machine c to be deleted",
+        )  # fmt: skip
+        assert "deletionTimestamp" not in (await world.user.get(FOO_CLUSTER, DEMO))["metadata"]
+
+
+async def test_a_deletion_names_what_is_paused_and_so_holds_it_up(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        paused = child("w", None, **LABELS)
+        paused["metadata"]["annotations"] = {"cluster.x-k8s.io/paused": ""}
+        await world.user.create(MACHINE, paused, namespace=NS)
+        await world.delete()
+        assert (await world.said("Deleting"))[2] == "waiting for Machine w (paused) to be deleted"
 
 
 async def test_a_paused_cluster_is_never_written(world):

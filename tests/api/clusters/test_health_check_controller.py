@@ -44,9 +44,9 @@ SPEC = {
 class World:
     """A management server with the controller of health checks, and the server of one workload cluster."""
 
-    def __init__(self):
+    def __init__(self, admission=RULES):
         self.clock = LoopClock()
-        self.server, self.workload = ApiServer(self.clock, admission=RULES), ApiServer(self.clock)
+        self.server, self.workload = ApiServer(self.clock, admission=admission), ApiServer(self.clock)
         self.client = Client(InProcess(self.server.handle), self.clock)
         self.inside = Client(InProcess(self.workload.handle), self.clock)
         self.cut = False
@@ -223,6 +223,44 @@ async def test_nothing_is_replaced_while_too_many_are_unhealthy(world):
     await world.node_says("b", "True")
     await asyncio.sleep(10)
     assert (await world.said("c"))["OwnerRemediated"] == ("False", "WaitingForRemediation")
+
+
+async def allowed(world):
+    found = await world.client.get(MACHINE_HEALTH_CHECK, CHECK)
+    (said,) = found.status.conditions
+    return said.status, said.reason, said.severity
+
+
+async def test_fewer_unhealthy_machines_than_a_range_wants_are_no_warning(world):
+    for name in ("a", "b", "c"):
+        await world.machine(name)
+    await world.check(unhealthyRange="[2-2]")
+    await asyncio.sleep(200)
+    assert await allowed(world) == ("False", "TooFewUnhealthy", "Info")
+    await world.node_says("a", "False")
+    await asyncio.sleep(200)
+    assert await allowed(world) == ("False", "TooFewUnhealthy", "Info")
+    assert "OwnerRemediated" not in await world.said("a")
+    assert ("check", "RemediationRestricted") not in await world.events()
+    await world.node_says("b", "False")
+    await asyncio.sleep(200)
+    assert (await allowed(world))[0] == "True"
+    assert (await world.said("a"))["OwnerRemediated"] == ("False", "WaitingForRemediation")
+    await world.node_says("c", "False")
+    await asyncio.sleep(200)
+    assert await allowed(world) == ("False", "TooManyUnhealthy", "Warning")
+    assert ("check", "RemediationRestricted") in await world.events()
+
+
+async def test_a_check_that_no_webhook_has_refused_says_what_is_wrong_and_replaces_nothing():
+    async with World(admission=()).running() as world:
+        await world.machine("a")
+        await world.node_says("a", "False")
+        await world.check(unhealthyRange="[3-1]")
+        await asyncio.sleep(300)
+        assert await allowed(world) == ("False", "InvalidConfiguration", "Error")
+        assert (await world.status())[2] == 0
+        assert "OwnerRemediated" not in await world.said("a")
 
 
 async def test_nothing_is_written_at_rest(world):

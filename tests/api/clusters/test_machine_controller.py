@@ -466,6 +466,64 @@ async def test_a_machine_can_go_when_its_cluster_is_gone_already(world):
         assert not await world.exists(MACHINE)
 
 
+NOWHERE = {
+    "a kind that is not installed": {"kind": "BarMachine", "apiVersion": "bar.example.com/v1beta1"},
+    "a group that is not a provider's": {"kind": "FooMachine", "apiVersion": "v1"},
+    "another namespace": {"namespace": "other"},
+    "no name": {"name": ""},
+    "a name that nothing has": {"name": "another"},
+}
+
+
+@pytest.mark.parametrize("wrong", NOWHERE.values(), ids=NOWHERE)
+async def test_a_machine_goes_whose_references_lead_nowhere(world, wrong):
+    async with world.running():
+        await world.cluster()
+        bootstrap = {"configRef": {**ref(CONFIG), **wrong}}
+        await world.make(infrastructureRef={**ref(FOO), **wrong}, bootstrap=bootstrap)
+        assert "machine.cluster.x-k8s.io" in (await world.machine()).metadata.finalizers
+        await world.delete()
+        await asyncio.sleep(15)
+        assert not await world.exists(MACHINE)
+
+
+async def test_a_machine_goes_whose_providers_and_cluster_were_removed_with_their_objects(world):
+    async with world.running():
+        await world.cluster()
+        await world.run_machine()
+        for kind in (FOO, CONFIG):
+            await world.release(kind)
+            await world.user.delete(CRD, Key("", str(kind.resource)))
+        await world.delete("demo", CLUSTER)
+        await asyncio.sleep(15)
+        await world.delete()
+        await asyncio.sleep(15)
+        assert not await world.exists(MACHINE)
+
+
+SETS_LABELS = {"cluster.x-k8s.io/set-name": "s", "a": "b"}
+
+
+async def test_a_machine_that_its_set_has_left_is_the_clusters(world):
+    """While a set is there that selects it, that adopts it."""
+    template = {"clusterName": "demo", "bootstrap": {}, "infrastructureRef": ref(FOO)}
+    spec = {
+        "clusterName": "demo",
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": SETS_LABELS}, "spec": template},
+    }
+    async with world.running():
+        await world.cluster()
+        await world.user.create(
+            MACHINE_SET, {"metadata": {"name": "s", "finalizers": [FINALIZER]}, "spec": spec}, namespace=NS
+        )
+        await world.make(labels=SETS_LABELS)
+        assert (await world.machine()).metadata.owner_references == ()
+        await world.delete("s", MACHINE_SET)
+        await world.patch({"metadata": {"annotations": {"touched": "1"}}})
+        assert [each.kind for each in (await world.machine()).metadata.owner_references] == ["Cluster"]
+
+
 async def test_data_of_a_users_own_needs_no_bootstrap_provider(world):
     async with world.running():
         await world.cluster()
@@ -529,8 +587,9 @@ async def test_what_is_missing_is_said_and_found_when_it_comes(world):
         await world.make()
         assert "there is no Cluster default/demo" in (await world.said("InfrastructureReady"))[2]
         await world.cluster()
-        assert (await world.said("InfrastructureReady"))[2] == "waiting: there is no FooMachine default/m"
-        assert (await world.said("BootstrapReady"))[2] == "waiting: there is no FooConfig default/m"
+        told = "waiting: there is no {} default/m; create it, or correct the reference"
+        assert (await world.said("InfrastructureReady"))[2] == told.format("FooMachine")
+        assert (await world.said("BootstrapReady"))[2] == told.format("FooConfig")
         await world.provide(FOO)
         found = await world.user.get(FOO, M)
         assert found["metadata"]["ownerReferences"][0]["name"] == "m"

@@ -460,6 +460,153 @@ async def test_a_template_in_other_words_or_labels_rolls_nothing_out(world):
     assert machine.spec.node_drain_timeout == "1m"
 
 
+def labelled(**labels):
+    return {"selector": {"matchLabels": labels}, "template": {**template(), "metadata": {"labels": labels}}}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [{"app": "a", "tier": "x"}, {"app": "b"}, {"other": "x"}],
+    ids=["one more", "another value", "another key"],
+)
+async def test_a_change_of_selector_and_labels_keeps_the_set_and_its_machines(world, labels):
+    await world.cluster()
+    await world.templates()
+    await world.deployment(4, **labelled(app="a"))
+    await world.settled()
+    await world.ready()
+    before = {each.metadata.uid for each in await world.machines()}
+    after = labelled(**labels)
+    gone = dict.fromkeys({"app"} - labels.keys())
+    after["selector"]["matchLabels"] = {**labels, **gone}
+    after["template"]["metadata"]["labels"] = {**labels, **gone}
+    await world.change(MACHINE_DEPLOYMENT, {"spec": after})
+    await world.settled(30)
+    assert {each.metadata.uid for each in await world.machines()} == before
+    (found,) = await world.sets()
+    assert found.metadata.controller.name == "pool"
+    for each in (found, *(await world.machines())):
+        assert each.metadata.labels.items() >= labels.items()
+        assert not gone.keys() & each.metadata.labels.keys()
+    found = (await world.client.get(MACHINE_DEPLOYMENT, POOL)).status
+    assert (found.replicas, found.ready_replicas, found.updated_replicas) == (4, 4, 4)
+
+
+async def test_a_rollout_after_a_change_of_selector_replaces_the_machines_of_the_old_set(world):
+    await world.cluster()
+    await world.templates("small", "large")
+    await world.deployment(1, **labelled(app="a"))
+    await world.settled()
+    await world.ready()
+    changed = labelled(app="b")
+    changed["template"]["spec"]["infrastructureRef"]["name"] = "large"
+    await world.change(MACHINE_DEPLOYMENT, {"spec": changed})
+    await world.ready()
+    await world.let_go()
+    assert [each.spec.replicas for each in await world.sets()] == [0, 1]
+    (machine,) = await world.machines()
+    assert machine.metadata.labels["app"] == "b"
+
+
+async def test_a_machine_whose_hash_is_taken_off_stays_its_sets_and_gets_it_back(world):
+    await world.cluster()
+    await world.templates()
+    await world.deployment(2)
+    await world.settled()
+    await world.ready()
+    first, second = await world.machines()
+    hashed = first.metadata.labels["machine-template-hash"]
+    off = {"metadata": {"labels": {"machine-template-hash": None}}}
+    await world.change(MACHINE, off, Key(NS, first.name))
+    found = await world.machines()
+    assert [each.metadata.uid for each in found] == [first.metadata.uid, second.metadata.uid]
+    assert found[0].metadata.labels["machine-template-hash"] == hashed
+    assert found[0].metadata.controller == first.metadata.controller
+    (owner,) = await world.sets()
+    await world.change(MACHINE_SET, off, Key(NS, owner.name))
+    assert [each.metadata.controller for each in await world.sets()] == [owner.metadata.controller]
+
+
+async def test_a_set_that_its_deployment_has_left_is_the_clusters(world):
+    await world.cluster()
+    await world.templates()
+    await world.deployment(1)
+    await world.settled()
+    (left,) = await world.sets()
+    await world.client.delete(MACHINE_DEPLOYMENT, POOL, propagation="Orphan")
+    await world.settled()
+    await world.change(MACHINE_SET, {"metadata": {"ownerReferences": None}}, Key(NS, left.name))
+    await world.change(MACHINE_DEPLOYMENT, {"metadata": {"finalizers": None}})
+    (left,) = await world.sets()
+    assert [(each.kind, each.name) for each in left.metadata.owner_references] == [("Cluster", "demo")]
+    await world.deployment(1)
+    await world.settled()
+    assert [each.metadata.controller.name for each in await world.sets()] == ["pool"]
+
+
+TIMEOUTS = {"nodeDrainTimeout": "1m", "nodeVolumeDetachTimeout": "2m", "nodeDeletionTimeout": "3m"}
+
+
+async def timeouts_of_machines(world):
+    return {
+        (each.spec.node_drain_timeout, each.spec.node_volume_detach_timeout, each.spec.node_deletion_timeout)
+        for each in await world.machines()
+    }
+
+
+async def test_what_needs_no_rollout_reaches_old_sets_and_machines_that_are_being_deleted(world):
+    await world.cluster()
+    await world.templates("small", "large")
+    await world.deployment(2)
+    await world.settled()
+    await world.ready()
+    roll = {"spec": {"infrastructureRef": {"name": "large"}}}
+    await world.change(MACHINE_DEPLOYMENT, {"spec": {"template": roll}})
+    going = (await world.machines())[0].name
+    await world.client.delete(MACHINE, Key(NS, going))
+    changed = {
+        "metadata": {"labels": {"new": "1"}, "annotations": {"note": "2"}},
+        "spec": {"nodeDrainTimeout": "1m", "nodeVolumeDetachTimeout": "2m", "nodeDeletionTimeout": "3m"},
+    }
+    wanted = {
+        "template": changed,
+        "minReadySeconds": 7,
+        "strategy": {"rollingUpdate": {"deletePolicy": "Oldest"}},
+    }
+    await world.change(MACHINE_DEPLOYMENT, {"spec": wanted})
+    assert await timeouts_of_machines(world) == {("1m", "2m", "3m")}
+    sets = await world.sets()
+    assert len(sets) == 2
+    for each in sets:
+        assert (each.spec.min_ready_seconds, each.spec.delete_policy) == (7, "Oldest")
+        assert each.spec.template.metadata.labels["new"] == "1"
+        assert each.spec.template.metadata.annotations["note"] == "2"
+    living = [each for each in await world.machines() if not each.metadata.deleting]
+    assert {(each.metadata.labels.get("new"), each.metadata.annotations.get("note")) for each in living} == {
+        ("1", "2")
+    }
+    versions = [each.metadata.resource_version for each in (*sets, *await world.machines())]
+    await world.settled(60)
+    assert [
+        each.metadata.resource_version for each in (*await world.sets(), *await world.machines())
+    ] == versions
+
+
+async def test_a_deployment_that_is_being_deleted_still_passes_on_its_timeouts(world):
+    await world.cluster()
+    await world.templates()
+    await world.deployment(2)
+    await world.settled()
+    await world.ready()
+    await world.client.delete(MACHINE_DEPLOYMENT, POOL)
+    await world.settled()
+    assert all(each.metadata.deleting for each in (*await world.sets(), *await world.machines()))
+    await world.change(MACHINE_DEPLOYMENT, {"spec": {"template": {"spec": TIMEOUTS}}})
+    assert await timeouts_of_machines(world) == {("1m", "2m", "3m")}
+    await world.let_go()
+    assert await world.sets() == []
+
+
 async def test_on_delete_replaces_what_users_delete(world):
     await world.cluster()
     await world.templates("small", "large")

@@ -6,8 +6,13 @@ from itertools import permutations
 import pytest
 from tests.api.controlplanes.kit import NAMES, Stage, stage
 
-from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NESTED_CONTROL_PLANE, NESTED_ETCD
-from kubewright.api.core import CONFIG_MAP, NAMESPACE
+from kubewright.api.controlplane.v1alpha4 import (
+    NESTED_API_SERVER,
+    NESTED_CONTROL_PLANE,
+    NESTED_CONTROLLER_MANAGER,
+    NESTED_ETCD,
+)
+from kubewright.api.core import CONFIG_MAP, EVENT, NAMESPACE
 from kubewright.base.errors import KubewrightError
 from kubewright.builtin import Settings
 from kubewright.compose.api_servers import Planes
@@ -73,13 +78,40 @@ async def test_an_api_server_starts_after_its_etcd_and_the_controllers_after_the
     """Acceptance 1: the order, by looking at status."""
     async with stage() as on:
         await create(on, "plane")
+        await create(on, "controllerManager")
+        await on.until(
+            lambda: _says(
+                on,
+                NESTED_CONTROLLER_MANAGER,
+                "demo-controllermanager",
+                "there is no NestedAPIServer demo-apiserver",
+            )
+        )
         await create(on, "apiserver")
         await on.until(
             lambda: _says(on, NESTED_API_SERVER, "demo-apiserver", "there is no NestedEtcd demo-etcd")
         )
         assert the_api_server(on) is None
+        assert not (await on.status(NESTED_CONTROLLER_MANAGER, "demo-controllermanager")).ready
         await create(on, "etcd")
+        await on.ready(*COMPONENTS)
+        since = [(await on.status(NAMES[what], f"demo-{what.lower()}")).conditions for what in COMPONENTS]
+        times = [next(each.last_transition_time for each in found if each.type == "Ready") for found in since]
+        assert times == sorted(times)
+
+
+async def test_a_version_beside_a_channel_counts_and_an_event_says_that_the_channel_is_ignored():
+    async with stage() as on:
+        await on.apply(NESTED_ETCD, "demo-etcd", {"version": "embedded", "channel": "fast"})
+        await create(on, "plane")
+        await create(on, "apiserver")
         await on.ready("etcd", "apiserver")
+
+        async def told() -> bool:
+            found = [each.message for each in await on.client.list(EVENT) if each.reason == "ChannelIgnored"]
+            return found == ["spec.channel fast is ignored, because spec.version is embedded"]
+
+        await on.until(told)
 
 
 async def test_a_control_plane_of_two_components_works():

@@ -67,7 +67,7 @@ class Management:
     @asynccontextmanager
     async def provider(self, driver: Driver | None = None) -> AsyncIterator[None]:
         """A process of our provider; killed at the end of the block."""
-        client = Client(self.line, self.clock, name="provider")
+        client = Client(self.line, self.clock, name="provider", one_clock=True)
         caches = Informers(client)
         session = Session(client, caches)
         recorder = Recorder(

@@ -1,7 +1,9 @@
 """What a KubewrightMachineTemplate tells cluster-autoscaler about nodes that do not exist yet."""
 
 import asyncio
+from datetime import UTC, datetime
 
+import pytest
 from tests.api.infra.management import NS, management_cluster
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
@@ -71,5 +73,24 @@ async def test_another_driver_is_left_alone() -> None:
 def test_what_a_driver_does_not_say_stays() -> None:
     before = KubewrightMachineTemplateStatus(capacity={"cpu": "1"}, node_info=NodeInfo(architecture="amd64"))
 
-    assert template_status(before, Size({})) == before
-    assert template_status(KubewrightMachineTemplateStatus(), Size({})) == KubewrightMachineTemplateStatus()
+    nothing, now = KubewrightMachineTemplateStatus(), datetime(2030, 1, 1, tzinfo=UTC)
+    for answer in (Size({}), None):
+        assert template_status(before, answer, now) == before
+        assert template_status(nothing, answer, now) == nothing
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"providerSpec": {"regoin": "here"}}, "providerSpec: Object contains unknown field `regoin`"),
+        ({"driver": "clowd"}, "driver 'clowd' does not run in this program, only: sim"),
+    ],
+    ids=["a typo in providerSpec", "a driver that does not run here"],
+)
+async def test_a_template_that_no_driver_accepts_says_so_before_there_is_a_machine(spec, problem) -> None:
+    async with management_cluster() as management, management.provider():
+        status = await made(management, **spec)
+        told = [(each.type, each.status, each.reason, each.message) for each in status.conditions]
+        assert told == [("Accepted", "False", "InvalidConfiguration", problem)]
+        await asyncio.sleep(2)
+        assert await management.events() == ["FailedValidation"]

@@ -253,6 +253,24 @@ async def test_a_kubewright_cluster_stays_until_its_machines_are_gone():
         assert await cluster.people.list(KUBEWRIGHT_CLUSTER, NS) == []
 
 
+UNOWNED = {"metadata": {"name": "left", "labels": {"cluster.x-k8s.io/cluster-name": "demo"}}}
+
+
+async def test_a_machine_that_nothing_owns_goes_with_its_cluster_and_not_with_the_infrastructure_alone():
+    async with ready_cluster() as cluster, cluster.provider():
+        await cluster.people.create(KUBEWRIGHT_MACHINE, UNOWNED, namespace=NS)
+        await asyncio.sleep(5)
+        await cluster.people.delete(KUBEWRIGHT_CLUSTER, Key(NS, "demo"))
+        await asyncio.sleep(30)
+        (found,) = (await cluster.infra_cluster()).status.conditions[1:]
+        assert found.message == "KubewrightMachine left of its cluster is still there"
+        assert len(await cluster.people.list(KUBEWRIGHT_MACHINE, NS)) == 1
+        await cluster.people.delete(CLUSTER, Key(NS, "demo"))
+        await asyncio.sleep(5)
+        assert await cluster.people.list(KUBEWRIGHT_MACHINE, NS) == []
+        assert await cluster.people.list(KUBEWRIGHT_CLUSTER, NS) == []
+
+
 async def test_the_role_that_we_ship_allows_what_a_cluster_asks_for_and_no_write_of_a_cluster():
     async with management_cluster() as management, management.provider():
         await management.cluster(
@@ -268,13 +286,15 @@ async def test_the_role_that_we_ship_allows_what_a_cluster_asks_for_and_no_write
         await asyncio.sleep(5)
         await management.delete("m1")
         await management.until(gone)
+        await management.people.create(KUBEWRIGHT_MACHINE, UNOWNED, namespace=NS)
+        await management.people.delete(CLUSTER, Key(NS, "demo"))
         await management.people.delete(KUBEWRIGHT_CLUSTER, Key(NS, "demo"))
         await asyncio.sleep(30)
         needs = management.line.needs
 
     grants = permissions.granted(rbac.manifest())
     assert permissions.missing(needs, grants) == []
-    unused = {each for each in permissions.unused(needs, grants) if each.verb == "patch"}
+    unused = {each for each in permissions.unused(needs, grants) if each.verb in ("patch", "delete")}
     assert {each.resource for each in unused} <= {"events"}, "an event is patched when it comes again"
     written = {each.resource for each in needs if each.group == "cluster.x-k8s.io" and each.verb not in READ}
     assert written == set()
@@ -388,3 +408,48 @@ async def test_credentials_that_nothing_names_any_more_are_let_go():
         await cluster.until(gone)
         await asyncio.sleep(5)
         assert (await cluster.people.get(SECRET, Key(NS, "cloud"))).metadata.finalizers == ()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"providerSpec": {"regoin": "sim-1"}}, id="a typo in providerSpec"),
+        pytest.param({"driver": "clowd"}, id="a driver that does not run here"),
+        pytest.param({"credentialsRef": {"name": "keys"}}, id="credentials that are missing"),
+    ],
+)
+async def test_a_machine_that_the_driver_refuses_can_be_deleted(spec):
+    async with ready_cluster() as cluster, cluster.provider():
+        await cluster.machine("m1", spec=spec)
+        await asyncio.sleep(5)
+        assert (await cluster.infra()).status.conditions[0].status == "False"
+        await cluster.delete("m1")
+        await cluster.until(gone, seconds=10)
+        assert "VMLeftBehind" not in await cluster.events()
+
+
+async def test_after_a_restart_a_user_decides_about_a_vm_of_which_nothing_is_known():
+    async with ready_cluster() as cluster:
+        async with cluster.provider():
+            await cluster.machine("m1", spec={"providerSpec": {"regoin": "sim-1"}})
+            await cluster.until(waits_for("VMCreationFailed"))
+        await cluster.delete("m1")
+        async with cluster.provider():
+            found = await cluster.until(waits_for("VMDeletionFailed"))
+            assert "label it force-deletion=True" in found.status.conditions[0].message
+            label = {"metadata": {"labels": {"force-deletion": "True"}}}
+            await cluster.people.patch(KUBEWRIGHT_MACHINE, Key(NS, "m1"), label)
+            await cluster.until(gone, seconds=10)
+            await asyncio.sleep(2)
+            assert "VMLeftBehind" in await cluster.events()
+
+
+async def test_a_machine_whose_name_is_too_long_for_its_nodes_label_gets_no_vm():
+    async with ready_cluster() as cluster, cluster.provider():
+        name = "m" * 64
+        await cluster.machine(name)
+        found = await cluster.until(waits_for("InvalidConfiguration"), name)
+        told = "metadata.name must be no more than 63 characters, as its node's label has it"
+        assert (found.status.conditions[0].message, cluster.vms()) == (told, [])
+        await cluster.delete(name)
+        await cluster.until(gone, name, seconds=10)

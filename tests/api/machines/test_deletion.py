@@ -64,6 +64,18 @@ async def test_pods_are_evicted_and_what_belongs_to_the_node_is_left_alone() -> 
         await gone(world)
 
 
+async def test_a_machine_without_a_node_is_not_drained_and_its_vm_goes() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        await world.make("neverjoin-1")
+        await world.until(lambda seen: seen.vms == 1, "its VM is there")
+        await world.clock.sleep(5)
+        await world.unmake("neverjoin-1")
+        await gone(world, within=5)
+        told = {each.reason for each in await world.events("neverjoin-1")}
+        assert EventReason.DELETED in told
+        assert EventReason.DRAINING not in told
+
+
 async def test_a_drain_that_lasts_is_reported_on_the_machine_and_the_node() -> None:
     async with embedded_world(short_timeouts()) as world:
         await one_machine(world)

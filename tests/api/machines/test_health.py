@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import pytest
+
 from kubewright.api.core import NODE, PDB
 from kubewright.api.machine import names, updates
 from kubewright.api.machine.names import Phase
@@ -121,6 +123,21 @@ async def test_the_conditions_that_matter_are_the_machines_own() -> None:
         assert (await world.look()).phases == ["Running"]
         world.cloud.order(vm, {"memory-pressure"})
         await world.until(in_phase(Phase.UNKNOWN), "it is ill")
+
+
+@pytest.mark.parametrize(
+    "trouble", ["disk-pressure", "kernel-deadlock", "readonly-filesystem", "network-unavailable", "not-ready"]
+)
+async def test_a_machine_that_names_no_conditions_is_judged_by_those_of_mcm(trouble: str) -> None:
+    async with embedded_world(short_timeouts()) as world:
+        await world.make("m1")
+        await world.settled(1)
+        vm = next(iter(world.cloud.vms))
+        world.cloud.order(vm, {"memory-pressure"})
+        await world.clock.sleep(5)
+        assert (await world.look()).phases == ["Running"]
+        world.cloud.order(vm, {trouble})
+        await world.until(in_phase(Phase.UNKNOWN), "it is ill", seconds=5)
 
 
 async def test_a_node_that_a_person_deleted_comes_back_while_its_vm_lives() -> None:

@@ -112,6 +112,7 @@ async def test_a_preserved_machine_that_recovers_takes_pods_again() -> None:
         name = await pool(world)
         await ask(world, name, "now")
         await failed(world, name)
+        assert (await node_of(world, name)).spec.taints, "new pods stay away while it is Failed"
         vm = world.cloud.named(name, world.namespace)
         assert vm is not None
         world.cloud.order(vm.id, set())

@@ -3,10 +3,14 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
-from kubewright.api.core import NAMESPACE, NODE
+from kubewright.api.core import CRD, NAMESPACE, NODE
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
+from kubewright.base.errors import InvalidInput
 from kubewright.clusters.sessions.node import CLUSTER_NODE
 from kubewright.compose import worlds
 from kubewright.compose.embedded import Embedded
@@ -72,6 +76,32 @@ async def until(client: Client, wanted: dict[str, str], seconds: int = 120) -> N
             return
         await asyncio.sleep(1)
     raise AssertionError(f"{found} instead of {wanted}")
+
+
+@pytest.mark.parametrize(
+    ("named", "groups", "classes"),
+    [
+        pytest.param(["machines"], {"machine.sapcloud.io"}, True, id="machines of MCM alone"),
+        pytest.param(
+            ["clusters", "infra"],
+            {"cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io", "clusterctl.cluster.x-k8s.io"},
+            False,
+            id="two of Cluster API",
+        ),
+    ],
+)
+async def test_worlds_can_be_left_out(named: list[str], groups: set[str], classes: bool) -> None:
+    some = Options(controllers=tuple(each.name for each in worlds.named(named)))
+    embedded = Embedded(None, some, LoopClock())
+    async with embedded, running(embedded.serve):
+        assert {each.name.partition(".")[2] for each in await embedded.client.list(CRD)} == groups
+        if classes:
+            assert [each.name for each in await embedded.client.list(MACHINE_CLASS, "default")]
+
+
+def test_a_world_that_there_is_not_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no world machine; there are: machines, clusters"):
+        worlds.named(["machine", "clusters"])
 
 
 async def test_a_cluster_comes_up_and_goes() -> None:

@@ -135,10 +135,17 @@ def test_fields_that_no_type_knows_stay():
     assert after("MachineDeployment", spec)["spec"]["future"] == {"a": [1]}
 
 
-def test_an_object_of_the_wrong_types_is_left_to_the_schema():
+def test_an_object_that_its_type_cannot_read_gets_no_defaults_and_is_refused():
     wrong = made("Machine", {"clusterName": 5})
     assert defaulted(BY_KIND["Machine"], wrong, None) == wrong
-    assert violations(BY_KIND["Machine"], wrong, None) == []
+    assert [str(error) for error in violations(BY_KIND["Machine"], wrong, None)] == [
+        "spec.clusterName: Invalid value: 5: Expected `str`, got `int`"
+    ]
+
+
+def test_an_object_that_its_type_cannot_read_may_still_lose_its_finalizer():
+    wrong = made("Machine", {"clusterName": 5}) | {"metadata": {"name": "o", "finalizers": ["a/b"]}}
+    assert violations(BY_KIND["Machine"], {**wrong, "metadata": {"name": "o"}}, wrong) == []
 
 
 def test_a_write_of_the_status_alone_adds_nothing():

@@ -123,6 +123,15 @@ BAD = {
         "MachineHealthCheck", other(CHECK, unhealthyConditions=[]),
         ["spec.unhealthyConditions: Forbidden: must have at least one entry"],
     ),
+    "a check with a range that ends before it begins": (
+        "MachineHealthCheck", other(CHECK, unhealthyRange="[3-1]"),
+        ['spec.unhealthyRange: Invalid value: "[3-1]": must not begin with more machines than it ends with: '
+         "3 is more than 1"],
+    ),
+    "a check with a range that no number of machines has": (
+        "MachineHealthCheck", other(CHECK, unhealthyRange="[1-2147483648]"),
+        ['spec.unhealthyRange: Invalid value: "[1-2147483648]": must not end with more than 2147483647'],
+    ),
     "a drain rule with an order of what is not evicted": (
         "MachineDrainRule", {"drain": {"behavior": "Skip", "order": 1}},
         ["spec.drain.order: Invalid value: 1: order must not be set if drain behavior is 'Skip'"],
@@ -189,6 +198,7 @@ def test_a_machine_of_a_pool_needs_no_bootstrap():
 def test_a_check_that_is_switched_off_or_patient_is_good():
     assert refusals("MachineHealthCheck", other(CHECK, nodeStartupTimeout="0s")) == []
     assert refusals("MachineHealthCheck", other(CHECK, nodeStartupTimeout="30s")) == []
+    assert refusals("MachineHealthCheck", other(CHECK, unhealthyRange="[3-3]")) == []
 
 
 VERSIONS = {

@@ -105,14 +105,18 @@ def test_columns(kind):
 
 def test_subresources():
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-    assert "subresources" not in version("MachineClass")
+    assert version("MachineClass")["subresources"] == {"status": {}}  # ours: whether a driver accepts it
     assert version("Machine")["subresources"] == {"status": {}}
     assert version("MachineSet")["subresources"] == {"status": {}, "scale": scale}
     assert version("MachineDeployment")["subresources"] == {"status": {}, "scale": scale}
 
 
 REQUIRED = {
-    "MachineClass": {"$": ["providerSpec"], "$.nodeTemplate": ["capacity", "instanceType", "region", "zone"]},
+    "MachineClass": {
+        "$": ["providerSpec"],
+        "$.nodeTemplate": ["capacity", "instanceType", "region", "zone"],
+        "$.status.conditions[]": ["status", "type"],
+    },
     "MachineDeployment": {"$.spec": ["template"], "$.status.conditions[]": ["status", "type"]},
     "MachineSet": {"$.status.machineSetCondition[]": ["status", "type"]},
     "Machine": {"$.status.addresses[]": ["address", "type"], "$.status.conditions[]": ["status", "type"]},

@@ -108,14 +108,26 @@ MOVED = in_a_namespace(made(CORE, "Machine", {**MACHINE, "clusterName": "d"}))
 ALLOWED = {
     "a bad object whose finalizer goes": ("validate", LESS, OLD, {}),
     "a deletion": ("validate", OLD, None, {"operation": "DELETE"}),
-    "what its type cannot read, which the schema refuses": (
-        "validate",
+    "what its type cannot read, before it is refused": (
+        "mutate",
         made(CORE, "Machine", {"clusterName": 5}),
         None,
         {},
     ),
-    "the same, unchanged": ("mutate", made(CORE, "Machine", {"clusterName": 5}), None, {}),
+    "what its type cannot read, while only its metadata changes": (
+        "validate",
+        made(CORE, "Machine", {"clusterName": 5}),
+        in_a_namespace(made(CORE, "Machine", {"clusterName": 5})),
+        {},
+    ),
 }
+
+
+def test_what_its_type_cannot_read_is_refused():
+    status = answer("validate", made(CORE, "Machine", {"clusterName": 5}))["status"]
+    assert [(cause["field"], cause["message"]) for cause in status["details"]["causes"]] == [
+        ("spec.clusterName", "Invalid value: 5: Expected `str`, got `int`")
+    ]
 
 
 @pytest.mark.parametrize(("stage", "body", "old", "request_"), ALLOWED.values(), ids=ALLOWED)

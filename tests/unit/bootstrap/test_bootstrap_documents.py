@@ -26,7 +26,7 @@ from kubewright.api.bootstrap.v1beta1 import (
 from kubewright.api.core import Taint
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.documents import Api, api_of, init_documents, join_document
-from kubewright.bootstrap.yaml_text import dumped
+from kubewright.bootstrap.yaml_text import dumped, template
 
 V2, V3, V4 = Api.V1BETA2, Api.V1BETA3, Api.V1BETA4
 
@@ -238,7 +238,6 @@ def test_an_etcd_elsewhere_is_written_as_it_is() -> None:
         "\n\nstarts empty",
         "\tstarts with a tab\nx",
         "{{ ds.meta_data['x'] }} and {{ ds[\"y\"] }}",
-        "{% if a %}\nx: 'y'\n{% endif %}\n",
         "carriage\r\nreturn",
         "unicode: ü…☃ and \u2028 and \x85",
         "control \x07 character\n",
@@ -251,6 +250,58 @@ def test_an_etcd_elsewhere_is_written_as_it_is() -> None:
 def test_any_text_is_read_as_it_was_written(text: str) -> None:
     value = {"list": [text], "content": text}
     assert yaml.safe_load(dumped(value)) == value
+
+
+BLOCKS = {
+    "a leading line break": ("\n{{ x }}\n", "a: |2\n  \n  {{ x }}\n"),
+    "a leading space": (" {{ x }}", "a: |2-\n   {{ x }}\n"),
+    "a tab": ("\t{{ x }}\t", "a: |2-\n  \t{{ x }}\t\n"),
+    "no-break spaces": ("\xa0{{ x }}\n", "a: |\n  \xa0{{ x }}\n"),
+    "line breaks at the end": ("{{ x }}\n\n", "a: |+\n  {{ x }}\n\n...\n"),
+    "a line after a statement": (
+        "{% if x %}\ny\n{% endif %}\nz\n",
+        "a: |2\n  {% if x %}\ny\n  {% endif %}\nz\n",
+    ),
+    "a statement at the end": ("{% if x %}y{% endif %}", "a: |2-\n  {% if x %}y{% endif %}\n\n"),
+    "a carriage return": ('{{ "x" }}\r\n"y"', 'a: "{{ "x" }}\\r\\n\\"y\\""\n'),
+    "a control character": ("\x1b{{ x }}\x7f", 'a: "\\x1b{{ x }}\\x7f"\n'),
+    "white space dropped before it": ("{%- if x %}y{% endif %}", 'a: "{%- if x %}y{% endif %}"\n'),
+}
+"""What tests/conformance/test_cloud_init.py sees cloud-init make of the like."""
+
+
+@pytest.mark.parametrize(("text", "written"), BLOCKS.values(), ids=BLOCKS)
+def test_jinja_is_written_such_that_cloud_init_reads_it(text: str, written: str) -> None:
+    assert dumped({"a": text}) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("{{.Names}}", "{{ '{{' }}.Names}}"),
+        ("${#list[@]}", "${{ '{#' }}list[@]}"),
+        ("{% unknown %}", "{{ '{%' }} unknown %}"),
+        ("{{ x", "{{ '{{' }} x"),
+        ("{% raw %}{{.x}}", "{{ '{%' }} raw %}{{ '{{' }}.x}}"),
+        ("{% raw %}{{.x}}{% endraw %}", "{% raw %}{{.x}}{% endraw %}"),
+        ("{{ x }} {# y #} {% set z = '%}' %}", "{{ x }} {# y #} {% set z = '%}' %}"),
+        ("no { % Jinja", "no { % Jinja"),
+    ],
+)
+def test_jinja_prints_what_can_be_no_jinja(text: str, printed: str) -> None:
+    assert template({text: [text, 1, None]}) == {printed: [printed, 1, None]}
+
+
+def test_a_hostile_text_takes_time_in_proportion_to_its_length() -> None:
+    for text in (
+        '{{ "' * 20_000,
+        "{%" * 20_000,
+        "{#" * 20_000,
+        "{{ x }}" * 2_000,
+        "{% raw %}" * 20_000,
+    ):
+        template(text)
+        assert len(dumped({"a": text})) > len(text)
 
 
 def test_jinja_stands_in_the_text_as_it_was_given() -> None:

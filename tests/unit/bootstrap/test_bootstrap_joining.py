@@ -1,6 +1,7 @@
 """What a cluster that no kubeadm has started gets, so that machines can join it."""
 
 from base64 import b64decode
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -55,6 +56,17 @@ def test_cluster_info_says_where_the_cluster_is_and_whom_to_trust_and_is_for_eve
     assert [each["name"] for body in readers for each in body["subjects"]] == ["system:anonymous"]
 
 
+def test_a_cluster_and_ranges_that_look_like_numbers_are_written_as_text():
+    joining = replace(HERE, name="1e3", services="10.96.0.0/12", domain="08")
+    maps = {
+        body["metadata"]["name"]: body["data"]
+        for kind, body in objects(joining, "v1.36.3")
+        if kind is CONFIG_MAP
+    }
+    assert "clusterName: '1e3'" in maps["kubeadm-config"]["ClusterConfiguration"]
+    assert "clusterDomain: '08'" in maps["kubelet-config"]["kubelet"]
+
+
 OLD = yaml.safe_dump({"kubernetesVersion": "v1.35.0", "clusterName": "mine"})
 NEW = yaml.safe_dump({"kubernetesVersion": "v1.36.3", "clusterName": "mine"})
 THEIRS = yaml.safe_dump({"kubernetesVersion": "v1.36.3", "clusterName": "ours"})
@@ -62,6 +74,7 @@ CORRECTED = [
     ("a version of the API server that is gone", "kubeadm-config", {"ClusterConfiguration": OLD}, {"ClusterConfiguration": NEW}),
     ("what a user has changed stays", "kubeadm-config", {"ClusterConfiguration": NEW}, {"ClusterConfiguration": NEW}),
     ("what is no YAML", "kubeadm-config", {"ClusterConfiguration": "["}, {"ClusterConfiguration": THEIRS}),
+    ("a name that was written as a number", "kubeadm-config", {"ClusterConfiguration": "clusterName: 1e3"}, {"ClusterConfiguration": THEIRS}),
     ("what is not there", "kubeadm-config", {}, {"ClusterConfiguration": THEIRS}),
     ("a kubelet's configuration is the user's", "kubelet-config", {"kubelet": "mine"}, {"kubelet": "mine"}),
 ]  # fmt: skip

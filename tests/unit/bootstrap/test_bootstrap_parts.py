@@ -21,6 +21,25 @@ TTL = timedelta(minutes=15)
 PAIRS = {each: new_pair(each, NOW, Algorithm.EC) for each in Purpose}
 
 
+FOUND = "abcdef.0123456789abcdef"
+TEXTS = {
+    "cloud-config": (f"  discovery:\n    bootstrapToken:\n      apiServerEndpoint: h:1\n      token: {FOUND}\n", FOUND),
+    "quoted": (f"bootstrapToken:\n  token: '{FOUND}'\n", FOUND),
+    "in JSON": (f'"bootstrapToken": {{"caCertHashes": ["sha256:00"], "token": "{FOUND}"}}', FOUND),
+    "Ignition": (f"data:,bootstrapToken%3A%0A%20%20token%3A%20{FOUND}%0A", FOUND),
+    "after a user's file that has another": (f"token: ghijkl.0123456789abcdef\nbootstrapToken:\n  token: {FOUND}", FOUND),
+    "joining by a file": ("discovery:\n  tlsBootstrapToken: ghijkl.0123456789abcdef\n", ""),
+    "the first machine": ("bootstrapTokens:\n- groups: []\n  token: none\n", ""),
+    "no data": ("", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "token"), TEXTS.values(), ids=TEXTS)
+def test_the_token_that_data_have_is_found(text: str, token: str) -> None:
+    found = tokens.token_in_data(text)
+    assert (found.text if found is not None else "") == token
+
+
 def test_a_token_is_drawn_by_a_seed_and_read_again() -> None:
     token = tokens.new_token(Random(1).choice)
     assert token == tokens.new_token(Random(1).choice)

@@ -76,14 +76,14 @@ def test_a_pod_is_bound(wanted, found):
         pytest.param(
             pod(),
             node(ready=False),
-            "1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }",
+            "1 node(s) had untolerated taint(s)",
             id="a node that is not ready",
         ),
-        pytest.param(pod(), node(taints=(FULL,)), "1 node(s) had untolerated taint {a/b: c}", id="a taint"),
+        pytest.param(pod(), node(taints=(FULL,)), "1 node(s) had untolerated taint(s)", id="a taint"),
         pytest.param(
             pod(tolerations=[{**TOLERATION, "value": "d"}]),
             node(taints=(FULL,)),
-            "1 node(s) had untolerated taint {a/b: c}",
+            "1 node(s) had untolerated taint(s)",
             id="a toleration of another value",
         ),
         pytest.param(
@@ -108,13 +108,49 @@ def test_a_pod_is_bound(wanted, found):
     ],
 )
 def test_a_pod_may_not_go(wanted, found, because):
-    assert place(wanted, [found]) == Placement("", f"0/1 nodes are available: {because}.")
+    told = place(wanted, [found]).because
+    assert told.startswith(
+        f"0/1 nodes are available: {because}. no new claims to deallocate, preemption: 0/1 "
+    )
 
 
-def test_all_reasons_are_counted():
-    nodes = [node("a", cordoned=True), node("b", used={PODS: 3.0}), node("c", cordoned=True)]
-    told = "0/3 nodes are available: 1 Too many pods, 2 node(s) were unschedulable."
-    assert place(pod(), nodes) == Placement("", told)
+@pytest.mark.parametrize(
+    ("wanted", "nodes", "told"),
+    [
+        pytest.param(
+            pod(),
+            [node("a", cordoned=True), node("b", used={PODS: 3.0}), node("c", cordoned=True)],
+            "0/3 nodes are available: 1 Too many pods, 2 node(s) were unschedulable. no new claims to "
+            "deallocate, preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, "
+            "2 Preemption is not helpful for scheduling.",
+            id="fewer Pods would help on a full node, and not on one that is cordoned",
+        ),
+        pytest.param(
+            pod(requests={"cpu": "3", "memory": "3"}),
+            [node("a", used={"memory": 2.0})],
+            "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory. no new claims to deallocate, "
+            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+            id="every resource is named, and one that the node never has is for good",
+        ),
+        pytest.param(
+            pod(),
+            [*(node(f"a{each}", cordoned=True) for each in range(10)), node("b", used={PODS: 3.0})],
+            "0/11 nodes are available: 1 Too many pods, 10 node(s) were unschedulable. no new claims to "
+            "deallocate, preemption: 0/11 nodes are available: 1 No preemption victims found for incoming "
+            "pod, 10 Preemption is not helpful for scheduling.",
+            id="the counts are sorted as texts",
+        ),
+        pytest.param(
+            pod(preemptionPolicy="Never"),
+            [node(cordoned=True)],
+            "0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, preemption: "
+            "not eligible due to preemptionPolicy=Never.",
+            id="a Pod that preempts nothing",
+        ),
+    ],
+)
+def test_the_message_about_a_pod_that_fits_nowhere_is_kube_schedulers(wanted, nodes, told):
+    assert place(wanted, nodes) == Placement("", told)
 
 
 def test_without_nodes_no_pod_is_bound():

@@ -61,26 +61,43 @@ def test_a_whole_cluster():
     infra, plane = thing("FooCluster", "demo", READY), thing("FooPlane", "plane", READY)
     cluster = thing("Cluster", "demo", READY, spec=BOTH, phase="Provisioned")
     assert shown(ClusterObjects(cluster, infra, plane, others)) == [
-        "NAME                            PHASE         READY   SINCE   REPLICAS",
-        "Cluster demo                    Provisioned   True    5m",
-        "├─ FooCluster demo                            True    5m",
-        "├─ FooPlane plane                             True    5m",
-        "│  └─ Machine c1                Running       True    5m",
+        "NAME                         PHASE        READY  SINCE  REPLICAS",
+        "Cluster demo                 Provisioned  True   5m",
+        "├─ FooCluster demo                        True   5m",
+        "├─ FooPlane plane                         True   5m",
+        "│  └─ Machine c1             Running      True   5m",
         "├─ Workers",
-        "│  └─ MachineDeployment md      Running       True    5m      2 of 3 ready",
-        "│     └─ MachineSet md-1                      True    5m      2 of 3 ready, 4 there",
-        "│        ├─ 2 Machines w1, w2   Running       True    5m",
-        "│        └─ Machine w3          Pending       False   5m",
+        "│  └─ MachineDeployment md   Running      True   5m     2 of 3 ready",
+        "│     └─ MachineSet md-1                  True   5m     2 of 3 ready, 4 there",
+        "│        ├─ 2 Machines       Running      True   5m",
+        "│        │      w1, w2",
+        "│        └─ Machine w3       Pending      False  5m",
         "│               BootstrapReady: WaitingForDataSecret",
-        "└─ MachineHealthCheck check                   True    5m",
+        "└─ MachineHealthCheck check               True   5m",
     ]
 
 
 def test_many_machines_that_say_the_same_are_one_line():
     many = [thing("Machine", f"w{n}", READY, phase="Running") for n in range(5)]
-    assert "   └─ 5 Machines w0, w1, w2 and 2 more   Running   True    5m" in shown(
-        ClusterObjects(thing("Cluster", "demo"), others=many)
+    lines = shown(ClusterObjects(thing("Cluster", "demo"), others=many))
+    assert lines[-2:] == ["   └─ 5 Machines  Running  True   5m", "          w0, w1, w2 and 2 more"]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_no_line_is_wider_than_the_terminal_and_the_ends_of_names_are_seen(width):
+    name = f"{'green-' * 8}5mkx2"
+    others = [
+        thing("MachineDeployment", name, READY, spec={"replicas": 3}, phase="ScalingUp", readyReplicas=3, replicas=3),
+        thing("Machine", f"{name}-pkh6p", PENDING, owner=f"MachineDeployment {name}", phase="Provisioning"),
+        thing("Machine", "c1", condition("Ready", "False", message="it waits " * 20), owner="FooPlane x"),
+    ]  # fmt: skip
+    found = page.text(
+        list(page.lines(tree(ClusterObjects(thing("Cluster", "demo"), others=others)), NOW)), width
     )
+    rows = [row for line in found for row in line.split("\n")]
+    assert max(map(len, rows)) <= max(width, 66)
+    assert any(row.split("  ")[0].endswith("pkh6p") or "pkh6p " in row for row in rows)
+    assert "ScalingUp" in "\n".join(rows)
 
 
 def test_what_is_missing_is_shown_as_missing():

@@ -50,6 +50,17 @@ def test_no_name_is_cut_where_the_terminal_has_forty_columns(width: int, columns
     assert (ROW.sort in text) is ("class" in columns)
 
 
+def test_on_eighty_columns_long_names_are_shortened_and_states_and_numbers_are_whole() -> None:
+    name = f"{'pool-' * 11}7957885594-hhb5g"
+    rows = tuple(Row(f"{name}{n:03}", "sim-small", "InPlaceUpdateSuccessful", "node") for n in range(60))
+    text = shown(80, terminal=True, now=View(rows, ready_nodes=12345, nodes=12345, vms=12345))
+    assert "InPlaceUpdateSuccessful" in text
+    assert "hhb5g000" in text
+    assert re.search(r"\d+ more machines; nodes: 12345 of 12345 ready; VMs: 12345", text)
+    rows = re.split(r"[\r\n]+", re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", text))
+    assert max(map(len, rows)) <= 80
+
+
 def test_the_end_says_what_is_left() -> None:
     assert "\nNothing is left." in shown(80, terminal=False, now=NONE)
     assert "\nLeft: machines: 1 Running; nodes: 1 of 1 ready; VMs: 1." in shown(80, terminal=False)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kubewright.api.core import Event
+from kubewright.api.machine.names import FINALIZER as MACHINE_FINALIZER
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.explain import page
@@ -174,8 +175,8 @@ WAITING = Pass(
             facts("mcs", {}, members=[machine("Unknown")] * 7),
             "",
             None,
-            ("machine m1 is Unknown", "2 more machines are not Running"),
-            id="many machines are counted",
+            ("machines m1, m1, m1 and 4 more are Unknown",),
+            id="machines that say the same share a clause",
         ),
         pytest.param(
             facts("mcd", {"conditions": [
@@ -244,6 +245,55 @@ def test_the_last_events_are_told_oldest_first():
 
     story = tell(facts("mc", {}, events=[event(number) for number in range(10)]))
     assert [each.reason for each in story.events] == [f"R{number}" for number in reversed(range(8))]
+
+
+LONG = "the budget default/web allows no eviction of the pod default/web-0"
+
+
+def test_a_long_sentence_is_told_once_and_no_word_of_it_is_broken():
+    story = Story(
+        kind="machine",
+        name="a",
+        state="Terminating",
+        says=f"Drain failed due to - {LONG}. Will retry",
+        waits_for=(LONG,),
+        decisions=(
+            Decision(
+                by="machine",
+                source="manager",
+                because=LONG,
+                acted=Acted(at=NOW, because=LONG, steps=("Evict",)),
+            ),
+        ),
+        events=(Happened(reason="FailedDrain", message=f"Drain failed due to - {LONG}", at=NOW),),
+    )
+    lines = list(page.lines(story, NOW))
+    assert "\n".join(each.text for each in lines).count(LONG) == 2  # the wait, and the status as it stands
+    rows = "\n".join(each.wrapped(60) for each in lines).split("\n")
+    assert max(map(len, rows)) <= 60
+    assert {word for row in rows for word in row.split()} == {
+        word for each in lines for word in each.text.split()
+    }
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "waits"),
+    [
+        pytest.param(
+            ["example.com/foo"], "finalizer example.com/foo: another program put it there", id="one"
+        ),
+        pytest.param(
+            ["a/b", MACHINE_FINALIZER, "c/d"], "finalizer a/b, c/d: another program", id="beside ours"
+        ),
+        pytest.param(["foregroundDeletion"], "the objects that it owns are deleted first", id="foreground"),
+    ],
+)
+def test_the_finalizers_of_others_are_named(finalizers, waits):
+    meta = {"deletionTimestamp": "2030-01-01T11:59:00Z", "finalizers": finalizers}
+    story = tell(facts("mc", machine("Terminating")["status"], meta=meta))
+    assert story.waits_for[0].startswith(waits)
+    alive = tell(facts("mc", machine("Running")["status"], meta={"finalizers": finalizers}))
+    assert alive.waits_for == ()
 
 
 def test_a_story_as_text():

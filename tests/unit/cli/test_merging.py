@@ -17,7 +17,7 @@ KEYS = keys.in_memory(SystemClock())
 @pytest.fixture
 def ours(tmp_path: Path) -> Path:
     path = tmp_path / "data" / "kubeconfig"
-    kubeconfig.write(path, kubeconfig.render("https://127.0.0.1:4321", KEYS.authority, KEYS.admin))
+    kubeconfig.write(path, kubeconfig.render("https://127.0.0.1:4321", KEYS.authority, KEYS.admin), tmp_path)
     return path
 
 

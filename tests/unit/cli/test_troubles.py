@@ -36,6 +36,26 @@ def story(name, *waits_for, kind=MACHINE, state="Unknown", minutes=1):
             id="objects that wait for the same are one trouble, as old as the first of them",
         ),
         pytest.param(
+            [
+                story("a", 'the pod "default/web-1" is held; next try in 9m57.008201s'),
+                story("b", 'the pod "default/web-2" is held; next try in 1h3m0s'),
+            ],
+            [
+                (
+                    ("a", "b"),
+                    "Unknown",
+                    ago(minutes=1),
+                    ('the pod "default/web-1" is held; next try in 9m57.008201s',),
+                )
+            ],
+            id="other pods and times are the same wait, and the first one is shown",
+        ),
+        pytest.param(
+            [story("s", "3 of 3 ready, 6 there", state="3 of 3 ready, 6 there", kind=SET)],
+            [(("s",), "3 of 3 ready, 6 there", ago(minutes=1), ())],
+            id="a wait that is the state is not told twice",
+        ),
+        pytest.param(
             [story("a", "node a is silent")],
             [(("a",), "Unknown", ago(minutes=1), ("node a is silent",))],
             id="one object keeps its name",

@@ -185,13 +185,13 @@ def test_an_expired_authority_signs_nothing():
 
 
 GOING = {"deletionTimestamp": DELETED_AT}
-DEPLOYMENT = Child(MACHINE_DEPLOYMENT, "MachineDeployment", "md", "d1", owned=True, deleting=False)
-WORKER = Child(MACHINE, "Machine", "w", "m1", owned=False, deleting=False)
-MASTER = Child(MACHINE, "Machine", "c", "m2", owned=True, deleting=False, control_plane=True)
+DEPLOYMENT = Child(MACHINE_DEPLOYMENT, "MachineDeployment", "md", "d1")
+WORKER = Child(MACHINE, "Machine", "w", "m1", controller="d1")
+MASTER = Child(MACHINE, "Machine", "c", "m2", control_plane=True)
 DELETIONS = [
     ("what the cluster owns goes first", [DEPLOYMENT, WORKER], external(PLANE), external(), [DeleteChild],
      "WaitingForWorkersDeletion", "waiting for MachineDeployment md; Machine w to be deleted"),
-    ("what goes already is waited for", [replace(DEPLOYMENT, deleting=True)], external(PLANE), external(), [],
+    ("what goes already is waited for", [replace(DEPLOYMENT, deleted_at=NOON)], external(PLANE), external(), [],
      "WaitingForWorkersDeletion", "waiting for MachineDeployment md to be deleted"),
     ("the machines of a provided control plane are its own", [MASTER], external(PLANE), external(), [DeleteExternal],
      "WaitingForControlPlaneDeletion", "waiting for FooPlane demo to be deleted"),
@@ -357,3 +357,62 @@ def test_events_tell_what_changed():
         Event("Failed", "Cluster demo is Failed", True),
     ]
     assert list(events_of(after, after, "demo")) == []
+
+
+def not_ready(*types):
+    at = "2030-01-01T11:00:00Z"
+    return {"conditions": [{"type": each, "status": "False", "lastTransitionTime": at} for each in types]}
+
+
+ABSENT = {"problem": "p", "remedy": "create it"}
+WAITS = {
+    "infrastructure that is not ready": (seen(infrastructure=external()), ["FooCluster demo to be ready"]),
+    "infrastructure that is not there": (seen(infrastructure=missing(gone=True, **ABSENT)), ["FooCluster demo"]),
+    "infrastructure of another": (
+        seen(infrastructure=external(metadata=THEIRS)), ["FooCluster demo to be controlled by Cluster demo"],
+    ),
+    "infrastructure that is paused": (
+        seen(infrastructure=external(metadata={**OURS, **PAUSED})), ["FooCluster demo to be resumed"],
+    ),
+    "no infrastructure": (seen(cluster({})), ["spec.infrastructureRef"]),
+    "caches that fill": (seen(infrastructure=missing(transient=True, **ABSENT)), []),
+    "a control plane, too": (
+        seen(cluster(BOTH), infrastructure=external(**READY), control_plane=external(PLANE), ),
+        ["FooPlane demo to be ready", "spec.controlPlaneEndpoint"],
+    ),
+    "an endpoint": (seen(infrastructure=external(status={"ready": True})), ["spec.controlPlaneEndpoint"]),
+    "an authority": (
+        seen(cluster(WITH_ENDPOINT), infrastructure=external(**READY)), ["Secret demo-ca"],
+    ),
+    "a first machine": (
+        seen(cluster(WITH_ENDPOINT), infrastructure=external(**READY), authority=CA),
+        ["the first machine of the control plane to become a Node"],
+    ),
+    "nothing": (
+        seen(cluster(WITH_ENDPOINT), infrastructure=external(**READY), authority=CA, first_node="c"), [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "waits"), WAITS.values(), ids=WAITS)
+def test_a_cluster_names_what_it_waits_for_and_what_a_user_can_do(state, waits):
+    plan = decide(state)
+    if not plan.ends_the_pass:
+        assert [each.what for each in plan.awaits] == waits
+        assert all(each.what in plan.because and each.remedy for each in plan.awaits)
+
+
+def test_a_wait_counts_from_when_the_condition_says_so():
+    about = cluster(status=not_ready("InfrastructureReady"))
+    (wait,) = decide(seen(about, infrastructure=external())).awaits
+    assert wait.since == NOON - timedelta(hours=1)
+
+
+def test_a_deletion_names_what_it_waits_for():
+    leaving = cluster(deletionTimestamp=DELETED_AT)
+    state = seen(leaving, infrastructure=external(), children=(replace(DEPLOYMENT, deleted_at=NOON), WORKER))
+    waits = {each.what: each.since for each in decide(state).awaits}
+    assert waits == {"MachineDeployment md to be deleted": NOON, "Machine w to be deleted": None}
+    going = external(metadata={**OURS, "deletionTimestamp": DELETED_AT})
+    (wait,) = decide(seen(leaving, infrastructure=going)).awaits
+    assert (wait.what, wait.since) == ("FooCluster demo to be deleted", NOON - timedelta(minutes=1))

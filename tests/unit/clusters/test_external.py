@@ -8,7 +8,7 @@ from kubewright.clusters.cluster.provided import endpoint_of
 from kubewright.clusters.external import fields
 from kubewright.clusters.external.changes import same_for_cluster, same_for_machine
 from kubewright.clusters.external.contract import Contracts
-from kubewright.clusters.external.object import Claim, External, claim, look_up
+from kubewright.clusters.external.object import UNREADABLE, Claim, External, claim, look_up
 from kubewright.runtime.references.reference import Absent, Cause, Found, Version
 from kubewright.wire.gvk import Key
 
@@ -247,11 +247,17 @@ MACHINE = Key("ns", "m")
     ("answer", "wanted"),
     [
         (Found({"metadata": {}}, None, "v1beta2"), External(REF, {"metadata": {}}, contract="v1beta2")),
-        (Absent(Cause.MISSING, "there is no x"), External(REF, problem="there is no x", gone=True)),
-        (Absent(Cause.NOT_INSTALLED, "not installed"), External(REF, problem="not installed")),
+        (
+            Absent(Cause.MISSING, "there is no x"),
+            External(REF, problem="there is no x", gone=True, remedy="create it, or correct the reference"),
+        ),
+        (
+            Absent(Cause.NOT_INSTALLED, "not installed"),
+            External(REF, problem="not installed", remedy="install its provider, or correct the reference"),
+        ),
         (
             Absent(Cause.NOT_SYNCED, "not listed", transient=True),
-            External(REF, problem="not listed", transient=True),
+            External(REF, problem="not listed", transient=True, remedy=UNREADABLE),
         ),
     ],
     ids=["an object", "none", "a kind that is not installed", "a cache that is not full"],
@@ -273,7 +279,7 @@ def test_a_lookup_finds(answer, wanted) -> None:
 )
 def test_a_reference_that_cannot_be_followed_is_not_looked_up(ref, problem) -> None:
     user = Answers(None)
-    assert look_up(user, MACHINE, ref) == External(ref, problem=problem)
+    assert look_up(user, MACHINE, ref) == External(ref, problem=problem, remedy="correct the reference")
     assert user.asked == []
 
 

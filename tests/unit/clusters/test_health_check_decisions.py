@@ -168,26 +168,56 @@ def test_what_is_said(message):
     assert verdict(seen(), MESSAGES[message]).message == message
 
 
+MANY, FEW, WRONG = "TooManyUnhealthy Warning", "TooFewUnhealthy Info", "InvalidConfiguration Error"
 ALLOWED = {
-    "all may be unhealthy": ({}, 3, 0, 0, True),
-    "a number that is not reached": ({"max_unhealthy": 2}, 5, 4, 1, True),
-    "a number that is reached": ({"max_unhealthy": 2}, 5, 3, 0, True),
-    "a number that is exceeded": ({"max_unhealthy": 2}, 5, 2, 0, False),
-    "a share, rounded down": ({"max_unhealthy": "40%"}, 4, 3, 0, True),
-    "a share that is exceeded": ({"max_unhealthy": "40%"}, 4, 2, 0, False),
-    "none at all": ({"max_unhealthy": 0}, 3, 3, 0, True),
-    "within a range": ({"unhealthy_range": "[1-3]", "max_unhealthy": 0}, 5, 3, 1, True),
-    "below a range": ({"unhealthy_range": "[1-3]"}, 5, 5, 0, False),
-    "above a range": ({"unhealthy_range": "[1-3]"}, 5, 1, 0, False),
-    "a range that is none": ({"unhealthy_range": "[3-1]"}, 5, 3, 0, False),
-    "no machines": ({"max_unhealthy": "40%"}, 0, 0, 0, True),
+    "all may be unhealthy": ({}, 3, 0, 0, ""),
+    "a number that is not reached": ({"max_unhealthy": 2}, 5, 4, 1, ""),
+    "a number that is reached": ({"max_unhealthy": 2}, 5, 3, 0, ""),
+    "a number that is exceeded": ({"max_unhealthy": 2}, 5, 2, 0, MANY),
+    "a share, rounded down": ({"max_unhealthy": "40%"}, 4, 3, 0, ""),
+    "a share that is exceeded": ({"max_unhealthy": "40%"}, 4, 2, 0, MANY),
+    "a share of more than there are": ({"max_unhealthy": "999999999%"}, 2**31 - 1, 2**31 - 1, 2**31 - 1, ""),
+    "a share that is none": ({"max_unhealthy": "many"}, 5, 5, 0, WRONG),
+    "a number that is none": ({"max_unhealthy": -1}, 5, 5, 0, WRONG),
+    "none at all": ({"max_unhealthy": 0}, 3, 3, 0, ""),
+    "within a range": ({"unhealthy_range": "[1-3]", "max_unhealthy": 0}, 5, 3, 1, ""),
+    "the beginning of a range": ({"unhealthy_range": "[1-3]"}, 5, 4, 2, ""),
+    "the end of a range": ({"unhealthy_range": "[1-3]"}, 5, 2, 0, ""),
+    "a range of one number": ({"unhealthy_range": "[2-2]"}, 5, 3, 0, ""),
+    "all is well, below a range": ({"unhealthy_range": "[1-3]"}, 5, 5, 0, FEW),
+    "below a range": ({"unhealthy_range": "[2-3]"}, 5, 4, 0, FEW),
+    "above a range": ({"unhealthy_range": "[1-3]"}, 5, 1, 0, MANY),
+    "a range from none": ({"unhealthy_range": "[0-3]"}, 5, 5, 3, ""),
+    "a range that ends before it begins": ({"unhealthy_range": "[3-1]"}, 5, 3, 0, WRONG),
+    "a range that is none": ({"unhealthy_range": "1-3"}, 5, 3, 0, WRONG),
+    "no machines": ({"max_unhealthy": "40%"}, 0, 0, 0, ""),
 }
 
 
-@pytest.mark.parametrize(("spec", "expected", "healthy", "more", "allowed"), ALLOWED.values(), ids=ALLOWED)
-def test_how_many_may_be_replaced(spec, expected, healthy, more, allowed):
+@pytest.mark.parametrize(("spec", "expected", "healthy", "more", "refused"), ALLOWED.values(), ids=ALLOWED)
+def test_how_many_may_be_replaced(spec, expected, healthy, more, refused):
     found = allowance(structs.replace(SPEC, **spec), expected, healthy)
-    assert (found.remediations, not found.refusal) == (more, allowed)
+    told = f"{found.reason} {found.severity}" if found.refusal else ""
+    assert (found.remediations, told) == (more, refused)
+
+
+REFUSALS = {
+    "exceeds maxUnhealthy (total: 5, unhealthy: 3, maxUnhealthy: 2)": {"max_unhealthy": 2},
+    "is below the range (total: 5, unhealthy: 3, unhealthyRange: [4-5])": {"unhealthy_range": "[4-5]"},
+    "is above the range (total: 5, unhealthy: 3, unhealthyRange: [1-2])": {"unhealthy_range": "[1-2]"},
+}
+
+
+@pytest.mark.parametrize("end", REFUSALS)
+def test_a_refusal_says_which_bound_is_broken_and_how(end):
+    counted = "Remediation is not allowed, the number of not started or unhealthy machines"
+    assert allowance(structs.replace(SPEC, **REFUSALS[end]), 5, 2).refusal == f"{counted} {end}"
+
+
+def test_a_range_that_cannot_be_is_named_with_what_is_wrong_with_it():
+    told = "must not begin with more machines than it ends with: 3 is more than 1"
+    refusal = allowance(structs.replace(SPEC, unhealthy_range="[3-1]"), 5, 2).refusal
+    assert refusal == f"Remediation is not allowed: unhealthyRange: [3-1] {told}"
 
 
 def written(plan):

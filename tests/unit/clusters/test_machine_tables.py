@@ -318,9 +318,14 @@ UPDATES = [
     ("the Cluster as the owner of a machine that a user made", seen(machine(meta=ALONE)), {"metadata": {"ownerReferences": ADOPTED}}),
     ("no owner while there is no Cluster", seen(machine(meta=ALONE), cluster=None), {}),
     (
-        "no owner where a set will be it",
-        seen(machine(meta={**ALONE, "labels": {LABEL: "demo", "cluster.x-k8s.io/set-name": "s"}})),
+        "no owner where its set is there and will be it",
+        seen(machine(meta={**ALONE, "labels": {LABEL: "demo", "cluster.x-k8s.io/set-name": "s"}}), has_maker=True),
         {},
+    ),
+    (
+        "the Cluster as the owner of a machine that its set has left",
+        seen(machine(meta={**ALONE, "labels": {LABEL: "demo", "cluster.x-k8s.io/set-name": "s"}})),
+        {"metadata": {"ownerReferences": ADOPTED}},
     ),
     ("the name of the Secret with the data", seen(bootstrap=external(BOOT_REF, **TOLD)), {"spec": {"bootstrap": {"dataSecretName": "d"}}}),
     (
@@ -803,3 +808,48 @@ def test_a_status_that_was_lost_comes_out_the_same_again():
 def test_reasons_name_the_stages_in_order():
     assert len(deletion.REASONS) == len(deletion.STAGES)
     assert deletion.REASONS[-1] is Reason.DELETION_COMPLETED
+
+
+# ---------------------------------------------------------------- what is waited for
+
+DATA = {"bootstrap": Bootstrap(config_ref=BOOT_REF, data_secret_name="d")}
+HAS_VM = {**DATA, "provider_id": PID}
+HOST_READY = external(status={"ready": True}, spec={"providerID": PID})
+WAITS = {
+    "its Cluster": (seen(cluster=None), ["Cluster ns/demo"]),
+    "both providers": (seen(), ["FooConfig m to be ready", "FooMachine m to be ready"]),
+    "an object that is not there": (
+        seen(machine(spec=DATA), infrastructure=External(INFRA_REF, gone=True, problem="p", remedy="create it")), ["FooMachine m"],
+    ),
+    "data of the user's own": (
+        dataclasses.replace(seen(machine(spec={"bootstrap": Bootstrap()}), infrastructure=HOST_READY), bootstrap=None),
+        ["spec.bootstrap.dataSecretName"],
+    ),
+    "its Node": (seen(machine(spec=HAS_VM), infrastructure=HOST_READY), [f"a Node with the providerID {PID}"]),
+    "its Node again": (
+        seen(machine(spec=HAS_VM, status={"node_ref": NODE_REF}), infrastructure=HOST_READY), ["Node n"],
+    ),
+    "its cluster": (
+        seen(machine(spec=HAS_VM), infrastructure=HOST_READY, workload=Workload(unreachable="it is away")),
+        ["cluster ns/demo"],
+    ),
+    "a Node of its own": (
+        seen(machine(spec=HAS_VM), infrastructure=HOST_READY, workload=Workload(nodes=(NODE,), taken_by="b")),
+        ["a Node that no other machine has"],
+    ),
+    "nothing": (seen(machine(spec=HAS_VM), infrastructure=HOST_READY, workload=Workload(nodes=(NODE,))), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "waits"), WAITS.values(), ids=WAITS)
+def test_a_machine_names_what_it_waits_for_and_what_a_user_can_do(state, waits):
+    plan = decide(state)
+    assert [each.what for each in plan.awaits] == waits
+    assert all(each.remedy for each in plan.awaits)
+
+
+@pytest.mark.parametrize("state", [row[1] for row in STAGES], ids=[row[0] for row in STAGES])
+def test_a_stage_of_a_deletion_does_something_or_names_what_it_waits_for(state):
+    plan = deletion.stage(state).plan
+    assert plan.steps or plan.awaits
+    assert all(each.what and each.remedy for each in plan.awaits)

@@ -26,10 +26,12 @@ from kubewright.api.controlplane.v1alpha4 import (
     Address,
     NestedAPIServerSpec,
     NestedAPIServerStatus,
+    NestedControllerManager,
+    NestedControllerManagerStatus,
     NestedEtcdStatus,
 )
 from kubewright.controlplanes.component.act import events_of
-from kubewright.controlplanes.component.policies import ETCD
+from kubewright.controlplanes.component.policies import CONTROLLER_MANAGER, ETCD
 from kubewright.controlplanes.component.seen import Certificates, Seen
 from kubewright.controlplanes.component.status import status_of
 from kubewright.controlplanes.family import Family
@@ -277,6 +279,16 @@ def test_the_version_is_that_of_all_instances_or_the_one_before() -> None:
     seen = replace(RUNNING, component=WAS_READY, running=mixed)
     assert status_of(seen).version == "1.36.3"
     assert status_of(replace(RUNNING, running=running(instance(of=NEWER)))).version == "1.37.0"
+
+
+def test_a_controller_manager_has_the_common_status_and_is_ready_while_it_runs() -> None:
+    manager = NestedControllerManager(metadata=api_server().metadata)
+    running_one = status_of(replace(RUNNING, policy=CONTROLLER_MANAGER, component=manager))
+    silent = status_of(replace(RUNNING, policy=CONTROLLER_MANAGER, component=manager, running=SILENT))
+    assert isinstance(running_one, NestedControllerManagerStatus)
+    assert (running_one.ready, running_one.phase, running_one.version) == (True, Phase.READY, "1.36.3")
+    assert (running_one.replicas, running_one.ready_replicas) == (1, 1)
+    assert (silent.ready, silent.ready_replicas) == (False, 0)
 
 
 def test_etcd_says_where_its_members_are() -> None:

@@ -249,6 +249,7 @@ def test_what_comes_next(view, steps):
         pytest.param(seen(plane(), *three(by="other")), False, id="they are another's"),
         pytest.param(seen(plane(), *three()[:2], (MANAGER, component(MANAGER, ready=False))), False, id="one is not ready"),
         pytest.param(seen(plane(), *three()[:2], (MANAGER, component(MANAGER, deleting=True))), False, id="one is deleted"),
+        pytest.param(seen(kubeconfig=False), False, id="its kubeconfig does not exist yet"),
         pytest.param(seen(problem="broken"), False, id="its spec is broken"),
         pytest.param(seen(plane(deleting=True)), False, id="it is deleted"),
         pytest.param(

@@ -132,3 +132,24 @@ def test_owners_of_another_api_can_be_told_apart() -> None:
         False,
     )
     assert not is_tagged("1-2-3")
+
+
+async def test_a_driver_that_does_not_validate_classes_says_so() -> None:
+    drivers = routed(Cloud("here"))
+    with pytest.raises(Unimplemented):
+        await drivers.validate(of("here"))
+    with pytest.raises(InvalidArgument, match="driver 'elsewhere' does not run"):
+        await drivers.validate(of("elsewhere"))
+
+
+class Choosy(Cloud):
+    """One that accepts no class."""
+
+    async def validate(self, request: ClassRequest) -> None:
+        raise InvalidArgument(f"class {request.machine_class.name} asks for too much")
+
+
+async def test_one_that_does_answers_for_its_own_classes() -> None:
+    drivers = routed(Choosy("here"))
+    with pytest.raises(InvalidArgument, match="asks for too much"):
+        await drivers.validate(of("here"))

@@ -52,6 +52,65 @@ class Case:
     because: str = ""
 
 
+REFUSING = (
+    Code.InvalidArgument,
+    Code.PermissionDenied,
+    Code.FailedPrecondition,
+    Code.Unimplemented,
+    Code.Unauthenticated,
+)
+
+
+@pytest.mark.parametrize("code", [code for code in Code if code not in (Code.OK, Code.NotFound)], ids=str)
+def test_a_refused_deletion_ends_only_where_no_vm_can_have_been_made(code: Code) -> None:
+    refused = ended(Verb.DELETE, code=code)
+    ends = State.DONE if code in REFUSING else State.FAILED
+    assert plan(refused, GONE, EXHAUSTED, NOW).state is ends
+    for known in (
+        replace(GONE, recorded=True),
+        replace(GONE, identified=True),
+        replace(GONE, doubt_until=OVER),
+    ):
+        assert plan(refused, known, EXHAUSTED, NOW).state is State.FAILED
+    found = replace(refused, instance=VM)
+    assert plan(found, GONE, EXHAUSTED, NOW).state is State.FAILED
+
+
+def test_a_driver_that_fails_by_a_defect_of_its_own_refuses_nothing() -> None:
+    broken = replace(ended(Verb.DELETE), error=DriverError.of(Code.InvalidArgument, "no", broken=True))
+    assert plan(broken, GONE, EXHAUSTED, NOW).state is State.FAILED
+
+
+LASTING = (*REFUSING, Code.Canceled, Code.AlreadyExists, Code.Internal, Code.DataLoss, Code.Uninitialized)
+
+
+@pytest.mark.parametrize("code", [code for code in Code if code not in (Code.OK, Code.NotFound)], ids=str)
+@pytest.mark.parametrize("want", [KNOWN, GONE], ids=["known", "gone"])
+def test_a_user_lets_go_only_of_a_vm_in_doubt_that_the_driver_will_never_tell_of(
+    code: Code, want: Wanted
+) -> None:
+    doubtful = replace(want, doubt_until=OVER)
+    refused = ended(Verb.LOOK, code=code)
+    assert plan(refused, doubtful, EXHAUSTED, NOW).state is State.FAILED
+    ends = State.DONE if code in LASTING else State.FAILED
+    assert plan(refused, replace(doubtful, let_go=True), EXHAUSTED, NOW).state is ends
+    kept = replace(want, doubt_until=OVER, let_go=True, identified=True)
+    assert plan(refused, kept, EXHAUSTED, NOW).state is State.FAILED
+
+
+@pytest.mark.parametrize(
+    ("wanted", "state"),
+    [
+        pytest.param(GONE, State.DONE, id="no VM can have been made"),
+        pytest.param(replace(GONE, doubt_until=OVER), State.BLOCKED, id="a creation is in doubt"),
+        pytest.param(replace(GONE, doubt_until=OVER, let_go=True), State.DONE, id="a user lets go"),
+        pytest.param(replace(GONE, recorded=True, let_go=True), State.BLOCKED, id="a VM is on record"),
+    ],
+)
+def test_a_driver_that_cannot_be_called_holds_up_what_may_have_a_vm(wanted: Wanted, state: State) -> None:
+    assert plan(NOTHING, replace(wanted, callable=False), EXHAUSTED, NOW).state is state
+
+
 CASES = [
     # ---------------------------------------------------------------- ensured
     Case(
@@ -529,3 +588,27 @@ def test_a_record_says_nothing_of_the_creations_of_the_process_before_us() -> No
     started = NOW - seconds(20)
     found = doubt_until(None, started, created=OLD, recorded=True, now=NOW, confirm_absent=seconds(10))
     assert found == started + seconds(10)
+
+
+@pytest.mark.parametrize(
+    ("witnessed", "doubt"),
+    [
+        pytest.param(None, NOW + seconds(10), id="its date may be of a clock that is ahead"),
+        pytest.param(NOW - seconds(1), NOW + seconds(10), id="we did not lead yet when it came to be"),
+        pytest.param(NOW, None, id="it came to be in the moment in which we began to lead"),
+        pytest.param(NOW + seconds(1), None, id="it came to be in our own server while we led"),
+    ],
+)
+def test_where_there_is_one_clock_a_new_object_inherits_no_doubt(
+    witnessed: datetime | None, doubt: datetime | None
+) -> None:
+    found = doubt_until(
+        None,
+        NOW,
+        created=NOW + seconds(2),
+        recorded=False,
+        now=NOW + seconds(3),
+        confirm_absent=seconds(10),
+        witnessed=witnessed,
+    )
+    assert found == doubt

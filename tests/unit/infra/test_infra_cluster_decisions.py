@@ -10,6 +10,7 @@ from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER
 from kubewright.driver.errors import Code, DriverError
 from kubewright.infra.cluster.decide import Step, cluster_status, decide
 from kubewright.infra.cluster.seen import EndpointSeen, Seen
+from kubewright.wire.gvk import Key
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ENDPOINT = {"host": "10.0.0.1", "port": 6443}
@@ -40,6 +41,8 @@ KUBEADM = CLUSTER.from_plain(
     {"metadata": {"name": "demo"}, "spec": {"controlPlaneRef": {**REF, "kind": "KubeadmControlPlane"}}}
 )
 
+TWO = (Key("ns", "a"), Key("ns", "b"))
+LEAVING = CLUSTER.from_plain({"metadata": {"name": "demo", "deletionTimestamp": "2030-01-01T00:00:00Z"}})
 OWN = cluster(spec={"controlPlaneEndpoint": ENDPOINT})
 GOING = cluster(spec={"controlPlaneEndpoint": ENDPOINT}, **DELETED)
 
@@ -81,7 +84,19 @@ TABLE = [
     ("another program manages it", seen(cluster(finalizer=False, **MANAGED), offers_endpoints=True), (), ""),
     ("it is paused", seen(cluster(finalizer=False), paused=True), (), ""),
     ("another program has given it up", seen(cluster(status={"failureReason": "CreateError"})), (), ""),
-    ("it is being deleted before its machines", seen(GOING, machines=2), (), "WaitingForMachines/Info"),
+    ("it is being deleted before its machines", seen(GOING, machines=TWO), (), "WaitingForMachines/Info"),
+    (
+        "it is being deleted with its Cluster before a machine that nothing owns",
+        seen(GOING, owner=LEAVING, machines=TWO, unowned=TWO[:1]),
+        (Step.DELETE_MACHINES,),
+        "WaitingForMachines/Info",
+    ),
+    (
+        "it is being deleted alone before a machine that nothing owns",
+        seen(GOING, machines=TWO, unowned=TWO[:1]),
+        (),
+        "WaitingForMachines/Info",
+    ),
     ("it is being deleted", seen(GOING), (Step.REMOVE_FINALIZER,), ""),
     (
         "it is being deleted with an endpoint of the driver",

@@ -210,6 +210,37 @@ TABLE = [
         (RemoveFinalizer(),),
         "",
     ),
+    (
+        "the driver refuses to delete it, and no process can have made a VM",
+        seen(machine(**DELETED), vm=called(Verb.DELETE, error=DENIED)),
+        (RemoveFinalizer(),),
+        "",
+    ),
+    (
+        "the driver refuses to look for it, and an earlier process may have made a VM",
+        seen(machine(**DELETED), vm=called(Verb.LOOK, error=DENIED), doubt_until=NOW - timedelta(minutes=9)),
+        (),
+        "VMDeletionFailed/Warning",
+    ),
+    (
+        "a user accepts that a VM may be left behind of which only its creation is in doubt",
+        seen(
+            machine(labels={"force-deletion": "True"}, **DELETED),
+            vm=called(Verb.LOOK, error=DENIED),
+            doubt_until=NOW - timedelta(minutes=9),
+        ),
+        (RemoveFinalizer(),),
+        "",
+    ),
+    (
+        "of a VM that is known no user can accept it",
+        seen(
+            machine(spec={"providerID": "x"}, labels={"force-deletion": "True"}, **DELETED),
+            vm=called(Verb.DELETE, error=DENIED),
+        ),
+        (),
+        "VMDeletionFailed/Warning",
+    ),
     ("it has no finalizer of ours", seen(machine(finalizer=False, finalizers=["x/y"], **DELETED)), (), ""),
 ]
 
@@ -326,3 +357,14 @@ def _plain(status):
 def test_a_finalizer_and_a_record_are_followed_by_another_look() -> None:
     for found in (seen(machine(finalizer=False)), seen(vm=called(Verb.ENSURE, instance=VM))):
         assert decide(found).wake == AT_ONCE
+
+
+def test_a_driver_that_refuses_the_deletion_is_told_with_what_a_user_can_do() -> None:
+    waits = decide(
+        seen(machine(**DELETED), vm=called(Verb.LOOK, error=DENIED), doubt_until=NOW - timedelta(minutes=9))
+    )
+    assert waits.report is not None
+    assert waits.report.message == (
+        "machine codes error: code = [PermissionDenied] message = [not yours]. Mend providerSpec, credentials "
+        "or the driver; or, if the cloud has no VM of it, label it force-deletion=True"
+    )

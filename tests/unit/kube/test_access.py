@@ -168,6 +168,13 @@ async def test_an_inline_kubeconfig_from_a_secret_is_good() -> None:
         (b"\xff\xfe\xfa", "not YAML"),
         (b"- a", "not a kubeconfig"),
         (b"", "not a kubeconfig"),
+        (b"[" * 100_000, "not YAML"),
+        (b"contexts: 5", "contexts must be a list"),
+        (b"clusters: [a]", r"clusters\[0\] must have a name and a cluster"),
+        (b"users: [{name: a, user: b}]", r"users\[0\] must have a name and a user"),
+        (b"current-context: 1e3", "current-context must be text; put it in quotes"),
+        (b"contexts: [{name: 1e3}]", r"contexts\[0\].name must be text; put it in quotes"),
+        (b"users: [{name: a, user: {password: 08}}]", r"users\[0\].user.password must be text; put it"),
     ],
 )
 def test_what_is_no_kubeconfig_is_said(data, said) -> None:

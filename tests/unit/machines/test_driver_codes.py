@@ -88,41 +88,41 @@ initialize | Unauthenticated    | status create initialize | CrashLoopBackOff Cr
 initialize | Uninitialized      | status create initialize | CrashLoopBackOff Create Failed | Uninitialized      | kept  | Short  | initialization
 initialize | foreign          | status create initialize | CrashLoopBackOff Create Failed | Unknown            | kept  | Long   | initialization
 look       | OK                 | status                   | -                              | -                  | kept  | -      | Record
-look       | Canceled           | status                   | Terminating Delete Failed      | Canceled           | kept  | Medium | look stops
+look       | Canceled           | status                   | Terminating Delete Failed      | Canceled           | kept  | Medium | look told
 look       | Unknown            | status                   | Terminating Delete Failed      | Unknown            | kept  | Short  | look again
-look       | InvalidArgument    | status                   | Terminating Delete Failed      | InvalidArgument    | kept  | Medium | look stops
+look       | InvalidArgument    | status                   | Terminating Delete Failed      | InvalidArgument    | kept  | Medium | look told
 look       | DeadlineExceeded   | status                   | Terminating Delete Failed      | DeadlineExceeded   | kept  | Short  | look again
 look       | NotFound           | status                   | -                              | -                  | kept  | -      | Call
-look       | AlreadyExists      | status                   | Terminating Delete Failed      | AlreadyExists      | kept  | Medium | look stops
-look       | PermissionDenied   | status                   | Terminating Delete Failed      | PermissionDenied   | kept  | Medium | look stops
+look       | AlreadyExists      | status                   | Terminating Delete Failed      | AlreadyExists      | kept  | Medium | look told
+look       | PermissionDenied   | status                   | Terminating Delete Failed      | PermissionDenied   | kept  | Medium | look told
 look       | ResourceExhausted  | status                   | Terminating Delete Failed      | ResourceExhausted  | kept  | Medium | look stops
-look       | FailedPrecondition | status                   | Terminating Delete Failed      | FailedPrecondition | kept  | Medium | look stops
+look       | FailedPrecondition | status                   | Terminating Delete Failed      | FailedPrecondition | kept  | Medium | look told
 look       | Aborted            | status                   | Terminating Delete Failed      | Aborted            | kept  | Short  | look again
 look       | OutOfRange         | status                   | Terminating Delete Failed      | OutOfRange         | kept  | Medium | look stops
 look       | Unimplemented      | status                   | -                              | -                  | kept  | -      | Call
-look       | Internal           | status                   | Terminating Delete Failed      | Internal           | kept  | Medium | look stops
+look       | Internal           | status                   | Terminating Delete Failed      | Internal           | kept  | Medium | look told
 look       | Unavailable        | status                   | Terminating Delete Failed      | Unavailable        | kept  | Short  | look again
-look       | DataLoss           | status                   | Terminating Delete Failed      | DataLoss           | kept  | Medium | look stops
-look       | Unauthenticated    | status                   | Terminating Delete Failed      | Unauthenticated    | kept  | Medium | look stops
+look       | DataLoss           | status                   | Terminating Delete Failed      | DataLoss           | kept  | Medium | look told
+look       | Unauthenticated    | status                   | Terminating Delete Failed      | Unauthenticated    | kept  | Medium | look told
 look       | Uninitialized      | status                   | -                              | -                  | kept  | -      | Call
 look       | foreign          | status                   | Terminating Delete Failed      | Unknown            | kept  | Long   | look broken
 delete     | OK                 | delete                   | -                              | -                  | wiped | -      | DeleteNode
 delete     | Canceled           | delete                   | Terminating Delete Failed      | Canceled           | wiped | Long   | deletion stops
 delete     | Unknown            | delete                   | Terminating Delete Failed      | Unknown            | wiped | Short  | deletion again
-delete     | InvalidArgument    | delete                   | Terminating Delete Failed      | InvalidArgument    | wiped | Long   | deletion stops
+delete     | InvalidArgument    | delete                   | Terminating Delete Failed      | InvalidArgument    | wiped | Long   | deletion told
 delete     | DeadlineExceeded   | delete                   | Terminating Delete Failed      | DeadlineExceeded   | wiped | Short  | deletion again
 delete     | NotFound           | delete                   | -                              | -                  | wiped | -      | DeleteNode
 delete     | AlreadyExists      | delete                   | Terminating Delete Failed      | AlreadyExists      | wiped | Long   | deletion stops
-delete     | PermissionDenied   | delete                   | Terminating Delete Failed      | PermissionDenied   | wiped | Long   | deletion stops
+delete     | PermissionDenied   | delete                   | Terminating Delete Failed      | PermissionDenied   | wiped | Long   | deletion told
 delete     | ResourceExhausted  | delete                   | Terminating Delete Failed      | ResourceExhausted  | wiped | Long   | deletion stops
-delete     | FailedPrecondition | delete                   | Terminating Delete Failed      | FailedPrecondition | wiped | Long   | deletion stops
+delete     | FailedPrecondition | delete                   | Terminating Delete Failed      | FailedPrecondition | wiped | Long   | deletion told
 delete     | Aborted            | delete                   | Terminating Delete Failed      | Aborted            | wiped | Short  | deletion again
 delete     | OutOfRange         | delete                   | Terminating Delete Failed      | OutOfRange         | wiped | Long   | deletion stops
-delete     | Unimplemented      | delete                   | Terminating Delete Failed      | Unimplemented      | wiped | Long   | deletion stops
+delete     | Unimplemented      | delete                   | Terminating Delete Failed      | Unimplemented      | wiped | Long   | deletion told
 delete     | Internal           | delete                   | Terminating Delete Failed      | Internal           | wiped | Long   | deletion stops
 delete     | Unavailable        | delete                   | Terminating Delete Failed      | Unavailable        | wiped | Short  | deletion again
 delete     | DataLoss           | delete                   | Terminating Delete Failed      | DataLoss           | wiped | Long   | deletion stops
-delete     | Unauthenticated    | delete                   | Terminating Delete Failed      | Unauthenticated    | wiped | Long   | deletion stops
+delete     | Unauthenticated    | delete                   | Terminating Delete Failed      | Unauthenticated    | wiped | Long   | deletion told
 delete     | Uninitialized      | delete                   | Terminating Delete Failed      | Uninitialized      | wiped | Long   | deletion stops
 delete     | foreign          | delete                   | Terminating Delete Failed      | Unknown            | wiped | Long   | deletion broken
 """
@@ -132,14 +132,19 @@ the last known state after it | when it is asked again, and the text of the stat
 PAUSES = {"Short": timedelta(seconds=5), "Medium": timedelta(minutes=3), "Long": timedelta(minutes=10)}
 LOOKING = "Error occurred with decoding machine error status while getting VM status, aborting"
 GETTING = "Set machine status to termination. Now, getting VM Status"
+MEND = "Mend its MachineClass, its Secret or what the driver runs with"
+NO_VM = f"{MEND}; or, if the cloud has no VM of this machine, label the machine force-deletion=True"
+A_VM = f"{MEND}: its VM stays until the driver deletes it"
 TEXTS = {
     "cloud": "Cloud provider message - {error}",
     "initialization": "Provider error: {error}. Initialize VM Instance",
     "look again": f"{LOOKING} with retry. {{error}}. {GETTING}",
     "look stops": f"{LOOKING} without retry. machine code: {{error}}. {GETTING}",
-    "look broken": f"{LOOKING} without retry. {{error}}. {GETTING}",
+    "look told": f"{LOOKING} without retry. machine code: {{error}}. {NO_VM}. {GETTING}",
+    "look broken": f"{LOOKING} without retry. {{error}}. {NO_VM}. {GETTING}",
     "deletion again": "VM deletion failed due to - {error}. However, will re-try in the next resync. Initiate VM deletion",
     "deletion stops": "VM deletion failed due to - {error}. Aborting operation. Initiate VM deletion",
+    "deletion told": f"VM deletion failed due to - {{error}}. Aborting operation. {A_VM}. Initiate VM deletion",
     "deletion broken": "Error occurred while decoding machine error: {error}. Initiate VM deletion",
 }
 

@@ -55,6 +55,13 @@ DYING = machine("Running", deleted=timedelta(0))
 FORCED = structs.replace(
     DYING, metadata=structs.replace(DYING.metadata, labels={"node": "m1", "force-deletion": "True"})
 )
+FORCED_WITHOUT_VM = structs.replace(
+    machine(vm=False, deleted=timedelta(0)),
+    metadata=structs.replace(
+        machine(vm=False, deleted=timedelta(0)).metadata, labels={"force-deletion": "True"}
+    ),
+)
+UNKNOWN_FIELD = DriverError.of(Code.InvalidArgument, "providerSpec: unknown field zoen")
 SECRETLESS: dict[str, Any] = {
     "problem": 'Secret "default/keys" of MachineClass "small" not found',
     "can_call": False,
@@ -414,6 +421,39 @@ DELETION = [
         [],
         Phase.TERMINATING,
         "blocked",
+    ),
+    Case(
+        "a doubt that only the missing secret could end is ended by a user who forces the deletion",
+        seen(FORCED_WITHOUT_VM, doubt_until=NOW - minutes(8), **SECRETLESS),
+        [RemoveFinalizer()],
+    ),
+    Case(
+        "a driver that refuses the deletion of a VM that was never made holds up nothing",
+        seen(machine(vm=False, deleted=timedelta(0)), vm=called(Verb.DELETE, error=UNKNOWN_FIELD)),
+        [RemoveFinalizer()],
+    ),
+    Case(
+        "one that refuses to look for a VM that may have been made does, and the machine names a way out",
+        seen(
+            machine(vm=False, deleted=timedelta(0)),
+            vm=called(Verb.LOOK, error=UNKNOWN_FIELD),
+            doubt_until=NOW - minutes(8),
+        ),
+        [],
+        Phase.TERMINATING,
+        "if the cloud has no VM of this machine, label the machine force-deletion=True",
+    ),
+    Case(
+        "until a user forces the deletion",
+        seen(FORCED_WITHOUT_VM, vm=called(Verb.LOOK, error=UNKNOWN_FIELD), doubt_until=NOW - minutes(8)),
+        [RemoveFinalizer()],
+    ),
+    Case(
+        "a VM on record stays for a driver that refuses, also by force",
+        seen(FORCED, vm=called(Verb.DELETE, error=UNKNOWN_FIELD)),
+        [],
+        Phase.TERMINATING,
+        "its VM stays until the driver deletes it",
     ),
     Case(
         "a VM that is gone needs no secret",

@@ -31,7 +31,13 @@ class NoCalls:
         return NOTHING
 
     def doubt_until(
-        self, uid: str, *, created: datetime | None, recorded: bool, confirm_absent: timedelta
+        self,
+        uid: str,
+        *,
+        created: datetime | None,
+        recorded: bool,
+        confirm_absent: timedelta,
+        witnessed: datetime | None = None,
     ) -> datetime | None:
         return None
 

@@ -122,6 +122,18 @@ def test_the_facts_of_a_machine(of: Machine, facts: MachineMember) -> None:
     assert (member_of(of).version, of.metadata.resource_version) == ("7", "7")
 
 
+@pytest.mark.parametrize(
+    ("annotations", "priority"),
+    [
+        pytest.param({}, 3, id="3 where there is none"),
+        pytest.param({names.PRIORITY_ANNOTATION: "1"}, 1, id="what it says"),
+        pytest.param({names.PRIORITY_ANNOTATION: "high"}, 3, id="3 where it is no number"),
+    ],
+)
+def test_the_priority_of_a_machine(annotations: dict[str, str], priority: int) -> None:
+    assert member_of(machine(notes=annotations)).priority == priority
+
+
 def test_one_that_cannot_be_read_is_known_by_its_metadata_and_all_have_the_labels_of_the_cache() -> None:
     header = headers.read(MACHINE.encode(machine(deletion_timestamp=T0)))
     bare = MachineMember(Key("ns", NAME), "u", "ms-uid", {"app": "a"}, deleting=True)

@@ -225,6 +225,13 @@ class TestHeld:
         plan = drain(pod("a"), policy=short, tries=held("a", SOFT), at=timedelta(seconds=1))
         assert plan.force_at == T0 + EVICTION / 2
 
+    def test_a_sick_node_brings_the_time_of_force_forward(self):
+        sick = [condition("Ready", "Unknown", timedelta(minutes=2))]
+        plan = drain(pod("a"), tries=held("a", SOFT), conditions=sick, at=timedelta(minutes=1))
+        assert plan.force_at == T0 + timedelta(minutes=3)
+        well = [condition("Ready", "True", timedelta(minutes=2))]
+        assert drain(pod("a"), tries=held("a", SOFT), conditions=well).force_at == T0 + 2 * HOUR
+
     def test_without_obstacles_there_is_nothing_to_tell(self):
         plan = drain(pod("a"), pod("b", leaving=T0))
         assert (plan.obstacles, plan.force_at, plan.topics) == ("", None, frozenset())

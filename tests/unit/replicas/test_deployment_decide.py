@@ -98,6 +98,7 @@ def initial_metadata(picture: Seen[Any, Any, Any]) -> ObjectMeta:
     return structs.replace(meta, labels={**meta.labels, "mine": "yes"})
 
 
+TO_ALL = replace(POLICY, propagates_to_all=True)
 INITIALIZING = replace(FINALIZING, initial_metadata=initial_metadata)
 
 
@@ -154,6 +155,11 @@ CASES = [
     Case("what needs no rollout is propagated, annotations with it, but for those of one object alone",
          seen(deployment(min_ready_seconds=5, meta={"annotations": {"a": "b"}}), NEW, members=ALL_NEW),
          [("d-new", {"spec": {"minReadySeconds": 5}, "metadata": {"annotations": {"a": "b"}}})]),
+    Case("an old set gets it, too, in an API whose policy says so, but no annotation",
+         seen(deployment(min_ready_seconds=5, strategy="Recreate", meta={"annotations": {"a": "b"}}),
+              without("old", 1), NEW, members=ALL_NEW, policy=TO_ALL),
+         [("d-old", {"spec": {"minReadySeconds": 5}}),
+          ("d-new", {"spec": {"minReadySeconds": 5}, "metadata": {"annotations": {"a": "b"}}})]),
     Case("a set that becomes current again gets a fresh number, and remembers the old one",
          seen(deployment("old", strategy="Recreate"), without("old", 1), NEW, members=ALL_NEW),
          [("d-old", {"metadata": {"annotations": {"revision": "3", "history": "1"}}}),
@@ -200,6 +206,13 @@ CASES = [
     Case("a deployment that is being deleted deletes the sets that are not yet",
          seen(deployment(meta=BEING_DELETED | KEEPING), OLD, without("new", 2, **BEING_DELETED), policy=FINALIZING),
          [DeleteSets((OLD,))]),
+    Case("those that are get what needs no rollout, where all sets do",
+         seen(deployment(meta=BEING_DELETED | KEEPING, min_ready_seconds=5), OLD,
+              without("new", 2, **BEING_DELETED), policy=replace(TO_ALL, finalizer=FINALIZER)),
+         [("d-new", {"spec": {"minReadySeconds": 5}}), DeleteSets((OLD,))]),
+    Case("but not from a deployment that is not valid",
+         seen(deployment(meta=BEING_DELETED | KEEPING, min_ready_seconds=5, replicas=-1),
+              without("new", 2, **BEING_DELETED), policy=replace(TO_ALL, finalizer=FINALIZER)), []),
     Case("it waits for the last of them",
          seen(deployment(meta=BEING_DELETED | KEEPING), without("new", 2, **BEING_DELETED), policy=FINALIZING), []),
     Case("and removes the finalizer", seen(deployment(meta=BEING_DELETED | KEEPING), policy=FINALIZING),
@@ -245,3 +258,11 @@ def test_a_new_set_is_complete() -> None:
             min_ready_seconds=7,
         ),
     )
+
+
+def test_a_deployment_that_is_being_deleted_names_the_sets_that_it_waits_for() -> None:
+    going = [without(image, 1, **BEING_DELETED) for image in ("a", "b", "c", "d")]
+    plan = decide(seen(deployment(meta=BEING_DELETED | KEEPING), *going, policy=FINALIZING))
+    assert [(each.what, each.since) for each in plan.awaits] == [
+        (f"ThingSet d-{image} to be deleted", T0) for image in ("a", "b", "c")
+    ]

@@ -15,7 +15,7 @@ from msgspec import field
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, LabelSelector, ObjectMeta, Value
 from kubewright.base.delays import CREATION
-from kubewright.base.plan import AT_ONCE, Plan
+from kubewright.base.plan import AT_ONCE, Awaited, Plan
 from kubewright.replicas.member import Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
@@ -122,8 +122,10 @@ class Case:
     expect: tuple[Step, ...]
     wake: timedelta | None = None
     because: str = ""
+    awaits: tuple[str, ...] = ()
 
 
+NO_PLANE = Awaited("FooPlane p", "create it")
 CASES = [
     Case("what is missing is created, and no more than a burst at once",
          seen(4, A), (created(1, 2),), AT_ONCE, "1 of 4 things"),
@@ -171,6 +173,9 @@ CASES = [
          (ASK, Delete((A,))), None, "asked; 1 too many"),
     Case("a blocked set creates nothing", seen(1, blocked=Wait("the control plane is upgraded", 15.0)), (), timedelta(seconds=15),
          "things missing: 1, but the control plane is upgraded"),
+    Case("what it waits for is named, if it has to come from elsewhere",
+         seen(1, blocked=Wait("there is no FooPlane p", None, NO_PLANE)), (), None,
+         "things missing: 1, but there is no FooPlane p", ("FooPlane p",)),
     Case("and still deletes", seen(0, A, blocked=Wait("no")), (Delete((A,)),), None, "1 too many"),
     Case("a paused set neither creates", seen(1, pause=Wait("wait", 3.0)), (), THREE, "things missing: 1, but wait"),
     Case("and is not looked at in a loop when the pause is all but over", seen(1, pause=Wait("wait", 1e-9)), (),
@@ -190,7 +195,14 @@ CASES = [
          seen(0, member("a", number=4), policy=PLAIN), (Delete((member("a", number=4),)),), None, "1 too many"),
     Case("an invalid set is left alone", seen(1, problem="bad"), (), None, "the set is not valid: bad"),
     Case("a set that is being deleted deletes all that it controls",
-         seen(1, A, GOING, unselected=(B,), meta=DELETED), (Delete((A, B)),), None, "things left: 3"),
+         seen(1, A, GOING, unselected=(B,), meta=DELETED), (Delete((A, B)),), None, "things left: 3",
+         ("Thing g to be deleted",)),
+    Case("those that are going get what the template changes, if it concerns them",
+         seen(1, A, GOING, policy=pushing(A, GOING), meta=DELETED), (Propagate((GOING,)), Delete((A,))), None,
+         "things left: 2", ("Thing g to be deleted",)),
+    Case("a few of those that are waited for are named",
+         seen(1, *(member(name, deleting=True) for name in "abcde"), meta=DELETED), (), None, "things left: 5",
+         ("Thing a to be deleted", "Thing b to be deleted", "Thing c to be deleted")),
     Case("then removes its finalizer", seen(1, meta=DELETED), (RemoveFinalizer(),), None, "no thing is left"),
     Case("not while a creation may still happen", seen(1, doubts=("x",), meta=DELETED), (), timedelta(seconds=60),
          "a creation without an answer may still happen"),
@@ -204,4 +216,6 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=attrgetter("name"))
 def test_decision(case: Case) -> None:
-    assert decide(case.seen) == Plan(case.expect, case.wake, case.because)
+    plan = decide(case.seen)
+    assert replace(plan, awaits=()) == Plan(case.expect, case.wake, case.because)
+    assert tuple(each.what for each in plan.awaits) == case.awaits

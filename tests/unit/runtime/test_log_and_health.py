@@ -110,7 +110,7 @@ async def test_the_configuration_is_served():
 
 @pytest.mark.looptime(False)
 async def test_the_last_plans_are_served_by_namespace_and_name():
-    def plans(*, namespace="", name=""):
+    def plans(*, namespace="", name="", waits=0):
         return Answer(waits_for=((namespace, name),))
 
     async with serving(plans=plans) as session:

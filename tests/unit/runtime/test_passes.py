@@ -10,11 +10,11 @@ import pytest
 from kubewright.api.core import Node
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange
-from kubewright.base.plan import Plan
+from kubewright.base.plan import Awaited, Plan
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.passes import Noted, Passes, idle, noting, planned
 from kubewright.runtime.queue import Curve
-from kubewright.runtime.records import Acted, answer
+from kubewright.runtime.records import Acted, answer, longest_waits, wanted_waits
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
@@ -163,6 +163,61 @@ def test_since_when_and_what_was_done_last(notes, since, acted):
         kept(passes, A, noted, second)
     (found,) = passes.find(namespace="ns", name="a")
     assert ((found.since - START).total_seconds(), found.acted) == (since, acted)
+
+
+SECRET, NODE = Awaited("Secret a", "create it"), Awaited("Node n", "see the VM's console", START)
+
+
+@pytest.mark.parametrize(
+    ("notes", "waits"),
+    [
+        pytest.param([Noted("a", awaits=(SECRET,))], {"Secret a": 0}, id="the first pass begins the wait"),
+        pytest.param(
+            [Noted("a", awaits=(SECRET,)), Noted("b", awaits=(SECRET,))],
+            {"Secret a": 0},
+            id="the wait goes on under another reason",
+        ),
+        pytest.param(
+            [Noted("a", awaits=(SECRET,)), Noted("a"), Noted("a", awaits=(SECRET,))],
+            {"Secret a": 2},
+            id="a wait that was over begins anew",
+        ),
+        pytest.param(
+            [Noted("a"), Noted("a", awaits=(SECRET, NODE))],
+            {"Secret a": 1, "Node n": 0},
+            id="what is on record is older than this process",
+        ),
+    ],
+)
+def test_what_is_waited_for_and_since_when(notes, waits):
+    passes = Passes("machine")
+    for second, noted in enumerate(notes):
+        kept(passes, A, noted, second)
+    (found,) = passes.find(namespace="ns", name="a")
+    assert {each.what: (each.since - START).total_seconds() for each in found.waits} == waits
+
+
+def test_the_longest_waits_are_found_among_many():
+    passes = Passes("machine")
+    kept(passes, B, Noted("a", awaits=(SECRET,)), 3)
+    kept(passes, A, Noted("a", awaits=(SECRET, Awaited("Node n", "wait", START))), 5)
+    kept(passes, Key("ns", "c"), Noted("a"), 1)
+    found = longest_waits(passes.find(), 2)
+    assert [(record.name, wait.what) for record, wait in found] == [("a", "Node n"), ("b", "Secret a")]
+    assert [each.name for each in answer(passes.find(), (), 1).passes] == ["a"]
+    assert [wanted_waits(text) for text in ("", "20", "many", "-1", "9" * 9, "9" * 99)] == [
+        0,
+        20,
+        0,
+        0,
+        1000,
+        0,
+    ]
+
+
+def test_plans_in_order_await_all_that_each_of_them_does():
+    first, second = Plan(awaits=(SECRET,)), Plan(awaits=(NODE, SECRET))
+    assert first.then(second).awaits == (SECRET, NODE)
 
 
 def test_a_pass_that_finds_no_object_drops_the_record_unless_it_failed():

@@ -243,9 +243,63 @@ async def test_a_wrong_provider_spec_is_refused_by_field(
     assert refused.value.code is Code.InvalidArgument
 
 
+TAINT = {"key": "a", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        pytest.param(
+            {"labels": {"a b": "x"}}, "labels: 'a b': name part must consist", id="a key with a space"
+        ),
+        pytest.param({"labels": {"a": "x y"}}, "labels: 'a': a valid label", id="a value with a space"),
+        pytest.param({"labels": {"a": "x" * 64}}, "no more than 63 bytes", id="a value that is too long"),
+        pytest.param({"annotations": {"/a": ""}}, "annotations: '/a': prefix part", id="no prefix"),
+        pytest.param({"zone": "here and there"}, "zone: a valid label", id="a zone is a label, too"),
+        pytest.param(
+            {"taints": [{**TAINT, "key": "a b"}]}, r"taints\[0\].key: name part", id="a taint's key"
+        ),
+        pytest.param({"taints": [{**TAINT, "value": "x y"}]}, r"taints\[0\].value: ", id="a taint's value"),
+        pytest.param({"taints": [TAINT, TAINT]}, r"taints\[1\]: there is another", id="a taint twice"),
+        pytest.param(
+            {"capacity": {"cpu": "two"}}, "capacity: 'cpu': 'two' is not a quantity", id="no number"
+        ),
+        pytest.param({"capacity": {"cpu": "-1"}}, "capacity: 'cpu': must be greater", id="less than nothing"),
+        pytest.param({"capacity": {"pods": "1.5"}}, "capacity: 'pods': must be an integer", id="half a pod"),
+        pytest.param({"capacity": {"a.b/gpu": "500m"}}, "'a.b/gpu': must be an integer", id="half a GPU"),
+        pytest.param({"capacity": {"a b": 1}}, "capacity: 'a b': name part", id="no name of a resource"),
+    ],
+)
+async def test_no_vm_is_made_that_no_node_can_stand_for(
+    sim: SimDriver, spec: dict[str, Any], says: str
+) -> None:
+    request = machine("m1", **spec)
+    for call in (sim.create(request), sim.validate(ClassRequest(request.machine_class))):
+        with pytest.raises(DriverError, match=says) as refused:
+            await call
+        assert refused.value.code is Code.InvalidArgument
+    assert not sim.cloud.vms
+
+
+async def test_a_vm_whose_class_no_node_can_have_any_more_can_be_deleted(sim: SimDriver) -> None:
+    await sim.create(machine("m1"))
+    await sim.delete(machine("m1", labels={"a b": "x"}))
+    assert not sim.cloud.vms
+
+
+async def test_no_vm_is_made_for_a_name_that_is_too_long_for_a_label(sim: SimDriver) -> None:
+    await sim.create(machine("m" * 63))
+    with pytest.raises(DriverError, match="must be no more than 63 characters") as refused:
+        await sim.create(machine("m" * 64))
+    assert refused.value.code is Code.InvalidArgument
+    assert len(sim.cloud.vms) == 1
+
+
 async def test_a_class_of_another_provider_is_refused(sim: SimDriver) -> None:
-    request = class_request(provider="aws").of(stub("m1", "ns", "u"))
-    assert await outcome(sim.create(request)) == "InvalidArgument"
+    found = class_request(provider="aws")
+    assert await outcome(sim.create(found.of(stub("m1", "ns", "u")))) == "InvalidArgument"
+    with pytest.raises(DriverError, match="is for provider 'aws'"):
+        await sim.validate(found)
 
 
 # ---------------------------------------------------------------- operators, disks, restarts

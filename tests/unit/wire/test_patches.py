@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.wire.errors import ApiError, BadRequest, Invalid, TooLarge
-from kubewright.wire.patch import apply_json, apply_merge, apply_strategic
+from kubewright.wire.patch import GrowsTooMuch, apply_json, apply_merge, apply_strategic
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -233,3 +233,73 @@ def test_any_strategic_patch_applies_or_is_refused(document: Any, patch: Any) ->
     except ApiError:
         return
     assert not any(str(name).startswith("$") for name in result)
+
+
+def doubling(times: int, first: str = "/a") -> list[dict[str, Any]]:
+    """Each step copies what all steps before have made."""
+    return [{"op": "copy", "from": "/a", "path": f"{first}/{number}"} for number in range(times)]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(doubling(22), id="copies that double a member"),
+        pytest.param(
+            [{"op": "copy", "from": "", "path": f"/x{n}"} for n in range(22)], id="copies of the whole"
+        ),
+        pytest.param([{"op": "copy", "from": "/l", "path": "/l/-"}] * 22, id="copies into a list"),
+        pytest.param(
+            [{"op": "add", "path": "/b", "value": "x" * 1_000_000}]
+            + [{"op": "copy", "from": "/b", "path": f"/c{n}"} for n in range(9)],
+            id="copies of what was added",
+        ),
+        pytest.param(
+            [{"op": "add", "path": f"/b{n}", "value": "x" * 1_000_000} for n in range(4)], id="what is added"
+        ),
+        pytest.param(
+            [{"op": "replace", "path": "/a", "value": "x" * 1_000_000}] * 4,
+            id="what is put in another's place",
+        ),
+    ],
+)
+def test_a_json_patch_that_brings_too_much_is_refused_without_showing_the_object(steps: Any) -> None:
+    with pytest.raises(GrowsTooMuch) as refused:
+        apply_json({"a": {"secret": "s" * 100}, "l": ["s" * 100]}, steps)
+    assert str(refused.value) == "the server rejected our request due to an error in our request"
+    assert "exceeding the limit 3145728" in refused.value.why
+    assert not refused.value.details
+
+
+def test_a_json_patch_may_bring_as_much_as_its_bound() -> None:
+    steps = [{"op": "add", "path": "/b", "value": "x" * 8}, {"op": "copy", "from": "/b", "path": "/c"}]
+    assert apply_json({}, steps, most=20) == {"b": "x" * 8, "c": "x" * 8}
+    with pytest.raises(GrowsTooMuch):
+        apply_json({}, steps, most=19)
+
+
+def test_a_json_patch_that_nests_without_end_is_refused() -> None:
+    deeper = "/a" * 200
+    with pytest.raises(BadRequest, match="exceeded max depth"):
+        apply_json(
+            {"a": {}}, [{"op": "copy", "from": "", "path": deeper[: 2 * n]} for n in range(1, 100)] * 9
+        )
+
+
+def test_a_copy_shares_nothing_with_what_was_copied() -> None:
+    steps = [{"op": "copy", "from": "/a", "path": "/b"}, {"op": "add", "path": "/b/-", "value": 1}]
+    assert apply_json({"a": []}, steps) == {"a": [], "b": [1]}
+
+
+def test_large_lists_merge_in_time_that_grows_with_their_size() -> None:
+    """A search for each element would take minutes here."""
+    many = [f"t{n}" for n in range(100_000)]
+    items = [{"name": n} for n in many]
+    patch = {
+        "tags": many,
+        "$setElementOrder/tags": many[::-1],
+        "$deleteFromPrimitiveList/tags": many[:50_000],
+        "items": [*({"name": n, "$patch": "delete"} for n in many[:50_000]), *items[50_000:]],
+    }
+    merged = apply_strategic({"tags": many[:70_000], "items": items[:70_000]}, patch, keys)
+    assert merged["tags"] == many[:49_999:-1]
+    assert merged["items"] == items[50_000:]

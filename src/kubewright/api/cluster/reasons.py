@@ -157,6 +157,7 @@ class Reason(StrEnum):
     # MachineHealthCheck
     CLUSTER_NOT_FOUND = "ClusterNotFound"
     TOO_MANY_UNHEALTHY = "TooManyUnhealthy"
+    TOO_FEW_UNHEALTHY = "TooFewUnhealthy"
     EXTERNAL_REMEDIATION_TEMPLATE_NOT_FOUND = "ExternalRemediationTemplateNotFound"
     EXTERNAL_REMEDIATION_REQUEST_CREATION_FAILED = "ExternalRemediationRequestCreationFailed"
     # KubeadmConfig

@@ -44,6 +44,8 @@ NO_TOPOLOGY = (
 )
 _VERSION = re.compile(r"v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)([-0-9a-zA-Z_.+]*)?")
 _PERCENT = re.compile(r"[0-9]{1,9}%")
+_RANGE = re.compile(r"\[([0-9]{1,19})-([0-9]{1,19})\]")
+_INT32_MAX = 2**31 - 1
 _OWN_NAMESPACE = "must match metadata.namespace"
 
 
@@ -110,6 +112,7 @@ def validate_health_check(
         *_same_cluster(spec.cluster_name, old.spec.cluster_name if old else None),
         *_startup(spec.node_startup_timeout),
         *_count_or_percent("spec.maxUnhealthy", spec.max_unhealthy),
+        *_unhealthy_range(spec.unhealthy_range),
         *_reference("spec.remediationTemplate", spec.remediation_template, check.namespace),
         *_unhealthy_conditions(check),
     ]
@@ -280,6 +283,32 @@ def _watched(check: MachineHealthCheck) -> Errors:
     if cluster != check.spec.cluster_name:
         told = "cannot specify a cluster selector other than the one specified by ClusterName"
         yield FieldError("spec.selector", told, Fault.INVALID, plain)
+
+
+def read_unhealthy_range(text: str) -> tuple[int, int]:
+    """Both ends of a range of numbers of machines, which belong to it.
+
+    Raises:
+        ValueError: it is none, and why.
+    """
+    found = _RANGE.fullmatch(text)
+    if found is None:
+        raise ValueError("must be a range of two numbers, such as [3-5]")
+    least, most = int(found[1]), int(found[2])
+    if least > most:
+        raise ValueError(f"must not begin with more machines than it ends with: {least} is more than {most}")
+    if most > _INT32_MAX:
+        raise ValueError(f"must not end with more than {_INT32_MAX}")
+    return least, most
+
+
+def _unhealthy_range(text: str | None) -> Errors:
+    if not text:
+        return
+    try:
+        read_unhealthy_range(text)
+    except ValueError as error:
+        yield FieldError("spec.unhealthyRange", str(error), Fault.INVALID, text)
 
 
 def _startup(text: str | None) -> Errors:

@@ -36,6 +36,10 @@ class ConditionType(StrEnum):
     ENDPOINT_READY = "EndpointReady"
     """Of a KubewrightCluster: it is known where its API server is going to be."""
 
+    ACCEPTED = "Accepted"
+    """Of a KubewrightMachineTemplate: its driver would make machines of it. There is none while nothing has
+    spoken against that."""
+
     VM_READY = "VMReady"
     """Of a KubewrightMachine: its VM exists and is complete."""
 

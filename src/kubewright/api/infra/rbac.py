@@ -21,6 +21,7 @@ STATUS = tuple(f"{kind}/status" for kind in KINDS)
 
 PROVIDER = (
     Rule(GROUP, KINDS[:2], (*READ, "patch"), "what is wanted; finalizers, endpoints, providerIDs"),
+    Rule(GROUP, KINDS[1:2], ("delete",), "machines of a cluster that is deleted, which nothing owns"),
     Rule(GROUP, KINDS[2:], READ, "templates whose nodes are described"),
     Rule(GROUP, STATUS, ("patch",), "what became of them"),
     Rule(CORE, ("clusters", "machines"), READ, "who owns them, and whether it is their turn"),

@@ -2,8 +2,10 @@
 
 Theory.      Names, columns, subresources, field names, types and required fields equal upstream's
              (mcm.md §1.1), so either set of CRDs serves either controller; the sentences are
-             ours. Beyond upstream there are defaults for a deployment's strategy: without one
-             MCM refuses the object, so filling it in changes nothing that worked before.
+             ours. Beyond upstream a MachineClass has a status, which tells whether its driver accepts
+             it: a server with upstream's CRD has none, and the controllers do without. And there are
+             defaults for a deployment's strategy: without one MCM refuses the object, so filling it in
+             changes nothing that worked before.
 Called by    ``kubewright crds`` and ``kubewright up``; ``make gen`` writes ``deploy/crds`` from
              here (``python -m kubewright.api.machine.crds``).
 """
@@ -25,7 +27,7 @@ HEADER = "# Written by `make gen`; do not edit.\n"
 REPLICAS = (".spec.replicas", ".status.replicas")
 
 DEFINITIONS = (
-    Definition(MACHINE_CLASS, status=False),
+    Definition(MACHINE_CLASS),
     Definition(
         MACHINE,
         columns=(
@@ -76,10 +78,9 @@ def files() -> dict[str, str]:
 
 def as_yaml(documents: Iterable[Mapping[str, Any]]) -> str:
     """Documents for ``kubectl apply -f``; the same text for the same documents."""
-    import yaml
+    from kubewright.wire.goyaml import dumped_all
 
-    text = yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=False, width=110, explicit_start=True)
-    return str(text)
+    return dumped_all(documents, width=110)
 
 
 if __name__ == "__main__":

@@ -188,6 +188,19 @@ DEFAULT_NODE_CONDITIONS = ("KernelDeadlock", "ReadonlyFilesystem", "DiskPressure
 """Condition types that make a machine unhealthy unless False, when neither it nor a flag says otherwise."""
 
 
+CLASS_ACCEPTED = "Accepted"
+"""The condition of a MachineClass, ours: whether its driver would make machines of it. Its reason is a word
+of ``ClassReason`` or the code of the driver's error."""
+
+
+class ClassReason(StrEnum):
+    """Reasons of that condition beside the codes of drivers."""
+
+    ACCEPTED = "Accepted"
+    INVALID_CLASS = "InvalidClass"
+    NO_SECRET = "NoSecret"
+
+
 class ConditionType(StrEnum):
     """Conditions of MachineSets and MachineDeployments."""
 

@@ -70,6 +70,7 @@ OF_SETS = Grants(
 OF_MACHINES = Grants(
     control=(
         Rule(GROUP, (CLASSES,), ("list", "watch", "patch"), "which VMs to ask for; a finalizer while in use"),
+        Rule(GROUP, (f"{CLASSES}/status",), ("patch",), "whether a driver accepts them"),
         Rule(GROUP, ("machines",), ("get",), "a live read before a VM is collected"),
         Rule(GROUP, ("machines/status",), ("patch",), "what became of them"),
         Rule(
@@ -136,10 +137,10 @@ def patches_of(half: str) -> dict[str, str]:
 
 def _replacing(rules: Iterable[Rule]) -> str:
     """A JSON patch as YAML: a role has these rules and no others."""
-    import yaml
+    from kubewright.wire.goyaml import dumped
 
     patch = [{"op": "replace", "path": "/rules", "value": [each.plain() for each in rules]}]
-    return yaml.dump(patch, Dumper=yaml.CSafeDumper, sort_keys=False, width=110)
+    return dumped(patch, width=110)
 
 
 def manifests(grants: Grants = BOTH) -> dict[str, list[dict[str, Any]]]:

@@ -27,6 +27,7 @@ from kubewright.api.machine.v1alpha1 import (
     RollingUpdate,
 )
 from kubewright.api.meta import LabelSelector
+from kubewright.wire.naming import machine_name_problem
 
 INT32_MAX = 2**31 - 1
 WHOLE_PERCENT = 100
@@ -35,7 +36,8 @@ _PERCENT = re.compile(r"\d{1,9}%")
 
 def validate_machine(machine: Machine) -> list[FieldError]:
     """Every broken rule of a Machine; empty when it is good."""
-    return [*_class(machine.spec.machine_class, "spec"), *_configuration(machine.spec, "spec")]
+    spec = machine.spec
+    return [*_name(machine.metadata.name), *_class(spec.machine_class, "spec"), *_configuration(spec, "spec")]
 
 
 def validate_set(machine_set: MachineSet) -> list[FieldError]:
@@ -85,6 +87,11 @@ def is_count_or_percent(value: int | str) -> bool:
     if isinstance(value, str):
         return _PERCENT.fullmatch(value) is not None
     return 0 <= value <= INT32_MAX
+
+
+def _name(name: str) -> Errors:
+    if problem := machine_name_problem(name):
+        yield FieldError("metadata.name", problem, Fault.INVALID, name)
 
 
 def _class(ref: ClassSpec, path: str) -> Errors:

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-import yaml
 
 from kubewright.apiserver.http import tables
 from kubewright.apiserver.http.bodies import YAML, YAMLS
@@ -20,6 +19,7 @@ from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.apiserver.registry.reading import Expired, Page
 from kubewright.wire import watch
 from kubewright.wire.errors import ApiError, BadRequest, NotAcceptable, to_status
+from kubewright.wire.goyaml import dumped
 from kubewright.wire.http import JSON, Response
 
 PLAIN, TABLE, PARTIAL = "", "Table", "PartialObjectMetadata"
@@ -160,7 +160,4 @@ def _shaped(kind: ServedKind, data: bytes, wanted: Form, now: datetime, *, heade
 def _in_media(body: bytes, wanted: Form, code: int) -> Response:
     if wanted.media != YAML:
         return Response(code, body)
-    text = yaml.dump(
-        orjson.loads(body), Dumper=yaml.CSafeDumper, default_flow_style=False, allow_unicode=True
-    )
-    return Response(code, text.encode(), YAML)
+    return Response(code, dumped(orjson.loads(body), in_order=True).encode(), YAML)

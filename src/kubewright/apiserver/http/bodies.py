@@ -80,14 +80,14 @@ def read_patch(body: bytes, *, plainly: bool = False) -> Any:
 
 
 def read_applied(body: bytes) -> Any:
-    """The object of an apply patch, in YAML or JSON.
+    """The object of an apply patch, in YAML or JSON: both are read as YAML, in which ``3.0`` is 3.
 
     Raises:
         TooLarge, BadRequest
     """
     bounded(len(body))
     try:
-        return gojson.loads(body)
+        return gojson.whole(gojson.loads(body))
     except gojson.TooDeep:
         said = f"error decoding YAML: error converting YAML to JSON: {_TOO_DEEP}"
         raise BadRequest(said) from None

@@ -1,21 +1,25 @@
 """The kubeconfig of the embedded server: everything inline, one cluster, one user, one context.
 
-Theory.      A file that we wrote is rewritten at each start (the port may have changed). Any other
-             kubeconfig is never changed, not even to add a context and not even in our data folder
-             (which may be any folder of the user): users keep the keys of their real clusters
-             in such files.
+Theory.      Our entries are written anew at each start (the port may have changed). What kubectl or a user
+             put beside them or into them (``kubectl config set-context --namespace``) stays. A kubeconfig
+             that has nothing of ours is never changed, not even to add a context and not even in our data
+             folder (which may be any folder of the user): users keep the keys of their real clusters in such
+             files. Only ``change`` does that, for ``up --merge-kubeconfig``.
 Invariants.  Mode 0600, and always a whole file: a reader meanwhile sees the old or the new one.
-Called by    the composition root, when the server listens.
+Called by    the composition root, when the server listens; ``cli.up.merging``.
 """
 
+import os
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from kubewright.apiserver.http.private_file import write_private
+from kubewright.apiserver.http.kubeconfig_text import BODIES, Ours, is_cluster_of, merged
+from kubewright.apiserver.http.private_file import make_private_folder, write_private
 from kubewright.base.errors import InvalidInput
 from kubewright.pki.certificates import Identity
 
@@ -23,7 +27,9 @@ NAME = "kubewright"
 """Of the context, the cluster and the user."""
 
 LARGEST = 4 * 1024 * 1024
-"""Bytes of a file that are read to see whether it is ours."""
+"""Bytes of a file that may be a kubeconfig."""
+
+OWNER_ONLY = 0o600
 
 
 def render(url: str, authority: bytes, identity: Identity) -> bytes:
@@ -50,35 +56,70 @@ users:
 """.encode()
 
 
-def write(path: Path, content: bytes) -> None:
-    """Put a kubeconfig of ours into ``path``.
+def write(path: Path, content: bytes, data_dir: Path) -> None:
+    """Put the entries of a kubeconfig of ours into ``path``, which keeps what else it has.
 
     Raises:
-        InvalidInput: the file there is not ours, or it cannot be written.
+        InvalidInput: the file there has nothing of ours, or it cannot be read or written.
     """
-    if not is_ours(_existing(path)):
+    before = _existing(path)
+    if not _has_ours(before, content, data_dir):
         raise InvalidInput(
             f"{path} is not a kubeconfig of ours and will not be overwritten; "
             "choose another file with --kubeconfig, or move this one away"
         )
-    write_private(path, content)
+    change(path, ours_in(content, NAME, data_dir), certain=True)
 
 
-def is_ours(content: bytes) -> bool:
-    """Whether a file has only our context, or is empty."""
-    if not content.strip():
+def change(path: Path, ours: Ours, *, use: bool = False, certain: bool = False) -> None:
+    """Put entries into the file at ``path``, as ``kubeconfig_text.merged`` does, under kubectl's own lock.
+
+    Raises:
+        InvalidInput: it has the name for something else, or cannot be changed safely, read or written;
+            another program is changing it.
+    """
+    if not path.parent.is_dir():
+        make_private_folder(path.parent)
+    with _locked(path):
+        before = _text(path, _existing(path))
+        try:
+            after = merged(before, ours, use=use, certain=certain)
+        except InvalidInput as error:
+            raise InvalidInput(f"{path} was left as it is: {error}") from None
+        if after != before:
+            write_private(path, after.encode())
+        elif before:
+            path.chmod(OWNER_ONLY)
+
+
+def ours_in(content: bytes, name: str, data_dir: Path) -> Ours:
+    """Our entries in a kubeconfig that ``write`` or ``render`` made, under another name."""
+    whole = yaml.safe_load(content)
+    cluster, user = (
+        next(entry[body] for entry in whole[part] if entry["name"] == NAME)
+        for part, body in (("clusters", "cluster"), ("users", "user"))
+    )
+    return Ours(name, cluster, user, str(data_dir.absolute()))
+
+
+def _has_ours(before: bytes, content: bytes, data_dir: Path) -> bool:
+    """Whether a file is empty, has entries of our name only, or has the cluster of this data folder."""
+    if not before.strip():
         return True
     try:
-        found = yaml.safe_load(content)
+        found = yaml.safe_load(before)
     except yaml.YAMLError:
         return False
-    return isinstance(found, Mapping) and all(
-        _names(found.get(part)) == {NAME} for part in ("contexts", "clusters", "users")
-    )
+    if not isinstance(found, Mapping):
+        return False
+    named = {each for part in BODIES for each in _names(found.get(part))}
+    return named == {NAME} or is_cluster_of(found, ours_in(content, NAME, data_dir))
 
 
 def _names(entries: Any) -> set[Any]:
-    """The names in a list of named things; {None} where it is not such a list."""
+    """The names in a list of named things, none where there is none; {None} where it is not such a list."""
+    if entries is None:
+        return set()
     if not isinstance(entries, list):
         return {None}
     return {str(entry.get("name")) if isinstance(entry, Mapping) else None for entry in entries}
@@ -87,11 +128,37 @@ def _names(entries: Any) -> set[Any]:
 def _existing(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(LARGEST)
+            content = file.read(LARGEST + 1)
     except FileNotFoundError:
         return b""
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
+    if len(content) > LARGEST:
+        raise InvalidInput(f"{path} was left as it is: it is too large for a kubeconfig")
+    return content
+
+
+def _text(path: Path, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} was left as it is: it is not UTF-8") from None
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold kubectl's own lock of a kubeconfig, so that neither program loses what the other writes."""
+    lock = path.with_name(path.name + ".lock")
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, OWNER_ONLY))
+    except FileExistsError:
+        raise InvalidInput(f"another program is changing {path}; if none is, delete {lock}") from None
+    except OSError as error:
+        raise InvalidInput(f"cannot write {lock}: {error.strerror or error}") from None
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def _inline(pem: bytes) -> str:

@@ -92,7 +92,9 @@ class Subresources:
         options = parameters.options(request, "UpdateOptions")
         options.subresource = "scale"
         change = self._scale_change(request, target, verb)
-        written = await self._writing.update(target, scale.scaling(kind, change), options)
+        written = await self._writing.update(
+            target, scale.scaling(kind, change, patched=verb == "patch"), options
+        )
         return answers.plain(scale.scale_of(kind, orjson.loads(written.data)), self._form(request))
 
     def _scale_change(self, request: Request, target: Target, verb: str) -> Edit:

@@ -38,8 +38,8 @@ def edit_of(kind: ServedKind, media: str, patch: Any) -> Callable[[Object], Obje
     if not isinstance(patch, dict):
         said = gojson.cannot_unmarshal(patch, "map[string]interface {}")
         raise BadRequest(said if media == STRATEGIC_PATCH else f"error decoding patch: {said}")
-    if media == STRATEGIC_PATCH:
-        return lambda obj: apply_strategic(obj, patch, kind.schema.merge_keys)
+    if media == STRATEGIC_PATCH:  # unlike in other patches, an integer field takes 3.0
+        return lambda obj: apply_strategic(obj, gojson.whole(patch), kind.schema.merge_keys)
     return lambda obj: apply_merge(obj, patch)
 
 

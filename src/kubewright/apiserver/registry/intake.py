@@ -12,10 +12,13 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.registry import refusals
+from kubewright.apiserver.registry.builtin.cells import at
+from kubewright.apiserver.registry.custom import float_count
 from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
 from kubewright.apiserver.registry.target import IGNORE, STRICT, Options, Target
 from kubewright.wire import gojson
 from kubewright.wire.errors import ApiError, BadRequest, Invalid
+from kubewright.wire.gvk import Resource
 
 
 def normalized(
@@ -33,8 +36,13 @@ def normalized(
     obj = identified(kind, sent)
     if obj.get("metadata") is None:
         obj = {**obj, "metadata": {}}
+    if not duplicates and (ready := kind.schema.ready(obj)) is not None:
+        return ready
+    if causes := float_counts(kind, obj):
+        raise refusals.invalid(kind.resource, str(obj["metadata"].get("name", "")), causes)
+    obj = kind.schema.whole(obj)
     if (error := kind.schema.decode_error(obj)) is not None:
-        raise _unreadable(kind, obj, error, patched)
+        raise unreadable(kind.resource, obj, error, patched=patched)
     kept = kind.schema.prune(obj)
     if (kept is not obj or duplicates) and options.validation != IGNORE:
         unknown = (
@@ -42,15 +50,22 @@ def normalized(
         )
         said = [*unknown, *(f'duplicate field "{path}"' for path in duplicates)]
         if said and options.validation == STRICT:
-            raise _unreadable(kind, obj, f"strict decoding error: {', '.join(said)}", patched)
+            said_all = f"strict decoding error: {', '.join(said)}"
+            raise unreadable(kind.resource, obj, said_all, patched=patched)
         options.warnings += said
     return kind.schema.default(kept)
 
 
-def _unreadable(kind: ServedKind, obj: Object, error: str, patched: bool) -> ApiError:
+def float_counts(kind: ServedKind, obj: Object) -> list[Cause]:
+    """What is wrong with the counts of ``scale``: there kube-apiserver does not take 2.0 for 2."""
+    paths = (kind.scale.spec_path, kind.scale.status_path) if kind.scale and kind.custom else ()
+    return [cause for path in paths for cause in float_count(path, at(obj, path))]
+
+
+def unreadable(resource: Resource, obj: Object, error: str, *, patched: bool) -> ApiError:
     """400 for a body; 422 for the result of a patch, as at kube-apiserver."""
     if not patched:
-        return refusals.cannot_be_handled(kind.resource, error)
+        return refusals.cannot_be_handled(resource, error)
     message = f"Invalid value: {orjson.dumps(orjson.dumps(obj).decode()).decode()}: {error}"
     causes = [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}]
     return Invalid(f' "" is invalid: patch: {message}', details={"causes": causes})

@@ -43,6 +43,13 @@ class Schema(Protocol):
     def node(self) -> Node:
         """The schema as a tree."""
 
+    def ready(self, obj: Object) -> Object | None:
+        """The object with its defaults, when it is good as it was sent: valid, and without unknown fields.
+        None when it is not; then the other methods say and mend what is wrong with it."""
+
+    def whole(self, obj: Object) -> Object:
+        """The object with its numbers as they are stored: 3 for 3.0, where the kind has no types for them."""
+
     def validate(self, obj: Object) -> list[Cause]:
         """Every violation, in a stable order; empty when the object is good."""
 

@@ -317,7 +317,8 @@ def _violations(kind: ServedKind, new: Object, old: Object | None, *, trusted: b
     causes = kind.schema.validate(new)
     if trusted or any(cause.reason == "FieldValueTypeInvalid" for cause in causes):
         return causes
-    return causes + kind.check(new, old)
+    told = {cause.field for cause in causes}
+    return causes + [cause for cause in kind.check(new, old) if cause.field not in told]
 
 
 def _preconditions(target: Target, record: Record, deletion: lifecycle.DeleteOptions) -> None:

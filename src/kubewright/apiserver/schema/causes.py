@@ -43,9 +43,14 @@ def json_type(value: Any) -> str:
     return _JSON_TYPES.get(type(value), "object")
 
 
+MOST_QUOTED = 1024
+"""Characters of a value that a message shows: the rest of three megabytes helps nobody."""
+
+
 def quoted(value: Any) -> str:
-    """A value as it stands in a message: JSON."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    """A value as it stands in a message: JSON, cut where it is long."""
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}..."
 
 
 def invalid(path: str, value: Any, words: str) -> Cause:
@@ -90,7 +95,9 @@ def _required(path: str, _value: Any, kind: Kind) -> Cause:
 
 
 def _enum(path: str, value: Any, kind: Kind) -> Cause:
-    return unsupported(path, value, kind.options)
+    return unsupported(
+        path, value, (each if isinstance(each, str) else quoted(each) for each in kind.options)
+    )
 
 
 def _format(path: str, value: Any, kind: Kind) -> Cause:

@@ -45,6 +45,17 @@ class Compiled:
         """Lists the errors; accepts unknown fields."""
         raise NotImplementedError
 
+    def ready(self, obj: Object) -> Object | None:
+        """The object with its defaults, when nothing else is to be done to it; None otherwise."""
+        if not self.strict.is_valid(obj):
+            return None
+        filled: Object = walk.default(self.node, obj)
+        return filled
+
+    def whole(self, obj: Object) -> Object:
+        """The object with its numbers as they are stored; a built-in kind has types for its own."""
+        return obj
+
     def validate(self, obj: Object) -> list[Cause]:
         return [] if self.strict.is_valid(obj) else list(causes(self.loose.iter_errors(obj)))
 

@@ -19,8 +19,9 @@ from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema import builtin, decode, walk
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
-from kubewright.apiserver.schema.json_schema import json_schema
+from kubewright.apiserver.schema.json_schema import WHOLE, any_whole, json_schema
 from kubewright.apiserver.schema.node import Node, build
+from kubewright.wire import gojson
 
 OpenApi = Mapping[str, Any]
 _META = "meta.v1.ObjectMeta"
@@ -47,14 +48,14 @@ class Structural(Compiled):
         return _node(orjson.dumps(self.source), envelope=self.envelope)
 
     @cached_property
-    def strict(self) -> jsonschema_rs.Draft202012Validator:
+    def strict(self) -> jsonschema_rs.Draft4Validator:
         return self._validator(strict=True)
 
     @cached_property
-    def loose(self) -> jsonschema_rs.Draft202012Validator:
+    def loose(self) -> jsonschema_rs.Draft4Validator:
         return self._validator(strict=False)
 
-    def _validator(self, *, strict: bool) -> jsonschema_rs.Draft202012Validator:
+    def _validator(self, *, strict: bool) -> jsonschema_rs.Draft4Validator:
         return _compiled(orjson.dumps(self.source), strict=strict, envelope=self.envelope)
 
     def validate(self, obj: Object) -> list[Cause]:
@@ -66,13 +67,17 @@ class Structural(Compiled):
             return None
         return decode.first_error(builtin.node_of(_META), metadata)
 
+    def whole(self, obj: Object) -> Object:
+        kept: Object = gojson.whole(obj)
+        return kept
+
     def without_nulls(self, obj: Object) -> Object:
         """Metadata has types in Go, whatever the kind."""
-        clean = super().without_nulls(obj)
-        if not isinstance(metadata := clean.get("metadata"), dict):
-            return clean
-        typed = walk.zero_nulls(builtin.node_of(_META), metadata)
-        return clean if typed is metadata else {**clean, "metadata": typed}
+        metadata = obj.get("metadata")
+        if isinstance(metadata, dict):
+            typed = walk.zero_nulls(builtin.node_of(_META), metadata)
+            obj = obj if typed is metadata else {**obj, "metadata": typed}
+        return super().without_nulls(obj)
 
     def openapi(self) -> Mapping[str, Any]:
         properties = {**self.source.get("properties", {}), **builtin.envelope()}
@@ -90,9 +95,9 @@ def _node(source: bytes, *, envelope: bool) -> Node:
 
 
 @lru_cache(maxsize=_KEPT)
-def _compiled(source: bytes, *, strict: bool, envelope: bool) -> jsonschema_rs.Draft202012Validator:
+def _compiled(source: bytes, *, strict: bool, envelope: bool) -> jsonschema_rs.Draft4Validator:
     """The validator of a schema, given as JSON."""
-    root = json_schema(orjson.loads(source), strict=strict)
+    root = json_schema(orjson.loads(source), strict=strict, whole=strict)
     if envelope:
         meta = {"$ref": f"#/$defs/{_META}"} if strict else {"type": "object"}
         known = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": meta}
@@ -100,5 +105,5 @@ def _compiled(source: bytes, *, strict: bool, envelope: bool) -> jsonschema_rs.D
     if strict:
         root["$defs"] = {
             each: json_schema(builtin.definition(each), strict=True) for each in builtin.closure(_META)
-        }
-    return jsonschema_rs.Draft202012Validator(root, pattern_options=PATTERNS, **OPTIONS)
+        } | {WHOLE: any_whole()}
+    return jsonschema_rs.Draft4Validator(root, pattern_options=PATTERNS, **OPTIONS)

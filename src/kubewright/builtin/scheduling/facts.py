@@ -61,6 +61,7 @@ class _Container(_Part, frozen=True):
 class _Spec(_Part, frozen=True):
     node_name: str = ""
     scheduler_name: str = SCHEDULER
+    preemption_policy: str = ""
     scheduling_gates: tuple[Json, ...] = ()
     node_selector: Mapping[str, str] = member(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()

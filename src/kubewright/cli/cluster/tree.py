@@ -34,6 +34,9 @@ BAD_WHILE_TRUE = frozenset(
 )
 """The conditions that say that something is not as it should be while they are True."""
 
+NAMES_SHOWN = 3
+"""Names of one line; of the rest only the number is shown."""
+
 
 class TreeNode(Value, frozen=True, kw_only=True):
     """One part of a cluster.
@@ -68,6 +71,12 @@ class ClusterObjects:
     control_plane: JsonObject | str = ""
     others: Sequence[JsonObject] = ()
     components: Sequence[tuple[JsonObject, JsonObject | str]] = ()
+
+
+def some(names: Sequence[str]) -> str:
+    """The first of these names; of the others their number."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def tree(read: ClusterObjects) -> TreeNode:

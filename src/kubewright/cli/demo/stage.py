@@ -11,12 +11,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from kubewright.cli.cluster.page import LEAST_NAME, shortened
 from kubewright.cli.demo.lines import INDENT, command, sentence
 from kubewright.cli.demo.view import EMPTY, LEAVING, RUNNING, Row, View, Words, fitting, happened
 from kubewright.compose.program import program
 
-WIDE = 76
-"""Columns of a terminal that has room for the sort and the node of each machine."""
+PADDING = 4
+"""Columns between two columns of the table."""
 
 SPARE = 6
 """Lines of a terminal that the table leaves to its head, its foot and what happened last."""
@@ -115,12 +116,12 @@ class Stage:
 
     def _draw_table(self, now: View, took: float) -> None:
         """Draw the table, or replace it, so that no event is printed above an old one."""
-        wide = self._console.width >= WIDE
-        clock = Text(f"     {took:5.1f} s  {_others(now)}", style="dim", no_wrap=True)
+        width = self._console.width
         rows = fitting(now.rows, max(1, self._console.height - SPARE))
-        if left := len(now.rows) - len(rows):
-            clock.append(f"; not shown: {left}")
-        picture = Group(_table(rows, self._words.sort if wide else ""), clock) if rows else Group(clock)
+        hidden = f"{len(now.rows) - len(rows)} more machines; " if len(rows) < len(now.rows) else ""
+        first = f"     {took:5.1f} s  "
+        clock = Text(sentence(hidden + _others(now), width, first=first, hang=len(first)), style="dim")
+        picture = Group(_table(rows, self._words.sort, width), clock) if rows else Group(clock)
         if self._live is None:
             self._live = Live(picture, console=self._console, refresh_per_second=10, transient=True)
             self._live.start()
@@ -168,12 +169,16 @@ def _indented(words: str, width: int | None) -> str:
     return sentence(words, width, first=" " * INDENT, hang=INDENT)
 
 
-def _table(rows: Sequence[Row], sort: str) -> Table:
-    """The machines. ``sort`` is the head of a column; empty: there is room for the first two only."""
-    table = Table(box=None, pad_edge=True, padding=(0, 2))
-    for name in ("machine", "state", sort, "node") if sort else ("machine", "state"):
+def _table(rows: Sequence[Row], sort: str, width: int) -> Table:
+    """The machines, in as many columns as there is room for; a name may lose its middle, a state nothing."""
+    cells = [("machine", "state", sort, "node"), *((row.name, row.state, row.sort, row.node) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    columns = next((n for n in (4, 3) if sum(widths[:n]) + n * PADDING <= width), 2)
+    room = max(LEAST_NAME, width - sum(widths[1:columns]) - columns * PADDING)
+    table = Table(box=None, pad_edge=True, padding=(0, PADDING // 2))
+    for name in cells[0][:columns]:
         table.add_column(name, style="dim" if name != "state" else "", no_wrap=True)
-    for row in rows:
+    for row, (name, *rest) in zip(rows, cells[1:], strict=True):
         state = Text(row.state, style=_COLOURS.get(row.state, ""))
-        table.add_row(row.name, state, *((row.sort, row.node) if sort else ()))
+        table.add_row(shortened(name, room), state, *rest[1 : columns - 1])
     return table

@@ -23,6 +23,7 @@ from kubewright.cli.explain.dry_run import DryRun
 from kubewright.cli.explain.reading import Managed
 from kubewright.cli.explain.story import Facts, JsonObject, Story, tell
 from kubewright.cli.explain.subjects import Subject, named
+from kubewright.cli.switches import Where
 from kubewright.compose import worlds
 from kubewright.compose.options import Options
 from kubewright.kube import config
@@ -59,7 +60,7 @@ def subjects() -> tuple[Subject, ...]:
     return (*found, Subject(NODE, node))
 
 
-def explain(kubeconfig: Path | None, what: Asked, output: str) -> None:
+def explain(where: Where, what: Asked, output: str) -> None:
     """Print why an object is as it is.
 
     Raises:
@@ -67,7 +68,7 @@ def explain(kubeconfig: Path | None, what: Asked, output: str) -> None:
         ApiError, TransportError: the server refused, or did not answer.
     """
     refuse_unknown(output)
-    stories = asked(kubeconfig, lambda client: told(client, what))
+    stories = asked(where, lambda client: told(client, what))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(stories), indent=2).decode())
         return
@@ -80,7 +81,7 @@ def show(stories: list[Story], now: datetime) -> None:
 
 
 def print_lines(lines: Sequence[page.Line]) -> None:
-    """Print lines: with colours on a terminal, plain in a pipe."""
+    """Print lines: with colours and no wider than it on a terminal, plain and whole in a pipe."""
     if not sys.stdout.isatty():
         print("\n".join(each.text for each in lines))
         return
@@ -89,7 +90,7 @@ def print_lines(lines: Sequence[page.Line]) -> None:
 
     console = Console(file=sys.stdout, highlight=False)
     for line in lines:
-        console.print(Text(line.text, style=line.colour), soft_wrap=True)
+        console.print(Text(line.wrapped(console.width), style=line.colour), soft_wrap=True)
 
 
 async def told(client: Client, what: Asked) -> list[Story]:

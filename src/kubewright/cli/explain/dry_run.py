@@ -64,7 +64,13 @@ class _NoCalls:
         return NOTHING
 
     def doubt_until(
-        self, uid: str, *, created: datetime | None, recorded: bool, confirm_absent: timedelta
+        self,
+        uid: str,
+        *,
+        created: datetime | None,
+        recorded: bool,
+        confirm_absent: timedelta,
+        witnessed: datetime | None = None,
     ) -> datetime | None:
         return None
 

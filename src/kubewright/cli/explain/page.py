@@ -1,9 +1,11 @@
 """A story as lines of text: the object, then a paragraph each for state, waits for, decided, next… Pure.
 
+Invariants.  A sentence of more than ``SHORT`` letters is printed once, and ``ABOVE`` where it is said again.
 Called by    ``command``.
 """
 
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,13 +17,30 @@ from kubewright.cli.explain.story import OBJECTS, WELL, Decision, Expected, Happ
 WIDTH = 12
 """Columns of the words on the left."""
 
+ABOVE = "as said above"
+SHORT = 40
+
+AGE = 10
+"""Columns of the age of an event."""
+
+LEAST_ROOM = 20
+"""Columns that a sentence has at least, however narrow the terminal is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line and its colour."""
+    """A line and its colour. ``hang``: the indent of its further rows on a narrow terminal."""
 
     text: str
     colour: str = PLAIN
+    hang: int = 0
+
+    def wrapped(self, width: int) -> str:
+        """The line in as many rows as it needs; no word is broken."""
+        room = max(width, self.hang + LEAST_ROOM)
+        return textwrap.fill(
+            self.text, room, subsequent_indent=" " * self.hang, break_long_words=False, break_on_hyphens=False
+        )
 
 
 def lines(story: Story, now: datetime) -> Iterator[Line]:
@@ -30,18 +49,21 @@ def lines(story: Story, now: datetime) -> Iterator[Line]:
     yield Line(f"{story.kind}/{story.name}{where}", "bold")
     yield from _paragraph("state", [_state(story, now)], _colour(story))
     yield from _paragraph("waits for", story.waits_for, WAITING)
-    yield from _paragraph("decided", [each for one in story.decisions for each in _decision(one, now)])
+    above = {each for each in (*story.waits_for, story.says) if len(each) > SHORT}
+    yield from _paragraph("decided", [each for one in story.decisions for each in _decision(one, now, above)])
     yield from _paragraph("next", [_expected(each, now) for each in story.next])
     yield from _paragraph("belongs to", [", ".join(story.belongs_to)] if story.belongs_to else [])
     for each in story.events:
         colour = WAITING if each.type == "Warning" else PLAIN
-        yield from _paragraph("events" if each is story.events[0] else "", [_event(each, now)], colour)
+        word = "events" if each is story.events[0] else ""
+        yield from _paragraph(word, [_event(each, now, story.says)], colour, AGE)
     yield from _paragraph("note", story.notes)
 
 
-def _paragraph(word: str, texts: Sequence[str], colour: str = PLAIN) -> Iterator[Line]:
+def _paragraph(word: str, texts: Sequence[str], colour: str = PLAIN, hang: int = 2) -> Iterator[Line]:
     for number, text in enumerate(texts):
-        yield Line(f"  {(word if number == 0 else ''):<{WIDTH}}{text}", colour)
+        indent = len(text) - len(text.lstrip())
+        yield Line(f"  {(word if number == 0 else ''):<{WIDTH}}{text}", colour, WIDTH + 2 + indent + hang)
 
 
 def _state(story: Story, now: datetime) -> str:
@@ -50,18 +72,20 @@ def _state(story: Story, now: datetime) -> str:
     return f"{story.state or 'it says nothing of its state'}{since}{said}"
 
 
-def _decision(each: Decision, now: datetime) -> Iterator[str]:
+def _decision(each: Decision, now: datetime, above: Collection[str]) -> Iterator[str]:
     by = f"{each.by}, by what this server shows" if each.source == OBJECTS else each.by
     since = f" (for {human(now - each.since)})" if each.since is not None else ""
-    yield f"{by}: {each.because or 'there is nothing to do'}{since}{_steps(each.steps)}"
+    because = ABOVE if each.because in above else each.because or "there is nothing to do"
+    yield f"{by}: {because}{since}{_steps(each.steps)}"
     if each.at is not None:
         why = f", because {each.why}" if each.why else ""
         yield f"  it looked {human(now - each.at)} ago{why}"
     if each.error:
-        yield f"  that failed: {each.error}"
+        yield f"  that failed: {ABOVE if each.error in above else each.error}"
     if each.acted is not None and each.acted.at != each.at:
         acted = each.acted
-        yield f"  it acted last {human(now - acted.at)} ago: {acted.because}{_steps(acted.steps)}"
+        because = ABOVE if acted.because in above else acted.because
+        yield f"  it acted last {human(now - acted.at)} ago: {because}{_steps(acted.steps)}"
 
 
 def _steps(steps: Sequence[str]) -> str:
@@ -76,10 +100,11 @@ def _expected(each: Expected, now: datetime) -> str:
     return f"at {rfc3339(each.at)} ({when}) at the latest: {each.what}"
 
 
-def _event(each: Happened, now: datetime) -> str:
+def _event(each: Happened, now: datetime, says: str) -> str:
     age = f"{human(now - each.at)} ago" if each.at is not None else ""
     times = f" ({each.count} times)" if each.count > 1 else ""
-    return f"{age:<10}{each.reason}: {each.message}{times}"
+    message = ABOVE if len(each.message) > SHORT and each.message in says else each.message
+    return f"{age:<{AGE}}{each.reason}: {message}{times}"
 
 
 def _colour(story: Story) -> str:

@@ -14,7 +14,11 @@ from typing import Any
 
 import msgspec
 
+from kubewright.api.cluster import names as cluster_names
+from kubewright.api.controlplane import names as controlplane_names
 from kubewright.api.core import NODE, Event, NodeCondition
+from kubewright.api.infra import names as infra_names
+from kubewright.api.machine import names as machine_names
 from kubewright.api.machine.names import Phase
 from kubewright.api.machine.v1alpha1 import GROUP as MACHINE_GROUP
 from kubewright.api.meta import Value
@@ -30,8 +34,17 @@ JsonObject = Mapping[str, Any]
 MANAGER, OBJECTS = "manager", "objects"
 """Where a decision is from: a manager's record, or a dry run of this command on the objects."""
 
-SHOWN_MEMBERS, SHOWN_EVENTS = 5, 8
-"""How many machines that are not Running are named of a set, and how many events are shown."""
+SHOWN_GROUPS, SHOWN_EVENTS = 5, 8
+"""How many groups of machines that are not Running are told of a set, and how many events are shown."""
+
+FOREGROUND = "foregroundDeletion"
+OWN_FINALIZERS = frozenset({
+    machine_names.FINALIZER, machine_names.SECRET_FINALIZER, machine_names.NODE_FINALIZER,
+    controlplane_names.FINALIZER, cluster_names.CLUSTER_FINALIZER, cluster_names.MACHINE_FINALIZER,
+    cluster_names.MACHINE_SET_FINALIZER, cluster_names.MACHINE_DEPLOYMENT_FINALIZER,
+    infra_names.CLUSTER_FINALIZER, infra_names.MACHINE_FINALIZER, infra_names.SECRET_FINALIZER,
+})  # fmt: skip
+"""What our controllers put on objects, and take off."""
 
 WELL = ("Running", "Available")
 BAD_WHILE_TRUE = ("ReplicaFailure", "Frozen")
@@ -208,6 +221,7 @@ def _has_wrong_size(found: JsonObject) -> bool:
 
 
 def _waits_for(facts: Facts, state: str, decisions: Sequence[Decision]) -> Iterator[str]:
+    yield from _finalizers(facts.found)
     if is_machine(facts.subject):
         if state not in WELL:
             said = state_of(facts.subject, facts.found)[2]
@@ -215,13 +229,36 @@ def _waits_for(facts: Facts, state: str, decisions: Sequence[Decision]) -> Itera
     else:
         yield from _wrong(facts)
     yield from (each.error for each in decisions if each.error)
-    waiting = [each for each in facts.members if _phase(each) not in WELL]
-    for each in waiting[:SHOWN_MEMBERS]:
+    yield from _members([each for each in facts.members if _phase(each) not in WELL])
+
+
+def _members(waiting: Sequence[JsonObject]) -> Iterator[str]:
+    """A clause for the machines that are not Running; those that say the same share one."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for each in waiting:
         last = (part(part(each, "status"), "lastOperation").get("description") or "").strip()
-        name = part(each, "metadata").get("name", "")
-        yield f"machine {name} is {_phase(each)}" + (f": {last}" if last else "")
-    if len(waiting) > SHOWN_MEMBERS:
-        yield f"{len(waiting) - SHOWN_MEMBERS} more machines are not Running"
+        alike.setdefault((_phase(each), last), []).append(part(each, "metadata").get("name", ""))
+    groups = list(alike.items())
+    for (phase, last), names in groups[:SHOWN_GROUPS]:
+        said = f": {last}" if last else ""
+        are = f"machine {names[0]} is" if len(names) == 1 else f"machines {tree.some(names)} are"
+        yield f"{are} {phase}{said}"
+    if rest := sum(len(names) for _, names in groups[SHOWN_GROUPS:]):
+        yield f"{rest} more machines are not Running"
+
+
+def _finalizers(found: JsonObject) -> Iterator[str]:
+    """A clause for what others than our controllers have to do before a deleted object is gone."""
+    meta = part(found, "metadata")
+    listed = meta.get("finalizers") if meta.get("deletionTimestamp") else None
+    others = [str(each) for each in listed if each not in OWN_FINALIZERS] if isinstance(listed, list) else []
+    if FOREGROUND in others:
+        yield f"the objects that it owns are deleted first ({FOREGROUND})"
+    if foreign := [each for each in others if each != FOREGROUND]:
+        yield (
+            f"finalizer {', '.join(foreign)}: another program put it there and has to take it off; if that "
+            "program is gone for good, take it off with kubectl edit"
+        )
 
 
 def _awaited_size(facts: Facts, decisions: Sequence[Decision]) -> tuple[str, ...]:

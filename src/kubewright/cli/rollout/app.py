@@ -3,7 +3,6 @@
 Called by    ``cli.app``, which must stay quick to import: what a command needs is imported when it is called.
 """
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,6 +23,7 @@ def rollout_status(
     *,
     namespace: switches.DeploymentNamespace = "default",
     kubeconfig: switches.OfDeployments = None,
+    data_dir: switches.Served = None,
     timeout: Annotated[
         str,
         typer.Option(help="How long to wait for its end; 0: only say how it is.", metavar="DURATION"),
@@ -34,7 +34,7 @@ def rollout_status(
 
     switches.log_at("error")
     target, limit = command.Deployment(deployment, namespace), switches.duration("--timeout", timeout)
-    raise typer.Exit(not command.status(kubeconfig, target, limit))
+    raise typer.Exit(not command.status(switches.Where(kubeconfig, data_dir), target, limit))
 
 
 @rollout.command(name="history")
@@ -43,13 +43,14 @@ def rollout_history(
     *,
     namespace: switches.DeploymentNamespace = "default",
     kubeconfig: switches.OfDeployments = None,
+    data_dir: switches.Served = None,
     revision: Annotated[int, typer.Option(help="Print the template of this one.", metavar="N", min=0)] = 0,
 ) -> None:
     """List the templates that a deployment has and had."""
     from kubewright.cli.rollout import command
 
     switches.log_at("error")
-    command.history(kubeconfig, command.Deployment(deployment, namespace), revision)
+    command.history(switches.Where(kubeconfig, data_dir), command.Deployment(deployment, namespace), revision)
 
 
 @rollout.command(name="undo")
@@ -58,6 +59,7 @@ def rollout_undo(
     *,
     namespace: switches.DeploymentNamespace = "default",
     kubeconfig: switches.OfDeployments = None,
+    data_dir: switches.Served = None,
     to_revision: Annotated[
         int, typer.Option(help="To this one; 0: the one before the present.", metavar="N", min=0)
     ] = 0,
@@ -67,7 +69,7 @@ def rollout_undo(
 
     switches.log_at("error")
     command.change(
-        kubeconfig,
+        switches.Where(kubeconfig, data_dir),
         command.Deployment(deployment, namespace),
         lambda api, found, sets: decide.undo(api, found, sets, to_revision),
     )
@@ -79,6 +81,7 @@ def rollout_restart(
     *,
     namespace: switches.DeploymentNamespace = "default",
     kubeconfig: switches.OfDeployments = None,
+    data_dir: switches.Served = None,
 ) -> None:
     """Replace all machines by new ones of the same template."""
     from kubewright.base.clock import SystemClock
@@ -86,7 +89,7 @@ def rollout_restart(
 
     switches.log_at("error")
     command.change(
-        kubeconfig,
+        switches.Where(kubeconfig, data_dir),
         command.Deployment(deployment, namespace),
         lambda api, found, _sets: decide.restart(api, found, SystemClock().now()),
     )
@@ -98,9 +101,10 @@ def rollout_pause(
     *,
     namespace: switches.DeploymentNamespace = "default",
     kubeconfig: switches.OfDeployments = None,
+    data_dir: switches.Served = None,
 ) -> None:
     """Stop a rollout where it is. Scaling goes on."""
-    _set_paused(deployment, namespace, kubeconfig, paused=True)
+    _set_paused(deployment, namespace, switches.Where(kubeconfig, data_dir), paused=True)
 
 
 @rollout.command(name="resume")
@@ -109,17 +113,18 @@ def rollout_resume(
     *,
     namespace: switches.DeploymentNamespace = "default",
     kubeconfig: switches.OfDeployments = None,
+    data_dir: switches.Served = None,
 ) -> None:
     """Let a rollout go on."""
-    _set_paused(deployment, namespace, kubeconfig, paused=False)
+    _set_paused(deployment, namespace, switches.Where(kubeconfig, data_dir), paused=False)
 
 
-def _set_paused(deployment: str, namespace: str, kubeconfig: Path | None, *, paused: bool) -> None:
+def _set_paused(deployment: str, namespace: str, where: switches.Where, *, paused: bool) -> None:
     from kubewright.cli.rollout import command, decide
 
     switches.log_at("error")
     command.change(
-        kubeconfig,
+        where,
         command.Deployment(deployment, namespace),
         lambda _api, found, _sets: decide.pause(found, paused=paused),
     )

@@ -6,9 +6,6 @@ Called by    ``cli.app``.
 import sys
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
-
-import yaml
 
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
@@ -16,9 +13,11 @@ from kubewright.cli.asking import asked
 from kubewright.cli.rollout import decide
 from kubewright.cli.rollout.apis import Api, JsonObject, named
 from kubewright.cli.rollout.decide import Change
+from kubewright.cli.switches import Where
 from kubewright.kube.client import Client
 from kubewright.kube.patches import with_uid, with_version
 from kubewright.wire.errors import NotFound
+from kubewright.wire.goyaml import dumped
 from kubewright.wire.gvk import Key
 
 POLL_SECONDS = 1.0
@@ -59,9 +58,9 @@ class Deployment:
 Decide = Callable[[Api, JsonObject, list[JsonObject]], Change]
 
 
-def change(kubeconfig: Path | None, deployment: Deployment, wanted: Decide) -> None:
+def change(where: Where, deployment: Deployment, wanted: Decide) -> None:
     """As ``changed``, on the server of a kubeconfig; print what was done."""
-    done = asked(kubeconfig, lambda client: changed(client, deployment, wanted))
+    done = asked(where, lambda client: changed(client, deployment, wanted))
     print(f"{deployment} {done.said}")
 
 
@@ -84,7 +83,7 @@ async def changed(client: Client, deployment: Deployment, wanted: Decide) -> Cha
     return decided
 
 
-def history(kubeconfig: Path | None, deployment: Deployment, number: int) -> None:
+def history(where: Where, deployment: Deployment, number: int) -> None:
     """Print the revisions of a deployment, or the template of one of them (``number`` not 0).
 
     Raises:
@@ -95,7 +94,7 @@ def history(kubeconfig: Path | None, deployment: Deployment, number: int) -> Non
     async def ask(client: Client) -> tuple[JsonObject, list[JsonObject]]:
         return await deployment.read(client), await deployment.sets(client)
 
-    revisions = decide.history(deployment.api, *asked(kubeconfig, ask))
+    revisions = decide.history(deployment.api, *asked(where, ask))
     if not number:
         print("\n".join(decide.table(revisions)))
         return
@@ -103,14 +102,14 @@ def history(kubeconfig: Path | None, deployment: Deployment, number: int) -> Non
         template = decide.template_of(deployment.api, revisions, number)
     except InvalidInput as error:
         raise InvalidInput(f"{deployment}: {error}") from None
-    print(yaml.safe_dump(template, sort_keys=False), end="")
+    print(dumped(template), end="")
 
 
-def status(kubeconfig: Path | None, deployment: Deployment, timeout: timedelta) -> bool:
+def status(where: Where, deployment: Deployment, timeout: timedelta) -> bool:
     """Print how far the rollout is, until it has ended; return whether it ended well.
 
     Args:
-        kubeconfig: of the server.
+        where: the server is.
         deployment: whose rollout.
         timeout: how long to wait for the end; 0: only say how it is now.
 
@@ -118,9 +117,7 @@ def status(kubeconfig: Path | None, deployment: Deployment, timeout: timedelta) 
         InvalidInput: there is no such deployment, or it is deleted meanwhile.
         ApiError, TransportError: the server refused, or did not answer.
     """
-    return asked(
-        kubeconfig, lambda client: follow(client, SystemClock(), deployment, timeout.total_seconds())
-    )
+    return asked(where, lambda client: follow(client, SystemClock(), deployment, timeout.total_seconds()))
 
 
 async def follow(client: Client, clock: Clock, deployment: Deployment, seconds: float) -> bool:

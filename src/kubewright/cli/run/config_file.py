@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import CONFIG_BYTES
+from kubewright.wire import goyaml
 
 
 def load(path: Path, names: Mapping[str, str]) -> dict[str, Any]:
@@ -39,9 +38,12 @@ def load(path: Path, names: Mapping[str, str]) -> dict[str, Any]:
 def parsed(data: bytes, names: Mapping[str, str], source: str) -> dict[str, Any]:
     """As ``load``, from the content of the file."""
     try:
-        found = yaml.load(data, Loader=yaml.CSafeLoader)
-    except yaml.YAMLError as error:
-        raise InvalidInput(f"--config {source}: {' '.join(str(error).split())}") from None
+        documents = goyaml.load_all(data)
+    except goyaml.Unreadable as error:
+        raise InvalidInput(f"--config {source}: {error}") from None
+    if len(documents) > 1:
+        raise InvalidInput(f"--config {source}: it has more than one document")
+    found = documents[0] if documents else None
     if found is None:
         return {}
     if not isinstance(found, dict):

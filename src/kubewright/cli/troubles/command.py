@@ -5,25 +5,24 @@ Invariants.  Only reads. A kind that the server does not serve has no objects; o
 Called by    ``cli.app``.
 """
 
-from pathlib import Path
-
 import msgspec
 
 from kubewright.api.core import EVENT, NODE
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import SystemClock
-from kubewright.cli.asking import asked, refuse_unknown
+from kubewright.cli.asking import asked, refuse_unknown, require_namespace
 from kubewright.cli.explain import reading
 from kubewright.cli.explain.command import print_lines, subjects
 from kubewright.cli.explain.story import Facts, JsonObject, Story, tell
 from kubewright.cli.explain.subjects import Subject
+from kubewright.cli.switches import Where
 from kubewright.cli.troubles import page
 from kubewright.cli.troubles.decide import Troubles, troubles, warnings
 from kubewright.kube.client import Client
 from kubewright.wire.errors import Forbidden, NotFound
 
 
-def status(kubeconfig: Path | None, namespace: str, manager: str, output: str) -> int:
+def status(where: Where, namespace: str, manager: str, output: str) -> int:
     """Print the troubles of a namespace, empty for all; return 1 if there are any or not all could be read.
 
     Raises:
@@ -31,7 +30,7 @@ def status(kubeconfig: Path | None, namespace: str, manager: str, output: str) -
         ApiError, TransportError: the server refused, or did not answer.
     """
     refuse_unknown(output)
-    found = asked(kubeconfig, lambda client: looked(client, namespace, manager))
+    found = asked(where, lambda client: looked(client, namespace, manager))
     if output == "json":
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     else:
@@ -40,7 +39,9 @@ def status(kubeconfig: Path | None, namespace: str, manager: str, output: str) -
 
 
 async def looked(client: Client, namespace: str, manager: str = "") -> Troubles:
-    """The troubles of a namespace. Raises as ``status``."""
+    """The troubles of a namespace. Raises as ``status``; InvalidInput if it does not exist."""
+    if namespace:
+        await require_namespace(client, namespace)
     managed = await reading.ask(client, manager, **({"namespace": namespace} if namespace else {}))
     stories: list[Story] = []
     notes: list[str] = []

@@ -5,6 +5,7 @@ Invariants.  Each object that waits for something is in one trouble. Machines co
 Called by    ``command``; ``page`` prints it, and its JSON is what ``-o json`` shows.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -51,12 +52,24 @@ class Troubles(Value, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+_VARYING = re.compile(r"\"[^\"]*\"|\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)?s\b|\d{4}-\d\d-\d\dT[\d:.]+Z")
+"""What differs between objects that wait for the same: names in quotes, durations, times."""
+
+
+def _masked(text: str, name: str) -> str:
+    return _VARYING.sub("…", _nameless(text, name))
+
+
+def _nameless(text: str, name: str) -> str:
+    return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "NAME", text)
+
+
 def troubles(stories: Iterable[Story]) -> list[Trouble]:
     """The troubles among these objects, those of machines first."""
     alike: dict[tuple[object, ...], list[Story]] = {}
     for each in stories:
         if each.waits_for:
-            waits = tuple(text.replace(each.name, "NAME") for text in each.waits_for)
+            waits = tuple(_masked(text, each.name) for text in each.waits_for)
             alike.setdefault((each.kind, each.namespace, each.state, waits), []).append(each)
     found = [_trouble(same) for same in alike.values()]
     return sorted(found, key=lambda each: (not each.kind.startswith("machine."), each.kind, each.names))
@@ -93,7 +106,9 @@ def _trouble(same: Sequence[Story]) -> Trouble:
         names=tuple(each.name for each in same),
         state=first.state,
         since=min((each.since for each in same if each.since is not None), default=None),
-        waits_for=tuple(text if alone else text.replace(first.name, "NAME") for text in first.waits_for),
+        waits_for=tuple(
+            text if alone else _nameless(text, first.name) for text in first.waits_for if text != first.state
+        ),
     )
 
 

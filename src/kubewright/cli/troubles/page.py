@@ -8,11 +8,9 @@ from datetime import datetime
 
 from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.cli.cluster.page import BAD, GOOD, WAITING
+from kubewright.cli.cluster.tree import some
 from kubewright.cli.explain.page import Line
 from kubewright.cli.troubles.decide import Trouble, Troubles, Warned
-
-NAMES_SHOWN = 3
-"""Names of one line; of the rest only the number is shown."""
 
 LINES_SHOWN = 30
 """Troubles on one screen; of the rest only the number is shown."""
@@ -42,15 +40,15 @@ def _trouble(each: Trouble, now: datetime, *, everywhere: bool) -> Iterator[Line
     colour = BAD if each.state == "Failed" else WAITING
     since = f" for {human(now - each.since)}" if each.since is not None else ""
     where = f"{each.namespace}: " if everywhere and each.namespace else ""
-    shown, more = ", ".join(each.names[:NAMES_SHOWN]), len(each.names) - NAMES_SHOWN
-    rest = f" and {more} more" if more > 0 else ""
     count = f"{len(each.names)} " if len(each.names) > 1 else ""
-    yield Line(f"  {where}{count}{each.kind} {shown}{rest}: {each.state or 'not ready'}{since}", colour)
+    yield Line(
+        f"  {where}{count}{each.kind} {some(each.names)}: {each.state or 'not ready'}{since}", colour, 4
+    )
     for text in each.waits_for:
-        yield Line(f"      {text}")
+        yield Line(f"      {text}", hang=8)
 
 
 def _warning(each: Warned, now: datetime) -> Line:
     age = f"{human(now - each.at)} ago" if each.at is not None else ""
     times = f" ({each.count} times)" if each.count > 1 else ""
-    return Line(f"  {age:<10}{each.about} {each.reason}: {each.message}{times}")
+    return Line(f"  {age:<10}{each.about} {each.reason}: {each.message}{times}", hang=14)

@@ -19,11 +19,12 @@ from kubewright.api.core import EVENT, LEASE, NODE, Event
 from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput, single
+from kubewright.cli.asking import connected, require_namespace
 from kubewright.cli.demo.stage import Stage
 from kubewright.cli.demo.view import View
 from kubewright.cli.signals import run_until_signal
+from kubewright.cli.switches import Where
 from kubewright.cli.watch.view import WORDS, line, view_of
-from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.informers import Informers
@@ -54,17 +55,23 @@ class Watched:
     limit: timedelta = timedelta()
 
 
-def watch(kubeconfig: Path | None, what: Watched) -> None:
+def watch(where: Where, what: Watched) -> None:
     """Show the machines of a namespace while they change.
 
     Raises:
-        InvalidInput: a kubeconfig cannot be used, or no machines can be listed.
+        InvalidInput: a kubeconfig cannot be used, there is no such namespace, or no machines can be listed.
     """
 
     async def work(stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
-            control = await _client(stack, kubeconfig)
-            target = control if what.target is None else await _client(stack, what.target)
+            clock = SystemClock()
+            control = connected(where, clock)
+            stack.push_async_callback(control.close)
+            target = control
+            if what.target is not None:
+                target = connected(Where(what.target), clock)
+                stack.push_async_callback(target.close)
+            await require_namespace(control, what.namespace)
             await follow(control, target, what, stop, Stage(WORDS, 0))
 
     run_until_signal(work)
@@ -177,11 +184,3 @@ class Feed:
 def _moment(event: Event) -> float:
     at = event.last_timestamp or event.metadata.creation_timestamp
     return at.timestamp() if at is not None else 0.0
-
-
-async def _client(stack: AsyncExitStack, kubeconfig: Path | None) -> Client:
-    clock = SystemClock()
-    transport = config.load(kubeconfig, clock=clock)
-    client = Client(transport, clock, name=transport.access.server)
-    stack.push_async_callback(client.close)
-    return client

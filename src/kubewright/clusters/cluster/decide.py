@@ -9,8 +9,12 @@ Source       capi.md §6.1, §6.3, §3.5; seeds S2-07 to S2-14.
 Called by    ``reconciler``. Continues in ``deletion``; ``status`` says how it went.
 """
 
+from collections.abc import Iterator
+
 from kubewright.api.cluster import names
-from kubewright.base.plan import AT_ONCE, Plan, in_order
+from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.conditions import is_condition_true
+from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
 from kubewright.clusters.cluster import deletion
 from kubewright.clusters.cluster.provided import endpoint_of
 from kubewright.clusters.cluster.seen import (
@@ -23,6 +27,7 @@ from kubewright.clusters.cluster.seen import (
     Step,
     WriteKubeconfig,
 )
+from kubewright.clusters.external.mirroring import awaited, since_false
 from kubewright.clusters.external.object import claim
 from kubewright.runtime.credentials.values import renewal, url
 
@@ -35,7 +40,8 @@ def decide(seen: Seen) -> Plan[Step]:
         return deletion.decide(seen)
     if names.CLUSTER_FINALIZER not in seen.cluster.metadata.finalizers:
         return Plan((AddFinalizer(),), AT_ONCE, "the cluster is new")
-    return in_order((_claim_objects, _copy_endpoint, _keep_kubeconfig), seen, Plan())
+    deciders = (_claim_objects, _copy_endpoint, _keep_kubeconfig, _await_others)
+    return in_order(deciders, seen, Plan())
 
 
 def _claim_objects(seen: Seen) -> Plan[Step] | None:
@@ -82,6 +88,40 @@ def _keep_kubeconfig(seen: Seen) -> Plan[Step] | None:
     if due:
         return Plan((WriteKubeconfig(seen.endpoint, seen.authority, old),), because=due)
     return Plan(wake=wake, because="the kubeconfig is made anew when half of its life is over")
+
+
+def _await_others(seen: Seen) -> Plan[Step] | None:
+    """Name what has to come from providers, users and machines until machines can join."""
+    found = tuple(_awaited(seen))
+    if not found:
+        return None
+    return Plan(because=f"waits for {' and '.join(each.what for each in found)}", awaits=found)
+
+
+def _awaited(seen: Seen) -> Iterator[Awaited]:
+    conditions = seen.cluster.status.conditions
+    for condition_type, external in (
+        (ConditionType.INFRASTRUCTURE_READY, seen.infrastructure),
+        (ConditionType.CONTROL_PLANE_READY, seen.control_plane),
+    ):
+        since = since_false(conditions, condition_type)
+        if external is not None and (found := awaited(external, seen.owner, since)) is not None:
+            yield found
+    infrastructure = seen.infrastructure
+    if infrastructure is None:
+        yield Awaited("spec.infrastructureRef", "set it: without infrastructure there are no machines")
+    elif infrastructure.ready and seen.endpoint is None:
+        remedy = f"set it, or see why {infrastructure} has no spec.controlPlaneEndpoint"
+        yield Awaited("spec.controlPlaneEndpoint", remedy)
+    elif kubeconfig_problem(seen):
+        remedy = "make it, with a certificate that may sign and its key, or see the first machine's bootstrap"
+        yield Awaited(authority_name(seen), remedy)
+    elif seen.endpoint is not None and seen.control_plane is None and not seen.first_node:
+        initialized = ConditionType.CONTROL_PLANE_INITIALIZED
+        if not is_condition_true(conditions, initialized):
+            remedy = "make a Machine of the control plane, or see the conditions of the one that there is"
+            since = since_false(conditions, initialized)
+            yield Awaited("the first machine of the control plane to become a Node", remedy, since)
 
 
 def kubeconfig_problem(seen: Seen) -> str:

@@ -3,8 +3,11 @@
 Theory.      Its machines, and what makes machines, are deleted first, then its control plane, then its
              infrastructure: each of them needs what comes after it. A stage begins when nothing of the one
              before is left; the watches of what is waited for enqueue the Cluster, no timer does.
-Invariants.  What another owner controls is not deleted. What could not be looked at counts as there.
-             Machines of the control plane are its provider's while there is a reference to one.
+             Whatever of its machines and of what makes them is waited for is deleted from here, unless
+             something else of the Cluster controls it and will: so it does not matter who owns it, or owned
+             it once.
+Invariants.  An object of a provider that another owner controls is not deleted. What could not be looked at
+             counts as there. Machines of the control plane are its provider's while that is there.
 Source       capi.md §6.4; appendix F: the reasons are those of HEAD, the order is v1.7.1's.
 Called by    ``decide``; ``status`` shows ``stage``.
 """
@@ -12,8 +15,9 @@ Called by    ``decide``; ``status`` shows ``stage``.
 from collections import defaultdict
 from dataclasses import dataclass
 
+from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import Reason
-from kubewright.base.plan import Plan
+from kubewright.base.plan import Awaited, Plan
 from kubewright.clusters.cluster.seen import (
     CONTROL_PLANE,
     INFRASTRUCTURE,
@@ -24,6 +28,7 @@ from kubewright.clusters.cluster.seen import (
     Seen,
     Step,
 )
+from kubewright.clusters.external.mirroring import awaited_in_deletion
 from kubewright.clusters.external.object import External
 
 NAMES_SHOWN = 5
@@ -32,17 +37,22 @@ NAMES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a deletion is: a reason for programs, what is waited for, and what to do about it."""
+    """Where a deletion is: a reason for programs, what is waited for, and what to do about it.
+
+    ``awaits``: the first of that, each with what a user can do.
+    """
 
     reason: str
     waits_for: str
     steps: tuple[Step, ...] = ()
+    awaits: tuple[Awaited, ...] = ()
 
 
 def decide(seen: Seen) -> Plan[Step]:
     """Delete what is to be deleted in this stage; the Cluster itself after the last."""
     now = stage(seen)
-    return Plan(now.steps, because=now.waits_for or "nothing of the cluster is left")
+    because = now.waits_for or "nothing of the cluster is left"
+    return Plan(now.steps, because=because, awaits=now.awaits)
 
 
 def stage(seen: Seen) -> Stage:
@@ -65,28 +75,42 @@ def is_over(external: External, seen: Seen) -> bool:
 
 def _children(seen: Seen) -> Stage | None:
     """Everything that makes machines, and machines; None once there are none left."""
-    provided = seen.cluster.spec.control_plane_ref is not None
+    provider = seen.control_plane
+    provided = provider is not None and not is_over(provider, seen)
     counted = [each for each in seen.children if not (provided and each.control_plane)]
     if not counted:
         return None
-    steps = tuple(DeleteChild(each) for each in counted if each.owned and not each.deleting)
+    controllers = {each.uid for each in counted}
+    steps = tuple(
+        DeleteChild(each) for each in counted if not each.deleting and each.controller not in controllers
+    )
     workers = any(not each.control_plane for each in counted)
     reason = Reason.WAITING_FOR_WORKERS_DELETION if workers else Reason.WAITING_FOR_CONTROL_PLANE_DELETION
-    return Stage(reason, f"waiting for {_listed(counted)} to be deleted", steps)
+    awaits = tuple(map(_awaited, counted[:NAMES_SHOWN]))
+    return Stage(reason, f"waiting for {_listed(counted)} to be deleted", steps, awaits)
+
+
+def _awaited(child: Child) -> Awaited:
+    remedy = "see its condition Deleting, and its finalizers"
+    if child.paused:
+        remedy = f"remove its annotation {names.PAUSED_ANNOTATION}"
+    return Awaited(f"{child.kind_name} {child.name} to be deleted", remedy, child.deleted_at)
 
 
 def _external(about: str, external: External, reason: str) -> Stage:
+    awaits = (awaited_in_deletion(external),)
     if external.found is None:
-        return Stage(reason, f"waiting to see whether {external} is deleted: {external.problem}")
+        told = f"waiting to see whether {external} is deleted: {external.absence}"
+        return Stage(reason, told, awaits=awaits)
     steps = () if external.deleting else (DeleteExternal(about, external),)
-    return Stage(reason, f"waiting for {external} to be deleted", steps)
+    return Stage(reason, f"waiting for {external} to be deleted", steps, awaits)
 
 
 def _listed(children: list[Child]) -> str:
     """``MachineDeployment a; Machine b, c and 3 more``."""
     by_kind: defaultdict[str, list[str]] = defaultdict(list)
     for each in children:
-        by_kind[each.kind_name].append(each.name)
+        by_kind[each.kind_name].append(f"{each.name} (paused)" if each.paused else each.name)
     return "; ".join(f"{kind} {_some(found)}" for kind, found in by_kind.items())
 
 

@@ -19,7 +19,6 @@ from typing import Any
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
-    GROUP,
     MACHINE,
     MACHINE_DEPLOYMENT,
     MACHINE_SET,
@@ -31,7 +30,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
 from kubewright.base import delays
 from kubewright.clusters.cluster.seen import Child, Seen
-from kubewright.clusters.external.object import External, look_up
+from kubewright.clusters.external.object import External, certain, look_up
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
     BY_CONTROL_PLANE_NODES,
@@ -40,14 +39,13 @@ from kubewright.clusters.indexes import (
 )
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.client import Client
-from kubewright.kube.discovery import discover
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
 from kubewright.runtime.credentials.values import Authority, Kubeconfig
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.errors import NotFound
-from kubewright.wire.gvk import Key, split_api_version
+from kubewright.wire.gvk import Key
 
 CHILDREN: tuple[Kind[Any], ...] = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
 """What a Cluster is made of, in the order in which it is named in messages."""
@@ -114,26 +112,18 @@ class Looker:
         if ref is None:
             return None
         found = look_up(self._references, _key(cluster), ref)
-        if not cluster.metadata.deleting or found.found is not None or found.gone or found.transient:
-            return found
-        return replace(found, gone=not await self._may_exist(cluster, ref))
-
-    async def _may_exist(self, cluster: Cluster, ref: ObjectReference) -> bool:
-        """Whether there can be an object of ours under a reference that finds none."""
-        if not ref.kind or not ref.name or ref.namespace not in ("", cluster.metadata.namespace):
-            return False
-        served = (await discover(self._client)).served
-        return any((each.resource.group, each.resource.kind) == (ref.group, ref.kind) for each in served)
+        deleting = cluster.metadata.deleting
+        return await certain(self._references, _key(cluster), found) if deleting else found
 
     async def _children_left(self, cluster: Cluster, *externals: External | None) -> tuple[Child, ...]:
         """What there is of machines and what makes them; the server is asked before another stage begins."""
         cached = (
             (kind, informer.by(BY_CLUSTER, str(_key(cluster)))) for kind, informer in self.children.items()
         )
-        found = tuple(_children(cluster, cached))
+        found = tuple(_children(cached))
         if found or any(each is not None and each.deleting for each in externals):
             return found
-        return tuple(_children(cluster, [(kind, await self._listed(kind, cluster)) for kind in CHILDREN]))
+        return tuple(_children([(kind, await self._listed(kind, cluster)) for kind in CHILDREN]))
 
     async def _listed(self, kind: Kind[Any], cluster: Cluster) -> list[Any]:
         """The objects of a cluster, from the server; admission and their controllers give them its label."""
@@ -197,7 +187,7 @@ class Looker:
             return None
 
 
-def _children(cluster: Cluster, found: Iterable[tuple[Kind[Any], Iterable[Any]]]) -> Iterator[Child]:
+def _children(found: Iterable[tuple[Kind[Any], Iterable[Any]]]) -> Iterator[Child]:
     for kind, objects in found:
         metas: list[ObjectMeta] = [each.metadata for each in objects]
         for meta in sorted(metas, key=lambda each: each.name):
@@ -206,17 +196,11 @@ def _children(cluster: Cluster, found: Iterable[tuple[Kind[Any], Iterable[Any]]]
                 kind_name=kind.resource.kind,
                 name=meta.name,
                 uid=meta.uid,
-                owned=_owned(meta, cluster.metadata.name),
-                deleting=meta.deleting,
+                deleted_at=meta.deletion_timestamp,
+                controller=meta.controller.uid if meta.controller is not None else "",
+                paused=names.paused(meta.annotations),
                 control_plane=kind is MACHINE and names.CONTROL_PLANE_LABEL in meta.labels,
             )
-
-
-def _owned(meta: ObjectMeta, cluster: str) -> bool:
-    return any(
-        (split_api_version(each.api_version)[0], each.kind, each.name) == (GROUP, "Cluster", cluster)
-        for each in meta.owner_references
-    )
 
 
 def _key(cluster: Cluster) -> Key:

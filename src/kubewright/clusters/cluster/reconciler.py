@@ -30,7 +30,7 @@ from kubewright.kube.informer import Change
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import status_alone
-from kubewright.runtime.passes import planned
+from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
@@ -38,6 +38,9 @@ from kubewright.wire.gvk import Key
 
 NO_KUBECONFIG = "NoKubeconfig"
 """The reason of the event about a kubeconfig that cannot be made."""
+
+
+UNREAD = "objects that it refers to are not read yet"
 
 
 class Clusters:
@@ -64,6 +67,7 @@ class Clusters:
         seen = await self._looker.look(cluster)
         plan = decide(seen)
         if seen.paused or (seen.incomplete and not plan.ends_the_pass):
+            idle(plan.because if seen.paused else UNREAD)
             return Result.done()
         planned(plan)
         outcome = await self._actor.perform(seen, plan)

@@ -29,7 +29,9 @@ INFRASTRUCTURE, CONTROL_PLANE, KUBECONFIG, CHILDREN = (
 class Child:
     """A MachineDeployment, MachineSet or Machine of a cluster.
 
-    ``owned``          the Cluster itself is an owner of it; else something that the Cluster owns is
+    ``deleted_at``     since when it is being deleted; None: it is not
+    ``controller``     the uid of what controls it; empty: nothing does
+    ``paused``         nothing is done about it, not even its deletion
     ``control_plane``  it is a machine of the control plane
     """
 
@@ -37,9 +39,15 @@ class Child:
     kind_name: str
     name: str
     uid: str
-    owned: bool
-    deleting: bool
+    deleted_at: datetime | None = None
+    controller: str = ""
+    paused: bool = False
     control_plane: bool = False
+
+    @property
+    def deleting(self) -> bool:
+        """It is being deleted."""
+        return self.deleted_at is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +131,7 @@ class WriteKubeconfig:
 
 @dataclass(frozen=True, slots=True)
 class DeleteChild:
-    """Delete something that the Cluster owns."""
+    """Delete something that belongs to the Cluster, and that nothing else of it will delete."""
 
     child: Child
 

@@ -1,4 +1,4 @@
-"""The condition of a Cluster or Machine about a provider's object: its Ready, or what is waited for. Pure.
+"""The condition of a Cluster or Machine about a provider's object, its Ready; and what is waited for. Pure.
 
 Theory.      A condition of the owner (``InfrastructureReady``) mirrors the condition Ready of the object.
              Where that cannot be read, the message says why and names the object; so a user who looks at the
@@ -10,12 +10,18 @@ Called by    the conditions of ``machine`` and ``cluster``.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
-from kubewright.api.cluster.conditions import ERROR, INFO, false_condition, mirror, true_condition
+from kubewright.api.cluster import names
+from kubewright.api.cluster.conditions import ERROR, INFO, TRUE, false_condition, mirror, true_condition
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.api.conditions import condition_of
 from kubewright.api.meta import OwnerReference
-from kubewright.clusters.external.object import External, claim
+from kubewright.base.plan import Awaited
+from kubewright.clusters.external.object import CORRECT, External, claim
+
+PROVIDER_AT_WORK = "see its conditions and the log of its provider"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,7 @@ def mirrored(
             about.type, Reason.DELETED, ERROR, f"{external} was ready and has been deleted since"
         )
     if external.found is None:
-        return false_condition(about.type, about.waiting, INFO, f"waiting: {external.problem}")
+        return false_condition(about.type, about.waiting, INFO, f"waiting: {external.absence}")
     if external.deleting:
         return false_condition(about.type, Reason.DELETING, INFO, f"{external} is being deleted")
     if wrong := external.misread:
@@ -76,3 +82,35 @@ def mirrored_in_deletion(about: ObjectCondition, external: External) -> Conditio
     waiting = false_condition(about.type, Reason.DELETING, INFO, f"waiting for {external} to be deleted")
     found = mirror(about.type, external.ready_condition, waiting)
     return waiting if found is None or found.status == true_condition(about.type).status else found
+
+
+def awaited(external: External, owner: OwnerReference, since: datetime | None = None) -> Awaited | None:
+    """What is waited for until the provider of an object has done its part.
+
+    None: it has, or our caches do not show the object yet.
+    """
+    if external.transient or (external.ready and not external.deleting):
+        return None
+    if external.found is None:
+        return Awaited(str(external), external.remedy or PROVIDER_AT_WORK, since)
+    if other := external.other_controller(owner):
+        return Awaited(
+            f"{external} to be controlled by {owner.kind} {owner.name}", f"{CORRECT}: {other} has it"
+        )
+    if external.paused:
+        return Awaited(f"{external} to be resumed", f"remove its annotation {names.PAUSED_ANNOTATION}")
+    return Awaited(f"{external} to be ready", PROVIDER_AT_WORK, since)
+
+
+def awaited_in_deletion(external: External) -> Awaited:
+    """What an owner that is being deleted waits for."""
+    if external.found is None:
+        return Awaited(f"to see whether {external} exists", external.remedy or PROVIDER_AT_WORK)
+    remedy = f"{PROVIDER_AT_WORK}; its finalizers name who holds it"
+    return Awaited(f"{external} to be deleted", remedy, external.deleted_at)
+
+
+def since_false(conditions: Iterable[Condition], condition_type: str) -> datetime | None:
+    """Since when a condition has not been True, as the object has it on record."""
+    found = condition_of(tuple(conditions), condition_type)
+    return found.last_transition_time if found is not None and found.status != TRUE else None

@@ -1,10 +1,13 @@
-"""A referenced object of a provider: what was found, what its contract says about it, whose it is. Pure.
+"""A referenced object of a provider: what was found, what its contract says about it, whose it is. Pure, but
+for the question whether its kind is served.
 
 Theory.      A Cluster or a Machine refers to objects of kinds that this program does not know: a provider
              installed them. All that is known of them are the paths of a contract (``fields``), so they stay
              plain JSON. Before a provider does anything, its object must name its owner as controller and
              carry the label of the cluster: ``claim`` says what to write for that, or why that must not be.
              A failure that the provider reports is read anew each time, so it ends when the provider ends it.
+             Nothing that is being deleted waits for an object that cannot be: one under a reference that is
+             no reference, or of a kind that the server does not serve (``certain``).
 Invariants.  An object that another owner controls is never claimed and never deleted. Owners are compared by
              group, kind and name: after a move to another server they have other uids. What is paused is not
              written. References never leave the namespace of their owner.
@@ -13,7 +16,8 @@ Called by    the decisions of ``cluster`` and ``machine``; ``look_up`` by what r
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from msgspec import to_builtins
@@ -23,14 +27,28 @@ from kubewright.api.cluster.conditions import ready_of
 from kubewright.api.cluster.v1beta1 import Condition, ObjectReference
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Json, OwnerReference
+from kubewright.base.clock import parse_rfc3339
 from kubewright.clusters.external import fields
 from kubewright.runtime.references.reference import Absent, Cause, Found, Lookup, Reference
+from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.gvk import Key, split_api_version
 
 JsonObject = Mapping[str, Json]
 
 FOREIGN_CHARS = 40
 """How much of a value that a provider should not have written is shown."""
+
+
+CORRECT = "correct the reference"
+UNREADABLE = "see whether the API server answers, and whether Kubewright may list the kind"
+REMEDIES = {
+    Cause.NOT_LISTED: UNREADABLE,
+    Cause.NOT_INSTALLED: f"install its provider, or {CORRECT}",
+    Cause.NO_VERSION: "install a release of its provider that serves this contract",
+    Cause.NOT_SYNCED: UNREADABLE,
+    Cause.MISSING: f"create it, or {CORRECT}",
+}
+"""What a user can do where a lookup finds no object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +61,7 @@ class External:
     ``contract``  which contract the object follows
     ``gone``      there is certainly none: its server said so
     ``problem``   why there is none to be seen, as a clause for users; empty while ``found`` is there
+    ``remedy``    what a user can do about the problem, as a clause; empty while ``found`` is there
     ``transient`` the problem is only that our caches are not synced yet
     """
 
@@ -52,6 +71,7 @@ class External:
     contract: str = names.CONTRACT
     gone: bool = False
     problem: str = ""
+    remedy: str = ""
     transient: bool = False
 
     def __str__(self) -> str:
@@ -81,6 +101,12 @@ class External:
         return bool(self.metadata.get("deletionTimestamp"))
 
     @property
+    def deleted_at(self) -> datetime | None:
+        """Since when the object is being deleted; None: it is not."""
+        when = text(self.metadata, "deletionTimestamp")
+        return parse_rfc3339(when) if when else None
+
+    @property
     def paused(self) -> bool:
         """The object itself is paused: no controller writes it."""
         return names.PAUSED_ANNOTATION in mapping(self.metadata, "annotations")
@@ -107,6 +133,11 @@ class External:
         return _named(found)
 
     # ------------------------------------------------------------ what the contract says
+
+    @property
+    def absence(self) -> str:
+        """Why there is none to be seen, and what a user can do, for a message."""
+        return "; ".join(filter(None, (self.problem, self.remedy)))
 
     @property
     def ready(self) -> bool:
@@ -159,12 +190,27 @@ class External:
 def look_up(lookup: Lookup, owner: Key, ref: ObjectReference) -> External:
     """What is found under a reference of the object ``owner``, which is woken when that changes. No I/O."""
     if problem := _unusable(ref, owner.namespace):
-        return External(ref, problem=problem)
+        return External(ref, problem=problem, remedy=CORRECT)
     match lookup.get(owner, Reference(ref.group, ref.kind, Key(owner.namespace, ref.name))):
         case Found(found, kind, contract):
             return External(ref, found, kind, contract)
         case Absent(cause, message, transient):
-            return External(ref, gone=cause is Cause.MISSING, problem=message, transient=transient)
+            gone, remedy = cause is Cause.MISSING, REMEDIES[cause]
+            return External(ref, gone=gone, problem=message, remedy=remedy, transient=transient)
+
+
+async def certain(lookup: ControllerLookup, owner: Key, external: External) -> External:
+    """What was found, for an owner that is being deleted: with ``gone`` if there can be no such object.
+
+    Raises:
+        ApiError, TransportError: the server could not be asked.
+    """
+    if external.found is not None or external.gone or external.transient:
+        return external
+    ref = external.ref
+    if _unusable(ref, owner.namespace):
+        return replace(external, gone=True)
+    return replace(external, gone=not await lookup.is_served(ref.group, ref.kind))
 
 
 def _unusable(ref: ObjectReference, namespace: str) -> str:

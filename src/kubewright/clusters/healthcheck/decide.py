@@ -3,7 +3,7 @@
 Theory.      A health check replaces nothing itself. It tells the owner of an unhealthy machine to do so, by a
              condition of the machine; or it creates an external remediation request from a template, for
              another controller. It does neither while too many machines are unhealthy: then the fault is
-             more likely elsewhere.
+             more likely elsewhere. Nor while too few are, where a range says how many it takes.
 Invariants.  Every machine is looked at in every pass, whatever became of the others. A remediation that
              has begun is its owner's business. What is paused is not written. A machine that is healthy
              again before its owner has begun is left alone.
@@ -11,15 +11,23 @@ Source       capi.md §8, steps 4 and 5, with both loops mended.
 Called by    ``reconciler``; ``status`` uses ``allowance``.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.conditions import WARNING, false_condition, true_condition, with_conditions
-from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    INFO,
+    WARNING,
+    false_condition,
+    true_condition,
+    with_conditions,
+)
+from kubewright.api.cluster.defaults import MAX_UNHEALTHY
+from kubewright.api.cluster.reasons import ConditionType, FailureReason, Reason
 from kubewright.api.cluster.v1beta1 import Condition, Machine, MachineHealthCheckSpec
+from kubewright.api.cluster.validate import read_unhealthy_range
 from kubewright.api.conditions import condition_of, without_condition
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.base.plan import Plan, in_seconds, soonest
@@ -34,9 +42,7 @@ from kubewright.clusters.healthcheck.seen import (
     WriteConditions,
 )
 from kubewright.clusters.healthcheck.verdict import Health, Verdict, verdict
-from kubewright.rollout.bounds import resolve
-
-_RANGE = re.compile(r"\[(\d+)-(\d+)\]")
+from kubewright.rollout.bounds import INT32_MAX, resolve
 
 
 @dataclass(frozen=True)
@@ -72,37 +78,56 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many more machines may be replaced; ``refusal``: why none may, as a sentence."""
+    """How many more machines may be replaced; ``refusal``: why none may, as a sentence, with the reason and
+    the severity of the condition that tells it."""
 
     remediations: int
     refusal: str = ""
+    reason: str = Reason.TOO_MANY_UNHEALTHY
+    severity: str = WARNING
 
 
 def allowance(spec: MachineHealthCheckSpec, expected: int, healthy: int) -> Allowance:
-    """Whether so few machines are unhealthy that they may be replaced."""
+    """Whether so few machines are unhealthy that they may be replaced; and, of a range, whether so many.
+
+    Both ends belong to a range. Below it all may be well: that is no warning.
+    """
     unhealthy = expected - healthy
-    told = (
-        f"Remediation is not allowed, the number of not started or unhealthy machines {{}} (total: {expected}"
-    )
-    if spec.unhealthy_range:
-        least, most = _range(spec.unhealthy_range)
-        if least <= unhealthy <= most:
-            return Allowance(most - unhealthy)
-        outside = told.format("does not fall within the range")
-        return Allowance(0, f"{outside}, unhealthy: {unhealthy}, unhealthyRange: {spec.unhealthy_range})")
-    limit = "100%" if spec.max_unhealthy is None else spec.max_unhealthy
-    most = resolve(limit, expected, up=False)
-    if unhealthy <= most:
-        return Allowance(most - unhealthy)
-    return Allowance(
-        0, f"{told.format('exceeds maxUnhealthy')}, unhealthy: {unhealthy}, maxUnhealthy: {limit})"
-    )
+    counted = "Remediation is not allowed, the number of not started or unhealthy machines"
+    try:
+        least, most, limit = _limits(spec, expected)
+    except ValueError as error:
+        return Allowance(
+            0, f"Remediation is not allowed: {error}", FailureReason.INVALID_CONFIGURATION, ERROR
+        )
+    numbers = f"(total: {expected}, unhealthy: {unhealthy}, {limit})"
+    if unhealthy < least:
+        below = f"{counted} is below the range {numbers}"
+        return Allowance(0, below, Reason.TOO_FEW_UNHEALTHY, INFO)
+    if unhealthy > most:
+        exceeds = "is above the range" if spec.unhealthy_range else "exceeds maxUnhealthy"
+        return Allowance(0, f"{counted} {exceeds} {numbers}")
+    return Allowance(min(most - unhealthy, INT32_MAX))
 
 
-def _range(text: str) -> tuple[int, int]:
-    """Both ends of a range; an empty one where it cannot be read."""
-    found = _RANGE.fullmatch(text)
-    return (int(found[1]), int(found[2])) if found else (1, 0)
+def _limits(spec: MachineHealthCheckSpec, expected: int) -> tuple[int, int, str]:
+    """The fewest and the most machines that may be unhealthy, and what says so.
+
+    Raises:
+        ValueError: what says so cannot be read.
+    """
+    if text := spec.unhealthy_range:
+        limit = f"unhealthyRange: {text}"
+        try:
+            return *read_unhealthy_range(text), limit
+        except ValueError as error:
+            raise ValueError(f"{limit} {error}") from None
+    most = MAX_UNHEALTHY if spec.max_unhealthy is None else spec.max_unhealthy
+    limit = f"maxUnhealthy: {most}"
+    try:
+        return 0, resolve(most, expected, up=False), limit
+    except ValueError as error:
+        raise ValueError(f"{limit}: {error}") from None
 
 
 def decide(seen: Seen) -> Plan[Step]:

@@ -10,6 +10,7 @@ Called by    ``runtime.controller``; put together by ``clusters.world``.
 from collections.abc import Iterable
 from typing import Any
 
+from kubewright.api.cluster.conditions import INFO
 from kubewright.api.cluster.reasons import MACHINE_HEALTH_CHECK_COMPONENT, EventReason
 from kubewright.api.cluster.v1beta1 import GROUP, MACHINE_HEALTH_CHECK, Cluster, Machine
 from kubewright.api.cluster.validate import validate_health_check
@@ -18,7 +19,7 @@ from kubewright.clusters import owned
 from kubewright.clusters.healthcheck.act import Actor
 from kubewright.clusters.healthcheck.decide import Judged, decide
 from kubewright.clusters.healthcheck.look import Looker, selector_of
-from kubewright.clusters.healthcheck.status import status_of
+from kubewright.clusters.healthcheck.status import status_of, status_of_invalid
 from kubewright.clusters.indexes import BY_CLUSTER
 from kubewright.clusters.owned import cluster_of
 from kubewright.clusters.sessions.node import CLUSTER_NODE, ClusterNode
@@ -26,7 +27,7 @@ from kubewright.kube.informer import Change
 from kubewright.replicas.objects import INVALID
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.passes import planned
+from kubewright.runtime.passes import idle, planned
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.lending import Workloads
@@ -67,7 +68,9 @@ class HealthChecks:
             return Result.done()
         if problem := summary(validate_health_check(seen.check)):
             self.reports.report_problem(found, INVALID, problem)
-            return Result.done()
+            idle(f"the health check is not valid: {problem}")
+            _, again = await self.reports.write(found, found.status, status_of_invalid(seen, problem))
+            return again
         self._send_events(key, Judged(seen))
         plan = decide(seen)
         planned(plan)
@@ -91,8 +94,9 @@ class HealthChecks:
         if found is None:
             return Result.done()
         seen = self._looker.look(found)
-        refusal = Judged(seen).allowance.refusal
-        self.reports.report_problem(found, EventReason.REMEDIATION_RESTRICTED, refusal)
+        allowed = Judged(seen).allowance
+        warned = allowed.refusal if allowed.severity != INFO else ""
+        self.reports.report_problem(found, EventReason.REMEDIATION_RESTRICTED, warned)
         _, again = await self.reports.write(found, found.status, status_of(seen, failed))
         return again
 

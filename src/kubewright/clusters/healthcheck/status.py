@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import structs
 
-from kubewright.api.cluster.conditions import ERROR, WARNING, false_condition, true_condition, with_conditions
-from kubewright.api.cluster.reasons import ConditionType, Reason
+from kubewright.api.cluster.conditions import ERROR, false_condition, true_condition, with_conditions
+from kubewright.api.cluster.reasons import ConditionType, FailureReason, Reason
 from kubewright.api.cluster.v1beta1 import Condition, MachineHealthCheckStatus
 from kubewright.api.conditions import without_condition
 from kubewright.base.limits import MESSAGE_CHARS
@@ -41,15 +41,29 @@ def status_of(seen: Seen, failed: Mapping[str, str]) -> MachineHealthCheckStatus
     )
 
 
+def status_of_invalid(seen: Seen, problem: str) -> MachineHealthCheckStatus:
+    """The status of a check that breaks a rule: it lets no machine be replaced, and says which rule it is."""
+    before = seen.check.status
+    told = false_condition(
+        ConditionType.REMEDIATION_ALLOWED, FailureReason.INVALID_CONFIGURATION, ERROR, problem[:MESSAGE_CHARS]
+    )
+    return structs.replace(
+        before,
+        remediations_allowed=0,
+        observed_generation=seen.check.metadata.generation,
+        conditions=with_conditions(before.conditions, (told,), seen.wall),
+    )
+
+
 def _conditions(judged: Judged, failed: Mapping[str, str]) -> Iterator[Condition]:
-    condition_type, refusal = ConditionType.REMEDIATION_ALLOWED, judged.allowance.refusal
+    condition_type, allowed = ConditionType.REMEDIATION_ALLOWED, judged.allowance
     if judged.seen.cluster is None:
         message = f"waiting: there is no Cluster {judged.seen.check.spec.cluster_name}"
         yield false_condition(condition_type, Reason.CLUSTER_NOT_FOUND, ERROR, message)
     else:
         yield (
-            false_condition(condition_type, Reason.TOO_MANY_UNHEALTHY, WARNING, refusal)
-            if refusal
+            false_condition(condition_type, allowed.reason, allowed.severity, allowed.refusal)
+            if allowed.refusal
             else true_condition(condition_type)
         )
     template = judged.seen.template

@@ -9,7 +9,15 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_DEPLOYMENT, MACHINE_SET, Machine
+from kubewright.api.cluster.defaults import default_set
+from kubewright.api.cluster.v1beta1 import (
+    CLUSTER,
+    MACHINE,
+    MACHINE_DEPLOYMENT,
+    MACHINE_SET,
+    Machine,
+    MachineSet,
+)
 from kubewright.api.meta import Object
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
@@ -19,6 +27,7 @@ from kubewright.clusters.indexes import (
 )
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.informers import Informers
+from kubewright.replicas.ownership import read_selector
 from kubewright.wire.gvk import Key
 
 BY_PROVIDER_ID = "machines-with-provider-id"
@@ -36,6 +45,7 @@ class Caches:
         self.sets = informers.get(MACHINE_SET)
         self.deployments = informers.get(MACHINE_DEPLOYMENT)
         index_by_cluster(self.machines)
+        index_by_cluster(self.sets)
         self.machines.index(BY_PROVIDER_ID, _provider_ids)
         index_active_control_planes(self.machines)
         self.machines.index(BY_SET, _sets)
@@ -62,6 +72,22 @@ class Caches:
         first = min(same, key=_precedence, default=machine)
         return "" if first.name == machine.name else first.name
 
+    def has_maker(self, machine: Machine) -> bool:
+        """Whether what made a machine without a controller, by its label, is there and will adopt it.
+
+        Of a set that is known: it must select the machine. A control plane and a pool are other programs'.
+        """
+        meta, cluster = machine.metadata, self.clusters.get(cluster_of(machine))
+        if meta.controller is not None:
+            return True
+        if names.CONTROL_PLANE_NAME_LABEL in meta.labels:
+            return cluster is not None and cluster.spec.control_plane_ref is not None
+        if names.POOL_NAME_LABEL in meta.labels:
+            return True
+        name = meta.labels.get(names.SET_NAME_LABEL)
+        sets = self.sets.by(BY_CLUSTER, str(cluster_of(machine))) if name else []
+        return any(names.label_value(each.name) == name and _adopts(each, machine) for each in sets)
+
     def outdated(self, machine: Machine) -> bool:
         """A rollout of the machine's deployment is going to replace it: its set has an older revision."""
         meta, owner = machine.metadata, machine.metadata.controller
@@ -80,6 +106,11 @@ def revision(found: Object) -> int | None:
     """The revision of a set or a deployment; None where none can be read."""
     told = found.metadata.annotations.get(names.REVISION_ANNOTATION, "")
     return int(told) if told.isascii() and told.isdigit() else None
+
+
+def _adopts(machine_set: MachineSet, machine: Machine) -> bool:
+    selector, _ = read_selector(default_set(machine_set).spec.selector)
+    return not machine_set.metadata.deleting and selector.matches(machine.metadata.labels)
 
 
 def _precedence(machine: Machine) -> tuple[bool, datetime, str]:

@@ -12,8 +12,10 @@ Called by    ``reconciler``. Continues in ``deletion``.
 
 from collections.abc import Iterator
 
+from kubewright.api.cluster.reasons import ConditionType
 from kubewright.base.delays import UNHEARD
-from kubewright.base.plan import Plan, in_order
+from kubewright.base.plan import Awaited, Plan, in_order
+from kubewright.clusters.external.mirroring import awaited, since_false
 from kubewright.clusters.external.object import claim
 from kubewright.clusters.machine import deletion, node, wanted
 from kubewright.clusters.machine.seen import (
@@ -24,6 +26,7 @@ from kubewright.clusters.machine.seen import (
     Seen,
     Step,
     UpdateMachine,
+    cluster_awaited,
 )
 
 
@@ -33,7 +36,7 @@ def decide(seen: Seen) -> Plan[Step]:
         return Plan(because="the machine or its cluster is paused")
     if seen.machine.metadata.deleting:
         return deletion.decide(seen)
-    return in_order((_update_machine, _claim_objects, _sync_node), seen, Plan())
+    return in_order((_update_machine, _claim_objects, _sync_node, _await_others), seen, Plan())
 
 
 def _update_machine(seen: Seen) -> Plan[Step] | None:
@@ -75,3 +78,49 @@ def _sync_node(seen: Seen) -> Plan[Step] | None:
         return None
     patch = node.sync(seen, found)
     return Plan((PatchNode(found, patch),), because=f"Node {found.name} differs") if patch else None
+
+
+def _await_others(seen: Seen) -> Plan[Step] | None:
+    """Name what has to come from providers, users and the workload cluster until the machine is a Node."""
+    found = tuple(_awaited(seen))
+    if not found:
+        return None
+    return Plan(because=f"waits for {' and '.join(each.what for each in found)}", awaits=found)
+
+
+def _awaited(seen: Seen) -> Iterator[Awaited]:
+    spec, conditions = seen.machine.spec, seen.machine.status.conditions
+    if seen.cluster is None:
+        yield Awaited(f"Cluster {seen.cluster_key}", "create it, or delete the Machine")
+        return
+    if spec.bootstrap.data_secret_name is None:
+        since = since_false(conditions, ConditionType.BOOTSTRAP_READY)
+        if seen.bootstrap is None:
+            yield Awaited("spec.bootstrap.dataSecretName", "set it, or spec.bootstrap.configRef", since)
+        elif (found := awaited(seen.bootstrap, seen.owner, since)) is not None:
+            yield found
+    since = since_false(conditions, ConditionType.INFRASTRUCTURE_READY)
+    if (found := awaited(seen.infrastructure, seen.owner, since)) is not None:
+        yield found
+    elif spec.provider_id and seen.workload.node is None:
+        yield _awaited_node(seen)
+
+
+def _awaited_node(seen: Seen) -> Awaited:
+    """The Node of a machine that has a VM, or the cluster in which it would be."""
+    since, workload = since_false(seen.machine.status.conditions, ConditionType.NODE_HEALTHY), seen.workload
+    if workload.unreachable:
+        return cluster_awaited(seen)
+    if workload.taken_by or len(workload.nodes) > 1:
+        remedy = (
+            f"correct spec.providerID of Machine {workload.taken_by or seen.machine.name}, or of the Node"
+        )
+        return Awaited("a Node that no other machine has", remedy, since)
+    what = (
+        f"Node {seen.node_name}"
+        if seen.node_name
+        else f"a Node with the providerID {seen.machine.spec.provider_id}"
+    )
+    return Awaited(
+        what, "see the console of the VM, and whether its kubelet joins with this providerID", since
+    )

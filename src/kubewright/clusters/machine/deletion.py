@@ -25,8 +25,9 @@ from kubewright.api.cluster.v1beta1.drain_rules import SKIP, WAIT_COMPLETED
 from kubewright.api.core import Pod
 from kubewright.base.delays import SOON, UNHEARD
 from kubewright.base.durations import format_duration
-from kubewright.base.plan import AT_ONCE, Plan
+from kubewright.base.plan import AT_ONCE, Awaited, Plan
 from kubewright.clusters.external import fields
+from kubewright.clusters.external.mirroring import awaited_in_deletion
 from kubewright.clusters.external.object import External
 from kubewright.clusters.machine.drainrules import NO_RULES, DrainRules
 from kubewright.clusters.machine.node import silent
@@ -40,6 +41,7 @@ from kubewright.clusters.machine.seen import (
     RemoveFinalizer,
     Seen,
     Step,
+    cluster_awaited,
     parse_timeout,
 )
 from kubewright.clusters.sessions.node import ClusterNode
@@ -214,11 +216,8 @@ def drain_policy(seen: Seen, node: ClusterNode, rules: DrainRules = NO_RULES) ->
 
 def _before_drain(seen: Seen) -> Stage | None:
     found = () if skip(seen) else hooks(seen, names.PRE_DRAIN_HOOK_PREFIX)
-    return (
-        _waits(Reason.WAITING_FOR_PRE_DRAIN_HOOK, f"hooks before the drain: {_first_three(found)}")
-        if found
-        else None
-    )
+    told = f"hooks before the drain: {_first_three(found)}"
+    return _waits(Reason.WAITING_FOR_PRE_DRAIN_HOOK, told, awaits=_hook(found)) if found else None
 
 
 def _drain(seen: Seen) -> Stage | None:
@@ -228,10 +227,13 @@ def _drain(seen: Seen) -> Stage | None:
     if cordons := tuple(_cordon(seen)):
         return Stage(reason, Plan(cordons, AT_ONCE, "its Node should take no new pods"))
     if (why := _cannot_look(seen)) or plan is None:
-        return _waits(reason, why or "the pods of its Node have not been looked at", UNHEARD)
+        told = why or "the pods of its Node have not been looked at"
+        return _waits(reason, told, UNHEARD, cluster_awaited(seen) if why else None)
     steps = (Drain(plan),) if plan.evict or plan.delete else ()
     because = f"{plan.because}; {plan.obstacles}" if plan.obstacles else plan.because
-    return Stage(reason, Plan(steps, plan.wake, because))
+    remedy = "see which pods and budgets its condition DrainingSucceeded names, or set spec.nodeDrainTimeout"
+    awaits = Awaited(f"the pods of Node {seen.node_name} to leave", remedy, seen.deletion.drain_since)
+    return Stage(reason, Plan(steps, plan.wake, because, awaits=(awaits,)))
 
 
 def _cordon(seen: Seen) -> Iterator[PatchNode]:
@@ -245,16 +247,25 @@ def _detach(seen: Seen) -> Stage | None:
         return None
     why = _cannot_look(seen)
     waits = why or f"volumes are attached to its Node: {_first_three(seen.deletion.volumes)}"
-    return _waits(Reason.WAITING_FOR_VOLUME_DETACH, waits, UNHEARD)
+    remedy = "see the driver of the volumes, or set spec.nodeVolumeDetachTimeout"
+    volumes = Awaited(
+        f"the volumes of Node {seen.node_name} to be detached", remedy, seen.deletion.detach_since
+    )
+    awaits = cluster_awaited(seen) if why else volumes
+    return _waits(Reason.WAITING_FOR_VOLUME_DETACH, waits, UNHEARD, awaits)
+
+
+def _hook(found: tuple[str, ...]) -> Awaited:
+    """The first of some hooks, which another program should end."""
+    return Awaited(
+        f"annotation {found[0]} to go" if found else "", "see what its program waits for, or remove it"
+    )
 
 
 def _before_terminate(seen: Seen) -> Stage | None:
     found = hooks(seen, names.PRE_TERMINATE_HOOK_PREFIX)
-    return (
-        _waits(Reason.WAITING_FOR_PRE_TERMINATE_HOOK, f"hooks before termination: {_first_three(found)}")
-        if found
-        else None
-    )
+    told = f"hooks before termination: {_first_three(found)}"
+    return _waits(Reason.WAITING_FOR_PRE_TERMINATE_HOOK, told, awaits=_hook(found)) if found else None
 
 
 def _infrastructure(seen: Seen) -> Stage | None:
@@ -268,10 +279,11 @@ def _bootstrap(seen: Seen) -> Stage | None:
 def _external(seen: Seen, reason: Reason, about: str, external: External | None) -> Stage | None:
     if external is None or external.gone or external.other_controller(seen.owner):
         return None
+    awaits = awaited_in_deletion(external)
     if external.found is None:
-        return _waits(reason, f"it is not known whether {external} exists: {external.problem}")
+        return _waits(reason, f"it is not known whether {external} exists: {external.absence}", awaits=awaits)
     if external.deleting:
-        return _waits(reason, f"{external} is being deleted")
+        return _waits(reason, f"{external} is being deleted", awaits=awaits)
     return Stage(reason, Plan((DeleteExternal(about, external),), AT_ONCE, f"{external} is deleted now"))
 
 
@@ -281,10 +293,11 @@ def _node(seen: Seen) -> Stage | None:
         return None
     nodes, why = seen.workload.nodes, seen.workload.unreachable
     if why:
-        return _waits(reason, why, SOON)
+        return _waits(reason, why, SOON, cluster_awaited(seen))
     steps = tuple(DeleteNode(node.name, node.metadata.uid) for node in nodes if not node.metadata.deleting)
     if not steps:
-        return _waits(reason, "its Node is being deleted", SOON) if nodes else None
+        node = Awaited(f"Node {seen.node_name} to be deleted", "see the finalizers of the Node")
+        return _waits(reason, "its Node is being deleted", SOON, node) if nodes else None
     return Stage(reason, Plan(steps, AT_ONCE, f"Node {seen.node_name} is deleted now"))
 
 
@@ -318,8 +331,10 @@ REASONS = (
 """The reasons of ``STAGES``, in their order."""
 
 
-def _waits(reason: Reason, because: str, wake: timedelta | None = None) -> Stage:
-    return Stage(reason, Plan((), wake, because))
+def _waits(
+    reason: Reason, because: str, wake: timedelta | None = None, awaits: Awaited | None = None
+) -> Stage:
+    return Stage(reason, Plan((), wake, because, awaits=() if awaits is None else (awaits,)))
 
 
 def _first_three(items: Iterable[str]) -> str:

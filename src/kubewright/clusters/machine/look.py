@@ -11,6 +11,7 @@ Called by    ``reconciler``.
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import TypeVar
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType, Reason
@@ -20,7 +21,7 @@ from kubewright.api.core import NAMESPACE
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
-from kubewright.clusters.external.object import External, look_up
+from kubewright.clusters.external.object import External, certain, look_up
 from kubewright.clusters.machine import deletion
 from kubewright.clusters.machine.caches import Caches
 from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
@@ -35,6 +36,9 @@ from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import NotConnected
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
+
+E = TypeVar("E", External, External | None)
+"""What is found under a reference, which some objects may leave out."""
 
 TIMED_PARTS = ("deleted", "drain", "detach")
 """The parts of a deletion that have a time-out."""
@@ -80,7 +84,9 @@ class Looker:
             ClusterBusy: another pass waits for an answer of that cluster.
         """
         seen = self.look_in_caches(machine)
-        return await self._with_pods_and_volumes(seen) if machine.metadata.deleting else seen
+        if not machine.metadata.deleting:
+            return seen
+        return await self._with_certainty(await self._with_pods_and_volumes(seen))
 
     def look_in_caches(self, machine: Machine, before: Seen | None = None) -> Seen:
         """What the caches show; what ``look`` asks servers for is taken from ``before``."""
@@ -95,11 +101,18 @@ class Looker:
             cluster=self._caches.clusters.get(cluster_of(machine)),
             bootstrap=None if config is None else look_up(self._references, key, config),
             workload=self._workload(machine),
+            has_maker=self._caches.has_maker(machine),
             outdated=self._caches.outdated(machine),
             strict_running=self._strict_running,
         )
-        known = before.deletion if before is not None else DeletionState()
-        return replace(seen, deletion=self._deletion_state(seen, known))
+        if before is None:
+            return replace(seen, deletion=self._deletion_state(seen, DeletionState()))
+        return replace(
+            seen,
+            infrastructure=as_certain(seen.infrastructure, before.infrastructure),
+            bootstrap=as_certain(seen.bootstrap, before.bootstrap),
+            deletion=self._deletion_state(seen, before.deletion),
+        )
 
     def notes(self, uid: str) -> Notes:
         """What is remembered of a Machine that is being deleted."""
@@ -185,6 +198,20 @@ class Looker:
             return replace(seen, deletion=replace(seen.deletion, unread=message))
         return seen
 
+    async def _with_certainty(self, seen: Seen) -> Seen:
+        """What was seen; in the stages that wait for objects of providers, it is asked whether there can be
+        any where none is found."""
+        key = Key(seen.machine.metadata.namespace, seen.machine.name)
+        if deletion.stage(seen).reason is Reason.WAITING_FOR_INFRASTRUCTURE_DELETION:
+            infrastructure = await certain(self._references, key, seen.infrastructure)
+            seen = replace(seen, infrastructure=infrastructure)
+        if (
+            deletion.stage(seen).reason is Reason.WAITING_FOR_BOOTSTRAP_DELETION
+            and seen.bootstrap is not None
+        ):
+            seen = replace(seen, bootstrap=await certain(self._references, key, seen.bootstrap))
+        return seen
+
     async def _with_pods(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
         if deletion.stage(seen).reason is not Reason.DRAINING_NODE or not node.spec.unschedulable:
             return seen
@@ -222,3 +249,10 @@ class Looker:
             listed = await client.list(VOLUME_ATTACHMENT)
             attached = tuple(sorted(each.name for each in listed if each.spec.node_name == node.name))
         return replace(seen, deletion=replace(seen.deletion, volumes=attached))
+
+
+def as_certain(now: E, before: External | None) -> E:
+    """What is found now, with what was certain before: that there can be no such object."""
+    if now is None or now.found is not None or now.transient or before is None or not before.gone:
+        return now
+    return replace(now, gone=True)

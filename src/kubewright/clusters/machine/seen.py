@@ -15,6 +15,7 @@ from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import API_VERSION, MACHINE, Cluster, Machine, ObjectReference
 from kubewright.api.meta import OwnerReference, owner_of
 from kubewright.base.durations import parse_duration
+from kubewright.base.plan import Awaited
 from kubewright.clusters.external.object import External
 from kubewright.clusters.owned import cluster_of, paused_because
 from kubewright.clusters.sessions.node import ClusterNode
@@ -78,6 +79,8 @@ class Seen:
     ``wall``       the time of our wall clock, for what is written
     ``cluster``    None: there is no such Cluster
     ``bootstrap``  what the reference names; None without a reference
+    ``has_maker``  the set, pool or control plane that made the machine, by its label, is there, and adopts
+                   the machine where that has lost its owner
     ``outdated``   a rollout is going to replace the machine
     ``strict_running``  the phase Running asks for a Node that is Ready, too
     ``failed``     what steps of this pass could not do, by what they are about
@@ -91,6 +94,7 @@ class Seen:
     bootstrap: External | None = None
     workload: Workload = field(default_factory=Workload)
     deletion: DeletionState = field(default_factory=DeletionState)
+    has_maker: bool = False
     outdated: bool = False
     strict_running: bool = False
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -126,6 +130,13 @@ class Seen:
     def is_control_plane(self) -> bool:
         """The machine is one of the control plane's."""
         return names.CONTROL_PLANE_LABEL in self.machine.metadata.labels
+
+
+def cluster_awaited(seen: Seen) -> Awaited:
+    """The workload cluster, which cannot be reached."""
+    secret = names.kubeconfig_secret(seen.cluster_key.name)
+    remedy = f"see whether its API server answers, and whether Secret {secret} leads to it"
+    return Awaited(f"cluster {seen.cluster_key}", remedy)
 
 
 def parse_timeout(duration: str | None, default: timedelta | None = None) -> timedelta | None:

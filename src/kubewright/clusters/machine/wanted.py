@@ -3,7 +3,7 @@
 Theory.      All that is to be changed in metadata and spec goes into one patch. From the objects of its
              providers, once they are ready and if no other Machine controls them, a Machine copies the name
              of the Secret with the bootstrap data, the providerID and the failure domain. A Machine that no
-             other object made is owned by its Cluster.
+             other object controls, or is about to adopt, is owned by its Cluster.
              Bootstrap data in the Machine itself is moved into a Secret before anything else, so
              that no plaintext stays (S0-15). Empty data, or an empty name of a Secret, says that there is
              nothing to boot with (S0-19): it becomes a Secret with an empty value, since no provider but ours
@@ -30,9 +30,6 @@ from kubewright.clusters.owned import cluster_reference
 from kubewright.wire.gvk import split_api_version
 
 DATA_SUFFIX = "-bootstrap-data"
-
-CREATOR_LABELS = (names.SET_NAME_LABEL, names.POOL_NAME_LABEL, names.CONTROL_PLANE_NAME_LABEL)
-"""Labels of machines that a set, a pool or a control plane made and owns."""
 
 
 def machine_patch(seen: Seen) -> dict[str, Any]:
@@ -114,9 +111,9 @@ def _metadata(seen: Seen) -> ObjectMeta:
 
 
 def _cluster_owner(seen: Seen) -> Iterator[OwnerReference]:
-    """The reference to the Cluster, for a Machine that no other object made and that has none."""
+    """The reference to the Cluster, for a Machine that has none, and that nothing controls or will adopt."""
     meta, cluster = seen.machine.metadata, seen.cluster
-    made = meta.controller is not None or any(label in meta.labels for label in CREATOR_LABELS)
+    made = meta.controller is not None or seen.has_maker
     known = any(
         (split_api_version(each.api_version)[0], each.kind) == (GROUP, CLUSTER.resource.kind)
         for each in meta.owner_references

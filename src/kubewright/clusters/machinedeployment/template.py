@@ -25,9 +25,10 @@ from kubewright.api.cluster.v1beta1 import (
     MachineTemplateSpec,
     ObjectReference,
 )
-from kubewright.api.meta import integer
+from kubewright.api.meta import LabelSelector, integer
 from kubewright.base.names import child_name, fnv32a, safe_encode
 from kubewright.replicas.deployment.sets import with_hash
+from kubewright.replicas.ownership import read_selector
 
 NAME_LETTERS = 5
 
@@ -64,7 +65,10 @@ def outdated(deployment: MachineDeployment, machine_set: MachineSet, now: dateti
 
 def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> MachineSet:
     """The set with everything that it takes over without a rollout: labels, the template's metadata and
-    timeouts, the deployment's watch filter, and which machines are deleted first."""
+    timeouts, the deployment's watch filter, and which machines are deleted first.
+
+    Labels that have left the template leave the set.
+    """
     wanted, meta = deployment.spec, machine_set.metadata
     own = {
         names.DEPLOYMENT_NAME_LABEL: deployment.name,
@@ -75,12 +79,32 @@ def propagated(machine_set: MachineSet, deployment: MachineDeployment) -> Machin
         machine_set.spec,
         cluster_name=wanted.cluster_name,
         delete_policy=_delete_policy(deployment),
+        selector=_selector(machine_set, deployment, template),
         template=template,
     )
     if ours := deployment.metadata.labels.get(names.WATCH_FILTER_LABEL):
         own[names.WATCH_FILTER_LABEL] = ours
-    labels = {**meta.labels, **template.metadata.labels, **own}
+    left = machine_set.spec.template.metadata.labels.keys() - template.metadata.labels.keys()
+    kept = {key: text for key, text in meta.labels.items() if key not in left}
+    labels = {**kept, **template.metadata.labels, **own}
     return structs.replace(machine_set, metadata=structs.replace(meta, labels=labels), spec=spec)
+
+
+def _selector(
+    machine_set: MachineSet, deployment: MachineDeployment, template: MachineTemplateSpec
+) -> LabelSelector | None:
+    """The set's own selector while it selects what the set makes; else the deployment's, with the set's hash.
+
+    A deployment whose selector and labels were changed together needs no new machines for that.
+    """
+    labels, mine = template.metadata.labels, machine_set.spec.selector
+    selector, problem = read_selector(mine)
+    wanted = deployment.spec.selector
+    if (not problem and selector.matches(labels)) or wanted is None:
+        return mine
+    hashed = labels.get(names.TEMPLATE_HASH_LABEL)
+    own = {names.TEMPLATE_HASH_LABEL: hashed} if hashed else {}
+    return structs.replace(wanted, match_labels={**wanted.match_labels, **own})
 
 
 def _template(machine_set: MachineSet, deployment: MachineDeployment) -> MachineTemplateSpec:

@@ -8,12 +8,15 @@ Called by    ``policy``; made by ``clusters.replicas``.
 
 from dataclasses import dataclass
 
-from kubewright.api.cluster.v1beta1 import Cluster, MachineSet
+from kubewright.api.cluster import names
+from kubewright.api.cluster.defaults import default_deployment
+from kubewright.api.cluster.v1beta1 import Cluster, MachineDeployment, MachineSet
+from kubewright.api.meta import ObjectMeta
 from kubewright.clusters.external.object import look_up
 from kubewright.clusters.machineset.around import Around
 from kubewright.clusters.owned import cluster_of
 from kubewright.kube.informer import Informer
-from kubewright.replicas.ownership import key_of
+from kubewright.replicas.ownership import key_of, read_selector
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.gvk import Key
 
@@ -23,6 +26,7 @@ class Looker:
     """Looks at what is around sets."""
 
     clusters: Informer[Cluster]
+    deployments: Informer[MachineDeployment]
     references: ControllerLookup
 
     def cluster(self, machine_set: MachineSet) -> Cluster | None:
@@ -39,7 +43,15 @@ class Looker:
             look_up(self.references, key, control_plane) if control_plane is not None else None,
             look_up(self.references, key, config) if config is not None else None,
             look_up(self.references, key, spec.infrastructure_ref),
+            self._deployed(machine_set.metadata),
         )
+
+    def _deployed(self, meta: ObjectMeta) -> bool:
+        name = meta.labels.get(names.DEPLOYMENT_NAME_LABEL, "")
+        found = self.deployments.get(Key(meta.namespace, name)) if name else None
+        if found is None or found.metadata.deleting:
+            return False
+        return read_selector(default_deployment(found).spec.selector)[0].matches(meta.labels)
 
     def forget(self, machine_set: Key) -> None:
         """There is no such set any more."""

@@ -53,9 +53,12 @@ def with_defaults(machine_set: MachineSet) -> MachineSet:
 
 
 def set_cluster_owner(seen: MachineSetSeen) -> Plan[Step]:
-    """Write the cluster's label onto the set, and its owner reference onto a set without a deployment."""
+    """Write the cluster's label onto the set, and its owner reference onto a set without a deployment.
+
+    It never had one, or that is gone and has left it (``--cascade=orphan``).
+    """
     meta, around = seen.set.metadata, _around(seen)
-    alone = meta.controller is None and names.DEPLOYMENT_NAME_LABEL not in meta.labels
+    alone = meta.controller is None and not around.deployed
     after = owned.with_cluster_ownership(meta, around.cluster, seen.set.spec.cluster_name, owned=alone)
     body = owned.metadata_patch(meta, after)
     if not body:
@@ -98,7 +101,7 @@ def adopts(machine_set: MachineSet, member: MachineMember) -> bool:
 def blocked(machine_set: MachineSet, around: Around) -> Wait | None:
     """Why no machine is made or deleted now; None if nothing is in the way."""
     found = obstacle(machine_set, around)
-    return Wait(found.message, found.seconds) if found is not None else None
+    return Wait(found.message, found.seconds, found.awaits) if found is not None else None
 
 
 def _around(seen: MachineSetSeen) -> Around:
@@ -134,6 +137,7 @@ def policy(looker: Looker) -> SetPolicy[MachineSet, MachineMember, Machine]:
         finalizer=names.MACHINE_SET_FINALIZER,
         adopts=adopts,
         number_annotation=names.LAST_NUMBER_ANNOTATION,
+        keeps_controlled=True,
         counts_deleting=True,
         blocked=blocked,
         pace=paces.SETS,

@@ -5,8 +5,10 @@ Theory.      Labels and annotations of the template go to the machine and on to 
              there, so that a key which leaves the template is removed, and one that a user wrote
              stays. The machine is patched last: while it differs, the change is not done.
              Three time-outs are propagated too. A machine has the watch filter of its set, so that the
-             program that made it works on it.
-Invariants.  Nothing is sent while nothing differs. A machine that is being deleted is left alone.
+             program that made it works on it. A machine that is being deleted still gets the time-outs: a
+             user who shortens them wants its deletion to end.
+Invariants.  Nothing is sent while nothing differs. Of a machine that is being deleted only the time-outs
+             change.
 Source       capi.md §7.3, §3.3.
 Called by    ``policy``; ``clones`` for new machines.
 """
@@ -65,16 +67,16 @@ def marker(machine_set: MachineSet) -> str:
 def stale(seen: MachineSetSeen) -> list[MachineMember]:
     """The machines that lack something, or have something that left the template."""
     wanted = (wanted_labels(seen.set), wanted_annotations(seen.set), wanted_timeouts(seen.set))
-    return [
-        member
-        for member in seen.alive
-        if member.version
-        and (
-            member.timeouts != wanted[2]
-            or _changes(member.labels, wanted[0], _propagated_keys(member.annotations, "labels"))
-            or _changes(member.annotations, wanted[1], _propagated_keys(member.annotations, "annotations"))
-        )
-    ]
+    return [member for member in seen.members if member.version and _is_stale(member, *wanted)]
+
+
+def _is_stale(member: MachineMember, labels: Texts, annotations: Texts, timeouts: Timeouts) -> bool:
+    if member.timeouts != timeouts:
+        return True
+    return member.alive and bool(
+        _changes(member.labels, labels, _propagated_keys(member.annotations, "labels"))
+        or _changes(member.annotations, annotations, _propagated_keys(member.annotations, "annotations"))
+    )
 
 
 def patch(machine_set: MachineSet, machine: Machine) -> dict[str, Any]:
@@ -92,6 +94,8 @@ def patch(machine_set: MachineSet, machine: Machine) -> dict[str, Any]:
 def metadata_of(machine_set: MachineSet, machine: Machine) -> dict[str, Any]:
     """What is to change on a machine's metadata, and on that of its clones; empty for nothing."""
     meta = machine.metadata
+    if meta.deleting:
+        return {}
     labels = _changes(meta.labels, wanted_labels(machine_set), _propagated_keys(meta.annotations, "labels"))
     annotations = _changes(
         meta.annotations, wanted_annotations(machine_set), _propagated_keys(meta.annotations, "annotations")

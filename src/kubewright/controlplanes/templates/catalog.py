@@ -15,10 +15,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kubewright.api.controlplane.names import CHANNEL, PACKAGE
 from kubewright.base.errors import InvalidInput
+from kubewright.wire import goyaml
 
 PACKAGES = "packages"
 LARGEST = 1024 * 1024
@@ -88,8 +87,8 @@ def _documents(file: Traversable) -> Iterator[Manifest]:
     if len(text) > LARGEST:
         raise InvalidInput(f"templates: {file.name} is larger than {LARGEST} bytes")
     try:
-        documents = list(yaml.load_all(text, yaml.CSafeLoader))
-    except yaml.YAMLError as error:
+        documents = goyaml.load_all(text)
+    except goyaml.Unreadable as error:
         raise InvalidInput(f"templates: {file.name} is not YAML: {error}") from None
     for document in documents:
         if document is None:

@@ -38,7 +38,13 @@ class VmCalls:
         return self._seen.get(uid, NOTHING)
 
     def doubt_until(
-        self, uid: str, *, created: datetime | None, recorded: bool, confirm_absent: timedelta
+        self,
+        uid: str,
+        *,
+        created: datetime | None,
+        recorded: bool,
+        confirm_absent: timedelta,
+        witnessed: datetime | None = None,
     ) -> datetime | None:
         """As ``doubts.doubt_until``, for an object that was ``created`` then by the server's clock."""
         now = self._clock.now()
@@ -49,6 +55,7 @@ class VmCalls:
             recorded=recorded,
             now=now,
             confirm_absent=confirm_absent,
+            witnessed=witnessed,
         )
 
     def busy(self, uid: str) -> bool:

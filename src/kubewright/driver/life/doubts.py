@@ -7,7 +7,8 @@ Theory.      A creation that was cut short (a deadline, a lost answer, the end o
              A VM on record may be one of two: a creation that was not answered was repeated, and the record
              is of the second. So a doubt stays beside a record until its creation is LONGEST_CREATION ago.
 Invariants.  An object that was created more than MAX_CLOCK_SKEW after our start, by the server's clock,
-             inherits no doubt from the process before us.
+             inherits no doubt from the process before us. Nor does one that this process saw come to be in a
+             server of its own: there is one clock, and no list is older than the server.
 Called by    ``calls``; ``orphans`` for LONGEST_CREATION.
 """
 
@@ -31,6 +32,7 @@ def doubt_until(
     recorded: bool,
     now: datetime,
     confirm_absent: timedelta,
+    witnessed: datetime | None = None,
 ) -> datetime | None:
     """Until when a creation may still bring a VM; None when none can be under way.
 
@@ -41,8 +43,11 @@ def doubt_until(
         recorded: the VM is on record.
         now: the steady clock.
         confirm_absent: how long a VM may stay unseen after its creation.
+        witnessed: when this process saw the object come to be, by the clock of ``started``; None: it did not,
+            or what it sees may be older than its start (``kube.client.Client.one_clock``).
     """
-    ours = created is not None and created > started + MAX_CLOCK_SKEW
+    dated = created is not None and created > started + MAX_CLOCK_SKEW
+    ours = dated or (witnessed is not None and witnessed >= started)
     moments = [moment for moment in (None if ours else started, unanswered) if moment is not None]
     if not moments or (recorded and max(moments) + LONGEST_CREATION < now):
         return None

@@ -6,11 +6,14 @@ Theory.      A VM is wanted (``ENSURED``), or it is not (``GONE``). On the way t
              it. So after an unanswered creation the VM is looked for before it is deleted. One "not found"
              is not enough, and an error says nothing.
              A failed call is repeated after the pause of its error, or at once when what the driver is told
-             has changed.
+             has changed. Two things end that. A VM that cannot have been made needs no deletion: where none
+             is known and no creation is in doubt, a driver that refuses, or cannot be asked, changes nothing.
+             And where a creation is in doubt that no driver will ever settle, a user may let go of it.
 Invariants.  While a creation or a look is in flight nothing else is called.
              ``GONE`` is done only by an answer that was asked for after the doubt was over, and that is not
              older than ``ANSWER_LASTS``.
-             Without what the driver must be told nothing is called, and nothing is taken for settled.
+             Without what the driver must be told nothing is called, and nothing is taken for settled that a
+             creation in doubt leaves open. A VM that is known is let go for no refusal and by no user.
              A plan that waits for no event says for how long.
 Source       mcm.md §3.4, §4.4, §4.13; defects 2, 4, 25, 27 of §19 are not copied.
 Called by    ``machines.machine``, ``infra.machine``.
@@ -50,6 +53,8 @@ class Wanted:
     ``doubt_until``  until when an unanswered creation may still bring a VM (``VmCalls.doubt_until``)
     ``callable``     what the driver must be told is there; without it no call is made
     ``inputs``       changes whenever what the driver is told does
+    ``identified``   something on the object names its VM, if not all that ``recorded`` needs
+    ``let_go``       a user accepts that a VM whose creation is in doubt may be left behind
     """
 
     want: Want
@@ -58,6 +63,8 @@ class Wanted:
     doubt_until: datetime | None = None
     callable: bool = True
     inputs: str = ""
+    identified: bool = False
+    let_go: bool = False
 
 
 class State(Enum):
@@ -108,10 +115,29 @@ def plan(vm: VmSeen, wanted: Wanted, exhausted: timedelta, now: datetime) -> VmP
         case Want.ENSURED:
             return _ensured(vm, wanted, exhausted, now)
         case Want.KNOWN:
-            return _known(vm, wanted, now)
+            return _released(_known(vm, wanted, now), vm, wanted)
         case Want.GONE:
             known = _known(vm, wanted, now)
-            return known if known.state is not State.DONE else _gone(vm, wanted, now)
+            found = known if known.state is not State.DONE else _gone(vm, wanted, now)
+            return _released(found, vm, wanted)
+
+
+def _released(found: VmPlan, vm: VmSeen, wanted: Wanted) -> VmPlan:
+    """The plan; or done, where the driver cannot settle anything, and there is nothing to settle."""
+    error, blocked = found.error, found.state is State.BLOCKED
+    if not blocked and (found.state is not State.FAILED or error is None):
+        return found
+    if wanted.recorded or wanted.identified or vm.instance is not None:
+        return found
+    if wanted.doubt_until is None:
+        if blocked or (error is not None and error.refuses):
+            return VmPlan(
+                State.DONE, "no VM was ever made, so none is missed that the driver will not delete"
+            )
+        return found
+    if wanted.let_go and (blocked or (error is not None and error.lasts)):
+        return VmPlan(State.DONE, "a user lets go of a VM that the driver may have made")
+    return found
 
 
 def _ensured(vm: VmSeen, wanted: Wanted, exhausted: timedelta, now: datetime) -> VmPlan:

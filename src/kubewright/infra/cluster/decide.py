@@ -3,7 +3,8 @@
 Theory.      Machines of a cluster may be made when it is known where its API server is going to be, because
              their bootstrap data and certificates name that place. The endpoint is the user's, on this object
              or on the Cluster; else the driver is asked for one, if it can; else it is waited for.
-             On deletion the machines go first: they may take driver and credentials from this object. Then
+             On deletion the machines go first: they may take driver and credentials from this object. The
+             core deletes them; those that nothing owns are deleted from here, unless the Cluster stays. Then
              the endpoint is given back, then the finalizer goes.
 Invariants.  An endpoint that is complete is never changed. ``ready`` never goes down again: the core would
              take that for an infrastructure that has gone.
@@ -11,7 +12,7 @@ Source       capi.md §3.2, §3.5 (externally managed), §6.4 (order of deletion
 Called by    ``reconciler.InfraClusters``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -47,6 +48,7 @@ class Step(Enum):
     ADD_FINALIZER = "add finalizer"
     RESERVE = "ask the driver for an endpoint"
     RECORD = "write the endpoint"
+    DELETE_MACHINES = "delete the machines that nothing owns"
     RELEASE = "give the endpoint back"
     REMOVE_FINALIZER = "remove finalizer"
 
@@ -112,8 +114,13 @@ def _without_endpoint(seen: Seen) -> Plan:
 def _deleted(seen: Seen) -> Plan:
     call = seen.endpoint
     if seen.machines:
-        message = f"{seen.machines} KubewrightMachines of its cluster are still there"
-        return _waiting(ConditionReason.WAITING_FOR_MACHINES, message)
+        ends = seen.owner is None or seen.owner.metadata.deleting
+        steps = (Step.DELETE_MACHINES,) if seen.unowned and ends else ()
+        first, more = min(each.name for each in seen.machines), len(seen.machines) - 1
+        message = (
+            f"KubewrightMachine {first}{f' and {more} more' if more else ''} of its cluster is still there"
+        )
+        return replace(_waiting(ConditionReason.WAITING_FOR_MACHINES, message), steps=steps)
     if not seen.offers_endpoints or call.released:
         return Plan((Step.REMOVE_FINALIZER,), because="nothing of it is left")
     if seen.problem:

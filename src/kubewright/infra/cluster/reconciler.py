@@ -3,13 +3,19 @@
 Called by    ``runtime.controller``; put together by ``infra.world``.
 """
 
+from contextlib import suppress
 from typing import assert_never
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.faults import summary
 from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION, CLUSTER_COMPONENT, CLUSTER_FINALIZER
-from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KubewrightCluster, KubewrightMachine
+from kubewright.api.infra.v1beta1 import (
+    KUBEWRIGHT_CLUSTER,
+    KUBEWRIGHT_MACHINE,
+    KubewrightCluster,
+    KubewrightMachine,
+)
 from kubewright.api.infra.validate import validate_cluster
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import SteadyClock
@@ -28,6 +34,7 @@ from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.writer import Uids, Writer
+from kubewright.wire.errors import Conflict, NotFound
 from kubewright.wire.gvk import Key
 
 
@@ -36,6 +43,7 @@ class InfraClusters:
 
     def __init__(self, shared: Shared, calls: EndpointCalls, clock: SteadyClock) -> None:
         self._caches = shared.caches
+        self._control = shared.control
         self._writer = Writer(shared.control, KUBEWRIGHT_CLUSTER, CLUSTER_FINALIZER)
         self._driver = shared.driver
         self._wall = shared.clock
@@ -70,13 +78,15 @@ class InfraClusters:
         meta, owner = cluster.metadata, self._caches.cluster_of(cluster)
         credentials, missing = self._caches.credentials(meta.namespace, cluster.spec.credentials_ref)
         name = owner.name if owner is not None else meta.labels.get(CLUSTER_NAME_LABEL, "")
+        machines = self._caches.machines_in(Key(meta.namespace, name)) if name else ()
         wrong = summary(validate_cluster(cluster)) or self._driver.problem(cluster.spec.driver)
         seen = Seen(
             cluster,
             self._clock.now(),
             owner=owner,
             paused=paused(meta, owner),
-            machines=len(self._caches.machines_in(Key(meta.namespace, name))) if name else 0,
+            machines=machines,
+            unowned=self._caches.unowned(machines) if meta.deleting else (),
             problem=wrong or missing,
             offers_endpoints=self._driver.offers_endpoints(cluster.spec.driver),
             endpoint=self._calls.seen(meta.uid),
@@ -109,6 +119,9 @@ class InfraClusters:
                 host, port = seen.endpoint.address
                 endpoint = {"host": host, "port": port}
                 return await self._writer.patch(meta, {"spec": {"controlPlaneEndpoint": endpoint}})
+            case Step.DELETE_MACHINES:
+                for each in seen.unowned:
+                    await self._delete_machine(each)
             case Step.RELEASE:
                 self._calls.release(key, meta.uid, request)
             case Step.REMOVE_FINALIZER:
@@ -116,6 +129,14 @@ class InfraClusters:
             case _:
                 assert_never(step)
         return meta
+
+    async def _delete_machine(self, key: Key) -> None:
+        header = self._caches.machines.header(key)
+        if header is not None:
+            with suppress(NotFound, Conflict):
+                await self._control.delete(
+                    KUBEWRIGHT_MACHINE, key, uid=header.uid, resource_version=str(header.version)
+                )
 
 
 def wire(shared: Shared) -> tuple[Controller, EndpointCalls]:
@@ -139,7 +160,9 @@ def wire(shared: Shared) -> tuple[Controller, EndpointCalls]:
 def _owner_differs(change: Change[Cluster]) -> bool:
     """Whether something of a Cluster changed that its infrastructure depends on."""
     before, after = change.before(), change.after()
-    return before is None or after is None or before.spec != after.spec
+    if before is None or after is None:
+        return True
+    return (before.spec, before.metadata.deleting) != (after.spec, after.metadata.deleting)
 
 
 def _clusters_of_owner(change: Change[Cluster]) -> list[Key]:
@@ -151,7 +174,10 @@ def _clusters_of_owner(change: Change[Cluster]) -> list[Key]:
 
 
 def _cluster_of_machine(caches: Caches, change: Change[KubewrightMachine]) -> tuple[Key, ...]:
-    """When a machine is gone, the KubewrightCluster whose deletion may wait for that."""
-    gone = change.before() if change.new is None else None
-    name = gone.metadata.labels.get(CLUSTER_NAME_LABEL, "") if gone is not None else ""
+    """When a machine is gone or has lost its owners, the KubewrightCluster whose deletion may wait for it."""
+    before, after = change.before(), change.after()
+    last = after or before
+    if last is None or (after is not None and after.metadata.owner_references):
+        return ()
+    name = last.metadata.labels.get(CLUSTER_NAME_LABEL, "")
     return caches.clusters_in(Key(change.key.namespace, name)) if name else ()

@@ -10,6 +10,7 @@ from kubewright.api.cluster.v1beta1 import ApiEndpoint, Cluster
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE
 from kubewright.api.infra.v1beta1 import KubewrightCluster
 from kubewright.driver.errors import DriverError
+from kubewright.wire.gvk import Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class Seen:
 
     ``owner``     the Cluster that controls it; None: none names it, or it is not there
     ``paused``    the object or its cluster is paused
-    ``machines``  how many KubewrightMachines its cluster has
+    ``machines``  the KubewrightMachines of its cluster; ``unowned``: those that no object owns, and that are
+                  not being deleted
     ``problem``   why the driver cannot be told of this cluster
     ``offers_endpoints``  the driver gives endpoints
     """
@@ -51,7 +53,8 @@ class Seen:
     now: datetime
     owner: Cluster | None = None
     paused: bool = False
-    machines: int = 0
+    machines: tuple[Key, ...] = ()
+    unowned: tuple[Key, ...] = ()
     problem: str = ""
     offers_endpoints: bool = False
     endpoint: EndpointSeen = NOTHING

@@ -29,6 +29,7 @@ from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record
 from kubewright.infra.plan import Event
 from kubewright.infra.provision import new_cloud_owner
+from kubewright.wire.naming import machine_name_problem
 
 
 def waits(reason: ConditionReason, severity: str, message: str) -> Condition:
@@ -105,11 +106,13 @@ def wait_for_data(seen: Seen) -> Plan | None:
 
 def refuse_invalid(seen: Seen) -> Plan | None:
     """No VM for an object that breaks a rule, or whose driver or credentials are not there."""
-    if seen.complete or not seen.problem or seen.vm.running:
+    name = "" if seen.recorded else machine_name_problem(seen.machine.name)
+    problem = seen.problem or (f"metadata.name {name}" if name else "")
+    if seen.complete or not problem or seen.vm.running:
         return None
-    report = waits(ConditionReason.INVALID_CONFIGURATION, ERROR, seen.problem)
-    warning = Event(EventReason.FAILED_VALIDATION, seen.problem, warning=True)
-    return Plan(because=seen.problem, report=report, event=warning)
+    report = waits(ConditionReason.INVALID_CONFIGURATION, ERROR, problem)
+    warning = Event(EventReason.FAILED_VALIDATION, problem, warning=True)
+    return Plan(because=problem, report=report, event=warning)
 
 
 def ensure_vm(seen: Seen) -> Plan | None:

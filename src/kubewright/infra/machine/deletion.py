@@ -5,8 +5,8 @@ Theory.      The core deletes this object when the node has been drained, and th
              that there is none, and no creation that was not answered can still bring one (``driver.life``).
              Neither Machine nor Cluster need exist any more for that.
 Invariants.  The finalizer goes only after the cloud has confirmed. Where the driver cannot be asked (it
-             does not run here, its credentials are gone), the object of a VM that is known stays, and says
-             why.
+             does not run here, its credentials are gone) or refuses, the object of a VM that is known stays,
+             and says why and what to do. One that cannot have a VM goes (``driver.life.plan``).
 Source       capi.md §3.4, §5.7.
 Called by    ``decide``.
 """
@@ -16,7 +16,9 @@ from datetime import timedelta
 
 from kubewright.api.cluster.conditions import INFO, WARNING
 from kubewright.api.infra.names import ConditionReason, EventReason
+from kubewright.api.machine.names import FORCE_DELETION_LABEL
 from kubewright.base.durations import format_duration
+from kubewright.driver.errors import DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.infra.machine.creation import waits
 from kubewright.infra.machine.seen import Seen
@@ -32,7 +34,7 @@ def delete_vm(seen: Seen) -> Plan | None:
     if vm.state is State.RUNNING:
         return Plan(because=vm.because) if seen.vm.error is not None else _waiting(seen, vm)
     if vm.error is not None:
-        return _after_failure(vm)
+        return _after_failure(seen, vm, vm.error)
     if vm.call is not None:
         return replace(_waiting(seen, vm), steps=(Call(vm.call),), wake=None)
     return _waiting(seen, vm) if vm.state is State.DOUBTFUL else None
@@ -44,6 +46,9 @@ def remove_finalizer(seen: Seen) -> Plan:
     event = Event(EventReason.VM_DELETED, f"VM {vm} is deleted") if vm else None
     if vm and not seen.vm.deleted:
         event = Event(EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}", warning=True)
+    elif seen.left_in_doubt:
+        message = f"a VM may be left behind: {seen.problem or seen.vm.error}"
+        event = Event(EventReason.VM_LEFT_BEHIND, message, warning=True)
     return Plan((RemoveFinalizer(),), because="nothing of it exists any more", event=event)
 
 
@@ -52,8 +57,9 @@ def _waiting(seen: Seen, vm: VmPlan) -> Plan:
     return Plan(wake=vm.wake, because=vm.because, report=report, lasting=seen.settings.report_after)
 
 
-def _after_failure(vm: VmPlan) -> Plan:
-    message = str(vm.error)
+def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
+    advice = _way_out(seen, error) if error.lasts else ""
+    message = f"{error}. {advice}" if advice else str(error)
     report = waits(ConditionReason.VM_DELETION_FAILED, WARNING, message)
     if vm.call is not None:
         return Plan((Call(vm.call),), because=vm.because, report=report)
@@ -62,17 +68,19 @@ def _after_failure(vm: VmPlan) -> Plan:
     return Plan(wake=vm.wake, because=because, report=report, event=warning)
 
 
-def _blocked(seen: Seen) -> Plan | None:
-    """The driver cannot be asked. The object stays if there is a VM, or if there may be one.
-
-    While credentials or the KubewrightCluster are missing, an earlier process may have asked for a VM. If the
-    spec breaks a rule or names an unknown driver, none was asked for unless this process knows of it.
-    """
-    doubt = seen.doubt_until if seen.source_missing else seen.vm.doubt
-    if not (seen.recorded or seen.vm.instance or doubt):
-        return None
-    message = f"its VM cannot be deleted: {seen.problem}"
+def _blocked(seen: Seen) -> Plan:
+    """The driver cannot be asked, and there is a VM, or there may be one."""
+    advice = _way_out(seen)
+    message = f"its VM cannot be deleted: {seen.problem}" + (f". {advice}" if advice else "")
     warning = Event(EventReason.FAILED_DELETE_VM, message, warning=True)
     return Plan(
         because=message, report=waits(ConditionReason.VM_DELETION_FAILED, WARNING, message), event=warning
     )
+
+
+def _way_out(seen: Seen, error: DriverError | None = None) -> str:
+    """What a user may do about a driver that cannot be asked, or (``error``) will fail again."""
+    mend = "Mend what is missing" if error is None else "Mend providerSpec, credentials or the driver"
+    if not (seen.recorded or seen.vm.instance):
+        return f"{mend}; or, if the cloud has no VM of it, label it {FORCE_DELETION_LABEL}=True"
+    return f"{mend}: its VM stays until the driver deletes it" if error is not None and error.refuses else ""

@@ -47,6 +47,7 @@ class Looker:
         self._caches = shared.caches
         self._driver = shared.driver
         self._settings = shared.settings
+        self._one_clock = shared.control.one_clock
         self._calls = calls
 
     def look(self, machine: KubewrightMachine, created: datetime | None, now: datetime) -> Seen:
@@ -74,6 +75,7 @@ class Looker:
                 created=created or machine.metadata.creation_timestamp,
                 recorded=bool(machine.spec.provider_id),
                 confirm_absent=self._settings.confirm_absent,
+                witnessed=created if self._one_clock else None,
             ),
         )
 

@@ -62,11 +62,19 @@ class InfraMachines:
         planned(plan)
         return await unless_refused(self._actor.perform(seen, plan), machine, self._recorder)
 
-    def on_change(self, change: Change[KubewrightMachine]) -> None:
-        """Note when an object was created while we watched: no earlier process can have made a VM for it."""
-        new, old = change.new, change.old
-        if new is not None and self._machines.synced and (old is None or old.uid != new.uid):
-            self._created[new.uid] = self._clock.now()
+    def follow(self) -> None:
+        """Note when an object is created while we watch: no earlier process can have made a VM for it. What
+        is there already, or a first list shows, was not."""
+        replayed = True
+
+        def changed(change: Change[KubewrightMachine]) -> None:
+            new, old = change.new, change.old
+            came = new is not None and (old is None or old.uid != new.uid)
+            if new is not None and came and self._machines.synced and not replayed:
+                self._created[new.uid] = self._clock.now()
+
+        self._machines.subscribe(changed)
+        replayed = False
 
     def _forget(self, uid: str) -> None:
         """An object is gone for good."""
@@ -80,7 +88,7 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     caches, steady = shared.caches, shared.control.steady()
     calls = VmCalls(shared.driver, steady, lambda key: controller.enqueue(key, "the cloud answered"))
     machines = InfraMachines(shared, calls, steady)
-    caches.machines.subscribe(machines.on_change)
+    machines.follow()
     controller = Controller(
         "kubewrightmachine",
         machines,

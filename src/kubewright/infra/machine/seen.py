@@ -10,6 +10,7 @@ from msgspec import structs
 
 from kubewright.api.cluster.v1beta1 import Cluster, Machine
 from kubewright.api.infra.v1beta1 import KubewrightMachine, KubewrightMachineStatus
+from kubewright.api.machine.names import force_deletion
 from kubewright.api.meta import ObjectMeta
 from kubewright.driver.life.plan import VmPlan, Want, Wanted, plan
 from kubewright.driver.life.seen import NOTHING, VmSeen
@@ -74,6 +75,19 @@ class Seen:
         """Whether the Machine says what the VM boots from: a Secret, or nothing by an empty name (S0-19)."""
         return self.owner is not None and self.owner.spec.bootstrap.data_secret_name is not None
 
+    @property
+    def _lets_go(self) -> bool:
+        """Whether a VM whose creation is in doubt may be left behind: a user says so; or the spec breaks a
+        rule or names an unknown driver, and this process has asked for none. While credentials or the
+        KubewrightCluster are missing, an earlier process may have asked."""
+        unasked = bool(self.problem) and not self.source_missing and self.vm.doubt is None
+        return force_deletion(self.machine.metadata.labels) or unasked
+
+    @property
+    def left_in_doubt(self) -> bool:
+        """Whether the object goes although nothing has shown that it has no VM."""
+        return self.doubt_until is not None and not self.recorded and not self.vm.absent
+
     def vm_plan(self, want: Want) -> VmPlan:
         """What comes next for the machine's VM."""
         wanted = Wanted(
@@ -82,5 +96,6 @@ class Seen:
             doubt_until=self.doubt_until,
             callable=not self.problem,
             inputs=self.inputs,
+            let_go=self._lets_go,
         )
         return plan(self.vm, wanted, self.settings.resource_exhausted_retry, self.now)

@@ -197,6 +197,7 @@ class LookDeps:
 
     ``target`` has the nodes; it may be the server of the machines, too. ``shard``: which machines this
     process works on. ``volume_ids`` asks the driver for the ids of a volume; None: there is none to ask.
+    ``one_clock``: the server of the machines is in this process (``kube.client.Client.one_clock``).
     """
 
     target: Client
@@ -205,6 +206,7 @@ class LookDeps:
     settings: MachineSettings
     shard: Shard = WHOLE
     volume_ids: VolumeIds | None = None
+    one_clock: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +239,7 @@ def shared_of(environment: Environment, driver: Driver, settings: MachineSetting
         metrics=environment.metrics,
         removals=Removals(target.client),
         shard=environment.shard,
+        one_clock=control.client.one_clock,
         volume_ids=lambda volume: driver.volume_ids([VolumeSpec(volume.name, volume.spec)]),
     )
 

@@ -14,6 +14,8 @@ Invariants.  A VM is deleted only after the pods of its node have left, their ti
              not on record keeps its finalizer until ``confirm_absent`` has passed since the last creation
              that may still be under way, and the driver has reported since that there is no VM.
              While a secret of its class is missing the driver is not called, and the machine waits for it.
+             A machine that cannot have a VM waits for no driver, and one of which only that is unknown goes
+             when a user forces it (``driver.life.plan``).
 Source       mcm.md §4.13 (order and texts), §5.7 (force); defects 2, 4, 25, 38 of §19 are not copied.
 Called by    ``decide``.
 """
@@ -27,7 +29,7 @@ from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
-from kubewright.driver.errors import Trouble
+from kubewright.driver.errors import Code, DriverError, Trouble
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine import node_marks, states
@@ -99,9 +101,8 @@ def identify_vm(seen: Seen) -> Plan | None:
     vm = seen.vm_plan(Want.KNOWN)
     if vm.error is None:
         return _calling(seen, vm)
-    text = (
-        f"{LOOK_FAILED_TEXT}, aborting {_AFTER_LOOK[vm.error.meaning.trouble]} {vm.error}. {GETTING_STATUS}"
-    )
+    failed = f"{LOOK_FAILED_TEXT}, aborting {_AFTER_LOOK[vm.error.meaning.trouble]} {vm.error}"
+    text = f"{failed}. {_advice(seen, vm.error)}{GETTING_STATUS}"
     return _again(vm, deletion_blocked_report(text, vm.error.code.name))
 
 
@@ -200,7 +201,8 @@ def delete_vm(seen: Seen) -> Plan | None:
             return _blocked(seen)
     if vm.error is None:
         return _undrained(seen, _calling(seen, vm))
-    text = f"{_AFTER_DELETION[vm.error.meaning.trouble].format(error=vm.error)}. {DELETING_VM}"
+    failed = _AFTER_DELETION[vm.error.meaning.trouble].format(error=vm.error)
+    text = f"{failed}. {_advice(seen, vm.error)}{DELETING_VM}"
     return _again(vm, deletion_blocked_report(text, vm.error.code.name))
 
 
@@ -222,11 +224,11 @@ def remove_finalizer(seen: Seen) -> Plan | None:
     """VM and node are gone: delete a bootstrap token that may be left, then take the finalizer off."""
     vm = seen.machine.spec.provider_id
     token: tuple[Step, ...] = (DeleteBootstrapToken(),) if seen.has_token and not seen.has_joined else ()
-    left = (
-        (EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}")
-        if vm and not seen.vm.deleted
-        else None
-    )
+    left = None
+    if vm and not seen.vm.deleted:
+        left = (EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}")
+    elif seen.left_in_doubt:
+        left = (EventReason.VM_LEFT_BEHIND, f"A VM may be left behind: {seen.problem or seen.vm.error}")
     over = Milestone(EventReason.DELETED, _last_message(seen))
     because = "nothing of it exists any more"
     return Plan((*token, RemoveFinalizer()), because=because, warning=left, milestone=over)
@@ -236,7 +238,7 @@ def _last_message(seen: Seen) -> str:
     """The message of the machine's last event."""
     vm, seconds = seen.machine.spec.provider_id, max(0, int((seen.now - seen.deleted_at).total_seconds()))
     if not vm:
-        of_vm = "it had no VM"
+        of_vm = "it is not known whether it had a VM" if seen.left_in_doubt else "it had no VM"
     elif seen.vm.deleted:
         of_vm = f"its VM {vm} is deleted"
     else:
@@ -285,34 +287,40 @@ def _undrained(seen: Seen, plan: Plan | None) -> Plan | None:
 def _blocked(seen: Seen) -> Plan | None:
     """The driver cannot be called, so a machine that may have a VM stays until it can.
 
-    While a secret is missing the machine stays even if its deletion is forced: that is about pods. Without
-    its class a machine with no known VM goes, since a class stays while machines have VMs by it; and so does
-    one whose deletion a user forces, which leaves the VM behind.
+    While a secret is missing a machine with a known VM stays even if its deletion is forced: that is about
+    pods. Without its class such a machine goes once a user forces its deletion, which leaves the VM behind.
     """
-    known = seen.machine.spec.provider_id or seen.vm.instance or seen.vm.doubt
-    if seen.secret_missing:
-        stays = bool(known or seen.doubt_until)
-    else:
-        stays = bool(known) and not names.force_deletion(seen.machine.metadata.labels)
-    if not stays:
+    if not seen.secret_missing and names.force_deletion(seen.machine.metadata.labels):
         return None
-    text = f"VM deletion is blocked: {seen.problem}. {_way_out(seen, known=bool(known))}. {DELETING_VM}"
+    text = f"VM deletion is blocked: {seen.problem}. {_way_out(seen)}. {DELETING_VM}"
     return Plan(
-        report=deletion_blocked_report(text),
+        report=deletion_blocked_report(text, Code.InvalidArgument.name),
         because=seen.problem,
         warning=(EventReason.FAILED_DELETE_VM, text),
     )
 
 
-def _way_out(seen: Seen, *, known: bool) -> str:
+_FORCE = f"{names.FORCE_DELETION_LABEL}=True"
+_IF_NONE = f"if the cloud has no VM of this machine, label the machine {_FORCE}"
+
+
+def _way_out(seen: Seen) -> str:
     """What a user may do about a driver that cannot be called."""
     if not seen.secret_missing:
-        return f"Make it anew, or label the machine {names.FORCE_DELETION_LABEL}=True to leave its VM behind"
-    if known:
+        return f"Make it anew, or label the machine {_FORCE} to leave its VM behind"
+    if seen.machine.spec.provider_id or seen.vm.instance:
         return "Make it anew: the VM may exist, and without its credentials it would stay"
-    return (
-        f"Make it anew; or, if the cloud has no VM of this machine, take off its finalizer {names.FINALIZER}"
-    )
+    return f"Make it anew; or, {_IF_NONE}"
+
+
+def _advice(seen: Seen, error: DriverError) -> str:
+    """What a user may do about a driver that will fail again, as a sentence before the last one."""
+    if not error.lasts:
+        return ""
+    mend = "Mend its MachineClass, its Secret or what the driver runs with"
+    if seen.machine.spec.provider_id or seen.vm.instance:
+        return f"{mend}: its VM stays until the driver deletes it. " if error.refuses else ""
+    return f"{mend}; or, {_IF_NONE}. "
 
 
 def _again(vm: VmPlan, report: Report) -> Plan:

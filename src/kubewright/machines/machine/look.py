@@ -60,7 +60,13 @@ class Vms(Protocol):
     def seen(self, uid: str) -> VmSeen: ...
 
     def doubt_until(
-        self, uid: str, *, created: datetime | None, recorded: bool, confirm_absent: timedelta
+        self,
+        uid: str,
+        *,
+        created: datetime | None,
+        recorded: bool,
+        confirm_absent: timedelta,
+        witnessed: datetime | None = None,
     ) -> datetime | None: ...
 
 
@@ -72,6 +78,7 @@ class Looker:
         self._target = deps.target
         self._volume_ids = deps.volume_ids
         self._clock = deps.clock
+        self._one_clock = deps.one_clock
         self._shard = deps.shard
         self._calls = calls
         self._moments = moments
@@ -198,12 +205,13 @@ class Looker:
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
         found, now, moment = self._caches.class_of(machine), self._moments.now(), self._moments.monotonic()
+        begun = self._moments.of(machine, node)
         return Seen(
             machine=machine,
             settings=self._settings,
             now=now,
             wall=self._clock.now(),
-            begun=self._moments.of(machine, node),
+            begun=begun,
             vm=vm,
             node=node,
             name_conflict=node is None and self._caches.name_conflict(machine),
@@ -218,6 +226,7 @@ class Looker:
                 created=machine.metadata.creation_timestamp,  # by the server: our start is compared with it
                 recorded=vm_record.is_recorded(machine),
                 confirm_absent=self._settings.confirm_absent,
+                witnessed=begun.created if self._one_clock else None,
             ),
             counts=self.counts(machine),
             has_token=self._settings.joins

@@ -21,7 +21,7 @@ from kubewright.api.machine.names import NodeConditionType
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.base.clock import SteadyClock
 from kubewright.base.witness import Witness
-from kubewright.kube.informer import Change
+from kubewright.kube.informer import Change, Informer
 from kubewright.machines.machine.seen import Begun, reported
 from kubewright.machines.machine.settings import HEALTHY
 
@@ -93,8 +93,15 @@ class Moments:
         self._nodes.forget(uid)
         self._updates.forget(uid)
 
+    def follow(self, machines: Informer[Machine]) -> None:
+        """Note the changes of these machines. What is there already, or a first list shows, did not happen
+        now."""
+        replayed = True
+        machines.subscribe(lambda change: self.on_change(change, live=machines.synced and not replayed))
+        replayed = False
+
     def on_change(self, change: Change[Machine], *, live: bool) -> None:
-        """A machine has changed. ``live``: it happened now; what a first list shows did not."""
+        """A machine has changed. ``live``: it happened now."""
         old, new = change.old, change.new
         if new is None:
             self.forget(old.uid if old is not None else "")

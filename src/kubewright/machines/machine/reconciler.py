@@ -10,7 +10,7 @@ import structlog
 
 from kubewright.api.core import Node
 from kubewright.api.machine.names import REASONED_CONDITIONS, EventReason, Phase
-from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.api.machine.v1alpha1 import Machine, MachineClass
 from kubewright.api.storage import VolumeAttachment
 from kubewright.base import delays
 from kubewright.driver.life.calls import VmCalls
@@ -27,7 +27,7 @@ from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Plan
 from kubewright.nodes.health import conditions_differ
 from kubewright.runtime.controller import Controller
-from kubewright.runtime.mapping import alike
+from kubewright.runtime.mapping import alike, status_alone
 from kubewright.runtime.passes import failed, planned
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError, is_refusal
@@ -145,7 +145,7 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     )
     steady = shared.control.steady()
     moments = Moments(steady)
-    caches.machines.subscribe(lambda change: moments.on_change(change, live=caches.machines.synced))
+    moments.follow(caches.machines)
 
     def wake(key: Key, why: str) -> None:  # called once there is a controller: nothing runs before
         controller.enqueue(key, why)
@@ -155,7 +155,7 @@ def wire(shared: Shared) -> tuple[Controller, VmCalls]:
     controller = Controller("machine", machines, clock, workers=settings.workers, metrics=shared.metrics)
     controller.watches(caches.machines, machine_if_it_matters)
     controller.watches(caches.nodes, lambda change: machines_of_node(caches, change))
-    controller.watches(caches.classes, lambda change: caches.machines.keys_by("class", str(change.key)))
+    controller.watches(caches.classes, lambda change: _machines_of_class(caches, change))
     controller.watches(caches.secrets, lambda change: _machines_of_secret(caches, change.key))
     controller.watches(caches.attachments, lambda change: _machines_awaiting_detach(caches, change))
     return controller, calls
@@ -193,6 +193,11 @@ def _same_node(before: Node, after: Node) -> bool:
         and before.status.capacity == after.status.capacity
         and not conditions_differ(before.status.conditions, after.status.conditions, REASONED_CONDITIONS)
     )
+
+
+def _machines_of_class(caches: Caches, change: Change[MachineClass]) -> Iterable[Key]:
+    """The machines of a class, unless only what is said of the class changed."""
+    return () if status_alone(change) else caches.machines.keys_by("class", str(change.key))
 
 
 def _machines_of_secret(caches: Caches, secret: Key) -> Iterable[Key]:

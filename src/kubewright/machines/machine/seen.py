@@ -171,9 +171,28 @@ class Seen:
     def vm_plan(self, want: Want) -> VmPlan:
         """What comes next for the machine's VM."""
         wanted = Wanted(
-            want, self.recorded, self.has_healthy_node, self.doubt_until, self.can_call, self.inputs
+            want,
+            self.recorded,
+            self.has_healthy_node,
+            self.doubt_until,
+            self.can_call,
+            self.inputs,
+            identified=bool(self.machine.spec.provider_id),
+            let_go=self._lets_go,
         )
         return plan(self.vm, wanted, self.settings.resource_exhausted_retry, self.now)
+
+    @property
+    def _lets_go(self) -> bool:
+        """Whether a VM whose creation is in doubt may be left behind: a user forces the deletion; or the
+        class is gone, which stays while machines have VMs by it, and this process has asked for none."""
+        class_gone = not self.can_call and not self.secret_missing
+        return names.force_deletion(self.machine.metadata.labels) or (class_gone and self.vm.doubt is None)
+
+    @property
+    def left_in_doubt(self) -> bool:
+        """Whether the machine goes although nothing has shown that it has no VM."""
+        return self.doubt_until is not None and not self.machine.spec.provider_id and not self.vm.absent
 
     @property
     def creation_timeout(self) -> timedelta:

@@ -5,5 +5,8 @@ Theory.      A VM can only be deleted with the class and the credentials it was 
              one while a class does. Deleted too early, they wait in deletion until no machine needs them.
 Invariants.  One write when the first user appears, none while there are others. A Secret is written again
              when its last class is gone; a class keeps its finalizer until it is deleted.
+             A class that no driver accepts says so itself, in a condition and an event.
+Files        ``reconciler``  the finalizers of classes and Secrets
+             ``acceptance``  the condition of a class
 Source       mcm.md §8; defect 21 of §19 (secrets compared by name only) is not copied.
 """

@@ -19,7 +19,7 @@ from kubewright.api.machine import names, updates
 from kubewright.api.machine.names import OperationState, OperationType, Phase, Preserve, parse_preserve
 from kubewright.api.machine.v1alpha1 import ClassSpec, Machine, MachineSet, MachineSpec, MachineSummary
 from kubewright.base.clock import parse_rfc3339, stamp
-from kubewright.driver.errors import Code
+from kubewright.driver.errors import REFUSALS, Code
 from kubewright.kube.header import Header
 from kubewright.replicas.member import Member
 from kubewright.replicas.naming import verified_number
@@ -30,12 +30,19 @@ STAGE = {
     Phase.TERMINATING: 0,
     Phase.FAILED: 1,
     Phase.CRASH_LOOP_BACK_OFF: 2,
-    Phase.UNKNOWN: 3,
-    Phase.PENDING: 4,
-    Phase.AVAILABLE: 5,
-    Phase.RUNNING: 6,
+    Phase.IN_PLACE_UPDATE_FAILED: 3,
+    Phase.UNKNOWN: 4,
+    Phase.NONE: 5,
+    Phase.PENDING: 6,
+    Phase.IN_PLACE_UPDATING: 7,
+    Phase.AVAILABLE: 8,
+    Phase.RUNNING: 9,
+    Phase.IN_PLACE_UPDATE_SUCCESSFUL: 9,
 }
-"""The phase's rank in the order of deletion; phases that are not listed rank 0 (mcm.md §6.5)."""
+"""The phase's rank in the order of deletion: what a machine in it is worth. First go those that will not come
+to anything, last those with a healthy node; between them, those that are farther from one go first. MCM's
+table has seven of the phases, in this order, and ranks the others as terminating (mcm.md §6.5): there a set
+that shrinks takes a machine that was just updated, or has just been made, before a failed one."""
 
 UP = (Phase.RUNNING, Phase.AVAILABLE)
 """The phases of a healthy machine: with a node, or without a target cluster and so without a node."""
@@ -46,6 +53,7 @@ CHOSEN_PRIORITY = 1
 EXPIRY_SECONDS = 600.0
 """How long a Failed machine with a preserve annotation is kept without an expiry in its status."""
 _DIGEST_BYTES = 16
+_REFUSALS = frozenset(code.name for code in REFUSALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,7 @@ class MachineMember(Member):
     an annotation gives the machine a creation timeout of its own. ``failure_summary`` is its entry in
     ``status.failedMachines``.
     ``at_once``: it is available as soon as it is up, whatever ``minReadySeconds`` says.
+    ``without_vm``: it is being deleted, has no VM on record, and its driver refuses to be asked.
     """
 
     phase: Phase = Phase.NONE
@@ -74,6 +83,12 @@ class MachineMember(Member):
     own_timeout: bool = False
     failure_summary: MachineSummary | None = None
     at_once: bool = False
+    without_vm: bool = False
+
+    @property
+    def takes_place(self) -> bool:
+        """A VM that the driver refused was not made: a rollout away from its class must not wait for it."""
+        return not self.without_vm
 
     @property
     def exhausted(self) -> str:
@@ -98,7 +113,7 @@ class MachineMember(Member):
 
     @property
     def stage(self) -> int:
-        return STAGE.get(self.phase, 0)
+        return STAGE[self.phase]
 
     @property
     def alive(self) -> bool:
@@ -133,7 +148,8 @@ class MachineMember(Member):
 
 
 def ranking(_machine_set: MachineSet | None, now: float) -> Callable[[MachineMember], Rank]:
-    """MCM's six criteria, at the time ``now``: preservation counts only while it lasts (mcm.md §6.5)."""
+    """MCM's six criteria, at the time ``now``: preservation counts only while it lasts (mcm.md §6.5). Only
+    the ranks of phases that its table lacks are ours (``STAGE``)."""
 
     def rank(member: MachineMember) -> Rank:
         until = member.preserved_until
@@ -179,6 +195,7 @@ def member_of(machine: Machine, labels: Mapping[str, str] | None = None) -> Mach
         propagated_digest=digest(machine.spec, own_timeout=own_timeout),
         own_timeout=own_timeout,
         failure_summary=_failure_summary(machine),
+        without_vm=_without_vm(machine),
         moved=updates.UPDATE_RESULT_LABEL in meta.labels,
         number=verified_number(controller.uid if controller else "", meta.name, names.number(notes)),
         version=meta.resource_version,
@@ -228,6 +245,15 @@ def _ready_since(machine: Machine) -> float | None:
         return stamp(ready.last_transition_time)
     changed = machine.status.current_status.last_update_time
     return stamp(changed or machine.metadata.creation_timestamp)
+
+
+def _without_vm(machine: Machine) -> bool:
+    """Whether its deletion waits only for a driver that refuses to be asked about a VM of which no record is.
+    What it waits for, its status says (``machines.machine.deletion``)."""
+    last = machine.status.last_operation
+    if not machine.metadata.deleting or machine.spec.provider_id or last.type != OperationType.DELETE:
+        return False
+    return last.state == OperationState.FAILED and last.error_code in _REFUSALS
 
 
 def _failure_summary(machine: Machine) -> MachineSummary | None:

@@ -136,7 +136,8 @@ def machine_sets(
         alive = sum(member.alive for member in members)
         wanted = with_defaults(owner) if owner is not None else None
         bounds = strategy(wanted).limits(wanted.spec.replicas) if wanted is not None else None
-        return limits_of(found, bounds, len(members), alive, settings)
+        count = sum(member.takes_place for member in members)
+        return limits_of(found, bounds, count, alive, settings)
 
     return replace(MACHINE_SETS, look=look, deleted=deleted)
 

@@ -70,7 +70,10 @@ _States = Mapping[_State, Sequence[Pod]]
 
 @dataclass(frozen=True, slots=True)
 class _Drain:
-    """What decides about each pod. ``turn``: the order of the pods that leave now."""
+    """What decides about each pod. ``turn``: the order of the pods that leave now.
+
+    ``forced_from``: when all are deleted by force, as the node and its conditions are now; None: never.
+    """
 
     policy: DrainPolicy
     now: datetime
@@ -78,6 +81,7 @@ class _Drain:
     requests: Requests
     moving: Moving
     turn: int
+    forced_from: datetime | None
 
     @property
     def refusals(self) -> int | None:
@@ -136,7 +140,10 @@ def plan_pass(
     if timed_out and here:
         because = f"{len(here)} pods stay until their node goes, because {_took_longer(policy)}"
         return DrainPlan(done=True, because=because, known=uids(here))
-    drain = _Drain(policy, now, tries, under_way, moving, turn=min(map(policy.order, here), default=0))
+    turn = min(map(policy.order, here), default=0)
+    forced_from = [deadline] if deadline is not None and policy.force.at_timeout else []
+    forced_from += [end for _, end in _sick(policy, conditions)]
+    drain = _Drain(policy, now, tries, under_way, moving, turn, min(forced_from, default=None))
     return replace(_gentle(drain, _states(here, drain), deadline), known=uids(here))
 
 
@@ -182,7 +189,6 @@ def _gentle(drain: _Drain, states: _States, deadline: datetime | None) -> DrainP
         for pod in states[state]
         if (tried := drain.tries.get(pod.metadata.uid)) is not None and tried.why is not None
     ]
-    forced_from = deadline if drain.policy.force.at_timeout else None
     return DrainPlan(
         evict=tuple(evict),
         delete=tuple(delete),
@@ -194,7 +200,7 @@ def _gentle(drain: _Drain, states: _States, deadline: datetime | None) -> DrainP
         held=group(refused),
         overdue=overdue,
         moving=drain.moving,
-        force_at=_force_at(drain, [pod for pod, _ in refused], forced_from) if refused or overdue else None,
+        force_at=_force_at(drain, [pod for pod, _ in refused]) if refused or overdue else None,
     )
 
 
@@ -213,9 +219,9 @@ def _wakes(drain: _Drain, states: _States, deadline: datetime | None) -> Iterato
         yield drain.moving.until - now
 
 
-def _force_at(drain: _Drain, refused: Iterable[Pod], forced_from: datetime | None) -> datetime | None:
+def _force_at(drain: _Drain, refused: Iterable[Pod]) -> datetime | None:
     """When the first of these pods is deleted by force; None: not as long as nothing changes."""
-    ends = [forced_from] if forced_from is not None else []
+    ends = [drain.forced_from] if drain.forced_from is not None else []
     tried = (drain.tries[pod.metadata.uid] for pod in refused)
     if drain.refusals is not None:
         ends += [_deleted_from(each, each.first, drain.refusals, drain.now) for each in tried if each.first]
@@ -278,19 +284,22 @@ def _force_reason(
     policy: DrainPolicy, conditions: Iterable[NodeCondition], now: datetime, *, timed_out: bool
 ) -> str:
     """Why all pods are deleted with no grace now; empty: they are not."""
-    force, found = policy.force, {item.type: item for item in conditions}
-    if force.requested:
+    if policy.force.requested:
         return "a user asked to force it"
-    if timed_out and force.at_timeout:
+    if timed_out and policy.force.at_timeout:
         return _took_longer(policy)
-    for kind, good in force.healthy.items():
+    long = format_duration(policy.force.sick_after)
+    return next((f"{why} for more than {long}" for why, end in _sick(policy, conditions) if now > end), "")
+
+
+def _sick(policy: DrainPolicy, conditions: Iterable[NodeCondition]) -> Iterator[tuple[str, datetime]]:
+    """The conditions with which the node's kubelet can end no pods, and when each leads to force."""
+    found = {item.type: item for item in conditions}
+    for kind, good in policy.force.healthy.items():
         item = found.get(kind)
-        since = item.last_transition_time if item is not None and item.status != good else None
-        if item is not None and since is not None and now - since > force.sick_after:
-            return (
-                f"{kind} of the node has been {item.status} for more than {format_duration(force.sick_after)}"
-            )
-    return ""
+        if item is not None and item.status != good and item.last_transition_time is not None:
+            end = item.last_transition_time + policy.force.sick_after
+            yield f"{kind} of the node has been {item.status}", end
 
 
 def _took_longer(policy: DrainPolicy) -> str:

@@ -22,8 +22,9 @@ from kubewright.providers.sim.cloud import Cloud
 from kubewright.providers.sim.inventory import VmRequest
 from kubewright.providers.sim.kubelets import Kubelets
 from kubewright.providers.sim.settings import KubeletSettings
-from kubewright.providers.sim.spec import SimSpec, parse_spec
+from kubewright.providers.sim.spec import SimSpec, parse_spec, refuse_impossible_node
 from kubewright.providers.sim.vm import SCHEME, Bootstrap, Vm, volume_ids
+from kubewright.wire.naming import machine_name_problem
 
 
 class SimDriver:
@@ -34,7 +35,11 @@ class SimDriver:
         self._settings = settings or KubeletSettings()
 
     async def create(self, request: MachineRequest) -> Instance:
-        return _instance(await self.cloud.create(_vm_request(request)))
+        if problem := machine_name_problem(request.name):
+            raise InvalidArgument(f"machine {request.name}: its name {problem}")
+        wanted = _vm_request(request)
+        refuse_impossible_node(wanted.spec)
+        return _instance(await self.cloud.create(wanted))
 
     async def initialize(self, request: MachineRequest) -> Instance:
         return _instance(await self.cloud.initialize(_vm_request(request)))
@@ -56,6 +61,11 @@ class SimDriver:
         """What a node of this class will offer (``contract.Sizes``)."""
         spec = parse_spec(request.machine_class.provider_spec)
         return Size({name: str(amount) for name, amount in spec.capacity.items()}, spec.architecture, "linux")
+
+    async def validate(self, request: ClassRequest) -> None:
+        """Refuse a class by which no VM can be made (``contract.Validates``)."""
+        wanted = _vm_request(request.of(stub("", request.machine_class.metadata.namespace)))
+        refuse_impossible_node(wanted.spec)
 
     async def run(self, cluster: Informers) -> None:
         """Run the kubelets of all VMs in that cluster, until cancelled (``contract.Background``)."""

@@ -3,18 +3,21 @@
 Theory.      One frozen value per distinct spec, shared by all VMs of it, so that ten thousand VMs
              cost ten thousand small records and one spec. Faults are part of the spec: a class
              can ask for slow boots, failing calls and dying VMs, and so can a name (``names``).
-Invariants.  An unknown field or a wrong type is ``InvalidArgument`` and names the field. Everything
-             has a default: ``providerSpec: {}`` makes VMs at once.
+Invariants.  An unknown field or a wrong type is ``InvalidArgument`` and names the field, and so is, when a VM
+             is to be made, a value that no Node can have. Everything has a default: ``providerSpec: {}``
+             makes VMs at once.
 Called by    ``driver``. The reference for people is docs/reference/simulated-cloud.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from kubewright.driver.errors import Code, InvalidArgument
+from kubewright.wire.naming import label_key, label_value
+from kubewright.wire.quantity import parse as parse_quantity
 from kubewright.wire.release import KUBERNETES
 
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
@@ -119,6 +122,49 @@ def parse_spec(raw: Mapping[str, Any]) -> SimSpec:
         return msgspec.convert(raw, SimSpec)
     except msgspec.ValidationError as error:
         raise InvalidArgument(f"providerSpec: {_plainly(str(error))}") from None
+
+
+def refuse_impossible_node(spec: SimSpec) -> None:
+    """Refuse to make VMs that could never join. Those that were made by such a spec can still be deleted.
+
+    Raises:
+        InvalidArgument: no Node can be as the spec says; names the field.
+    """
+    if problem := next(_node_problems(spec), ""):
+        raise InvalidArgument(f"providerSpec: {problem}")
+
+
+def _node_problems(spec: SimSpec) -> Iterator[str]:
+    """What an API server would refuse of a node with these labels, annotations, taints and capacity."""
+    for name, value in (("region", spec.region), ("zone", spec.zone), ("instanceType", spec.instance_type)):
+        yield from (f"{name}: {said}" for said in label_value(value))  # they are labels of the node, too
+    for key, value in spec.labels.items():
+        yield from (f"labels: {key!r}: {said}" for said in (*label_key(key), *label_value(value)))
+    for key in spec.annotations:
+        yield from (f"annotations: {key!r}: {said}" for said in label_key(key.lower()))
+    seen: set[tuple[str, str]] = set()
+    for number, taint in enumerate(spec.taints):
+        place = f"taints[{number}]"
+        yield from (f"{place}.key: {said}" for said in label_key(taint.key))
+        yield from (f"{place}.value: {said}" for said in label_value(taint.value))
+        if (taint.key, taint.effect) in seen:
+            yield f"{place}: there is another taint of this key and effect"
+        seen.add((taint.key, taint.effect))
+    for resource, amount in spec.capacity.items():
+        yield from (f"capacity: {resource!r}: {said}" for said in _capacity_problems(resource, amount))
+
+
+def _capacity_problems(resource: str, amount: str | int) -> Iterator[str]:
+    yield from label_key(resource)
+    try:
+        number = parse_quantity(amount)
+    except ValueError as error:
+        yield str(error)
+        return
+    if number < 0:
+        yield "must be greater than or equal to 0"
+    if number % 1 and (resource == "pods" or ("/" in resource and "kubernetes.io/" not in resource)):
+        yield "must be an integer"
 
 
 def write_spec(spec: SimSpec) -> bytes:

@@ -11,10 +11,18 @@ from typing import assert_never
 from msgspec import structs
 
 from kubewright.api.meta import with_finalizer
-from kubewright.base.plan import AT_ONCE, Plan, in_order
+from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
 from kubewright.replicas.deployment.policy import D
 from kubewright.replicas.deployment.seen import Seen
-from kubewright.replicas.deployment.sets import annotated, frozen, new_set, refreshed, revision_of, sized
+from kubewright.replicas.deployment.sets import (
+    annotated,
+    frozen,
+    new_set,
+    propagated,
+    refreshed,
+    revision_of,
+    sized,
+)
 from kubewright.replicas.deployment.steps import (
     Adopt,
     ChangeDeployment,
@@ -30,6 +38,11 @@ from kubewright.replicas.objects import S, changed, with_replicas
 from kubewright.replicas.ownership import ORPHAN_FINALIZER, AddFinalizer, RemoveFinalizer
 from kubewright.rollout.model import Create, Freeze, Resize, Sizes
 from kubewright.rollout.revisions import next_revision, prunable
+
+NAMED = 3
+"""Sets whose deletion is awaited that a plan names."""
+
+PROPAGATED = "its sets get the fields that need no rollout"
 
 
 def decide(seen: Seen[D, S, M]) -> Plan[Step]:
@@ -93,11 +106,11 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
             case _:
                 assert_never(intent)
     changes = [ChangeSet(s, wanted[s.name]) for s in seen.sets if wanted[s.name] != s]
-    propagated = "its sets get the fields that need no rollout" if changes and not sizes.intents else ""
+    refreshes = PROPAGATED if changes and not sizes.intents else ""
     steps = [*changes, *steps]
     if seen.current is not None:
         steps += _with_revision(seen, revision_of(policy, wanted[seen.current.name]).number)
-    return Plan(tuple(steps), because="; ".join(filter(None, (sizes.because, propagated))))
+    return Plan(tuple(steps), because="; ".join(filter(None, (sizes.because, refreshes))))
 
 
 def prune(seen: Seen[D, S, M]) -> Plan[Step]:
@@ -115,7 +128,10 @@ def prune(seen: Seen[D, S, M]) -> Plan[Step]:
 
 
 def delete_sets(seen: Seen[D, S, M]) -> Plan[Step]:
-    """Delete the sets of a deployment that is being deleted, unless its deletion orphans them."""
+    """Delete the sets of a deployment that is being deleted, unless its deletion orphans them.
+
+    Those that are being deleted already still get what needs no rollout: how long a drain may take, say.
+    """
     finalizers = seen.written.metadata.finalizers
     if seen.policy.finalizer not in finalizers:
         return Plan()
@@ -124,12 +140,30 @@ def delete_sets(seen: Seen[D, S, M]) -> Plan[Step]:
     if not seen.sets:
         return Plan((RemoveFinalizer(),), because="no set is left")
     living = tuple(each for each in seen.sets if not each.metadata.deleting)
-    return Plan((DeleteSets(living),) if living else (), because=f"sets left: {len(seen.sets)}")
+    going = [each for each in seen.sets if each.metadata.deleting] if not seen.problem else []
+    wanted = _propagated(seen)
+    steps = [ChangeSet(each, wanted[each.name]) for each in going if wanted[each.name] != each]
+    deletes = (DeleteSets(living),) if living else ()
+    kind, remedy = seen.policy.set_kind.resource.kind, "see what holds up its members"
+    awaits = (
+        Awaited(f"{kind} {each.name} to be deleted", remedy, each.metadata.deletion_timestamp)
+        for each in seen.sets[:NAMED]
+        if each.metadata.deleting
+    )
+    return Plan((*steps, *deletes), because=f"sets left: {len(seen.sets)}", awaits=tuple(awaits))
+
+
+def _propagated(seen: Seen[D, S, M]) -> dict[str, S]:
+    """Every set with what reaches all sets without a rollout."""
+    policy = seen.policy
+    if not policy.propagates_to_all:
+        return {each.name: each for each in seen.sets}
+    return {each.name: propagated(policy, each, seen.deployment) for each in seen.sets}
 
 
 def _wanted(seen: Seen[D, S, M], sizes: Sizes, revision: int) -> dict[str, S]:
     """Every set as it should be after this pass."""
-    policy, wanted = seen.policy, {each.name: each for each in seen.sets}
+    policy, wanted = seen.policy, _propagated(seen)
     if seen.current is not None:
         wanted[seen.current.name] = refreshed(policy, seen.current, seen.deployment, revision)
     for name in sizes.to_annotate:

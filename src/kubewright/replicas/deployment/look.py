@@ -35,8 +35,9 @@ def look(
     owned = sets.by(BY_OWNER, meta.uid)
     ours: list[S] = []
     unselected: list[S] = []
+    keeps = meta.deleting or policy.keeps_controlled
     for each in owned:
-        (ours if meta.deleting or selector.matches(each.metadata.labels) else unselected).append(each)
+        (ours if keeps or selector.matches(each.metadata.labels) else unselected).append(each)
     orphans = sets.by(WITHOUT_CONTROLLER, meta.namespace)
     return Seen(
         policy,

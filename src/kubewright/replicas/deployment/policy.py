@@ -116,6 +116,9 @@ class DeploymentPolicy(Generic[D, S, M]):
     member_kind: Kind[Any]
     finalizer: str = ""
     """Keeps a deployment until its sets are gone; empty: the garbage collector deletes them."""
+    keeps_controlled: bool = False
+    """Whether a set that the deployment controls stays its own when the selector no longer matches it; else
+    it is disowned."""
     set_finalizer: str = ""
     """The finalizer of new sets: the one that their controller removes; empty: that of deployments."""
     metadata_keys: MetadataKeys
@@ -154,6 +157,9 @@ class DeploymentPolicy(Generic[D, S, M]):
     propagated: Callable[[S, D], S] = lambda each, _deployment: each
     """The set with what is propagated from the deployment without a rollout, besides annotations and
     ``minReadySeconds``, which are in every API."""
+    propagates_to_all: bool = False
+    """Whether that reaches all sets, old ones and those that are being deleted included, and not only the
+    current one."""
     outdated: Callable[[D, S, datetime], bool] = lambda _deployment, _set, _now: False
     """Whether a set of the wanted template must be replaced all the same."""
     choice: Callable[[Group], Rank] = oldest

@@ -1,8 +1,9 @@
 """One deployment, its sets and their members, as one frozen value: what decisions and statuses are
 computed from. Pure.
 
-Theory.      A set is the deployment's when it controls it and the selector matches. Sizes are taken
-             from the sets, counts of members from the members themselves.
+Theory.      A set is the deployment's when it controls it and the selector matches; in an API whose
+             deployments keep what they control, when it controls it. Sizes are taken from the sets, counts of
+             members from the members themselves.
 Invariants.  A set that is being deleted has size 0, is never current, and its members still count.
 Called by    ``look``, which makes it; ``decide``, ``progress``, ``status``, and the deciders of a policy.
 """
@@ -42,7 +43,7 @@ class Seen(Generic[D, S, M]):
 
     sets: tuple[S, ...] = ()
     unselected: tuple[S, ...] = ()
-    """Sets that it controls and its selector no longer matches."""
+    """Sets that it controls and its selector no longer matches, where such are disowned."""
 
     orphans: tuple[S, ...] = ()
     """Sets that its selector matches and that have no controller."""
@@ -168,7 +169,8 @@ def _group_of(seen: Seen[D, S, M], each: S) -> Group:
     meta, keys, members = each.metadata, seen.policy.metadata_keys, seen.members_of(each)
     now, min_ready = seen.now, each.spec.min_ready_seconds
     alive = [member for member in members if member.alive]
-    deleting = len(members) - len(alive) if seen.policy.waits_for_deleting(seen.deployment) else 0
+    leaving = sum(not member.alive and member.takes_place for member in members)
+    deleting = leaving if seen.policy.waits_for_deleting(seen.deployment) else 0
     available = [member.available_at(now, min_ready) for member in alive]
     count = available.count(True)
     if 0 < count < len(alive):  # otherwise the order makes no difference

@@ -2,7 +2,7 @@
 
 Theory.      The label with the template's hash tells the members of two sets apart; it is no part of the
              template itself, and is removed before templates are compared or rolled back to. Annotations are
-             propagated, but for those that belong to one object alone.
+             propagated, but for those that belong to one object alone, and only to the current set.
 Source       mcm.md §7.3, §7.5; capi.md §7.9.
 """
 
@@ -67,7 +67,7 @@ def new_set(policy: DeploymentPolicy[D, S, M], deployment: D, revision: int, siz
         ),
         spec=changed(empty.spec, selector=structs.replace(selector, match_labels=labels), template=template),
     )
-    return with_replicas(_propagated(policy, found, deployment), size)
+    return with_replicas(propagated(policy, found, deployment), size)
 
 
 def refreshed(policy: DeploymentPolicy[D, S, M], current: S, deployment: D, revision: int) -> S:
@@ -88,10 +88,10 @@ def refreshed(policy: DeploymentPolicy[D, S, M], current: S, deployment: D, revi
         label, _ = keys.no_creation_label
         labels = {key: text for key, text in current.metadata.labels.items() if key != label}
         thawed = changed(thawed, metadata=structs.replace(thawed.metadata, labels=labels))
-    return _propagated(policy, thawed, deployment)
+    return propagated(policy, thawed, deployment)
 
 
-def _propagated(policy: DeploymentPolicy[D, S, M], each: S, deployment: D) -> S:
+def propagated(policy: DeploymentPolicy[D, S, M], each: S, deployment: D) -> S:
     """The set with all that is propagated without a rollout, but for annotations."""
     spec = changed(each.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
     return policy.propagated(changed(each, spec=spec), deployment)

@@ -11,14 +11,15 @@ Invariants.  No new name is tried while a creation is in doubt. No member is cre
 Source       mcm.md §6.2-6.6, capi.md §7.2-7.5.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from kubewright.base import delays
 from kubewright.base.limits import DOUBT_SECONDS
-from kubewright.base.plan import AT_ONCE, Plan, in_order, in_seconds
+from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order, in_seconds
 from kubewright.replicas.member import M, Member
 from kubewright.replicas.naming import new_names
 from kubewright.replicas.objects import S
@@ -34,6 +35,9 @@ from kubewright.replicas.set.steps import (
     RecordNumber,
     Step,
 )
+
+NAMED = 3
+"""Members whose deletion is awaited that a plan names."""
 
 
 def decide(seen: Seen[S, M]) -> Plan[Step]:
@@ -84,14 +88,19 @@ def disown(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def propagate(seen: Seen[S, M]) -> Plan[Step]:
-    """Push down to living members what the template changes on them (mcm.md §6.7)."""
-    propagation, burst = seen.policy.propagation, seen.burst
-    stale = propagation.stale(seen) if propagation is not None else ()
+    """Push down to members what the template changes on them (mcm.md §6.7)."""
+    burst, stale = seen.burst, _stale(seen)
     if not stale:
         return Plan()
     wake = AT_ONCE if len(stale) > burst else None
     because = f"{seen.policy.words.many} with an older configuration: {len(stale)}"
     return Plan((Propagate(tuple(stale[:burst])),), wake, because)
+
+
+def _stale(seen: Seen[S, M]) -> Sequence[M]:
+    """The members that lack something of the template."""
+    propagation = seen.policy.propagation
+    return propagation.stale(seen) if propagation is not None else ()
 
 
 def grow(seen: Seen[S, M]) -> Plan[Step]:
@@ -129,7 +138,11 @@ def shrink(seen: Seen[S, M]) -> Plan[Step]:
 
 
 def delete_members(seen: Seen[S, M]) -> Plan[Step]:
-    """Delete the members of a set that is being deleted, unless its deletion orphans them."""
+    """Delete the members of a set that is being deleted, unless its deletion orphans them.
+
+    Those that are being deleted already still get what the template changes on them: how long a drain may
+    take, say.
+    """
     many = seen.policy.words.many
     if not seen.has_finalizer:
         return Plan()
@@ -138,8 +151,15 @@ def delete_members(seen: Seen[S, M]) -> Plan[Step]:
     ours = (*seen.members, *seen.unselected)
     if ours:
         chosen = tuple(member for member in ours if not member.deleting)
-        steps = (Delete(chosen),) if chosen else ()
-        return Plan(steps, because=f"{many} left: {len(ours)}")
+        stale = tuple(member for member in _stale(seen) if member.deleting)[: seen.burst]
+        steps = (*((Propagate(stale),) if stale else ()), *((Delete(chosen),) if chosen else ()))
+        remedy = "see what holds it up; its finalizers name who has to let it go"
+        going = (m for m in ours if m.deleting)
+        awaits = tuple(
+            Awaited(f"{seen.policy.member_kind.resource.kind} {m.name} to be deleted", remedy)
+            for m in islice(going, NAMED)
+        )
+        return Plan(steps, because=f"{many} left: {len(ours)}", awaits=awaits)
     if seen.doubts:
         return Plan((), timedelta(seconds=DOUBT_SECONDS), "a creation without an answer may still happen")
     return Plan((RemoveFinalizer(),), because=f"no {seen.policy.words.one} is left")
@@ -157,4 +177,5 @@ def _record_number(seen: Seen[S, M], chosen: Collection[Member]) -> tuple[Step, 
 
 def _waiting(wait: Wait, what: str) -> Plan[Step]:
     wake = in_seconds(wait.seconds) if wait.seconds is not None else None
-    return Plan(wake=wake, because=f"{what}, but {wait.because}")
+    awaits = () if wait.awaits is None else (wait.awaits,)
+    return Plan(wake=wake, because=f"{what}, but {wait.because}", awaits=awaits)

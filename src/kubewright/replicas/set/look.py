@@ -71,8 +71,9 @@ class Looker(Generic[S, M]):
         selector, problem = read_selector(found.spec.selector)
         members: list[M] = []
         unselected: list[M] = []
+        keeps = self.policy.keeps_controlled
         for member in index.owned_by(meta.uid):
-            (members if selector.matches(member.labels) else unselected).append(member)
+            (members if keeps or selector.matches(member.labels) else unselected).append(member)
         return Seen(
             self.policy,
             found,

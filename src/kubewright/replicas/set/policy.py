@@ -73,10 +73,11 @@ class SetEvent:
 
 @dataclass(frozen=True, slots=True)
 class Propagation(Generic[S, M, Obj]):
-    """What a set changes on living members when its template changes."""
+    """What a set changes on its members when its template changes."""
 
     stale: Callable[[Seen[S, M]], Sequence[M]]
-    """The members that do not have it yet."""
+    """The members that do not have it yet, in some APIs with those that are being deleted: their time-outs
+    still matter."""
     patch: Callable[[S, Obj], dict[str, Any]]
     """What a member lacks, as a merge patch; empty for nothing."""
     before: "Callable[[Client, S, Obj], Awaitable[object]] | None" = None
@@ -138,6 +139,9 @@ class SetPolicy(Generic[S, M, Obj]):
     random."""
     adopts: Callable[[S, M], bool] = lambda _set, _member: True
     """Whether a set takes a member that it selects and that has no controller."""
+    keeps_controlled: bool = False
+    """Whether a member that the set controls stays its own when the selector no longer matches it; else it is
+    disowned."""
     counts_deleting: bool = False
     """Whether a member that is being deleted is still a replica, so that no other is created for it yet."""
     pace: Pace = UNPACED

@@ -1,6 +1,7 @@
 """One set and all its members, as one frozen value: what decisions and statuses are computed from. Pure.
 
-Theory.      A member is one that the set controls and that its selector matches.
+Theory.      A member is one that the set controls and that its selector matches; in an API whose sets keep
+             what they control, one that the set controls.
 Called by    ``look``, which makes it; ``decide``, and the functions of a ``policy``.
 """
 
@@ -10,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
 
 from kubewright.api.meta import integer
+from kubewright.base.plan import Awaited
 from kubewright.replicas.member import M
 from kubewright.replicas.objects import S
 
@@ -23,16 +25,20 @@ BURST = 250
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a set does not do something for the moment, and for how many seconds; None: until an event."""
+    """Why a set does not do something for the moment, and for how many seconds; None: until an event.
+
+    ``awaits``: what has to come from elsewhere, if anything has to.
+    """
 
     because: str
     seconds: float | None = None
+    awaits: Awaited | None = None
 
 
 @dataclass(frozen=True)
 class Seen(Generic[S, M]):
-    """A set and its members. ``unselected`` are those that it controls and no longer selects;
-    ``orphans`` match its selector and have no controller.
+    """A set and its members. ``unselected`` are those that it controls and no longer selects, where such are
+    disowned; ``orphans`` match its selector and have no controller.
 
     ``now`` is for ages, on the index's clock, which does not step: seconds since the epoch. ``wall`` is for
     dates, to write them and to compare with those that others wrote. New members get numbers above ``number``

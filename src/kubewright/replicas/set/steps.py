@@ -26,7 +26,7 @@ class Disown:
 
 @dataclass(frozen=True, slots=True)
 class Propagate:
-    """Write on these members what the template changes on living ones."""
+    """Write on these members what the template changes on existing ones."""
 
     members: tuple[Member, ...]
 

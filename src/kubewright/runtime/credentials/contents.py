@@ -14,8 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import yaml
-
 from kubewright.api.cluster.names import SECRET_VALUE_KEY
 from kubewright.api.core import Secret
 from kubewright.base.errors import InvalidInput
@@ -31,6 +29,7 @@ from kubewright.pki.clusters import (
 from kubewright.pki.facts import validity
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.runtime.credentials.values import Authority, Kubeconfig, Purpose, pair_of
+from kubewright.wire.goyaml import dumped
 
 T = TypeVar("T")
 
@@ -106,8 +105,7 @@ def with_login(cluster: str, user: str, server: str, authority: bytes, login: Ma
         "preferences": {},
         "users": [{"name": user, "user": dict(login)}],
     }
-    text: str = yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=False, width=1_000_000)
-    return text.encode()
+    return dumped(document).encode()
 
 
 def _inline(pem: bytes) -> str:

@@ -87,6 +87,14 @@ class ControllerLookup:
         """The object that ``owner`` refers to, or why it is not there; it is woken when that changes."""
         return self._references.find(Owner(self._kind, owner), reference)
 
+    async def is_served(self, group: str, kind: str) -> bool:
+        """Whether the server serves a kind, under whatever name; it is asked now, not the caches.
+
+        Raises:
+            ApiError, TransportError: it could not be asked.
+        """
+        return await self._references.is_served(group, kind)
+
     def forget(self, owner: Key) -> None:
         """The owner does not exist any more, so it refers to nothing."""
         self._references.forget(Owner(self._kind, owner))
@@ -144,6 +152,11 @@ class References:
         if not referenced.listed:
             self._ensure_task(group_kind, replace=informer is not before or referenced.lingers)
         return answer
+
+    async def is_served(self, group: str, kind: str) -> bool:
+        """As ``ControllerLookup.is_served``."""
+        served = (await discover(self._client)).served
+        return any((each.resource.group, each.resource.kind) == (group, kind) for each in served)
 
     def forget(self, owner: Owner) -> None:
         """As ``ControllerLookup.forget``."""

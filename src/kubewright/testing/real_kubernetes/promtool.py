@@ -4,7 +4,7 @@ Theory.      It changes nothing and asks no server. Built from its Go module it 
              it can look for targets in all clouds; Debian's package of Prometheus is there in seconds
              (docs/decisions/0049).
 Invariants.  A promtool on PATH goes before the cache's.
-Called by    tools/kube/promtool.py, tests/conformance.
+Called by    tools/kube/debian.py, tests/conformance.
 """
 
 import os

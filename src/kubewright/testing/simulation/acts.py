@@ -9,13 +9,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubewright.api.machine import names
+from kubewright.api.machine.names import Phase
+from kubewright.driver.errors import Code
 from kubewright.testing.simulation.ends import LATE, TIER, is_refused, says
 from kubewright.testing.simulation.invariants.facts import has_finalizer
 from kubewright.testing.simulation.journal import (
     NODES,
 )
 from kubewright.testing.simulation.network import READS
-from kubewright.testing.simulation.person import Person
+from kubewright.testing.simulation.person import Person, of_class, phase
 from kubewright.wire.http import Request
 
 Part = Callable[[Person], Awaitable[None]]
@@ -310,12 +312,61 @@ async def secret_goes_first(person: Person) -> None:
     await person.make_secret("lent")
 
 
+TYPO = {"regoin": "here"}
+MENDED = {"regoin": None}
+
+
+async def refused_pool(person: Person) -> None:
+    """Machines of a class that the driver does not understand; the driver has said so of each."""
+    await person.make_class("wrong")
+    await person.change_class("wrong", TYPO)
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    await person.deploy("pool", 2, "wrong", strategy=strategy)
+    await person.until(lambda: _refused(person) == 2, "the driver refuses both machines")
+
+
+async def roll_away_from_a_refused_class(person: Person) -> None:
+    """New machines come although old ones wait for a driver that will never answer; mended, these go."""
+    await person.roll("pool", "small")
+    await person.until(lambda: _running(person) == 2, "the new machines run")
+    await person.change_class("wrong", MENDED)
+
+
+async def force_what_a_driver_refuses(person: Person) -> None:
+    """Until a user forces their deletion machines wait, of which a manager before may have made VMs."""
+    await person.delete("pool")
+    await person.wait(30.0)
+    for machine in person.machines:
+        await person.force(machine["metadata"]["name"])
+
+
+async def break_a_class(person: Person) -> None:
+    """The driver understands a class no longer while VMs are made by it: none of them is forgotten."""
+    await person.deploy("pool", 2)
+    await person.wait(0.08)
+    await person.change_class("small", TYPO)
+    await person.delete("pool")
+    await person.wait(30.0)
+    await person.change_class("small", MENDED)
+
+
+def _refused(person: Person) -> int:
+    """How many machines say that the driver does not understand their class."""
+    said = (each.get("status", {}).get("lastOperation", {}) for each in person.machines)
+    return sum(each.get("errorCode") == Code.InvalidArgument.name for each in said)
+
+
+def _running(person: Person) -> int:
+    """How many machines of class ``small`` run."""
+    return sum(phase(each) == Phase.RUNNING and of_class(each) == "small" for each in person.machines)
+
+
 async def name_too_long(person: Person) -> None:
-    """The name of its node is no label value, so its VM can never be recorded: its status says so, and the
-    machine can be deleted."""
+    """The name of its node is no label value, so a VM could never be recorded: none is made, its status says
+    so, and the machine can be deleted."""
     name = "m" + 74 * "x"
     await person.make_machine(name, "lonely")
-    await person.until(lambda: any(map(is_refused, person.machines)), "the machine says what is refused")
+    await person.until(lambda: bool(_refused(person)), "the machine says what is wrong")
     await person.delete_machine(name)
 
 

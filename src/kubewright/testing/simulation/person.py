@@ -13,6 +13,7 @@ import orjson
 
 from kubewright.api.core import CRD, NAMESPACE, NODE, PDB, POD, SECRET
 from kubewright.api.kinds import Kind, dynamic
+from kubewright.api.machine import names
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
 from kubewright.base.clock import rfc3339
@@ -85,6 +86,19 @@ class Person:
         body = manifests.machine_class(name, NAMESPACE_NAME, pace=pace)
         body["secretRef"]["name"] = secret
         await self._with_retries(f"makes class {name}", lambda: self.world.client.create(MACHINE_CLASS, body))
+
+    async def change_class(self, name: str, provider_spec: Mapping[str, Any]) -> None:
+        """Patch the providerSpec of a MachineClass; None takes a field out."""
+        key, body = Key(NAMESPACE_NAME, name), {"providerSpec": provider_spec}
+        told = f"changes class {name}: {orjson.dumps(provider_spec).decode()}"
+        await self._with_retries(told, lambda: self.world.client.patch(MACHINE_CLASS, key, body))
+
+    async def force(self, name: str) -> None:
+        """Label a machine so that its deletion is forced."""
+        key, body = Key(NAMESPACE_NAME, name), {"metadata": {"labels": {names.FORCE_DELETION_LABEL: "True"}}}
+        await self._with_retries(
+            f"forces the deletion of machine {name}", lambda: self.world.client.patch(MACHINE, key, body)
+        )
 
     async def delete_class(self, name: str) -> None:
         """Delete a MachineClass."""

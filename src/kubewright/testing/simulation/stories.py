@@ -90,6 +90,16 @@ STORIES: tuple[Story, ...] = (
     Story("class-comes-late", acts.class_comes_late, settled(1, "late")),
     Story("class-comes-too-late", acts.class_comes_too_late, settled(1, "late")),
     Story("class-goes-first", acts.class_goes_first, ends.no_class_left, before=pool(1)),
+    Story(
+        "class-refused", acts.roll_away_from_a_refused_class, settled(2, "small"), before=acts.refused_pool
+    ),
+    Story(
+        "class-refused-by-force",
+        acts.force_what_a_driver_refuses,
+        ends.nothing_left,
+        before=acts.refused_pool,
+    ),
+    Story("class-breaks", acts.break_a_class, ends.nothing_left),
     Story("name-too-long", acts.name_too_long, ends.nothing_left),
     Story("nodes-forbidden", acts.delete_while_nodes_are_forbidden, ends.nothing_left, before=pool(2)),
     Story("secret-comes-late", acts.secret_comes_late, settled(1, "locked")),

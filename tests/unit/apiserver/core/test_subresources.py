@@ -55,7 +55,7 @@ def test_a_scale_is_a_view() -> None:
 )
 def test_a_scale_is_written(wanted: Any, outcome: Any) -> None:
     assert DEPLOYMENT is not None
-    edit = scale.scaling(DEPLOYMENT, lambda _before: wanted)
+    edit = scale.scaling(DEPLOYMENT, lambda _before: wanted, patched=False)
     if isinstance(outcome, int):
         after = edit(OBJ)
         assert (after["spec"]["replicas"], after["metadata"]) == (outcome, OBJ["metadata"])
@@ -67,7 +67,10 @@ def test_a_scale_is_written(wanted: Any, outcome: Any) -> None:
 def test_a_scale_passes_its_resource_version_on() -> None:
     assert DEPLOYMENT is not None
     wanted = {"metadata": {"resourceVersion": "4"}, "spec": {"replicas": 1}}
-    assert scale.scaling(DEPLOYMENT, lambda _before: wanted)(OBJ)["metadata"]["resourceVersion"] == "4"
+    assert (
+        scale.scaling(DEPLOYMENT, lambda _before: wanted, patched=False)(OBJ)["metadata"]["resourceVersion"]
+        == "4"
+    )
 
 
 def pod(phase: str = "Running", ready: bool = True, **metadata: Any) -> Object:

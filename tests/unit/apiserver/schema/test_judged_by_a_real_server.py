@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from kubewright.apiserver.http import tables
-from kubewright.apiserver.registry import custom
+from kubewright.apiserver.registry import custom, intake
 from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 
@@ -51,7 +51,9 @@ def verdict(kind: ServedKind, case: dict[str, Any]) -> dict[str, Any]:
     said = refusal(kind, case["body"], case["strict"])
     if said is not None:
         return {"refused": parts(said)}
-    body, old = kind.schema.prune(case["body"]), case.get("old")
+    if counts := intake.float_counts(kind, case["body"]):
+        return {"causes": [[c.reason, c.field, c.message] for c in counts]}
+    body, old = kind.schema.prune(kind.schema.whole(case["body"])), case.get("old")
     body.setdefault("metadata", {}).setdefault("namespace", "default" if kind.resource.namespaced else "")
     stored = kind.prepare(kind.schema.default(body), old)
     causes = [*kind.schema.validate(stored), *kind.check(stored, old)]

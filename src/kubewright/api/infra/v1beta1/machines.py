@@ -96,6 +96,7 @@ class KubewrightMachineTemplateStatus(Value, frozen=True, kw_only=True):
         field(default_factory=dict)
     )
     node_info: Annotated[NodeInfo | None, doc("What else is known of its node.")] = None
+    conditions: Annotated[tuple[Condition, ...], doc(CONDITIONS)] = ()
 
 
 class KubewrightMachineTemplate(KubeObject, frozen=True, kw_only=True):

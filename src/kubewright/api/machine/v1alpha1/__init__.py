@@ -14,6 +14,8 @@ from kubewright.api.machine.v1alpha1.classes import (
     VERSION,
     ClassNodeTemplate,
     MachineClass,
+    MachineClassCondition,
+    MachineClassStatus,
     SecretReference,
 )
 from kubewright.api.machine.v1alpha1.deployments import (
@@ -51,6 +53,8 @@ from kubewright.api.machine.v1alpha1.sets import (
 __all__ = [
     "MACHINE_CLASS",
     "MachineClass",
+    "MachineClassCondition",
+    "MachineClassStatus",
     "ClassNodeTemplate",
     "SecretReference",
     "MACHINE_DEPLOYMENT",

@@ -1,6 +1,7 @@
 """The group of the four kinds, and MachineClass: how machines of one sort are made.
 
-A MachineClass has no spec and no status.
+A MachineClass has no spec. Upstream's has no status either: ours tells whether its driver accepts it, and
+where the server has upstream's CRD it is not written.
 """
 
 from collections.abc import Mapping
@@ -15,8 +16,10 @@ from kubewright.api.meta import (
     Json,
     KubeObject,
     Quantity,
+    Time,
     Value,
     doc,
+    whole_seconds,
 )
 from kubewright.wire.gvk import Resource
 
@@ -54,6 +57,30 @@ class ClassNodeTemplate(Value, frozen=True, kw_only=True):
     ] = None
 
 
+class MachineClassCondition(Value, frozen=True, kw_only=True):
+    """One aspect of a class's state."""
+
+    type: Annotated[
+        str, doc("Accepted: whether the driver would make machines of this class.", required=True)
+    ] = ""
+    status: Annotated[str, doc("True, False or Unknown.", required=True)] = ""
+    last_transition_time: Annotated[Time | None, doc("When the status last changed.")] = None
+    reason: Annotated[str, doc("Why, in one word.")] = ""
+    message: Annotated[str, doc("Why, in a sentence for people.")] = ""
+
+    def __post_init__(self) -> None:
+        whole_seconds(self, "last_transition_time")
+
+
+class MachineClassStatus(Value, frozen=True, kw_only=True):
+    """What is known of a class."""
+
+    conditions: Annotated[
+        tuple[MachineClassCondition, ...],
+        doc("Whether its driver accepts it; empty while nothing has spoken against that."),
+    ] = ()
+
+
 class MachineClass(KubeObject, frozen=True, kw_only=True):
     """How machines of one sort are made: what the provider needs to know, and where the secrets are."""
 
@@ -82,6 +109,9 @@ class MachineClass(KubeObject, frozen=True, kw_only=True):
         Mapping[str, Json],
         doc("What the driver needs to make a VM; only the driver looks inside.", required=True, **PRESERVE),
     ] = field(default_factory=dict)
+    status: Annotated[MachineClassStatus, doc("Whether machines can be made by the class.")] = field(
+        default_factory=MachineClassStatus
+    )
 
 
 MACHINE_CLASS = Kind(resource("machineclasses", "MachineClass", "mcc"), MachineClass)

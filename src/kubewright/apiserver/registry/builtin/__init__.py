@@ -4,6 +4,7 @@ Map.    kinds       the table: names, scope, subresources
         columns     what ``kubectl get`` prints; ``cells/`` computes it
         prepare     what the server fills in on create and update
         check       rules beyond the schema: immutable fields, cross-field rules
+        stored      kinds on which nothing here acts: their defaults, rules and warnings
         selectable  the values that field selectors may ask for
         events      core Events and events.k8s.io Events: the same objects in two shapes
 Theory. Workloads that have no controller here are stored for the clients that read them (a drain reads
@@ -12,9 +13,10 @@ Theory. Workloads that have no controller here are stored for the clients that r
 """
 
 from collections.abc import Callable
+from functools import cache
 
 from kubewright.apiserver.registry import custom
-from kubewright.apiserver.registry.builtin import check, columns, events, prepare, selectable
+from kubewright.apiserver.registry.builtin import check, columns, events, prepare, selectable, stored
 from kubewright.apiserver.registry.builtin.kinds import ROWS, Row
 from kubewright.apiserver.registry.kind import Catalog, Object, Scale, ServedKind
 from kubewright.apiserver.schema.builtin import BuiltinSchema
@@ -42,9 +44,10 @@ def builtin_catalog() -> Catalog:
     return catalog
 
 
+@cache
 def served(row: Row) -> ServedKind:
-    """The kind of one row of the table."""
-    resource = Resource(row.group, "v1", row.plural, row.kind, row.namespaced, row.short_names)
+    """The kind of one row of the table; the same value for all servers of a process."""
+    resource = Resource(row.group, row.version, row.plural, row.kind, row.namespaced, row.short_names)
     mirrored = events.MIRROR if row.group == "events.k8s.io" else {}
     return ServedKind(
         resource=resource,
@@ -76,13 +79,17 @@ def _advice(definition: str) -> Advice:
     if definition == "apiextensions.v1.CustomResourceDefinition":
         return custom.warnings
     if definition in NOT_RUN:
-        return _not_run(NOT_RUN[definition])
+        kinds = NOT_RUN[definition]
+        return _said(
+            f"this server stores {kinds} but runs no controller for them: no Pods will come of this one"
+        )
+    if definition in stored.NOTHING_ACTS:
+        return _said(f"this server only stores {stored.NOTHING_ACTS[definition]}")
     return lambda _new, _old: []
 
 
-def _not_run(kinds: str) -> Advice:
+def _said(said: str) -> Advice:
     """Warns on create and when the spec changes; not for changes of labels or status."""
-    said = f"this server stores {kinds} but runs no controller for them: no Pods will come of this one"
 
     def advice(new: Object, old: Object | None) -> list[str]:
         return [] if old is not None and old.get("spec") == new.get("spec") else [said]

@@ -7,6 +7,7 @@ Called by    ``builtin.served``.
 
 from collections.abc import Callable, Iterator, Mapping
 
+from kubewright.apiserver.registry.builtin import stored
 from kubewright.apiserver.registry.builtin import workload_rules as workload
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.events import to_core
@@ -246,6 +247,7 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "storage.v1.VolumeAttachment": (_attachment, immutable("spec")),
     "apiextensions.v1.CustomResourceDefinition": (custom_definition.rule,),
+    **stored.RULES,
 }  # fmt: skip
 
 

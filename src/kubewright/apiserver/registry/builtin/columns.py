@@ -23,6 +23,7 @@ from kubewright.apiserver.registry.builtin.cells import (
     pods,
     ratio,
     selector,
+    stored,
     text,
     unless_deleting,
 )  # fmt: skip
@@ -189,16 +190,43 @@ _CSI_DRIVER = (
     AGE,
 )
 
+_AUTOSCALER = (
+    _column("Reference", stored.target),
+    _column("Targets", stored.metrics),
+    _column("MinPods", stored.least_pods),
+    _column("MaxPods", number("spec.maxReplicas")),
+    _column("Replicas", number("status.currentReplicas")),
+    AGE,
+)
+_INGRESS = (
+    _column("Class", text("spec.ingressClassName")),
+    _column("Hosts", stored.hosts),
+    _column("Address", stored.addresses),
+    _column("Ports", stored.ingress_ports),
+    AGE,
+)
+
 _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "core.v1.ConfigMap": (_column("Data", count("data", "binaryData")), AGE),
     "core.v1.Endpoints": (_column("Endpoints", others.endpoints), AGE),
     "core.v1.Event": _EVENT,
     "events.v1.Event": tuple(_in_core_shape(column) for column in _EVENT),
+    "core.v1.LimitRange": _CREATED,
     "core.v1.Namespace": (_column("Status", field("status.phase")), AGE),
     "core.v1.Node": _NODE,
     "core.v1.PersistentVolumeClaim": _CLAIM,
     "core.v1.PersistentVolume": _VOLUME,
     "core.v1.Pod": _POD,
+    "core.v1.ReplicationController": (
+        *_REPLICAS[:4],
+        *_template()[:2],
+        _wide("Selector", labels("spec.selector")),
+    ),
+    "core.v1.ResourceQuota": (
+        _column("Request", stored.used(limits=False)),
+        _column("Limit", stored.used(limits=True)),
+        AGE,
+    ),
     "core.v1.Secret": (_column("Type", field("type")), _column("Data", count("data")), AGE),
     "core.v1.ServiceAccount": (AGE,),
     "core.v1.Service": _SERVICE,
@@ -215,6 +243,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         AGE,
         *_template()[:2],
     ),
+    "autoscaling.v2.HorizontalPodAutoscaler": _AUTOSCALER,
     "batch.v1.CronJob": _CRON_JOB,
     "batch.v1.Job": _JOB,
     "coordination.v1.Lease": (_column("Holder", field("spec.holderIdentity")), AGE),
@@ -224,6 +253,13 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         _column("Endpoints", others.slice_endpoints),
         AGE,
     ),
+    "networking.v1.Ingress": _INGRESS,
+    "networking.v1.IngressClass": (
+        _column("Controller", field("spec.controller")),
+        _column("Parameters", stored.parameters),
+        AGE,
+    ),
+    "networking.v1.NetworkPolicy": (_column("Pod-Selector", selector("spec.podSelector")), AGE),
     "policy.v1.PodDisruptionBudget": (
         _column("Min Available", lambda obj, now: str(field("spec.minAvailable", "N/A")(obj, now))),
         _column("Max Unavailable", lambda obj, now: str(field("spec.maxUnavailable", "N/A")(obj, now))),
@@ -234,6 +270,15 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "rbac.v1.RoleBinding": _BINDING,
     "rbac.v1.ClusterRole": _CREATED,
     "rbac.v1.Role": _CREATED,
+    "resource.v1.DeviceClass": (AGE,),
+    "resource.v1.ResourceClaim": (_column("State", stored.claim_state), AGE),
+    "resource.v1.ResourceClaimTemplate": (AGE,),
+    "resource.v1.ResourceSlice": (
+        _column("Node", field("spec.nodeName", "<unset>")),
+        _column("Driver", field("spec.driver")),
+        _column("Pool", field("spec.pool.name")),
+        AGE,
+    ),
     "scheduling.v1.PriorityClass": (
         _int("Value", number("value")),
         _bool("Global-Default", field("globalDefault", False)),
@@ -242,6 +287,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     ),
     "storage.v1.CSIDriver": _CSI_DRIVER,
     "storage.v1.CSINode": (_int("Drivers", count("spec.drivers")), AGE),
+    "storage.v1.CSIStorageCapacity": _CREATED,
     "storage.v1.StorageClass": (
         _column("Name", others.class_name, format="name"),
         _column("Provisioner", field("provisioner")),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubewright.apiserver.authorization.attributes import GROUP
-from kubewright.apiserver.registry.builtin import pods
+from kubewright.apiserver.registry.builtin import pods, stored
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.custom import definition as custom_definition
 from kubewright.apiserver.registry.kind import Object
@@ -147,6 +147,24 @@ _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
     ),
     "batch.v1.CronJob": (_template("jobTemplate", "spec", "template"),),
     "batch.v1.Job": (on_every_write(_job), _template("template")),
+    "core.v1.LimitRange": (on_every_write(stored.container_limits),),
+    "core.v1.ReplicationController": (
+        on_every_write(stored.of_the_template),
+        _template("template"),
+        on_create(stored.with_status({"replicas": 0})),
+    ),
+    "core.v1.ResourceQuota": (on_create(stored.with_status({})),),
+    "autoscaling.v2.HorizontalPodAutoscaler": (
+        on_every_write(stored.autoscaler),
+        on_create(stored.with_status({"desiredReplicas": 0})),
+    ),
+    "networking.v1.Ingress": (on_create(stored.with_status({"loadBalancer": {}})),),
+    "networking.v1.NetworkPolicy": (on_every_write(stored.policy_types),),
+    "resource.v1.ResourceClaim": (
+        on_every_write(stored.device_requests("spec")),
+        on_create(stored.with_status({})),
+    ),
+    "resource.v1.ResourceClaimTemplate": (on_every_write(stored.device_requests("spec", "spec")),),
     "rbac.v1.ClusterRoleBinding": (on_every_write(_binding),),
     "rbac.v1.RoleBinding": (on_every_write(_binding),),
     "apiextensions.v1.CustomResourceDefinition": (custom_definition.prepare,),

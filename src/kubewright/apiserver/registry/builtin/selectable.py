@@ -64,8 +64,10 @@ _FIELDS: Mapping[str, Fields] = {
     "core.v1.Namespace": paths("status.phase"),
     "core.v1.Node": paths(spec__unschedulable=False),
     "core.v1.Pod": pod,
+    "core.v1.ReplicationController": paths(status__replicas=0),
     "core.v1.Secret": paths("type"),
     "core.v1.Service": paths("spec.clusterIP", "spec.type"),
+    "resource.v1.ResourceSlice": paths("spec.nodeName", "spec.driver"),
     "batch.v1.Job": lambda job: {"status.successful": str(at(job, "status.succeeded", 0))},
 }
 

@@ -19,6 +19,7 @@ from kubewright.apiserver.registry.kind import Cause, Column, Object, Scale, Ser
 from kubewright.apiserver.schema.causes import invalid, quoted
 from kubewright.apiserver.schema.formats import KNOWN
 from kubewright.apiserver.schema.structural import Structural
+from kubewright.wire import gojson
 from kubewright.wire.gvk import Resource
 
 Version = Mapping[str, Any]
@@ -51,7 +52,7 @@ def _kind(crd: Object, version: Version, admission: Admission) -> ServedKind:
     rules = admission.get(resource)
     return ServedKind(
         resource=resource,
-        schema=Structural((version.get("schema") or {}).get("openAPIV3Schema")),
+        schema=Structural(gojson.whole((version.get("schema") or {}).get("openAPIV3Schema"))),
         singular=names.get("singular") or names["kind"].lower(),
         list_kind=names.get("listKind") or f"{names['kind']}List",
         categories=tuple(names.get("categories") or ()),
@@ -118,7 +119,7 @@ def _scale(given: Mapping[str, Any] | None) -> Scale | None:
 def _counts(scale: Scale | None) -> Check:
     """The rule for the counts at both paths of ``scale``, if there is one: whole, not negative.
 
-    The schema alone would let ``-1`` or ``3.0`` through, and then ``kubectl scale`` and autoscalers fail
+    The schema alone would let ``-1`` through, and then ``kubectl scale`` and autoscalers fail
     on the object. kube-apiserver checks the two paths; so do we, in its words.
     """
     paths = (scale.spec_path, scale.status_path) if scale else ()
@@ -129,14 +130,24 @@ def _count(path: str, value: Any) -> Iterator[Cause]:
     if value is None:
         return
     if not isinstance(value, int) or isinstance(value, bool):
-        found = quoted(value).removesuffix(".0").strip('"')
-        kind = _GO.get(type(value), "map[string]interface {}")
-        words = f".{path} accessor error: {found} is of the type {kind}, expected int64"
-        yield invalid(f".{path}", 0, words)
+        yield _no_count(path, value)
     elif value < 0:
         yield invalid(f".{path}", value, "should be a non-negative integer")
     elif value > _LARGEST:
         yield invalid(f".{path}", value, f"should be less than or equal to {_LARGEST}")
+
+
+def float_count(path: str, value: Any) -> Iterator[Cause]:
+    """A count that was sent as a float, be it ``2.0``: before its number is made whole."""
+    if isinstance(value, float):
+        yield _no_count(path, value)
+
+
+def _no_count(path: str, value: Any) -> Cause:
+    found = quoted(value).removesuffix(".0").strip('"')
+    kind = _GO.get(type(value), "map[string]interface {}")
+    words = f".{path} accessor error: {found} is of the type {kind}, expected int64"
+    return invalid(f".{path}", 0, words)
 
 
 def _selectable(given: Any) -> Callable[[Object], Mapping[str, str]]:

@@ -20,7 +20,7 @@ from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
 from kubewright.apiserver.schema.crd_rules import violations
 from kubewright.apiserver.schema.structural import Structural
-from kubewright.wire import naming
+from kubewright.wire import gojson, naming
 
 Spec = Mapping[str, Any]
 
@@ -150,7 +150,7 @@ def _schemas(spec: Spec) -> Iterator[Cause]:
 @lru_cache(maxsize=_KEPT)
 def _causes(source: bytes, path: str) -> tuple[Cause, ...]:
     """What is wrong with a schema, given as JSON: each server of a process checks the same ones again."""
-    schema = orjson.loads(source)
+    schema = gojson.whole(orjson.loads(source))
     return tuple(list(violations(schema, path)) or list(_compiled(schema, path)) or _defaults(schema, path))
 
 

@@ -3,15 +3,17 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubewright.apiserver.registry import refusals
+from kubewright.apiserver.registry import intake, refusals
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.kind import Object, Scale, ServedKind
+from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.apiserver.schema.causes import invalid
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.gvk import Resource
 
 SCALE = Resource("autoscaling", "v1", "scales", "Scale")
+_SCHEMA = BuiltinSchema("autoscaling.v1.Scale")
 _SHARED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -31,8 +33,10 @@ def scale_of(kind: ServedKind, obj: Object) -> Object:
     }
 
 
-def scaling(kind: ServedKind, change: Callable[[Object], Any]) -> Callable[[Object], Object]:
-    """A change of a Scale, as a change of the object that it is the scale of.
+def scaling(
+    kind: ServedKind, change: Callable[[Object], Any], *, patched: bool
+) -> Callable[[Object], Object]:
+    """A change of a Scale (``patched``: by a patch), as a change of the object that it is the scale of.
 
     The change raises BadRequest or Invalid when its result is not a valid Scale.
     """
@@ -41,36 +45,39 @@ def scaling(kind: ServedKind, change: Callable[[Object], Any]) -> Callable[[Obje
     def edit(obj: Object) -> Object:
         before = scale_of(kind, obj)
         wanted = change(before)
+        _check_types(wanted, patched=patched)
         metadata = {**obj["metadata"], **_precondition(wanted, before)}
-        return _with({**obj, "metadata": metadata}, path, _replicas(wanted, before))
+        return _with({**obj, "metadata": metadata}, path, _replicas(kind, wanted, before))
 
     return edit
 
 
-def _precondition(wanted: Any, before: Object) -> dict[str, str]:
-    """The resourceVersion and uid that the client sent, if any."""
-    if not isinstance(wanted, dict) or not isinstance(wanted.get("metadata") or {}, dict):
+def _check_types(wanted: Any, *, patched: bool) -> None:
+    """Check that this can be decoded as a Scale: it has types, whatever kind it is the scale of.
+
+    Raises:
+        BadRequest, or Invalid for a patch
+    """
+    if not isinstance(wanted, dict):
         raise BadRequest("the object provided is unrecognized (must be of type Scale): it is not an object")
+    if (error := _SCHEMA.decode_error(wanted)) is not None:
+        raise intake.unreadable(SCALE, wanted, error, patched=patched)
+
+
+def _precondition(wanted: Mapping[str, Any], before: Object) -> dict[str, str]:
+    """The resourceVersion and uid that the client sent, if any."""
     given = wanted.get("metadata") or {}
     if given.get("name") not in (None, "", before["metadata"]["name"]):
         there = before["metadata"]["name"]
         said = f"the name of the object ({given['name']}) does not match the name on the URL ({there})"
         raise BadRequest(said)
-    return {
-        name: given[name]
-        for name in ("resourceVersion", "uid")
-        if isinstance(given.get(name), str) and given[name]
-    }
+    return {name: given[name] for name in ("resourceVersion", "uid") if given.get(name)}
 
 
-def _replicas(wanted: Mapping[str, Any], before: Object) -> int:
-    spec = wanted.get("spec") or {}
-    replicas = spec.get("replicas", 0) if isinstance(spec, dict) else None
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise BadRequest(
-            'Scale in version "v1" cannot be handled as a Scale: spec.replicas must be an integer'
-        )
-    if replicas < 0:
+def _replicas(kind: ServedKind, wanted: Mapping[str, Any], before: Object) -> int:
+    """The count; a negative one of a custom kind is refused as a part of its object."""
+    replicas: int = (wanted.get("spec") or {}).get("replicas") or 0
+    if replicas < 0 and not kind.custom:
         cause = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise refusals.invalid(SCALE, before["metadata"]["name"], [cause])
     return replicas

@@ -18,17 +18,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import yaml
 
 from kubewright.providers.sim.boot.userdata import BootData, Unbootable
 from kubewright.providers.sim.spec import TaintSpec
+from kubewright.wire import goyaml
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 """Label, and taint, of the nodes of a control plane."""
 PKI = "/etc/kubernetes/pki"
 PORT = 6443
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ECHO = re.compile(r"echo\s+(?P<text>.*?)\s*(?P<how>>>?)\s*(?P<path>\S+)")
 _TAINTS = (TaintSpec(key=CONTROL_PLANE, effect="NoSchedule"),)
 
@@ -146,8 +145,8 @@ def _flag(words: list[str], name: str) -> str:
 def _documents(text: str, path: str) -> Mapping[str, Mapping[str, Any]]:
     """The documents of a file by kind."""
     try:
-        found = list(yaml.load_all(text, _LOADER))
-    except yaml.YAMLError:
+        found = goyaml.load_all(text)
+    except goyaml.Unreadable:
         raise Unbootable(f"{path} is no YAML") from None
     return {str(each.get("kind")): each for each in found if isinstance(each, Mapping)}
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-import yaml
-
 from kubewright.api.core import CONFIG_MAP
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import Clock
@@ -31,6 +29,7 @@ from kubewright.pki.certificates import new_request
 from kubewright.pki.clusters import public_key_hashes
 from kubewright.providers.sim.boot.kubeadm import Join
 from kubewright.providers.sim.boot.userdata import Unbootable
+from kubewright.wire import goyaml
 from kubewright.wire.errors import ApiError
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import User
@@ -117,9 +116,9 @@ def trusted(info: dict[str, str], join: Join) -> bytes:
     if not hmac.compare_digest(given.encode(), right.encode()):
         raise NotYet(f"the signature of cluster-info at {join.address} is not by its bootstrap token")
     try:
-        authority = b64decode(yaml.safe_load(text)["clusters"][0]["cluster"]["certificate-authority-data"])
+        authority = b64decode(goyaml.loads(text)["clusters"][0]["cluster"]["certificate-authority-data"])
         known = set(public_key_hashes(authority))
-    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError):
         raise Unbootable(f"cluster-info at {join.address} has no authority") from None
     if not join.unsafe and not known & set(join.hashes):
         raise Unbootable(f"none of the caCertHashes is that of the CA of {join.address}")

@@ -2,9 +2,9 @@
 
 Theory.      The two forms that bootstrap providers write. cloud-config is YAML below a line
              ``#cloud-config``; above it a line ``## template: jinja`` may stand, and then cloud-init fills
-             in what it knows of the VM before it reads the YAML. Ignition is JSON: files, and units whose
-             ``ExecStart`` runs one of them. Of both, only what bootstraps a node counts: users, disks and
-             clocks are skipped.
+             in what it knows of the VM before it reads the YAML; statements are skipped here. Ignition is
+             JSON: files, and units whose ``ExecStart`` runs one of them. Of both, only what bootstraps a node
+             counts: users, disks and clocks are skipped.
 Invariants.  What cannot be read raises ``Unbootable`` with one sentence, never a part of the content: it
              holds keys and tokens.
 Source       capi.md §9.6, §9.7; cloud-init's modules write_files and runcmd.
@@ -32,7 +32,11 @@ LARGEST = 16 * 1024 * 1024
 
 GZIP = 16 + zlib.MAX_WBITS
 
-_VARIABLE = re.compile(r"\{\{\s*([\w.]+)\s*\}\}")
+_JINJA = re.compile(
+    r"\{\{\s*(?P<variable>[\w.]+)\s*\}\}"
+    r"|\{\{ '(?P<printed>\{[{%#])' \}\}"
+    r"|\{%[^%]*+%\}\n?|\{#[^#]*+#\}\n?"
+)
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -68,7 +72,7 @@ def read(data: bytes, data_format: str, variables: Mapping[str, str]) -> BootDat
 def _cloud_config(text: str, variables: Mapping[str, str]) -> BootData:
     lines = text.splitlines()
     if lines and re.fullmatch(r"##\s*template:\s*jinja\s*", lines[0]):
-        text = _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), "\n".join(lines[1:]))
+        text = _JINJA.sub(lambda tag: _filled(tag, variables), "\n".join(lines[1:]))
     if not text.lstrip().startswith("#cloud-config"):
         raise Unbootable("the user data is no cloud-config: it does not begin with #cloud-config")
     try:
@@ -85,6 +89,13 @@ def _cloud_config(text: str, variables: Mapping[str, str]) -> BootData:
         before = files.get(entry["path"], "") if entry.get("append") else ""
         files[entry["path"]] = before + _content(entry)
     return BootData(files, tuple(_commands(_list(sections, "runcmd"))))
+
+
+def _filled(found: re.Match[str], variables: Mapping[str, str]) -> str:
+    """What stands for a tag: a variable's value, the text of a mark that is printed, of others nothing."""
+    if found["variable"]:
+        return variables.get(found["variable"], found[0])
+    return found["printed"] or ""
 
 
 def _commands(entries: Iterable[Any]) -> Iterable[str]:

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubewright.apiserver.http.kubeconfig_text import Ours, merged
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.up.kubeconfig_text import Ours, merged
 
 OURS = Ours(
     "kubewright",

@@ -6,7 +6,7 @@ Theory.      A kubeconfig that a user wrote has an order, comments and quotes; p
              file is left alone: YAML of an unforeseen form leads to a refusal, never to a lost entry.
 Invariants.  An entry that is ours already keeps what others added to it (a namespace, a proxy).
              An entry of the same name that is not ours is refused. Without a change the text is the same.
-Called by    ``merging``.
+Called by    ``kubeconfig``.
 """
 
 import json
@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from kubewright.base.errors import InvalidInput
+from kubewright.wire import goyaml
 
 Plain = dict[str, Any]
 
@@ -56,20 +57,26 @@ class _Edit:
     text: str
 
 
-def merged(text: str, ours: Ours, *, use: bool) -> str:
+def merged(text: str, ours: Ours, *, use: bool = False, certain: bool = False) -> str:
     """The text with our entries in it. ``use``, or a text without a current context, makes ours current.
+
+    ``certain``: entries of our name are ours, whatever authority they have.
 
     Raises:
         InvalidInput: it is no kubeconfig, the name is taken, or the text cannot be changed safely.
     """
     found = _read(text)
+    if not certain and (foreign := _foreign_entry(found, ours)) is not None:
+        raise InvalidInput(
+            f"its {foreign} {ours.name!r} is not this data folder's; choose another name with --context"
+        )
     wanted = _wanted(found, ours, use=use)
     if wanted == found:
         return text
     made = _as_json(text, wanted) or _spliced(text, found, wanted, ours.name)
     try:
         kept = _parsed(made) == wanted
-    except yaml.YAMLError:
+    except goyaml.Unreadable:
         kept = False
     if not kept:
         raise InvalidInput(
@@ -84,15 +91,17 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return yaml.safe_load(text)
+        documents = goyaml.load_all(text)
+    if len(documents) > 1:
+        raise goyaml.Unreadable("it has more than one document")
+    return documents[0] if documents else None
 
 
 def _read(text: str) -> Plain:
     try:
         found = _parsed(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" in line {mark.line + 1}" if mark is not None else ""
+    except goyaml.Unreadable as error:
+        place = f" in line {error.line}" if error.line else ""
         raise InvalidInput(f"it is not YAML{place}; mend it, or move it away") from None
     if found is None:
         return {}
@@ -123,10 +132,6 @@ def _extensions(body: Plain) -> list[Plain]:
 
 def _wanted(found: Plain, ours: Ours, *, use: bool) -> Plain:
     wanted = {"apiVersion": "v1", "kind": "Config", **found} if not found else dict(found)
-    if (foreign := _foreign_entry(found, ours)) is not None:
-        raise InvalidInput(
-            f"its {foreign} {ours.name!r} is not this data folder's; choose another name with --context"
-        )
     for part, body in ours.bodies().items():
         entries = list(found.get(part) or [])
         place = _place(entries, ours.name)
@@ -160,11 +165,20 @@ def _foreign_entry(found: Plain, ours: Ours) -> str | None:
         return None
     if "clusters" not in taken:
         return BODIES[next(iter(taken))]
-    cluster = found["clusters"][taken["clusters"]].get("cluster") or {}
+    return None if is_cluster_of(found, ours) else "cluster"
+
+
+def is_cluster_of(found: Mapping[str, Any], ours: Ours) -> bool:
+    """Whether a kubeconfig has a cluster of our name with our authority, or the mark of our folder."""
+    entries = found.get("clusters")
+    named = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+    place = _place(named, ours.name)
+    cluster = {} if place is None else named[place].get("cluster")
+    if not isinstance(cluster, dict):
+        return False
     authority = "certificate-authority-data"
     marks = [each.get("extension") for each in _extensions(cluster) if each.get("name") == MARK]
-    same = cluster.get(authority) == ours.cluster[authority] or {"dataDir": ours.data_dir} in marks
-    return None if same else "cluster"
+    return cluster.get(authority) == ours.cluster[authority] or {"dataDir": ours.data_dir} in marks
 
 
 def _place(entries: Sequence[Plain], name: str) -> int | None:
@@ -233,9 +247,9 @@ def _end(node: yaml.Node) -> int:
 
 def _block(value: Any, column: int = 0) -> str:
     """A value in block style, to be put at ``column``: all lines but the first are indented to it."""
-    text = yaml.safe_dump(value, sort_keys=False, width=2**20, allow_unicode=True)
+    text = goyaml.dumped(value)
     return text.replace("\n", "\n" + " " * column)
 
 
 def _inline(value: str) -> str:
-    return yaml.safe_dump([value], default_flow_style=True, width=2**20, allow_unicode=True).strip()[1:-1]
+    return goyaml.dumped([value], flow=True).strip()[1:-1]
