@@ -142,7 +142,7 @@ def list_options(request: Request) -> ListOptions:
         raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
     if continue_token and asked:
         raise BadRequest("specifying resource version is not allowed when using continue")
-    # As kube-apiserver: its cache of watches answers what may be of any age, and whole; a limit with a version
+    # As kube-apiserver: its cache answers, whole, what may be of any age; a limit with a version
     # means a page as of that version, which can be continued.
     exact = match == "Exact" or (limit > 0 and bool(asked) and not match)
     return ListOptions(
