@@ -465,3 +465,19 @@ async def test_a_watch_of_a_dropped_kind_ends(api: Api) -> None:
         async with asyncio.timeout(25):
             events = await watch.rest()
     assert all(event["type"] in ("BOOKMARK", "ERROR", "DELETED") for event in events)
+
+
+async def test_a_finalizer_that_may_be_another_programs_is_warned_of(widgets: Widgets) -> None:
+    words = "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"
+    path, api = widgets.path, widgets.api
+    for finalizer, more in (("foo", ""), ("foo.io", " including a path (/)")):
+        metadata = {"name": f"w-{finalizer}", "finalizers": [finalizer]}
+        answer = await api.post(path, widgets.widget(metadata=metadata))
+        assert words.format(more) in answer.headers["warning"], answer
+        answer = await api.patch(f"{path}/w-{finalizer}", {"metadata": {"labels": {"a": "b"}}})
+        assert "warning" not in answer.headers
+        await api.patch(f"{path}/w-{finalizer}", {"metadata": {"finalizers": None}})
+    metadata = {"name": "qualified", "finalizers": ["example.com/foo"]}
+    answer = await api.post(path, widgets.widget(metadata=metadata))
+    assert "warning" not in answer.headers
+    await api.patch(f"{path}/qualified", {"metadata": {"finalizers": None}})

@@ -16,7 +16,7 @@ from kubewright.apiserver.registry import filters, refusals
 from kubewright.apiserver.registry.edits import edit_of
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 from kubewright.apiserver.registry.policies import Policies, guard_of
-from kubewright.apiserver.registry.reading import ListOptions, Page, Reading
+from kubewright.apiserver.registry.reading import Reading
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.base.clock import Clock
@@ -161,10 +161,10 @@ class Resources:
 
     async def _delete_all(self, request: Request, target: Target) -> Response:
         deletion, options = parameters.delete_options(request)
-        found = self._reading.list(target, self._filter(request, target.kind), ListOptions())
-        targets = [Target.at(target.kind, record.key) for record in found.records]
+        wanted = parameters.list_options(request)
+        page = self._reading.list(target, self._filter(request, target.kind), wanted)
+        targets = [Target.at(target.kind, record.key) for record in page.records]
         await self._writing.delete_all(targets, deletion, options)
-        page = Page(found.records, self._reading.version)
         return answers.page(target.kind, page, self._form(request), self._clock.now())
 
     def _options(self, request: Request, target: Target, name: str) -> Options:
