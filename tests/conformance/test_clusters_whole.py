@@ -129,6 +129,25 @@ async def test_the_command_makes_the_cluster_of_the_example(
         await asyncio.to_thread(kubectl, "delete", "-f", example, "--timeout=35s")
 
 
+async def test_with_a_folder_the_next_process_goes_on_with_the_clusters(tmp_path: Path) -> None:
+    clock, kept = SystemClock(), f"--driver-option=dataDir={tmp_path / 'cloud'}"
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(RealKubernetes(find(), clock, ServerOptions(fsync=False)))
+        api = await stack.enter_async_context(real_api(server))
+        await install(api, list(crds()))
+        kubectl = Kubectl(find_kubectl(), server.kubeconfig, tmp_path, "real", api.namespace)
+        async with the_command(server.kubeconfig, tmp_path, "*,clusters,bootstrap,infra", kept):
+            await asyncio.to_thread(kubectl, "apply", "-f", str(EXAMPLE))
+            before = {each["metadata"]["uid"] for each in await workers(api, 3)}
+            inside = await kubectl_of_the_cluster(kubectl, "blue", tmp_path)
+        assert "refused" in await asyncio.to_thread(inside.refused, "get", "nodes")
+        async with the_command(server.kubeconfig, tmp_path, "*,clusters,bootstrap,infra", kept):
+            ready = ("wait", "nodes", "--all", "--for=condition=Ready", "--timeout=30s")
+            await asyncio.to_thread(inside, *ready)
+            assert {each["metadata"]["uid"] for each in await workers(api, 3)} == before
+            await it_is_deleted(api)
+
+
 async def test_the_command_makes_machines_of_the_classes_in_the_examples(tmp_path: Path) -> None:
     clock, files = (
         SystemClock(),
