@@ -30,7 +30,7 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
 from kubewright.base import delays
 from kubewright.clusters.cluster.seen import Child, Seen
-from kubewright.clusters.external.object import External, certain, look_up
+from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
     BY_CONTROL_PLANE_NODES,
@@ -112,8 +112,9 @@ class Looker:
         if ref is None:
             return None
         found = look_up(self._references, _key(cluster), ref)
-        deleting = cluster.metadata.deleting
-        return await certain(self._references, _key(cluster), found) if deleting else found
+        if not cluster.metadata.deleting or not found.uncertain:
+            return found
+        return found.if_served(served=await self._references.is_served(ref.group, ref.kind))
 
     async def _children_left(self, cluster: Cluster, *externals: External | None) -> tuple[Child, ...]:
         """What there is of machines and what makes them; the server is asked before another stage begins."""
