@@ -200,6 +200,7 @@ def _children(found: Iterable[tuple[Kind[Any], Iterable[Any]]]) -> Iterator[Chil
                 deleted_at=meta.deletion_timestamp,
                 controller=meta.controller.uid if meta.controller is not None else "",
                 paused=names.paused(meta.annotations),
+                begun=kind is not MACHINE or names.MACHINE_FINALIZER in meta.finalizers,
                 control_plane=kind is MACHINE and names.CONTROL_PLANE_LABEL in meta.labels,
             )
 
