@@ -68,6 +68,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     component_users: switches.ComponentUsers = switches.COMPONENT_USERS,
     share_user: switches.ShareComponentUser = False,
     component_addresses: switches.ComponentAddresses = switches.COMPONENT_ADDRESSES,
+    accept_data_loss: switches.AcceptDataLoss = False,
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
@@ -80,7 +81,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     if use_context and not merge_kubeconfig:
         raise InvalidInput("--use-context goes with --merge-kubeconfig")
     command(
-        ServerConfig(data_dir, port, kubeconfig),
+        ServerConfig(data_dir, port, kubeconfig, accept_data_loss),
         Options(
             controllers=tuple(each.name for each in named(worlds.split(","))),
             bootstrap=switches.bootstrap(encryption_algorithm),

@@ -71,6 +71,13 @@ Context = Annotated[str, typer.Option(help="Name of that context.", metavar="NAM
 UseContext = Annotated[
     bool, typer.Option("--use-context", help="Make it the current one; else it is if there is none.")
 ]
+AcceptDataLoss = Annotated[
+    bool,
+    typer.Option(
+        "--accept-data-loss",
+        help="Start also where objects are missing that were written; versions go on above all former ones.",
+    ),
+]
 
 StrictRunning = Annotated[
     bool,

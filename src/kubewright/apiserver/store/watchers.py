@@ -6,8 +6,8 @@ Theory.      A watcher knows up to which version it has read, and reads on in th
              version, and lists again if that is too old. A change costs nothing for watchers that are
              busy: only those that wait are woken.
              To wake many takes long, and writes have to wait meanwhile. So they are woken in rounds, and
-             after each comes a rest of twice its time: watchers take a third of the time at most, and those
-             that are woken later find more changes at once.
+             after each comes a rest of three times its length: watchers take a quarter of the time at most,
+             and those that are woken later find more changes at once.
 Invariants.  To tell never waits and never fails. ``take`` hands out every change once, in order.
 """
 
@@ -24,7 +24,7 @@ TAKEN, TAKEN_BYTES = 500, 1024 * 1024
 ROUND = 8
 """Watchers that are woken at one time."""
 
-REST = 2.0
+REST = 3.0
 """Length of the rest after a round, in rounds."""
 
 LONGEST_REST = 0.05
