@@ -467,7 +467,6 @@ async def test_a_watch_of_a_dropped_kind_ends(api: Api) -> None:
     assert all(event["type"] in ("BOOKMARK", "ERROR", "DELETED") for event in events)
 
 
-<<<<<<< HEAD
 async def test_a_finalizer_that_may_be_another_programs_is_warned_of(widgets: Widgets) -> None:
     words = "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"
     path, api = widgets.path, widgets.api
@@ -482,7 +481,8 @@ async def test_a_finalizer_that_may_be_another_programs_is_warned_of(widgets: Wi
     answer = await api.post(path, widgets.widget(metadata=metadata))
     assert "warning" not in answer.headers
     await api.patch(f"{path}/qualified", {"metadata": {"finalizers": None}})
-=======
+
+
 async def test_custom_resources_have_head(widgets: Widgets) -> None:
     api = widgets.api
     (await api.post(widgets.path, widgets.widget())).ok()
@@ -493,4 +493,3 @@ async def test_custom_resources_have_head(widgets: Widgets) -> None:
     assert (await api.call("HEAD", f"{widgets.path}/nope")).code == 404
     watched = await api.call("HEAD", widgets.path, query={"watch": "1", "timeoutSeconds": "1"})
     assert (watched.code, bool(watched.body)) == (200, False)
->>>>>>> doors

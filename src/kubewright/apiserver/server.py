@@ -52,13 +52,8 @@ class ApiServer:
     Files in the folder: ``objects.db`` (and its ``-wal``), ``committed``, ``lock``, ``token.key``.
 
     Raises:
-<<<<<<< HEAD
-        InvalidInput: the folder is in use by another process, its data format is unknown, or its
-            ``token.key`` is no key.
-=======
-        InvalidInput: the folder is in use by another process, its data format is unknown, or commits are
-            lost.
->>>>>>> doors
+        InvalidInput: the folder is in use by another process, its data format is unknown, commits are lost,
+            or its ``token.key`` is no key.
     """
 
     def __init__(
@@ -72,19 +67,14 @@ class ApiServer:
     ) -> None:
         self._clock = clock
         self.catalog: Catalog = builtin_catalog()
-<<<<<<< HEAD
-        self._store = Store(SqliteLog(path) if log is None and path is not None else log)
+        self._store = Store(
+            SqliteLog(path, accept_loss=accept_loss) if log is None and path is not None else log
+        )
         try:
             self._tokens = Tokens(_token_key(path), clock, self._object)
         except InvalidInput:
             self._store.close()  # the folder is unlocked
             raise
-=======
-        self._store = Store(
-            SqliteLog(path, accept_loss=accept_loss) if log is None and path is not None else log
-        )
-        self._tokens = Tokens(_token_key(path), clock, self._uid_of)
->>>>>>> doors
         rules = {each.kind.resource: each for each in admission}
         serving = Serving(self._store, self.catalog, clock, rules)
         self._bootstrap_tokens = BootstrapTokens(self._secret, clock)

@@ -110,13 +110,8 @@ class Embedded:
         self._connections = Connections(clock)
         self._own = OwnPlanes(
             clock,
-<<<<<<< HEAD
             folder,
-=======
-            connections=self._connections,
             accept_loss=accept_loss,
-            folder=None if config is None else private_folder(config.data_dir / CLUSTERS_FOLDER),
->>>>>>> doors
             listens=config is not None,
             grace=options.grace,
             connections=self._connections,
