@@ -17,12 +17,9 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-<<<<<<< HEAD
 from contextlib import contextmanager
-from decimal import Decimal
-=======
 from dataclasses import dataclass
->>>>>>> boot
+from decimal import Decimal
 from typing import Any
 
 import yaml
@@ -154,10 +151,13 @@ def load_all(text: bytes | str, *, aliases: bool = True, unique: bool = False) -
     Raises:
         Unreadable
     """
-<<<<<<< HEAD
+    return _documents(text, _Reader, aliases=aliases, unique=unique)
+
+
+def _documents(text: bytes | str, reader: "type[_Reader]", *, aliases: bool, unique: bool) -> list[Any]:
     with _readable():
         spare = _checked(yaml.parse(text, Loader=_Nodes), aliases=aliases)
-        return [_Reader(spare, unique=unique).value(node) for node in yaml.compose_all(text, Loader=_Nodes)]
+        return [reader(spare, unique=unique).value(node) for node in yaml.compose_all(text, Loader=_Nodes)]
 
 
 @contextmanager
@@ -165,15 +165,6 @@ def _readable() -> Iterator[None]:
     """What the library says of a text that is no YAML, as ``Unreadable``."""
     try:
         yield
-=======
-    return _documents(text, _Reader, aliases=aliases, unique=unique)
-
-
-def _documents(text: bytes | str, reader: "type[_Reader]", *, aliases: bool, unique: bool) -> list[Any]:
-    try:
-        spare = _checked(yaml.parse(text, Loader=_Nodes), aliases=aliases)
-        return [reader(spare, unique=unique).value(node) for node in yaml.compose_all(text, Loader=_Nodes)]
->>>>>>> boot
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         raise Unreadable(str(error.problem), mark.line + 1 if mark is not None else 0) from None
@@ -183,14 +174,14 @@ def _documents(text: bytes | str, reader: "type[_Reader]", *, aliases: bool, uni
         raise Unreadable("it is no text in UTF-8") from None
 
 
-<<<<<<< HEAD
 def _first(events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
     """The events of the first document."""
     for event in events:
         yield event
         if isinstance(event, yaml.DocumentEndEvent):
             return
-=======
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """A scalar as it stands in a text. ``tag`` is what that says of its type, such as ``int``, or nothing."""
@@ -209,7 +200,6 @@ def words(text: bytes | str) -> Any:
         Unreadable: it is no YAML, or a key comes twice in a map.
     """
     return next(iter(_documents(text, _Words, aliases=True, unique=True)), None)
->>>>>>> boot
 
 
 def resolved(word: str) -> Any:

@@ -32,8 +32,8 @@ def lines(found: Troubles, now: datetime) -> Iterator[Line]:
         yield Line(f"  and {more} more; -o json has all")
     if found.waits:
         yield Line("the longest waits of the controllers", "bold")
-    for each in found.waits:
-        yield from _wait(each, now, everywhere=not found.namespace)
+    for wait in found.waits:
+        yield from _wait(wait, now, everywhere=not found.namespace)
     if found.warnings:
         yield Line("warnings of the last hour about other objects", "bold")
     yield from (_warning(each, now) for each in found.warnings)
