@@ -69,6 +69,10 @@ class Schema(Protocol):
     def default(self, obj: Object) -> Object:
         """The object with defaults filled in; a new object if anything was added."""
 
+    def nulls(self, obj: Object) -> list[Cause]:
+        """The nulls of an object that was applied, where its schema has neither null nor a default: there
+        they are errors, and in any other write fields that are absent."""
+
     def merge_keys(self, path: tuple[str, ...]) -> tuple[str | None, frozenset[str]]:
         """Patch merge key and patch strategies of the list or map at ``path`` (names only, no
         indexes): e.g. (``"name"``, {``"merge"``}) for ``("spec", "containers")`` of a Pod."""

@@ -135,8 +135,8 @@ class Watchers:
 class Rounds:
     """Wakes watchers: at once where few are to be woken, otherwise ``ROUND`` by ``ROUND``.
 
-    Rounds go on in the context of the store, not in that of the request whose write begins one: what becomes of
-    that request concerns no watcher.
+    Rounds go on in the context of the store, not in that of the request whose write begins one: what becomes
+    of that request concerns no watcher.
     """
 
     def __init__(self) -> None:
