@@ -45,6 +45,7 @@ ROOTS: Mapping[str, tuple[str, ...]] = {
         "authorization.v1.LocalSubjectAccessReview", "authorization.v1.SelfSubjectAccessReview",
         "authorization.v1.SelfSubjectRulesReview", "authorization.v1.SubjectAccessReview",
     ),
+    "apis__autoscaling__v1": ("autoscaling.v1.HorizontalPodAutoscaler",),
     "apis__autoscaling__v2": ("autoscaling.v2.HorizontalPodAutoscaler",),
     "apis__batch__v1": ("batch.v1.CronJob", "batch.v1.Job"),
     "apis__coordination.k8s.io__v1": ("coordination.v1.Lease",),

@@ -481,3 +481,15 @@ async def test_a_finalizer_that_may_be_another_programs_is_warned_of(widgets: Wi
     answer = await api.post(path, widgets.widget(metadata=metadata))
     assert "warning" not in answer.headers
     await api.patch(f"{path}/qualified", {"metadata": {"finalizers": None}})
+
+
+async def test_custom_resources_have_head(widgets: Widgets) -> None:
+    api = widgets.api
+    (await api.post(widgets.path, widgets.widget())).ok()
+    group = f"/apis/{widgets.group}"
+    for path in (group, f"{group}/v1", widgets.path, f"{widgets.path}/w", f"{widgets.path}/w/status"):
+        answer = await api.call("HEAD", path)
+        assert (answer.code, bool(answer.body)) == (200, False), path
+    assert (await api.call("HEAD", f"{widgets.path}/nope")).code == 404
+    watched = await api.call("HEAD", widgets.path, query={"watch": "1", "timeoutSeconds": "1"})
+    assert (watched.code, bool(watched.body)) == (200, False)

@@ -124,6 +124,43 @@ async def test_a_status_stores_an_integer(things: OwnKind) -> None:
     assert [field for _, field, _ in refused.causes] == [".status.replicas"]
 
 
+YAML_WORDS = {
+    "12:30": '"12:30"',
+    "1e3": "1000",
+    "0o17": "15",
+    "017": "15",
+    "y": "true",
+    "on": "true",
+    "=": '"="',
+    "<<": '"<<"',
+    "1e16": "10000000000000000",
+    "2001-01-01": '"2001-01-01"',
+    ".inf": "",
+    ".nan": "",
+}
+
+
+@pytest.mark.parametrize(("word", "read"), YAML_WORDS.items(), ids=YAML_WORDS)
+async def test_a_word_in_yaml_is_what_go_takes_it_for(things: OwnKind, word: str, read: str) -> None:
+    head = f"apiVersion: {things.group}/v1\nkind: Thing\nmetadata: {{name: a}}\n"
+    sent = f"{head}spec: {{free: {{a: {word}}}}}\n".encode()
+    made = await things.api.call("POST", things.path, sent, content_type="application/yaml")
+    applied = await things.api.patch(
+        f"{things.path}/a", sent, content_type=APPLY_PATCH, fieldManager="m", force="true"
+    )
+    if not read:
+        assert (made.code, applied.code < 300) == (400, False)
+        return
+    assert shown(made.ok()["spec"]["free"]["a"]) == read
+    assert shown(applied.ok()["spec"]["free"]["a"]) == read
+
+
+async def test_numbers_in_yaml_are_integers_before_they_are_looked_at(things: OwnKind) -> None:
+    sent = f"apiVersion: {things.group}/v1\nkind: Thing\nmetadata: {{name: a}}\nspec: {{replicas: 2.0, count: 1e3}}\n"
+    made = (await things.api.call("POST", things.path, sent.encode(), content_type="application/yaml")).ok()
+    assert shown(made["spec"]) == '{"count":1000,"replicas":2,"some":7}'
+
+
 @pytest.mark.parametrize("number", ["3.0", "3e0", "2.5", "2147483648", '"3"'])
 async def test_a_scale_takes_integers_only(things: OwnKind, number: str) -> None:
     (await things.post("a", '{"replicas":1}')).ok()

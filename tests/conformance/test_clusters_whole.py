@@ -101,9 +101,14 @@ async def test_a_cluster_lives(mixture: Mixture, tmp_path: Path) -> None:
         await it_is_deleted(api)
 
 
-async def test_the_command_makes_the_cluster_of_the_example(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "cluster", "workers_", "nodes_"), [("cluster", "blue", 3, 4), ("cluster-nested", "nested", 3, 3)]
+)
+async def test_the_command_makes_the_cluster_of_the_example(
+    tmp_path: Path, file: str, cluster: str, workers_: int, nodes_: int
+) -> None:
     """Every word as the documents have it: the CRDs that are printed, the switches, the file, both kubeconfigs."""
-    clock = SystemClock()
+    clock, example = SystemClock(), str(EXAMPLE.with_name(f"{file}.yaml"))
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(RealKubernetes(find(), clock, ServerOptions(fsync=False)))
         api = await stack.enter_async_context(real_api(server))
@@ -111,22 +116,66 @@ async def test_the_command_makes_the_cluster_of_the_example(tmp_path: Path) -> N
         controllers = "*,clusters,bootstrap,infra,controlplanes"
         await stack.enter_async_context(the_command(server.kubeconfig, tmp_path, controllers))
         kubectl = Kubectl(find_kubectl(), server.kubeconfig, tmp_path, "real", api.namespace)
-        await asyncio.to_thread(kubectl, "apply", "-f", str(EXAMPLE))
-        machines = await workers(api, 3)
-        inside = await kubectl_of_the_cluster(kubectl, tmp_path)
+        await asyncio.to_thread(kubectl, "apply", "-f", example)
+        deployment = f"machinedeployments.cluster.x-k8s.io/{cluster}-workers"
+        ready = f"--for=jsonpath={{.status.readyReplicas}}={workers_}"
+        await asyncio.to_thread(kubectl, "wait", deployment, ready, "--timeout=35s")
+        inside = await kubectl_of_the_cluster(kubectl, cluster, tmp_path)
         names = await asyncio.to_thread(inside, "get", "nodes", "-o", "name")
-        wanted = {"blue-control-plane", *(each["metadata"]["name"] for each in machines)}
-        assert {each.removeprefix("node/") for each in names.split()} == wanted
-        await asyncio.to_thread(inside, "create", "deployment", "web", "--image=web:1", "--replicas=5")
-        await asyncio.to_thread(inside, "rollout", "status", "deployment/web", "--timeout=30s")
-        await asyncio.to_thread(kubectl, "delete", "-f", str(EXAMPLE), "--timeout=60s")
+        assert len(names.split()) == nodes_
+        if cluster == "blue":  # a nested control plane has no scheduler
+            await asyncio.to_thread(inside, "create", "deployment", "web", "--image=web:1", "--replicas=5")
+            await asyncio.to_thread(inside, "rollout", "status", "deployment/web", "--timeout=30s")
+        await asyncio.to_thread(kubectl, "delete", "-f", example, "--timeout=35s")
 
 
-async def kubectl_of_the_cluster(kubectl: Kubectl, folder: Path) -> Kubectl:
+async def test_with_a_folder_the_next_process_goes_on_with_the_clusters(tmp_path: Path) -> None:
+    clock, kept = SystemClock(), f"--driver-option=dataDir={tmp_path / 'cloud'}"
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(RealKubernetes(find(), clock, ServerOptions(fsync=False)))
+        api = await stack.enter_async_context(real_api(server))
+        await install(api, list(crds()))
+        kubectl = Kubectl(find_kubectl(), server.kubeconfig, tmp_path, "real", api.namespace)
+        async with the_command(server.kubeconfig, tmp_path, "*,clusters,bootstrap,infra", kept):
+            await asyncio.to_thread(kubectl, "apply", "-f", str(EXAMPLE))
+            before = {each["metadata"]["uid"] for each in await workers(api, 3)}
+            inside = await kubectl_of_the_cluster(kubectl, "blue", tmp_path)
+        assert "refused" in await asyncio.to_thread(inside.refused, "get", "nodes")
+        async with the_command(server.kubeconfig, tmp_path, "*,clusters,bootstrap,infra", kept):
+            ready = ("wait", "nodes", "--all", "--for=condition=Ready", "--timeout=30s")
+            await asyncio.to_thread(inside, *ready)
+            assert {each["metadata"]["uid"] for each in await workers(api, 3)} == before
+            await it_is_deleted(api)
+
+
+async def test_the_command_makes_machines_of_the_classes_in_the_examples(tmp_path: Path) -> None:
+    clock, files = (
+        SystemClock(),
+        [f"-f={EXAMPLE.parent / each}" for each in ("sim-classes.yaml", "workers.yaml")],
+    )
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(RealKubernetes(find(), clock, ServerOptions(fsync=False)))
+        api = await stack.enter_async_context(real_api(server))
+        await install(api, list(crds()))
+        program = await stack.enter_async_context(the_command(server.kubeconfig, tmp_path, "*"))
+        idle = "start with --controllers '*,clusters,bootstrap,infra,controlplanes'"
+        assert idle in program.last_lines()
+        kubectl = Kubectl(find_kubectl(), server.kubeconfig, tmp_path, "real", "default")
+        await asyncio.to_thread(kubectl, "apply", *files)
+        deployment = "machinedeployments.machine.sapcloud.io/workers"
+        await asyncio.to_thread(kubectl, "wait", deployment, "--for=condition=Available", "--timeout=30s")
+        nodes = await asyncio.to_thread(
+            kubectl, "get", "nodes", "-l", "topology.kubernetes.io/region=sim-1", "-o", "name"
+        )
+        assert len(nodes.split()) == 3
+        await asyncio.to_thread(kubectl, "delete", *files, "--timeout=30s")
+
+
+async def kubectl_of_the_cluster(kubectl: Kubectl, cluster: str, folder: Path) -> Kubectl:
     """kubectl with the kubeconfig that the users of the cluster get."""
     path = "jsonpath={.data.value}"
-    secret = await asyncio.to_thread(kubectl, "get", "secret", "blue-kubeconfig", "-o", path)
-    kubeconfig = folder / "blue.kubeconfig"
+    secret = await asyncio.to_thread(kubectl, "get", "secret", f"{cluster}-kubeconfig", "-o", path)
+    kubeconfig = folder / f"{cluster}.kubeconfig"
     kubeconfig.write_bytes(base64.b64decode(secret))
     return Kubectl(kubectl.program, kubeconfig, kubectl.home, "embedded", "default")
 

@@ -168,3 +168,12 @@ def test_the_phase_of_a_cluster_or_machine_decides_nothing() -> None:
     worlds = ("kubewright.clusters.", "kubewright.bootstrap.", "kubewright.infra.")
     readers = {module for module in MODULES if module.startswith(worlds) and reads_a_phase(module)}
     assert readers == STATES_PHASES | SHOWS_PHASES | PHASES_OF_PODS
+
+
+def test_one_module_makes_the_contexts_of_tls() -> None:
+    makers = [
+        path.relative_to(SOURCES / "kubewright").as_posix()
+        for path in (SOURCES / "kubewright").rglob("*.py")
+        if re.search(r"\bSSLContext\(|create_default_context|_create_unverified_context", path.read_text())
+    ]
+    assert makers == ["pki/tls.py"]

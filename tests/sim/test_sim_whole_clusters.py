@@ -53,6 +53,17 @@ FOUND = {
             apart=True,
         ),
     ),
+    "a machine was deleted with its Cluster before its controller had seen it": (
+        "whole-cluster-gone-at-once",
+        Plot(
+            seed=5026,
+            schedule=parse(
+                "api:9:delay,api:22:lose,api:46:delay,at:0.01:storm-throttle,at:3.45:freeze,await:12:lease-deleted,"
+                "write:1:cloud-down"
+            ),
+            elect=True,
+        ),
+    ),
 }
 """Worlds that have found a fault of the product."""
 

@@ -93,3 +93,12 @@ def node_condition(condition: NodeCondition) -> dict[str, Json]:
         "lastHeartbeatTime": rfc3339(heard) if heard else None,
         "lastTransitionTime": rfc3339(since) if since else None,
     }
+
+
+def since_not_true(conditions: Iterable[Any], condition_type: str) -> datetime | None:
+    """Since when a condition has not been True, as it says itself; None: it is True, or there is none."""
+    found = condition_of(tuple(conditions), condition_type)
+    when: datetime | None = (
+        found.last_transition_time if found is not None and found.status != "True" else None
+    )
+    return when

@@ -5,7 +5,10 @@ Theory.      Caches hold bytes; the code that looks at an object decodes it then
              Go clients write ``null`` for an empty map, list or string here and there. Most of
              these are typed ``| None``; for all others decoding is tried as it is, and only when
              that fails once more without the nulls, so that the common object pays nothing.
-Invariants.  ``decode`` raises ``Undecodable`` or returns a whole value, never a part of one.
+             An object that has not the form of its kind is not lost to those who must finish with it:
+             ``part`` reads what can be read, for a deletion, for an index, for the answer to a write.
+Invariants.  ``decode`` raises ``Undecodable`` or returns a whole value, never a part of one; ``part`` says by
+             its name that it may.
              ``encode`` always writes ``apiVersion`` and ``kind``. Two kinds are equal when their
              resource and type are, and caches treat their objects alike.
 Called by    ``kube`` (client and caches) and all code that holds JSON of a known kind.
@@ -25,6 +28,9 @@ from kubewright.wire.gvk import Resource
 
 T = TypeVar("T")
 _PATH = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+DROPPED = 100
+"""The most fields that are left out of an object in order to read the rest."""
 _TREE = (inspect.StructType, inspect.ListType, inspect.VarTupleType, inspect.DictType)
 
 
@@ -69,6 +75,25 @@ class Kind(Generic[T]):
         except (msgspec.DecodeError, UnicodeDecodeError):
             return self.from_plain(self._parsed(data))
 
+    def part(self, data: bytes) -> T:
+        """As much of an object as can be read: without the fields that have not the form of the kind.
+
+        Raises:
+            Undecodable: nothing of it can be read.
+        """
+        try:
+            return self.decode(data)
+        except Undecodable as error:
+            tree, fault = self._parsed(data), error
+        for _ in range(DROPPED):
+            if not _drop(tree, fault.path):
+                break
+            try:
+                return self.from_plain(tree)
+            except Undecodable as error:
+                fault = error
+        raise fault
+
     def encode(self, obj: T) -> bytes:
         """Write one object; fields at their default are left out, ``apiVersion`` and ``kind`` never."""
         return msgspec.json.encode(self._named(obj))
@@ -109,6 +134,29 @@ class Kind(Generic[T]):
 
     def __str__(self) -> str:
         return str(self.resource)
+
+
+def _drop(tree: Any, path: str) -> bool:
+    """Take what stands at a path (``spec.taints[0].key``) out of a tree; whether something was. Of a map with
+    a wrong value (``labels[...]``) it is not said which, so the whole map goes."""
+    steps: list[str | int] = []
+    for name, index in _STEP.findall(path):
+        if index == "...":
+            break
+        steps.append(int(index) if index else name)
+    if not steps:
+        return False
+    *way, last = steps
+    for step in way:
+        try:
+            tree = tree[step]
+        except (KeyError, IndexError, TypeError):
+            return False
+    try:
+        del tree[last]
+    except (KeyError, IndexError, TypeError):
+        return False
+    return True
 
 
 def dynamic(resource: Resource, *, shared: bool = False) -> Kind[dict[str, Any]]:

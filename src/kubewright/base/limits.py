@@ -21,9 +21,6 @@ HISTORY_BYTES = 64 * 1024 * 1024
 LOG_PAGES = 4_000
 """Pages (4 KiB) that the write-ahead log grows to before a write has to wait for a checkpoint."""
 
-WATCH_BACKLOG = 10_000
-"""Changes that one slow watcher may be behind before it is cut off."""
-
 QUEUE_KEYS = 1_000_000
 """Keys in one work queue; a key takes about a hundred bytes."""
 

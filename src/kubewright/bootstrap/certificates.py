@@ -21,6 +21,9 @@ from kubewright.runtime.credentials.values import Purpose, secret_name
 DEFAULT_FOLDER = "/etc/kubernetes/pki"
 
 
+AUTHORITIES = (Purpose.CA, Purpose.ETCD, Purpose.FRONT_PROXY)
+"""What signs certificates of the cluster. That of an etcd elsewhere is trusted only, whatever it is."""
+
 Pairs = Mapping[Purpose, KeyPair]
 """The pairs of a cluster whose Secrets are there."""
 
@@ -71,7 +74,7 @@ def problems(wanted: Iterable[Certificate], pairs: Pairs, cluster: str, now: dat
         pair = pairs.get(each.purpose)
         if pair is None:
             continue
-        problem = problem_of(pair, now)
+        problem = problem_of(pair, now, signs=each.purpose in AUTHORITIES and not each.external)
         if not problem and each.key_path and not pair.key:
             problem = "has no tls.key"
         if problem:

@@ -12,17 +12,20 @@ Source       capi.md §9.1, §9.2, §9.4; S1-19 to S1-27.
 Called by    ``reconciler``; ``look`` asks ``makes_data``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 
 from kubewright.api.bootstrap.validate import validate_spec
-from kubewright.api.cluster.names import paused
+from kubewright.api.cluster.names import kubeconfig_secret, paused
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
+from kubewright.api.conditions import since_not_true
 from kubewright.api.faults import summary
 from kubewright.base import delays
 from kubewright.base.errors import InvalidInput
-from kubewright.base.plan import AT_ONCE, SOONEST, in_order
+from kubewright.base.plan import AT_ONCE, SOONEST, Awaited, in_order
 from kubewright.bootstrap import certificates, generation
 from kubewright.bootstrap.certificates import Certificate
 from kubewright.bootstrap.seen import Seen, token_in
@@ -44,6 +47,8 @@ from kubewright.runtime.credentials.values import secret_name
 
 Decider = Callable[[Seen], Plan | None]
 
+CERTIFICATE_REMEDY = "create it, with a certificate and its key, or let its controller make it"
+
 TOKEN_RUNS = Plan(because="its bootstrap token is being looked at")
 NO_REFERENCE = "spec.infrastructureRef, and so no infrastructure"
 
@@ -62,7 +67,11 @@ def makes_data(seen: Seen) -> bool:
 
 
 def without_machine(seen: Seen) -> Plan | None:
-    return Plan(because="no Machine owns it yet") if seen.machine is None else None
+    if seen.machine is not None:
+        return None
+    remedy = "name it in spec.bootstrap.configRef of a Machine, or delete it"
+    owner = Awaited("a Machine that owns it", remedy, seen.config.metadata.creation_timestamp)
+    return Plan(because="no Machine owns it yet", awaits=(owner,))
 
 
 def without_cluster(seen: Seen) -> Plan | None:
@@ -71,7 +80,8 @@ def without_cluster(seen: Seen) -> Plan | None:
     message = f"there is no Cluster {seen.machine.spec.cluster_name}"
     if paused(seen.config.metadata.annotations) or seen.config.metadata.deleting:
         return Plan(because=message)
-    return Plan(because=message, report=_no_infrastructure(message))
+    missing = Awaited(f"Cluster {seen.machine.spec.cluster_name}", "create it, or delete the Machine")
+    return _waits(message, missing, Reason.WAITING_FOR_CLUSTER_INFRASTRUCTURE)
 
 
 def leave_alone(seen: Seen) -> Plan | None:
@@ -97,9 +107,12 @@ def wait_for_infrastructure(seen: Seen) -> Plan | None:
     assert seen.cluster is not None
     if seen.cluster.status.infrastructure_ready:
         return None
-    lacks = "infrastructure yet" if seen.cluster.spec.infrastructure_ref is not None else NO_REFERENCE
-    message = f"Cluster {seen.cluster.metadata.name} has no {lacks}"
-    return Plan(because=message, report=_no_infrastructure(message))
+    name, refers = seen.cluster.metadata.name, seen.cluster.spec.infrastructure_ref is not None
+    lacks, remedy = "infrastructure yet", "see its condition InfrastructureReady"
+    if not refers:
+        lacks, remedy = NO_REFERENCE, "set it"
+    awaits = Awaited(f"infrastructure of Cluster {name}", remedy)
+    return _waits(f"Cluster {name} has no {lacks}", awaits, Reason.WAITING_FOR_CLUSTER_INFRASTRUCTURE)
 
 
 def repair_status(seen: Seen) -> Plan | None:
@@ -155,7 +168,11 @@ def reuse_data(seen: Seen) -> Plan | None:
 
 def spare_anothers(seen: Seen) -> Plan | None:
     """The Secret with the name of the data is another's: say so, and write nothing into it."""
-    return _failure(seen, seen.not_ours) if seen.not_ours else None
+    if not seen.not_ours:
+        return None
+    remedy = "delete that Secret, or rename the Machine"
+    taken = Awaited(f"the name of Secret {seen.config.metadata.name}", remedy)
+    return _failure(seen, seen.not_ours, awaits=(taken,))
 
 
 BEFORE_DATA: tuple[Decider, ...] = (
@@ -173,12 +190,18 @@ def wait_for_control_plane(seen: Seen) -> Plan | None:
     """Only a machine of the control plane that has a configuration for it can be the first."""
     assert seen.cluster is not None
     cluster, spec = seen.cluster.metadata.name, seen.config.spec
+    plane = Awaited(
+        f"the control plane of Cluster {cluster} to be initialized",
+        "see the Cluster's condition ControlPlaneInitialized",
+        since_not_true(seen.cluster.status.conditions, ConditionType.CONTROL_PLANE_INITIALIZED),
+    )
     if not seen.control_plane:
-        return _waits(f"the control plane of Cluster {cluster} is not initialized yet")
+        return _waits(f"the control plane of Cluster {cluster} is not initialized yet", plane)
     if spec.init_configuration is None and spec.cluster_configuration is None:
         return _waits(
             f"spec has no initConfiguration and no clusterConfiguration, so another machine must initialize "
-            f"the control plane of Cluster {cluster}"
+            f"the control plane of Cluster {cluster}",
+            plane,
         )
     return None
 
@@ -190,8 +213,11 @@ def wait_for_lock(seen: Seen) -> Plan | None:
     assert seen.cluster is not None
     if not seen.lock.holder:
         name = f"{seen.cluster.metadata.name}-lock"
-        return _failure(seen, f"ConfigMap {name} does not say which machine holds the init lock; delete it")
-    return _waits(f"Machine {seen.lock.holder} initializes the control plane")
+        unread = f"ConfigMap {name} does not say which machine holds the init lock; delete it"
+        return _failure(seen, unread, awaits=(Awaited(f"ConfigMap {name} to go", "delete it"),))
+    remedy = "see its conditions; when it is deleted another one begins"
+    holder = Awaited(f"Machine {seen.lock.holder} to initialize the control plane", remedy)
+    return _waits(f"Machine {seen.lock.holder} initializes the control plane", holder)
 
 
 def make_certificates(seen: Seen) -> Plan | None:
@@ -205,7 +231,7 @@ def make_certificates(seen: Seen) -> Plan | None:
     if seen.cluster.spec.control_plane_ref is None and len(made) == len(missing):
         return Plan((MakeCertificates(made),), AT_ONCE, "the cluster has no certificates yet")
     reason = Reason.CERTIFICATES_GENERATION_FAILED
-    return _without_certificates(seen, reason, f"waits for {_secrets(seen, missing)}")
+    return _without_certificates(seen, reason, f"waits for {_secrets(seen, missing)}", missing)
 
 
 def require_certificates(seen: Seen) -> Plan | None:
@@ -214,7 +240,7 @@ def require_certificates(seen: Seen) -> Plan | None:
     if not missing:
         return None
     reason = Reason.CERTIFICATES_CORRUPTED
-    return _without_certificates(seen, reason, f"waits for {_secrets(seen, missing)}")
+    return _without_certificates(seen, reason, f"waits for {_secrets(seen, missing)}", missing)
 
 
 def refuse_bad_certificates(seen: Seen) -> Plan | None:
@@ -247,7 +273,10 @@ def wait_for_endpoint(seen: Seen) -> Plan | None:
     endpoint = cluster.spec.control_plane_endpoint
     if (told is not None and told.api_server_endpoint) or (endpoint is not None and endpoint.valid):
         return None
-    return _waits(f"Cluster {cluster.metadata.name} has no spec.controlPlaneEndpoint yet")
+    name = cluster.metadata.name
+    remedy = "set it, or see the Cluster's infrastructure"
+    awaits = Awaited(f"spec.controlPlaneEndpoint of Cluster {name}", remedy)
+    return _waits(f"Cluster {name} has no spec.controlPlaneEndpoint yet", awaits)
 
 
 def make_data(seen: Seen) -> Plan | None:
@@ -258,7 +287,7 @@ def make_data(seen: Seen) -> Plan | None:
     try:
         text = generation.user_data(seen, spec)
     except InvalidInput as error:
-        return _failure(seen, str(error), again=True)
+        return _failure(seen, str(error), again=True, awaits=tuple(_sources(seen)))
     steps = (PatchSpec(spec),) if spec != seen.config.spec else ()
     token = token_in(spec) if seen.role is not Role.INIT else None
     if token is not None and (kept := keep_token(seen, token)) is not None:
@@ -290,7 +319,7 @@ def keep_token(seen: Seen, token: Token) -> Plan | None:
     because = f"no bootstrap token yet: {state.problem}"
     told = waiting(Reason.WAITING_FOR_CONTROL_PLANE_AVAILABLE, because)
     report = None if seen.config.status.ready else Report((told,))
-    return Plan((), _next_look(seen), because, report=report)
+    return Plan((), _next_look(seen), because, report=report, awaits=(_cluster(seen),))
 
 
 def _next_look(seen: Seen) -> timedelta | None:
@@ -301,27 +330,45 @@ def _data_ready(secret: str, *others: Condition) -> Report:
     return Report((available(ConditionType.DATA_SECRET_AVAILABLE), *others), secret)
 
 
-def _waits(message: str) -> Plan:
-    """Wait for something whose change enqueues this object."""
-    told = waiting(Reason.WAITING_FOR_CONTROL_PLANE_AVAILABLE, message)
-    return Plan(because=message, report=Report((told,)))
+def _waits(
+    message: str, awaits: Awaited, reason: Reason = Reason.WAITING_FOR_CONTROL_PLANE_AVAILABLE
+) -> Plan:
+    """Wait for something whose change enqueues this object; the condition says what a user can do."""
+    told = waiting(reason, f"{message}; {awaits.remedy}")
+    return Plan(because=message, report=Report((told,)), awaits=(awaits,))
 
 
-def _failure(seen: Seen, message: str, *, again: bool = False) -> Plan:
+def _failure(seen: Seen, message: str, *, again: bool = False, awaits: tuple[Awaited, ...] = ()) -> Plan:
     """No data can be made: report it, and give up the init lock, so that another machine can be the first."""
-    return Plan(
-        _release_own_lock(seen), delays.UNHEARD if again else None, message, report=Report((failed(message),))
-    )
+    wake, report = delays.UNHEARD if again else None, Report((failed(message),))
+    return Plan(_release_own_lock(seen), wake, message, report=report, awaits=awaits)
 
 
-def _no_infrastructure(message: str) -> Report:
-    return Report((waiting(Reason.WAITING_FOR_CLUSTER_INFRASTRUCTURE, message),))
-
-
-def _without_certificates(seen: Seen, reason: Reason, message: str) -> Plan:
+def _without_certificates(
+    seen: Seen, reason: Reason, message: str, missing: Iterable[Certificate] = ()
+) -> Plan:
     """Report it in both conditions: DataSecretAvailable would else still name what was waited for before."""
     told = (no_certificates(reason, message), no_certificates(reason, message, of_data=True))
-    return Plan(_release_own_lock(seen), delays.UNHEARD, message, report=Report(told))
+    awaits = tuple(Awaited(f"Secret {name}", CERTIFICATE_REMEDY) for name in _secret_names(seen, missing))
+    plan = Plan(_release_own_lock(seen), delays.UNHEARD, message, report=Report(told), awaits=awaits)
+    return plan if awaits else replace(plan, awaits=(Awaited("certificates of use", "replace those named"),))
+
+
+def _cluster(seen: Seen) -> Awaited:
+    """The workload cluster, which is to have the token."""
+    assert seen.cluster is not None
+    meta = seen.cluster.metadata
+    secret = kubeconfig_secret(meta.name)
+    remedy = f"see whether its API server answers, and whether Secret {secret} leads to it"
+    return Awaited(f"cluster {meta.namespace}/{meta.name}", remedy)
+
+
+def _sources(seen: Seen) -> Iterator[Awaited]:
+    """The Secrets that the spec names and that are not there."""
+    sources = (each.content_from for each in seen.spec.files), (each.passwd_from for each in seen.spec.users)
+    names = {each.secret.name for each in chain(*sources) if each is not None}
+    for name in sorted(names - seen.sources.keys()):
+        yield Awaited(f"Secret {name}", "create it, or take its name off the KubeadmConfig")
 
 
 def _release_own_lock(seen: Seen) -> tuple[ReleaseLock, ...]:
@@ -331,6 +378,9 @@ def _release_own_lock(seen: Seen) -> tuple[ReleaseLock, ...]:
 
 def _secrets(seen: Seen, missing: Iterable[Certificate]) -> str:
     """The Secrets of these pairs, for a message."""
+    return f"Secret {', '.join(_secret_names(seen, missing))}"
+
+
+def _secret_names(seen: Seen, missing: Iterable[Certificate]) -> list[str]:
     assert seen.cluster is not None
-    names = [secret_name(seen.cluster.metadata.name, each.purpose) for each in missing]
-    return f"Secret {', '.join(names)}"
+    return [secret_name(seen.cluster.metadata.name, each.purpose) for each in missing]

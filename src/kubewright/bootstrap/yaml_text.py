@@ -125,11 +125,12 @@ class _Slow(yaml.SafeDumper):
         return True
 
     def choose_scalar_style(self) -> str:
-        text = self.event.value
+        """The style that was asked for, else double quotes, where there is Jinja."""
         style: str = super().choose_scalar_style()
-        if not self.event.style or style == self.event.style:
+        event = self.event
+        if not isinstance(event, yaml.ScalarEvent) or not event.style or style == event.style:
             return style
-        return '"' if _is_marked(text) else style
+        return '"' if _is_marked(event.value) else style
 
     def analyze_scalar(self, scalar: str) -> Any:
         analysis = super().analyze_scalar(scalar)
@@ -140,15 +141,16 @@ class _Slow(yaml.SafeDumper):
     def write_literal(self, text: str) -> None:
         body = text.removesuffix("\n")
         tags = _tags(text) or ()
+        indent = self.indent or 0
         self.write_indicator(f"|{self._hints(text, tags)}", True)
         self.write_line_break()
         self.write_indent()
-        self.stream.write(_indented(body, tags, " " * self.indent))
+        self.stream.write(_indented(body, tags, " " * indent))
         last = tags[-1].end if tags and tags[-1].trims else -1
         if last >= len(body):
             self.write_line_break()
         self.whitespace = self.indention = False
-        self.column = self.indent + 1
+        self.column = indent + 1
         if text != body:
             self.write_line_break()
 

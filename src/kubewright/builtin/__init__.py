@@ -138,12 +138,11 @@ def node_lifecycle(
     recorder: Recorder | None = None,
     metrics: Metrics | None = None,
 ) -> Controller:
-    """The life cycle of nodes alone: all that is needed to see a machine die."""
-    nodes, pods = informers.get(NODE), informers.get(POD)
-    leases = informers.get(LEASE, namespace=LEASE_NAMESPACE)
-    life = NodeLifecycle(informers.client, nodes, leases, settings=settings, pods=pods, recorder=recorder)
-    clock = informers.client.clock
-    controller = Controller("node-lifecycle", life, clock, workers=workers, metrics=metrics)
+    """The life cycle of nodes alone: all that is needed to see a machine die, and its pods with it."""
+    nodes, leases = informers.get(NODE), informers.get(LEASE, namespace=LEASE_NAMESPACE)
+    pods, client = informers.get(POD), informers.client
+    life = NodeLifecycle(client, nodes, leases, settings=settings, pods=pods, recorder=recorder)
+    controller = Controller("node-lifecycle", life, client.clock, workers=workers, metrics=metrics)
     return controller.watches(nodes).watches(pods, life.of_pod)
 
 

@@ -3,7 +3,7 @@
 Called by    ``app``, which must stay quick to import.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from kubewright.base.errors import InvalidInput
 
 if TYPE_CHECKING:
     from kubewright.bootstrap.seen import BootstrapSettings
+    from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 
 
 def path_of(switch: str) -> Callable[[str], Path]:
@@ -70,6 +71,13 @@ Context = Annotated[str, typer.Option(help="Name of that context.", metavar="NAM
 UseContext = Annotated[
     bool, typer.Option("--use-context", help="Make it the current one; else it is if there is none.")
 ]
+AcceptDataLoss = Annotated[
+    bool,
+    typer.Option(
+        "--accept-data-loss",
+        help="Start also where objects are missing that were written; versions go on above all former ones.",
+    ),
+]
 
 StrictRunning = Annotated[
     bool,
@@ -102,15 +110,28 @@ ComponentPrograms = Annotated[
     typer.Option(
         help="A folder with etcd, kube-apiserver and kube-controller-manager, or with a folder for each "
         "version of them; may be repeated. Searched before $KUBEWRIGHT_ASSETS, the cache of `make kube` "
-        "and $PATH.",
+        "and $PATH. Whoever may edit a component may run any other program in it too (spec.binary).",
         metavar="DIR",
     ),
 ]
 ComponentUser = Annotated[
     str,
     typer.Option(
-        help="Who these programs run as; default: an unprivileged user where kubewright runs as root.",
+        help="Who these programs run as; default, where kubewright runs as root: a user of its own for "
+        "each control plane.",
         metavar="NAME",
+    ),
+]
+ComponentUsers = Annotated[
+    str, typer.Option(help="The user ids of control planes, where each has its own.", metavar="FIRST-LAST")
+]
+COMPONENT_USERS = "1900000000-1999999999"
+ShareComponentUser = Annotated[
+    bool,
+    typer.Option(
+        "--share-component-user",
+        help="Let control planes of several namespaces run as one user, where each has none of its own: "
+        "programs of one can then read the keys of the others.",
     ),
 ]
 ComponentAddresses = Annotated[
@@ -204,6 +225,19 @@ AllNamespaces = Annotated[
     bool, typer.Option("-A", "--all-namespaces", help="Show the troubles of all namespaces.")
 ]
 Output = Annotated[str, typer.Option("-o", "--output", help="json; default: text.", metavar="FORM")]
+
+
+def processes(
+    programs: Iterable[str] | None, addresses: str, user: str, users: str, *, shared: bool
+) -> "ProcessOptions":
+    """What was chosen about components that run as processes.
+
+    Raises:
+        InvalidInput: a range is none.
+    """
+    from kubewright.controlplanes.hosting.processes.options import ProcessOptions
+
+    return ProcessOptions(tuple(programs or ()), user, addresses, users, shared)
 
 
 def bootstrap(algorithm: str) -> "BootstrapSettings":

@@ -26,11 +26,13 @@ from kubewright.api.crd import crd
 from kubewright.api.kinds import Kind
 from kubewright.clusters import metrics, replicas
 from kubewright.clusters.cluster import reconciler as cluster
+from kubewright.clusters.cluster.verification import Verifier
 from kubewright.clusters.external.contract import Contracts
 from kubewright.clusters.healthcheck import reconciler as healthcheck
 from kubewright.clusters.machine import reconciler as machine
 from kubewright.clusters.machine.removals import WorkloadRemovals
 from kubewright.clusters.sessions.node import CLUSTER_NODE, INDEXES
+from kubewright.clusters.sessions.workload import Connect, by_sockets
 from kubewright.runtime import object_metrics
 from kubewright.runtime.references.registry import References
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
@@ -92,16 +94,19 @@ def _definitions() -> Iterator[Mapping[str, Any]]:
     yield from map(crd, for_clusterctl.DEFINITIONS)
 
 
-def world(*, strict_running: bool = False) -> World:
+def world(*, strict_running: bool = False, connect: Connect = by_sockets) -> World:
     """This world.
 
-    ``strict_running``: the phase Running of a Machine asks for a Node that is Ready (S0-23).
+    ``strict_running``: the phase Running of a Machine asks for a Node that is Ready (S0-23). ``connect``
+    makes the transports to API servers that are asked what they verify by.
     """
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
         control = environment.control
         references = References(control.client, control.caches, Contracts())
-        made, background = [cluster.wire(environment, references)], [references.run]
+        verifier = Verifier(environment.clock, connect)
+        made = [cluster.wire(environment, references, verifier)]
+        background = [references.run, verifier.run]
         if not NEED_WORKLOAD_CLUSTERS.isdisjoint(chosen):
             environment.workloads().cache(CLUSTER_NODE, INDEXES)
         if MACHINES in chosen:

@@ -31,6 +31,7 @@ from kubewright import builtin
 from kubewright.api.bootstrap.names import TOKEN_GROUPS, TOKEN_NAMESPACE, TOKEN_TYPE, token_secret_name
 from kubewright.api.core import SECRET
 from kubewright.apiserver.http.authn import Authenticator
+from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import HOST, Listener
 from kubewright.apiserver.http.pki import ADMIN, NAMES, Pki
 from kubewright.apiserver.server import ApiServer
@@ -100,7 +101,11 @@ class Plane:
 
 
 class Planes:
-    """All control planes in this process: implements ``ControlPlanes``. ``folder`` None: in memory."""
+    """All control planes in this process: implements ``ControlPlanes``. ``folder`` None: in memory.
+
+    ``connections``: those of all listeners of the process; None: these planes have the only ones.
+    ``accept_loss``: start also those whose folders have less than was committed.
+    """
 
     def __init__(
         self,
@@ -109,8 +114,12 @@ class Planes:
         folder: Path | None = None,
         listens: bool = False,
         nodes: NodeSettings | None = None,
+        connections: Connections | None = None,
+        accept_loss: bool = False,
     ) -> None:
         self._clock = clock
+        self._accept_loss = accept_loss
+        self._connections = Connections(clock) if connections is None else connections
         self._folder = folder
         self._listens = listens
         self._nodes = nodes or NodeSettings()
@@ -258,7 +267,7 @@ class Planes:
 
     async def _new_plane(self, address: str, authority: bytes, keys: Callable[[], Pki]) -> Plane:
         path = self._path(address)
-        log = None if path is None else SqliteLog(path, power_loss=False)
+        log = None if path is None else SqliteLog(path, power_loss=False, accept_loss=self._accept_loss)
         server = ApiServer(self._clock, path=path, log=log)
         await server.start()
         client = Client(InProcess(server.handle), self._clock, name=f"cluster {address}")
@@ -302,7 +311,14 @@ class Planes:
         port = plane.address.rpartition(":")[2]
         authenticator = Authenticator(self._clock, plane.server.user_of_token)
         held = self._bound.pop(plane.address, None)
-        listener = Listener(plane.handle, authenticator, plane.keys(), port=int(port), held=held)
+        listener = Listener(
+            plane.handle,
+            authenticator,
+            plane.keys(),
+            port=int(port),
+            held=held,
+            connections=self._connections,
+        )
         await listener.start()
         return listener
 

@@ -11,7 +11,7 @@ Called by    ``embedded``, ``on_kubernetes`` and ``testing``.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -38,6 +38,7 @@ from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.lending import Lender
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.shard import WHOLE
+from kubewright.runtime.unreadable import Unreadables
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 from kubewright.wire.gvk import Key
 
@@ -195,10 +196,12 @@ class Assembly:
             for world in self._worlds
         ]
         runnables = [self._wired(world, names, environment) for world, names in mine if names]
+        unreadables = self._unreadables(control, mine, controllers)
         return Work(
             [controller for each in runnables for controller in each.controllers],
             list(dict.fromkeys((control.caches, target.caches))),
             [
+                unreadables.run,
                 *([workloads().run] if workloads.cache_info().currsize else ()),
                 *(task for each in runnables for task in each.background),
             ],
@@ -213,16 +216,33 @@ class Assembly:
         labels, shard = self._admits(world.filter_label), self._shard if world.shards else WHOLE
         if shard.whole and not (world.filter_label and self._filter):
             return world.wire(environment, names)
-
-        def ours(header: Header) -> bool:
-            return shard.has(header.uid) and (not self._filter or labels(header.labels))
-
+        ours = self._ours(world)
         found = world.wire(replace(environment, admits=labels, shard=shard), names)
         kinds = {each.resource.kind: each for each in world.kinds}
         works_on = {each.name: kinds[each.kind] for each in world.controllers if each.kind in kinds}
         for controller in found.controllers:
             if (kind := works_on.get(controller.name)) is not None:
                 controller.admits(environment.control.caches.get(kind), ours)
+        return found
+
+    def _ours(self, world: World) -> Callable[[Header], bool]:
+        """Which objects of a world this program works on."""
+        labels, shard = self._admits(world.filter_label), self._shard if world.shards else WHOLE
+        return lambda header: shard.has(header.uid) and (not self._filter or labels(header.labels))
+
+    def _unreadables(
+        self,
+        control: Session,
+        worlds: Sequence[tuple[World, Sequence[str]]],
+        controllers: Sequence[ControllerInfo],
+    ) -> Unreadables:
+        """What these controllers cannot read of the kinds that they work on."""
+        found = Unreadables(control.client, self.recorder, self.clock)
+        for world, names in worlds:
+            works_on = {each.kind for each in world.controllers if each.name in names}
+            kinds = [each for each in world.kinds if each.resource.kind in works_on]
+            found.follow(control.caches, kinds, self._ours(world))
+        found.count(self.metrics, ",".join(sorted({each.lease for each in controllers})))
         return found
 
     def _admits(self, label: str) -> Admits:

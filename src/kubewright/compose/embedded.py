@@ -32,6 +32,7 @@ from kubewright.api.machine import rbac as machine_rbac
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.authn import Authenticator
+from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import Listener, PortTaken
 from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
@@ -46,6 +47,7 @@ from kubewright.compose.folder import (
     Address,
     DiskFailed,
     Presence,
+    check_server_folder,
     private_folder,
     recall,
     remember,
@@ -91,7 +93,10 @@ class Embedded:
         self.clock = clock
         self.config = config
         path = None if config is None else private_folder(config.data_dir) / SERVER_FOLDER
-        self.server = ApiServer(clock, path=path, admission=EMBEDDED_RULES)
+        accept_loss = config is not None and config.accept_loss
+        if config is not None and not accept_loss:
+            check_server_folder(config.data_dir)
+        self.server = ApiServer(clock, path=path, accept_loss=accept_loss, admission=EMBEDDED_RULES)
         self.metrics = Metrics()
         self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
@@ -102,7 +107,15 @@ class Embedded:
         self._options = options
         self._stack = AsyncExitStack()
         folder = None if config is None else config.data_dir
-        self._own = OwnPlanes(clock, folder, listens=config is not None, grace=options.grace)
+        self._connections = Connections(clock)
+        self._own = OwnPlanes(
+            clock,
+            folder,
+            accept_loss=accept_loss,
+            listens=config is not None,
+            grace=options.grace,
+            connections=self._connections,
+        )
         self.planes = self._own.planes
         """The control planes of clusters in this process: at sockets and in the data folder, or in memory."""
         self.nested = self._own.nested
@@ -205,7 +218,7 @@ class Embedded:
         kept = recall(config.data_dir) if config.port is None else None
         port = kept.port if kept is not None else config.port or 0
         authenticator = Authenticator(self.clock, self.server.user_of_token)
-        listener = Listener(self.others.handle, authenticator, keys, port=port)
+        listener = Listener(self.others.handle, authenticator, keys, port=port, connections=self._connections)
         try:
             await listener.start()
         except PortTaken:

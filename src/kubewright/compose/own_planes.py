@@ -13,6 +13,7 @@ Called by    ``embedded`` and ``on_kubernetes``.
 from pathlib import Path
 
 from kubewright import builtin
+from kubewright.apiserver.http.connections import Connections
 from kubewright.base.clock import Clock
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.clusters.sessions.workload import Connect
@@ -31,14 +32,32 @@ class OwnPlanes:
     ``data_dir``  where they keep what they have; None: in memory
     ``listens``   whether they listen at sockets; tests on virtual time reach them in process only
     ``grace``     seconds of silence after which a node of theirs counts as lost
+    ``connections``  those of all listeners of the process; None: these have the only ones
+    ``accept_loss``  start with data that lost commits, as the administrator said
 
     ``planes`` are all of them; ``nested`` those that NestedControlPlanes describe.
     """
 
-    def __init__(self, clock: Clock, data_dir: Path | None, *, listens: bool, grace: float) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        data_dir: Path | None,
+        *,
+        listens: bool,
+        grace: float,
+        connections: Connections | None = None,
+        accept_loss: bool = False,
+    ) -> None:
         nodes = NodeSettings(grace=grace)
         folder = None if data_dir is None else private_folder(data_dir / CLUSTERS_FOLDER)
-        self.planes = Planes(clock, folder=folder, listens=listens, nodes=nodes)
+        self.planes = Planes(
+            clock,
+            connections=connections,
+            folder=folder,
+            listens=listens,
+            nodes=nodes,
+            accept_loss=accept_loss,
+        )
         controllers = controllers_of(builtin.Settings(nodes=nodes, run_apps=True), clock)
         self.nested = TaskHosting(self.planes, clock, data_dir, controllers)
 

@@ -24,8 +24,10 @@ from kubewright.kube.access import Access, Token, impersonation
 from kubewright.kube.errors import ConnectFailed
 from kubewright.kube.inprocess import InProcess
 from kubewright.kube.transport import Transport
-from kubewright.pki.certificates import Identity, has_signed
+from kubewright.pki.certificates import Identity
 from kubewright.pki.clusters import public_key_hashes
+from kubewright.pki.facts import is_trusted
+from kubewright.pki.keys import pems
 from kubewright.wire.errors import Unauthorized
 from kubewright.wire.http import Request, Response
 
@@ -112,6 +114,6 @@ class _PlaneTransport:
             identity = Identity.from_pem(self._access.certificate + b"\n" + self._access.key)
         except ValueError:
             raise ConnectFailed("the client certificate of the kubeconfig has no key that fits") from None
-        if not has_signed(plane.authority, identity):
+        if not is_trusted(identity.certificate, plane.authority):
             raise ConnectFailed(f"{self._address} does not know who has signed the client's certificate")
-        return ssl.PEM_cert_to_DER_cert(identity.certificate.decode())
+        return ssl.PEM_cert_to_DER_cert(pems(identity.certificate)[0].decode())

@@ -42,12 +42,13 @@ def worlds(
 ) -> tuple[World, ...]:
     """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver.
 
-    ``hosts`` answers where components of nested control planes run, ``connect`` makes transports to them.
+    ``hosts`` answers where components of nested control planes run, ``connect`` makes transports to them
+    and to workload clusters.
     """
     drivers = {} if driver is None else {options.driver: driver}
     return (
         machines.world(driver, on_call, options.machine, options.orphans),
-        clusters.world(strict_running=options.strict_running),
+        clusters.world(strict_running=options.strict_running, connect=connect),
         bootstrap.world(options.bootstrap),
         infra.world(drivers, options.driver, on_call, options.infra),
         controlplanes.world(hosts, partial(_keeper, options), connect),
@@ -135,6 +136,20 @@ def kinds(options: Options) -> list[Kind[Any]]:
         InvalidInput: as ``chosen``.
     """
     return [kind for world in running(shown(options), chosen(options)) for kind in world.kinds]
+
+
+def idle(options: Options) -> dict[str, Sequence[Kind[Any]]]:
+    """The kinds of the worlds of which no controller is chosen, by name. One that the options switch off is
+    not among them: its user knows.
+
+    Raises:
+        InvalidInput: as ``chosen``.
+    """
+    lists = shown(options)
+    mine = running(lists, chosen(options))
+    off = {word.strip()[1:] for word in options.controllers if word.strip().startswith("-")}
+    known = [world for world in lists if world.name in off or all(e.name in off for e in world.controllers)]
+    return {world.name: tuple(world.kinds) for world in lists if world not in (*mine, *known)}
 
 
 def running(all_worlds: Iterable[World], controllers: Iterable[ControllerInfo]) -> list[World]:

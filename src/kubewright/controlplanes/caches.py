@@ -48,12 +48,16 @@ class Caches:
             informer.index(BY_OWNER, _owner_uid)
 
     def family_of(self, plane: NestedControlPlane) -> Family:
-        """The family of a control plane: the objects of it that are in the caches."""
-        cluster = owning_cluster(plane)
-        there = {name: self.components[name].get(key) for name, key in keys_of(plane).items()}
+        """The family of a control plane: the objects of it that are in the caches. One that is being deleted
+        waits for none of them to become readable."""
+        cluster, ends = owning_cluster(plane), plane.metadata.deleting
+        there = {
+            name: self.components[name].part(key) if ends else self.components[name].get(key)
+            for name, key in keys_of(plane).items()
+        }
         return Family(
             plane,
-            self.clusters.get(Key(plane.namespace, cluster.name)) if cluster is not None else None,
+            self.clusters.part(Key(plane.namespace, cluster.name)) if cluster is not None else None,
             {name: found for name, found in there.items() if found is not None},
         )
 

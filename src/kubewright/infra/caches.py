@@ -8,8 +8,11 @@ Source       capi.md §3.3 (owners), §3.4 (who wakes whom).
 Called by    ``machine``, ``cluster``, ``template``, ``credentials`` and ``orphans``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from msgspec import field
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, Cluster, Machine, ObjectReference
@@ -18,22 +21,49 @@ from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_CLUSTER,
     KUBEWRIGHT_MACHINE,
     KUBEWRIGHT_MACHINE_TEMPLATE,
+    FailureDomainSpec,
     KubewrightCluster,
     KubewrightMachine,
     LocalSecretReference,
     Provision,
 )
-from kubewright.api.kinds import Kind
-from kubewright.api.meta import ObjectMeta
+from kubewright.api.kinds import Kind, Undecodable
+from kubewright.api.meta import KubeObject, ObjectMeta
 from kubewright.base.clock import Clock
 from kubewright.driver.routing import RoutedDriver
 from kubewright.infra.provision import cloud_owner
 from kubewright.infra.settings import InfraSettings
 from kubewright.kube.client import Client
+from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.gvk import Key, split_api_version
+
+
+class _ToldSpec(Provision, frozen=True, kw_only=True):
+    """Of a spec what drivers are told: told a part, one could look in another account or place, and report
+    that a VM does not exist which does."""
+
+    failure_domain: str | None = None
+    failure_domains: Mapping[str, FailureDomainSpec] = field(default_factory=dict)
+
+
+class _Told(KubeObject, frozen=True, kw_only=True):
+    spec: _ToldSpec = field(default_factory=_ToldSpec)
+
+
+def untold(informer: Informer[Any], key: Key) -> str:
+    """What drivers cannot be told of an object, because it cannot be read; empty if all can be told."""
+    header = informer.header(key)
+    if header is None or not informer.problem(key):
+        return ""
+    resource = informer.kind.resource
+    try:
+        Kind(resource, _Told).decode(header.data)
+    except Undecodable as error:
+        return f"{resource.kind} {key.name} is unreadable: {error}"
+    return ""
 
 
 class Caches:
@@ -82,17 +112,22 @@ class Caches:
         ref = cluster.spec.infrastructure_ref if cluster is not None else None
         ours = ref is not None and refers(ref, KUBEWRIGHT_CLUSTER)
         if cluster is not None and ref is not None and ours:
-            named = self.clusters.get(Key(cluster.namespace, ref.name))
+            named = self.clusters.part(Key(cluster.namespace, ref.name))
             if named is not None:
-                return named, ""
+                return self._readable(named)
         labelled = [one for each in _in_cluster(meta) for one in self.clusters.by("cluster", each)]
         if len(labelled) == 1:
-            return labelled[0], ""
+            return self._readable(labelled[0])
         if ref is not None:
             return None, f"there is no KubewrightCluster {ref.name}" if ours else ""
         name = meta.labels.get(names.CLUSTER_NAME_LABEL, "")
         gone = f"there is neither Cluster {name} nor its KubewrightCluster"
         return None, gone if cluster is None else ""
+
+    def _readable(self, found: KubewrightCluster) -> tuple[KubewrightCluster | None, str]:
+        """The KubewrightCluster, if all that a driver is told of it can be read."""
+        problem = untold(self.clusters, Key(found.namespace, found.name))
+        return (None, problem) if problem else (found, "")
 
     def credentials(self, namespace: str, ref: LocalSecretReference | None) -> tuple[Secret, str]:
         """The Secret with the credentials, and why it is of no use; an empty one where none is named."""

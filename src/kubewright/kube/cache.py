@@ -71,19 +71,12 @@ class Change(Generic[T]):
     _decode: Callable[[Header], T]
 
     def before(self) -> T | None:
-        """The object as it was; decoded now.
-
-        Raises:
-            Undecodable: the object does not have the form of its kind.
-        """
+        """The object as it was; decoded now. Of one that cannot be read, what can: a change must not go
+        unnoticed."""
         return None if self.old is None else self._decode(self.old)
 
     def after(self) -> T | None:
-        """The object as it is; decoded now.
-
-        Raises:
-            Undecodable: the object does not have the form of its kind.
-        """
+        """The object as it is; decoded now, as ``before``."""
         return None if self.new is None else self._decode(self.new)
 
 
@@ -249,4 +242,4 @@ class Cache(Generic[T]):
         self._notify(header.key, header, None)
 
     def _notify(self, key: Key, old: Header | None, new: Header | None) -> None:
-        self._listener(Change(key, old, new, self.store.decode))
+        self._listener(Change(key, old, new, self.store.part))

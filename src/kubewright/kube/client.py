@@ -292,8 +292,11 @@ class Client:
         return response
 
     def _written(self, kind: Kind[T], body: bytes, subresource: str) -> T:
-        """Tell the listeners, and decode. Only ``status`` answers with the object itself."""
-        obj = kind.decode(body)
+        """Tell the listeners, and decode. Only ``status`` answers with the object itself.
+
+        The write is done, so of an answer that cannot be read what can be is taken.
+        """
+        obj = kind.part(body)
         if self._listeners and subresource in ("", "status"):
             self._notify(Written(kind.resource, _key(obj), body))
         return obj

@@ -84,10 +84,10 @@ class Informer(Generic[T]):
         return self._visibility
 
     def get(self, key: Key) -> T | None:
-        """The object, or None.
+        """The object, or None; in its deletion, as much of it as can be read.
 
         Raises:
-            Undecodable: it does not have the form of its kind.
+            Undecodable: it does not have the form of its kind, and lives.
         """
         header = self._store.header(key)
         return None if header is None else self._store.decode(header)
@@ -95,6 +95,16 @@ class Informer(Generic[T]):
     def header(self, key: Key) -> Header | None:
         """What is known of the object without decoding it, or None."""
         return self._store.header(key)
+
+    def part(self, key: Key) -> T | None:
+        """The object, or as much of it as can be read, or None."""
+        header = self._store.header(key)
+        return None if header is None else self._store.part(header)
+
+    def problem(self, key: Key) -> str:
+        """Why the object of this key cannot be read as its kind; empty if it can, or is not there."""
+        header = self._store.header(key)
+        return self._store.problem(header) if header is not None else ""
 
     def headers(self) -> Iterable[Header]:
         """Those of all objects; for counting and collecting."""
@@ -110,11 +120,11 @@ class Informer(Generic[T]):
     def by(self, index: str, value: str) -> list[T]:
         """The objects with ``value`` in ``index``, oldest in the cache first.
 
-        ``owner`` (uid of the controlling owner) and ``namespace`` are always there.
+        ``owner`` (uid of the controlling owner) and ``namespace`` are always there. Of objects that cannot
+        be read, what can.
 
         Raises:
             KeyError: no such index is declared.
-            Undecodable: as ``list``.
         """
         return self._store.by(index, value)
 
@@ -141,7 +151,7 @@ class Informer(Generic[T]):
         """
         self._listeners.append(listener)
         for header in self._store:
-            self._notify_one(listener, Change(header.key, None, header, self._store.decode))
+            self._notify_one(listener, Change(header.key, None, header, self._store.part))
 
         def unsubscribe() -> None:
             if listener in self._listeners:

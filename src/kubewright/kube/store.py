@@ -7,9 +7,13 @@ Theory.      Objects are decoded when a caller looks; the last two thousand look
              every listener of the change may look at it.
              Declared indexes need the decoded object, so they remember its values; the built-in two,
              ``owner`` (uid of the controlling owner) and ``namespace``, live on the header alone.
-Invariants.  Every index agrees with the objects after each call. An object that its type cannot
-             read is in no declared index; reading it raises ``Undecodable``. An index
-             whose function raises misses that object and hurts nothing else.
+             An object that its type cannot read has all the same a name, an owner, and fields that can be
+             read. Indexes hold it by those, or what it needs would look unused; and those who look it up in
+             one get that part. While it lives, whoever reads it for itself gets the error: a part of a spec
+             is none. In its deletion the part is what there is to go by.
+Invariants.  Every index agrees with the objects after each call. An index whose function raises misses that
+             object and hurts nothing else. ``decode`` of a living object that cannot be read raises
+             ``Undecodable``.
 Called by    ``cache``.
 """
 
@@ -73,12 +77,34 @@ class Store(Generic[T]):
         self._move(header.key, header, None)
         self._decoded.pop(header.key, None)
 
-    def decode(self, header: Header) -> T:
-        """The object itself.
+    def problem(self, header: Header) -> str:
+        """Why the object cannot be read as its kind; empty if it can."""
+        try:
+            self._whole(header)
+        except Undecodable as error:
+            return str(error)
+        return ""
+
+    def part(self, header: Header) -> T:
+        """The object, or as much of it as can be read.
 
         Raises:
-            Undecodable: it does not have the form of its kind.
+            Undecodable: nothing of it can be.
         """
+        try:
+            return self._whole(header)
+        except Undecodable:
+            return self.kind.part(header.data)
+
+    def decode(self, header: Header) -> T:
+        """The object itself; in its deletion, as much of it as can be read.
+
+        Raises:
+            Undecodable: it does not have the form of its kind, and lives.
+        """
+        return self.part(header) if header.deleting else self._whole(header)
+
+    def _whole(self, header: Header) -> T:
         kept = self._decoded.get(header.key)
         if kept is not None and kept[0] is header:
             return kept[1]
@@ -109,7 +135,7 @@ class Store(Generic[T]):
         """Declare or replace an index; the objects that are here are in it at once."""
         if name in ("owner", "namespace"):
             raise ValueError(f"the index {name!r} is built in")
-        declared = self._declared[name] = _Declared(name, lambda header: of(self.decode(header)))
+        declared = self._declared[name] = _Declared(name, lambda header: of(self.part(header)))
         for header in self._headers.values():
             declared.account(header.key, header)
 
@@ -126,13 +152,12 @@ class Store(Generic[T]):
         return self._declared[index].index.keys(value)
 
     def by(self, index: str, value: str) -> list[T]:
-        """The objects that have ``value`` in ``index``.
+        """The objects that have ``value`` in ``index``; of those that cannot be read, what can.
 
         Raises:
             KeyError: no such index is declared.
-            Undecodable: as ``select``.
         """
-        return [self.decode(self._headers[key]) for key in self.keys_by(index, value)]
+        return [self.part(self._headers[key]) for key in self.keys_by(index, value)]
 
     def _move(self, key: Key, old: Header | None, new: Header | None) -> None:
         for index, of in ((self._owners, _owner), (self._namespaces, _namespace)):
@@ -176,8 +201,6 @@ class _Declared:
     def _read(self, header: Header) -> tuple[str, ...]:
         try:
             return tuple(dict.fromkeys(self._of(header)))
-        except Undecodable as error:
-            log.warning("object not indexed", index=self._name, object=str(header.key), error=str(error))
         except Exception:
             log.exception("an index failed on an object", index=self._name, object=str(header.key))
         return ()

@@ -4,7 +4,6 @@ Theory.      Python reads client certificates only from files, so ours become fi
 Invariants.  They are in a private folder (mode 0700), which is removed when the ``with`` ends.
 """
 
-import contextlib
 import os
 import ssl
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
 from kubewright.kube.access import Access
+from kubewright.pki import tls
 
 
 @contextmanager
@@ -41,12 +41,7 @@ def context(access: Access, certificate: bytes, key: bytes) -> ssl.SSLContext | 
     if not access.server.startswith("https://"):
         return None
     try:
-        made = ssl.create_default_context(cadata=access.ca.decode() if access.ca else None)
-        with contextlib.suppress(AttributeError):
-            made.verify_flags &= ~ssl.VERIFY_X509_STRICT  # many private CAs predate its rules
-        if access.insecure:
-            made.check_hostname = False
-            made.verify_mode = ssl.CERT_NONE
+        made = tls.unchecked() if access.insecure else tls.client(access.ca or None)
         with _key_files(certificate, key) as (certificate_path, key_path):
             if certificate_path:
                 made.load_cert_chain(certificate_path, key_path)

@@ -38,7 +38,7 @@ LONGEST_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A certificate and its private key, both PEM."""
+    """A certificate, with those of its issuers where they are to be sent, and its private key; all PEM."""
 
     certificate: bytes
     key: bytes
@@ -69,16 +69,17 @@ class Identity:
 
     @classmethod
     def from_pem(cls, pem: bytes) -> "Identity":
-        """Parse the PEM of a certificate and its key.
+        """Parse the PEM of a certificate and its key. What follows the certificate of its issuers is kept.
 
         Raises:
             ValueError: it is not a certificate with the key that belongs to it.
         """
-        certificate = read_certificates(pem)[0]
+        own, *chain = read_certificates(pem)
         key = read_private_key(pem)
-        if key.public_key() != certificate.public_key():
+        if key.public_key() != own.public_key():
             raise ValueError("the key is not the certificate's")
-        return cls(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+        form = serialization.Encoding.PEM
+        return cls(b"".join(each.public_bytes(form) for each in (own, *chain)), _pem(key))
 
 
 def new_authority(name: str, now: datetime, lifetime: timedelta) -> Identity:

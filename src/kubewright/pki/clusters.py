@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
 from kubewright.base.clock import rfc3339
+from kubewright.pki.facts import Facts, facts_of
 from kubewright.pki.keys import (
     Algorithm,
     KeyPair,
@@ -70,14 +71,21 @@ def public_key_hashes(pem: bytes) -> tuple[str, ...]:
     return tuple(f"sha256:{digest.hexdigest()}" for digest in digests)
 
 
-def problem_of(pair: KeyPair, now: datetime) -> str:
-    """Why a pair is of no use, as the end of a sentence about it; empty if it is good."""
+def problem_of(pair: KeyPair, now: datetime | None = None, *, signs: bool = False) -> str:
+    """Why a pair is of no use, as the end of a sentence about it; empty if it is good.
+
+    ``now``    None: what will change with time alone does not count
+    ``signs``  it is an authority, which signs other certificates
+    """
     try:
         public = _public_key(pair.certificate)
+        facts = facts_of(pair.certificate) if _CERTIFICATE.search(pair.certificate) else None
     except (ValueError, UnsupportedAlgorithm):
         return "has a tls.crt that is neither a certificate nor a public key in PEM"
-    if (until := expires(pair.certificate)) is not None and until <= now:
-        return f"has a certificate that expired on {rfc3339(until)}"
+    if signs and facts is None:
+        return "has no certificate in its tls.crt"
+    if told := _by_facts(facts, now, signs=signs) if facts is not None else "":
+        return told
     if not pair.key:
         return ""
     try:
@@ -85,6 +93,21 @@ def problem_of(pair: KeyPair, now: datetime) -> str:
     except ValueError:
         return "has a tls.key that is no private key in PEM, of RSA or an elliptic curve"
     return "" if key.public_key() == public else "has a tls.key that does not belong to its tls.crt"
+
+
+def _by_facts(facts: Facts, now: datetime | None, *, signs: bool) -> str:
+    if signs and facts.no_authority:
+        return facts.no_authority
+    return out_of_date(facts.not_before, facts.not_after, now) if now is not None else ""
+
+
+def out_of_date(not_before: datetime, not_after: datetime, now: datetime) -> str:
+    """Why a certificate with this validity is not valid, as the end of a sentence; empty if it is."""
+    if not_after <= now:
+        return f"has a certificate that expired on {rfc3339(not_after)}"
+    if now < not_before:
+        return f"has a certificate that is valid only from {rfc3339(not_before)}"
+    return ""
 
 
 def expires(certificate: bytes) -> datetime | None:

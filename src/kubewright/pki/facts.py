@@ -15,8 +15,11 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kubewright.pki.keys import read_certificates
+from kubewright.pki.keys import pems, read_certificates
 from kubewright.wire.http import User
+
+LONGEST_CHAIN = 10
+"""Certificates of a chain that are looked at; OpenSSL and Go have bounds, too."""
 
 E = TypeVar("E", bound=x509.ExtensionType)
 
@@ -28,6 +31,7 @@ class Facts:
     ``user``    its common name and organizations; the name is empty when it has none
     ``names``   host names and addresses of a server
     ``server``, ``client``  what handshakes it is good for
+    ``no_authority``  why it may not sign others, as the end of a sentence; empty if it may
     """
 
     user: User
@@ -36,6 +40,7 @@ class Facts:
     client: bool
     not_before: datetime
     not_after: datetime
+    no_authority: str = ""
 
 
 def facts_of(pem: bytes) -> Facts:
@@ -58,7 +63,19 @@ def facts_of(pem: bytes) -> Facts:
         client=uses is None or ExtendedKeyUsageOID.CLIENT_AUTH in uses,
         not_before=certificate.not_valid_before_utc,
         not_after=certificate.not_valid_after_utc,
+        no_authority=_no_authority(certificate),
     )
+
+
+def _no_authority(certificate: x509.Certificate) -> str:
+    """What kubeadm and Go go by before they believe a signature; an authority of X.509 version 1 is none."""
+    basic = extension_of(certificate, x509.BasicConstraints)
+    if basic is None or not basic.ca:
+        return "has a certificate that is no authority: its basic constraints do not say CA:TRUE"
+    usage = extension_of(certificate, x509.KeyUsage)
+    if usage is not None and not usage.key_cert_sign:
+        return "has a certificate that may sign no others: its key usage lacks certSign"
+    return ""
 
 
 def is_signed_by(certificate: bytes, authority: bytes) -> bool:
@@ -68,6 +85,22 @@ def is_signed_by(certificate: bytes, authority: bytes) -> bool:
         read_certificates(certificate)[0].verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature):
         return False
+    return True
+
+
+def is_trusted(chain: bytes, anchors: bytes) -> bool:
+    """Whether an anchor is, or has signed, the first certificate of a chain or an issuer that the chain has.
+
+    Both are PEM; times do not count.
+    """
+    own, *known = pems(chain)[:LONGEST_CHAIN]
+    trusted = pems(anchors)
+    while own not in trusted and not any(is_signed_by(own, each) for each in trusted):
+        issuer = next((each for each in known if is_signed_by(own, each)), None)
+        if issuer is None:
+            return False
+        known.remove(issuer)
+        own = issuer
     return True
 
 

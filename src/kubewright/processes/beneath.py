@@ -43,10 +43,11 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def opened(root: Path, *parts: str, mode: int | None = None) -> Iterator[int]:
+def opened(root: Path, *parts: str, mode: int | None = None, change: bool = True) -> Iterator[int]:
     """The descriptor of the folder ``parts`` below ``root``, which has to be there.
 
-    ``mode``: those of ``parts`` that are missing are made, and all of them get this mode; None: none is made.
+    ``mode``    those of ``parts`` that are missing are made with this mode; None: none is made
+    ``change``  the others get it too
 
     Raises:
         OSError: one of them is missing, or is no folder but a link or a file.
@@ -61,7 +62,7 @@ def opened(root: Path, *parts: str, mode: int | None = None) -> Iterator[int]:
             inner = os.open(part, FOLDER_FLAGS, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
-            if mode is not None and os.fstat(descriptor).st_mode & 0o777 != mode:
+            if mode is not None and change and os.fstat(descriptor).st_mode & 0o777 != mode:
                 os.fchmod(descriptor, mode)
         yield descriptor
     finally:

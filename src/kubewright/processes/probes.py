@@ -19,6 +19,7 @@ from pathlib import Path
 
 import aiohttp
 
+from kubewright.pki import tls
 from kubewright.processes.life import Health
 from kubewright.processes.program import Command, HttpGet, Probe, Program, TcpConnect
 
@@ -139,14 +140,8 @@ async def _ask(probe: Probe, folder: Path, program: Program) -> str:
 
 @cache
 def _unchecked() -> ssl.SSLContext:
-    """TLS that believes any certificate, as a kubelet's probes do.
-
-    It is made once, and not as the default context, which reads all authorities of this machine each time:
-    20 ms of processor time for each probe, and most of what a control plane at rest cost.
-    """
-    unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
-    return unchecked
+    """TLS that believes any certificate, as a kubelet's probes do; made once, not for each of them."""
+    return tls.unchecked()
 
 
 async def _run(argv: tuple[str, ...], folder: Path, program: Program) -> str:

@@ -13,10 +13,12 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from kubewright.api.meta import KubeObject, with_finalizer, without_finalizer
+from kubewright.base.plan import Awaited
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import onto
 from kubewright.runtime.events import Recorder
+from kubewright.runtime.passes import idle
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import ApiError
@@ -60,6 +62,11 @@ class InUse(Generic[T]):
             meta.finalizers, self._ours, used=used, deleting=meta.deleting, lingers=self._lingers
         )
         if wanted is None:
+            if used and meta.deleting:
+                why = Awaited(
+                    "what uses it to go", "delete that, or have it use another", meta.deletion_timestamp
+                )
+                idle("it is being deleted, and in use", why)
             return Result.done()
         doing = "add" if used else "remove"
         message = partial(_not_in_full, f"{doing} the finalizer {self._ours}")

@@ -6,11 +6,17 @@ admin's. A test needs no folder and more users.
 
 import ssl
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import NameOID
 
 from kubewright.apiserver.http.pki import ADMIN, LIFETIME, NAMES, Pki
 from kubewright.base.clock import Clock
+from kubewright.pki import tls
 from kubewright.pki.certificates import Identity, new_authority, new_client, new_server
+from kubewright.pki.keys import BACKDATED, Algorithm, KeyPair, certificate_builder, new_key, openssl_pem
 from kubewright.wire.http import User
 
 
@@ -31,8 +37,7 @@ class Keys(Pki):
 
     def client_context(self, identity: Identity | None = None) -> ssl.SSLContext:
         """TLS for a client that trusts this server; with ``identity`` it shows who it is."""
-        context = ssl.create_default_context(cadata=self.authority.decode())
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context = tls.client(self.authority)
         if identity is not None:
             identity.load_into(context)
         return context
@@ -47,3 +52,27 @@ def in_memory(clock: Clock) -> Keys:
     authority = new_authority("kubewright", now, LIFETIME)
     server = new_server(authority, NAMES, now, LIFETIME)
     return Keys(authority.certificate, server, new_client(authority, ADMIN, now, LIFETIME), authority, clock)
+
+
+def unusual_authority(
+    now: datetime, *, basic: bool | None = True, signs: bool | None = True, begins: timedelta = timedelta(0)
+) -> KeyPair:
+    """What a user may bring as an authority. None leaves an extension out.
+
+    ``basic``   what its basic constraints say: CA:TRUE or CA:FALSE
+    ``signs``   whether its key usage has certSign
+    ``begins``  from when on it is valid, after ``now``
+    """
+    key = new_key(Algorithm.EC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a user's")])
+    since = now + begins + BACKDATED
+    built = certificate_builder(name, name, key, since, since + LIFETIME)
+    if basic is not None:
+        built = built.add_extension(x509.BasicConstraints(ca=basic, path_length=None), critical=True)
+    if signs is not None:
+        others = dict.fromkeys(("content_commitment", "key_encipherment", "data_encipherment"), False)
+        others |= dict.fromkeys(("key_agreement", "encipher_only", "decipher_only", "crl_sign"), False)
+        usage = x509.KeyUsage(digital_signature=True, key_cert_sign=signs, **others)
+        built = built.add_extension(usage, critical=True)
+    certificate = built.sign(key, hashes.SHA256())
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), openssl_pem(key))

@@ -18,6 +18,7 @@ from kubewright import builtin
 from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
 from kubewright.api.core import PDB
 from kubewright.apiserver.http.authn import Authenticator
+from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.apiserver.http.listener import Listener
 from kubewright.apiserver.server import ApiServer
@@ -103,7 +104,9 @@ def embedded_kubeconfig(folder: Path) -> Iterator[Path]:
         async with _served(SystemClock()) as server:
             authority = keys.in_memory(SystemClock())
             authenticator = Authenticator(SystemClock(), server.user_of_token)
-            listener = Listener(server.handle, authenticator, authority)
+            listener = Listener(
+                server.handle, authenticator, authority, connections=Connections(SystemClock())
+            )
             await listener.start()
             path.write_bytes(render(listener.url, authority.authority, authority.admin))
             ready.set()

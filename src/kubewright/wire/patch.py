@@ -12,7 +12,6 @@ Invariants.  Pure. Unchanged parts are shared with the document given, which is 
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import jsonpatch
@@ -85,7 +84,7 @@ def apply_json(document: Any, operations: Any, *, most: int = PATCH_BYTES) -> An
     for operation in operations:
         _check(operation)
     try:
-        return _Patch(operations, _Allowance(most)).apply(_twin(document), in_place=True)
+        return _applied(_twin(document), operations, most)
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
         raise _refused() from None
     except (TypeError, KeyError, IndexError, ValueError, AttributeError, RecursionError):
@@ -99,60 +98,13 @@ def json_difference(before: Any, after: Any) -> list[dict[str, Any]]:
     return found
 
 
-class _Allowance:
-    """How many bytes the operations of one patch may still bring."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._brought = most, 0
-
-    def spend(self, value: Any) -> bytes:
-        """The value as JSON.
-
-        Raises:
-            GrowsTooMuch: the patch has brought too much with it.
-            BadRequest: the value is nested too deep.
-        """
-        try:
-            written = orjson.dumps(value)
-        except orjson.JSONEncodeError:
-            raise BadRequest(str(gojson.TooDeep())) from None
-        self._brought += len(written)
-        if self._brought > self._most:
-            raise GrowsTooMuch(self._brought, self._most)
-        return written
-
-
-class _Counted(jsonpatch.PatchOperation):
-    """An operation that brings something, out of an allowance."""
-
-    def __init__(self, allowance: _Allowance, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.allowance = allowance
-
-
-class _Add(_Counted, jsonpatch.AddOperation):
-    def apply(self, obj: Any) -> Any:
-        self.allowance.spend(self.operation.get("value"))
-        return super().apply(obj)
-
-
-class _Copy(_Counted, jsonpatch.CopyOperation):
-    def apply(self, obj: Any) -> Any:
-        found = self.pointer_cls(self.operation["from"]).resolve(obj)
-        if isinstance(found, jsonpointer.EndOfList):
-            raise _refused()
-        copied = orjson.loads(self.allowance.spend(found))
-        return jsonpatch.AddOperation({"path": self.location, "value": copied}).apply(obj)
-
-
-class _Replace(_Counted, jsonpatch.ReplaceOperation):
+class _Replace(jsonpatch.ReplaceOperation):
     """As kube-apiserver does it: a member that is not there is added."""
 
     def apply(self, obj: Any) -> Any:
-        self.allowance.spend(self.operation.get("value"))
         inside, member = self.pointer.to_last(obj)
         if isinstance(inside, dict) and member is not None and member not in inside:
-            inside[member] = copy.deepcopy(self.operation["value"])
+            inside[member] = self.operation["value"]
             return obj
         return super().apply(obj)
 
@@ -166,15 +118,48 @@ class _Test(jsonpatch.TestOperation):
         return obj if absent and self.operation.get("value", ...) is None else super().apply(obj)
 
 
-class _Patch(jsonpatch.JsonPatch):
-    def __init__(self, operations: list[Any], allowance: _Allowance) -> None:
-        counted = {"add": _Add, "copy": _Copy, "replace": _Replace}
-        self.operations = {
-            **jsonpatch.JsonPatch.operations,
-            **{name: partial(each, allowance) for name, each in counted.items()},
-            "test": _Test,
-        }
-        super().__init__(operations)
+_OPERATIONS: Mapping[str, type[jsonpatch.PatchOperation]] = {
+    **jsonpatch.JsonPatch.operations,
+    "replace": _Replace,
+    "test": _Test,
+}
+
+
+def _applied(document: Any, operations: Sequence[Mapping[str, Any]], most: int) -> Any:
+    """The document after the operations, which change it in place.
+
+    Raises:
+        Invalid, BadRequest: and whatever the library raises.
+    """
+    brought = 0
+    for each in operations:
+        operation, name = each, each.get("op", "")
+        if name == "copy":
+            operation = {"op": "add", "path": each["path"], "value": _found(document, each["from"])}
+        if name in ("add", "copy", "replace"):
+            written = _written(operation["value"])
+            brought += len(written)
+            if brought > most:
+                raise GrowsTooMuch(brought, most)
+            operation = {**operation, "value": orjson.loads(written)}  # shared with nothing
+        if (known := _OPERATIONS.get(operation.get("op", ""))) is None:
+            raise _refused()
+        document = known(operation).apply(document)
+    return document
+
+
+def _found(document: Any, pointer: str) -> Any:
+    found = jsonpointer.JsonPointer(pointer).resolve(document)
+    if isinstance(found, jsonpointer.EndOfList):
+        raise _refused()
+    return found
+
+
+def _written(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        raise BadRequest(str(gojson.TooDeep())) from None
 
 
 def _twin(document: Any) -> Any:

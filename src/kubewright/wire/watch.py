@@ -7,6 +7,7 @@ Invariants.  No I/O. A line longer than its bound is an error, never a growing b
 Called by    ``apiserver.http.watch`` (writes) and ``kube.reflector`` (reads).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -45,6 +46,17 @@ _envelopes = msgspec.json.Decoder(_Envelope)
 def encode(kind: str, data: bytes) -> bytes:
     """One line, newline included. ``data`` must be JSON without newlines."""
     return b"%b%b}\n" % (_HEAD[kind], data)
+
+
+def pieces(kind: str, data: bytes, most: int) -> Iterator[bytes]:
+    """The same line in pieces of about ``most`` bytes, each copied when it is asked for."""
+    if len(data) <= most:
+        yield encode(kind, data)
+        return
+    yield _HEAD[kind]
+    for start in range(0, len(data), most):
+        yield data[start : start + most]
+    yield b"}\n"
 
 
 def decode(line: bytes) -> Event:

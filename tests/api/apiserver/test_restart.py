@@ -1,6 +1,8 @@
 """One data folder, several lives of the server."""
 
 import asyncio
+import contextlib
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,49 @@ async def test_everything_is_there_after_a_restart_and_versions_go_on(serving: A
         with pytest.raises(Gone, match="too old resource version"):
             async with api.watch(MACHINES, resourceVersion=before["metadata"]["resourceVersion"]):
                 pass
+
+
+def small(spec: dict[str, Any]) -> dict[str, Any]:
+    """The definition of a small kind."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "smalls", "kind": "Small"}
+    definition = {"group": "s.example.io", "scope": "Namespaced", "names": names, "versions": [version]}
+    return {"metadata": {"name": "smalls.s.example.io"}, "spec": definition}
+
+
+SMALLS = "/apis/s.example.io/v1/namespaces/default/smalls"
+SMALL = {"apiVersion": "s.example.io/v1", "kind": "Small", "metadata": {"name": "s"}, "spec": {"size": 1}}
+
+
+async def test_a_default_holds_for_older_objects_in_the_next_life_too(serving: Any, tmp_path: Path) -> None:
+    size = {"type": "integer"}
+    async with serving(tmp_path) as api:
+        (await api.post(CRDS, small({"size": size}))).ok()
+        made = (await api.post(SMALLS, SMALL)).ok()
+        changed = small({"size": size, "new": {"type": "string", "default": "D"}})["spec"]
+        (await api.patch(f"{CRDS}/smalls.s.example.io", {"spec": changed})).ok()
+    async with serving(tmp_path) as api:
+        assert (await api.get(SMALLS)).ok()["items"] == [{**made, "spec": {"size": 1, "new": "D"}}]
+
+
+async def test_a_float_that_an_earlier_release_stored_is_read_as_an_integer(
+    serving: Any, tmp_path: Path
+) -> None:
+    async with serving(tmp_path) as api:
+        (await api.post(CRDS, small({"size": {"type": "integer"}}))).ok()
+        (await api.post(SMALLS, SMALL)).ok()
+    with contextlib.closing(sqlite3.connect(tmp_path / "objects.db")) as database:
+        (data,) = database.execute("SELECT data FROM objects WHERE key = 'default/s'").fetchone()
+        database.execute(
+            "UPDATE objects SET data = ? WHERE key = 'default/s'",
+            (data.replace(b'"size":1}', b'"size":1.0}'),),
+        )
+        database.commit()
+    async with serving(tmp_path) as api:
+        assert repr((await api.get(f"{SMALLS}/s")).ok()["spec"]["size"]) == "1"
+        labelled = (await api.patch(f"{SMALLS}/s", {"metadata": {"labels": {"a": "b"}}})).ok()
+        assert labelled["metadata"]["generation"] == 1
 
 
 async def test_a_deletion_of_a_definition_is_finished_by_the_next_life(serving: Any, tmp_path: Path) -> None:

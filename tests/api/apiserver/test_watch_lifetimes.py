@@ -1,5 +1,7 @@
 """How watches end and resume: history, bookmarks, timeouts, slow readers. On virtual time."""
 
+import json
+
 import pytest
 
 from kubewright.kube.transport import Transport
@@ -73,6 +75,34 @@ async def test_a_watch_without_a_timeout_ends_within_the_hour(bare: Api) -> None
         seen = b"".join([chunk async for chunk in chunks])
     assert seen.count(b'"ADDED"') == 4
     assert 1800 <= bare.clock.monotonic() - start <= 3600
+
+
+async def begun_slowly(api: Api, changes: int) -> bytes:
+    """A watch that has got its first bytes, and reads on only after so many changes of what it watches."""
+    for n in range(40):
+        (await api.post(api.at("configmaps"), cm(f"large{n:02}", "x" * 100_000))).ok()
+    request = Request("GET", api.at("configmaps"), (("watch", "1"), ("timeoutSeconds", "5")))
+    transport: Transport = api.transport
+    async with transport.stream(request) as chunks:
+        first = await anext(chunks)
+        assert len(first) < 200_000
+        for n in range(changes):
+            await api.patch(api.at("configmaps", "large39"), {"data": {"v": str(n)}})
+        return first + b"".join([chunk async for chunk in chunks])
+
+
+async def test_a_watcher_that_begins_slowly_sees_what_there_was_and_then_what_changed(bare: Api) -> None:
+    lines = [json.loads(line) for line in (await begun_slowly(bare, 3)).splitlines()]
+    began = [(line["type"], line["object"]["metadata"]["name"]) for line in lines[:-3]]
+    assert began == [("ADDED", f"large{n:02}") for n in range(40)]
+    assert lines[-4]["object"]["data"]["v"] == "x" * 100_000
+    assert [line["object"]["data"]["v"] for line in lines[-3:]] == ["0", "1", "2"]
+
+
+async def test_a_watcher_that_begins_too_slowly_is_told_so(bare: Api) -> None:
+    """Otherwise it would take the part that it has for the whole."""
+    last = json.loads((await begun_slowly(bare, CHURN)).splitlines()[-1])
+    assert (last["type"], last["object"]["code"], last["object"]["reason"]) == ("ERROR", 410, "Expired")
 
 
 async def test_events_end_an_hour_after_their_last_write(bare: Api) -> None:

@@ -148,7 +148,9 @@ async def test_only_one_machine_is_the_first(world: World) -> None:
     assert len(ready) == 1
     waiting = {"cp-0", "cp-1", "cp-2"} - set(ready)
     for name in waiting:
-        assert await world.said(name) == (*WAITING, f"Machine {ready[0]} initializes the control plane")
+        status, reason, message = await world.said(name)
+        assert (status, reason) == WAITING
+        assert message.startswith(f"Machine {ready[0]} initializes the control plane; ")
 
 
 async def test_the_lock_of_a_machine_that_goes_passes_to_another(world: World) -> None:
@@ -171,7 +173,8 @@ async def test_a_worker_joins_as_soon_as_the_cluster_is_initialized(world: World
     await world.cluster()
     await world.first()
     await world.machine("w")
-    assert await world.said("w") == (*WAITING, "the control plane of Cluster c is not initialized yet")
+    told = "the control plane of Cluster c is not initialized yet; see the Cluster's condition ControlPlaneInitialized"
+    assert await world.said("w") == (*WAITING, told)
     world.workload.connect()
     await asyncio.sleep(5)
     await world.said_of_cluster()

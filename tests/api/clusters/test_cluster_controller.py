@@ -15,10 +15,12 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.clusters import world as clusters
 from kubewright.kube.client import Client
 from kubewright.kube.config import inline_access
+from kubewright.kube.errors import ConnectFailed, Untrusted
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.pki import certificates
 from kubewright.pki.clusters import new_cluster_authority
+from kubewright.pki.facts import is_trusted
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
@@ -29,6 +31,7 @@ from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Faulty
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, Resource
+from kubewright.wire.http import Response
 
 NS, DEMO = "default", Key("default", "demo")
 INFRA, PLANE = "infrastructure.cluster.x-k8s.io", "controlplane.cluster.x-k8s.io"
@@ -69,6 +72,29 @@ def ref(kind, name="demo"):
     return {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind, "name": name}
 
 
+class FooServer:
+    """The API server of the cluster, as far as it is asked by whom it verifies; ``pair`` is its authority."""
+
+    def __init__(self):
+        self.pair, self.asked = None, 0
+
+    def connect(self, access, clock):
+        self.access = access
+        return self
+
+    async def request(self, request, *, timeout):
+        self.asked += 1
+        if self.pair is None:
+            raise ConnectFailed("connection refused")
+        if not is_trusted(self.pair.certificate, self.access.ca):
+            raise Untrusted("certificate verify failed")
+        known = is_trusted(self.access.certificate, self.pair.certificate)
+        return Response(200 if known else 401)
+
+    async def close(self):
+        pass
+
+
 class World:
     """A server, the controllers of clusters, and what a user and providers do."""
 
@@ -80,11 +106,12 @@ class World:
         self.user = Client(InProcess(self.server.handle), self.clock)
         self.informers = Informers(self.client)
         self.recorder = Recorder(self.client, self.clock, "kubewright", kinds=(CLUSTER,))
+        self.plane = FooServer()
 
     @asynccontextmanager
     async def running(self, *kinds):
         await self.server.start()
-        world = clusters.world()
+        world = clusters.world(connect=self.plane.connect)
         for each in (*world.definitions(), *map(definition, kinds)):
             await self.user.create(CRD, each)
         session = Session(self.client, self.informers)
@@ -295,7 +322,7 @@ def child(name, owner, *, spec=None, **labels):
             "name": name,
             "labels": labels,
             "ownerReferences": references,
-            "finalizers": [FINALIZER],
+            "finalizers": [FINALIZER, "machine.cluster.x-k8s.io"],
         },
         "spec": machine if spec is None else spec,
     }
@@ -365,6 +392,20 @@ async def test_deletion_deletes_whatever_it_waits_for(world, kind, owner, spec, 
         assert (await world.user.get(kind, Key(NS, "left"))).metadata.deleting
         await world.release(kind, Key(NS, "left"))
         assert (await world.said("Deleting"))[1] == "WaitingForInfrastructureDeletion"
+
+
+async def test_a_machine_is_deleted_only_when_its_controller_has_begun_with_it(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        new = child("w", None, **LABELS)
+        new["metadata"]["finalizers"] = [FINALIZER]
+        await world.user.create(MACHINE, new, namespace=NS)
+        await world.delete()
+        assert not (await world.user.get(MACHINE, Key(NS, "w"))).metadata.deleting
+        begun = {"metadata": {"finalizers": [FINALIZER, "machine.cluster.x-k8s.io"]}}
+        await world.user.patch(MACHINE, Key(NS, "w"), begun)
+        await asyncio.sleep(1)
+        assert (await world.user.get(MACHINE, Key(NS, "w"))).metadata.deleting
 
 
 async def test_machines_that_a_control_plane_has_left_go_with_the_cluster(world):
@@ -549,6 +590,57 @@ async def test_a_kubeconfig_is_made_anew_when_half_of_its_life_is_over(world):
         assert (await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))).data == before
         await asyncio.sleep(timedelta(hours=0.2).total_seconds())
         assert (await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))).data != before
+
+
+async def test_another_authority_replaces_the_kubeconfig_once_the_api_server_verifies_by_it(world):
+    first, second = (new_cluster_authority(world.clock.now(), Algorithm.EC) for _ in range(2))
+
+    async def held():
+        return inline_access((await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))).data["value"]).ca
+
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        world.plane.pair = first
+        await world.user.create(SECRET, authority(first, **LABELLED), namespace=NS)
+        await asyncio.sleep(5)
+        assert (await held(), await world.said("CertificateAuthorityVerified")) == (first.certificate, None)
+        await world.user.patch(SECRET, Key(NS, "demo-ca"), {"data": authority(second)["data"]})
+        await asyncio.sleep(200)
+        differs = "the kubeconfig has another authority than Secret demo-ca, and stays: its API server"
+        assert await held() == first.certificate
+        status, reason, message = await world.said("CertificateAuthorityVerified")
+        assert (status, reason) == ("False", "CertificateAuthorityDiffers")
+        assert message == f"{differs} shows a certificate that this authority has not signed"
+        assert 4 <= world.plane.asked <= 9
+        world.plane.pair = None
+        await asyncio.sleep(70)
+        assert await held() == first.certificate
+        told = (await world.said("CertificateAuthorityVerified"))[2]
+        assert told == f"{differs} cannot be asked: connection refused"
+        world.plane.pair = second
+        await asyncio.sleep(70)
+        assert await held() == second.certificate
+        assert await world.said("CertificateAuthorityVerified") == ("True", "", "")
+        (event,) = {
+            each.message for each in await world.user.list(EVENT, NS) if each.reason == "CertificateAuthorityDiffers"
+            and "has not signed" in each.message
+        }  # fmt: skip
+        assert event == f"{differs} shows a certificate that this authority has not signed"
+
+
+async def test_an_authority_that_comes_back_ends_the_difference(world):
+    first, second = (new_cluster_authority(world.clock.now(), Algorithm.EC) for _ in range(2))
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        world.plane.pair = first
+        await world.user.create(SECRET, authority(first, **LABELLED), namespace=NS)
+        await asyncio.sleep(5)
+        before = (await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))).data
+        for pair in (second, first):
+            await world.user.patch(SECRET, Key(NS, "demo-ca"), {"data": authority(pair)["data"]})
+            await asyncio.sleep(70)
+        assert (await world.user.get(SECRET, Key(NS, "demo-kubeconfig"))).data == before
+        assert await world.said("CertificateAuthorityVerified") == ("True", "", "")
 
 
 async def test_a_first_node_initializes_a_control_plane_without_a_provider(world):

@@ -1,5 +1,6 @@
 """A server that speaks as much of the protocol of Amazon S3 as snapshots need, in this process."""
 
+import base64
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,11 +12,17 @@ REFUSED = "<Error><Code>{}</Code><Message>refused</Message></Error>"
 
 
 class Buckets:
-    """What is kept, by path; ``url`` is where the server listens."""
+    """What is kept, by path; ``url`` is where the server listens.
 
-    def __init__(self) -> None:
+    ``plain``    it takes no content in chunks with a checksum after them, as stores that are not Amazon's
+    ``damages``  what arrives has another last byte
+    """
+
+    def __init__(self, *, plain: bool = False, damages: bool = False) -> None:
         self.kept: dict[str, bytes] = {}
         self.url = ""
+        self._plain = plain
+        self._damages = damages
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         if f"Credential={KEY}/" not in request.headers.get("Authorization", ""):
@@ -23,7 +30,14 @@ class Buckets:
         path = request.path
         match request.method:
             case "PUT":
-                self.kept[path] = _unwrapped(request, await request.read())
+                if self._plain and (told := _not_implemented(request)):
+                    return web.Response(status=501, text=REFUSED.format(told))
+                content = _unwrapped(request, await request.read())
+                content = content[:-1] + b"!" if self._damages else content
+                digest = base64.b64encode(hashlib.md5(content).digest()).decode()
+                if request.headers.get("Content-MD5", digest) != digest:
+                    return web.Response(status=400, text=REFUSED.format("BadDigest"))
+                self.kept[path] = content
                 return web.Response(headers={"ETag": f'"{hashlib.md5(self.kept[path]).hexdigest()}"'})
             case "GET" if path in self.kept:
                 return web.Response(body=self.kept[path])
@@ -31,6 +45,16 @@ class Buckets:
                 self.kept.pop(path, None)
                 return web.Response(status=204)
         return web.Response(status=404, text=REFUSED.format("NoSuchKey"))
+
+
+def _not_implemented(request: web.Request) -> str:
+    """As a store answers that does not know these headers; it needs the length."""
+    told = {name.lower(): value for name, value in request.headers.items()}
+    chunked = "aws-chunked" in told.get("content-encoding", "") or "x-amz-trailer" in told
+    chunked = chunked or told.get("x-amz-content-sha256", "").startswith("STREAMING")
+    if chunked or any(name.startswith("x-amz-sdk-checksum") for name in told):
+        return "NotImplemented"
+    return "" if "content-length" in told else "MissingContentLength"
 
 
 def _unwrapped(request: web.Request, body: bytes) -> bytes:
@@ -48,8 +72,8 @@ def _unwrapped(request: web.Request, body: bytes) -> bytes:
 
 
 @asynccontextmanager
-async def buckets() -> AsyncIterator[Buckets]:
-    served = Buckets()
+async def buckets(**options: bool) -> AsyncIterator[Buckets]:
+    served = Buckets(**options)
     app = web.Application(client_max_size=2**30)
     app.router.add_route("*", "/{path:.*}", served.serve)
     runner = web.AppRunner(app)

@@ -43,6 +43,27 @@ async def test_a_bucket_gives_back_what_was_put_into_it_and_lets_it_go(tmp_path)
             await store.fetch("default/demo/first", target)
 
 
+@pytest.mark.parametrize("size", [0, 1, 5_000_000])
+async def test_a_store_that_takes_no_checksum_after_the_content_gets_none(tmp_path, size):
+    source, target = tmp_path / "source", tmp_path / "target"
+    await asyncio.to_thread(source.write_bytes, b"x" * size)
+    async with buckets(plain=True) as served:
+        store = bucket_store(location(served.url), SECRET)
+        await store.put("a", source)
+        await store.fetch("a", target)
+        assert served.kept == {"/kept/a": b"x" * size}
+        assert target.stat().st_size == size
+
+
+async def test_what_arrives_damaged_is_refused(tmp_path):
+    source = tmp_path / "source"
+    await asyncio.to_thread(source.write_bytes, b"content")
+    async with buckets(damages=True) as served:
+        with pytest.raises(StoreFailed, match="BadDigest"):
+            await bucket_store(location(served.url), SECRET).put("a", source)
+        assert served.kept == {}
+
+
 async def test_wrong_credentials_are_told_and_not_shown(tmp_path):
     async with buckets() as served:
         wrong = {"accessKeyId": b"other", "secretAccessKey": b"a-secret-that-stays-one"}

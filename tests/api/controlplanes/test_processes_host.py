@@ -9,12 +9,15 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
@@ -24,9 +27,11 @@ from kubewright.controlplanes.hosting.contract import Running, Workload, Workloa
 from kubewright.controlplanes.hosting.processes.binaries import Places
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
 from kubewright.controlplanes.hosting.processes.options import Settings
-from kubewright.controlplanes.hosting.processes.store import NotWritten
+from kubewright.controlplanes.hosting.processes.store import NotWritten, Store
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.processes import record
+from kubewright.processes.program import Command as CommandProbe
+from kubewright.processes.program import Probe
 from kubewright.wire.gvk import Key
 
 pytestmark = pytest.mark.looptime(False)
@@ -50,15 +55,38 @@ ANSWERS = SERVES.replace(
     "    client.close()",
 )
 """Answers with the name of its instance."""
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root may start processes of another user")
 OWNER = OwnerReference(api_version="controlplane.cluster.x-k8s.io/v1alpha4", kind="Toy", name="toy", uid="u")
 PLACE = WorkloadIdentity("default", "demo", Component.API_SERVER, OWNER)
 PROBE = {"tcpSocket": {"port": "api"}, "periodSeconds": 0.1, "failureThreshold": 200}
 
 
-def manifest(*flags, script=SERVES, probe=PROBE, python=sys.executable):
+SAYS = "import sys; sys.exit('listen tcp 127.64.0.9:6443: bind: address already in use')"
+SCRIPTS = {"serves": SERVES, "deaf": DEAF, "answers": ANSWERS, "says": SAYS}
+BIN = []
+"""The folder with the programs."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs(tmp_path_factory):
+    """A program for each script, which each user may read; one of them by each Python that there is."""
+    folder = tmp_path_factory.mktemp("bin")
+    for name, script in SCRIPTS.items():
+        for python in (sys.executable, "/usr/bin/python3"):
+            path = folder / named(name, python)
+            path.write_text(f"#!{python}\n{script}\n")
+            path.chmod(0o755)
+    BIN.append(folder)
+
+
+def named(script, python=sys.executable):
+    return f"kube-apiserver-{script}-{'own' if python == sys.executable else 'any'}"
+
+
+def manifest(*flags, script="serves", probe=PROBE, python=sys.executable):
     container = {
         "name": "toy",
-        "command": [python, "-c", script],
+        "command": [named(script, python)],
         "args": ["--name=$(INSTANCE)", "--data=$(DATA_DIR)", *flags],
         "ports": [{"name": "api", "containerPort": 6443}],
         "startupProbe": probe,
@@ -116,7 +144,7 @@ class Watched:
 @asynccontextmanager
 async def hosted(folder, **settings):
     """A host that runs; after it, processes go on."""
-    async with ProcessHosting(Settings(folder, Places(), **settings), SystemClock()) as hosting:
+    async with ProcessHosting(Settings(folder, Places((BIN[-1],)), **settings), SystemClock()) as hosting:
         yield Watched(hosting, folder)
 
 
@@ -187,7 +215,7 @@ async def test_an_instance_runs_at_its_own_address_with_its_files_and_data(folde
             }
         ]
         await removed(watched)
-        assert [path for path in folder.rglob("*") if path.name not in {"lock", "addresses.json"}] == [
+        assert [path for path in folder.rglob("*") if path.suffix != ".json" and path.name != "lock"] == [
             folder / "programs",
             folder / "workloads",
         ]
@@ -239,7 +267,7 @@ async def test_one_endpoint_leads_to_the_instances_that_there_are_whatever_their
     async with hosted(folder) as watched:
         endpoint = watched.hosting.addresses(PLACE, 1).endpoint
         for count in (1, 2, 1):
-            await watched.hosting.apply(workload(replicas=count, script=ANSWERS))
+            await watched.hosting.apply(workload(replicas=count, script="answers"))
             status = await watched.until(partial(reachable, count))
             assert watched.hosting.addresses(PLACE, count).endpoint == endpoint
             assert await answered(endpoint) in {each.name for each in status.instances}
@@ -323,7 +351,7 @@ async def test_data_that_is_kept_is_there_for_the_next_workload_of_the_name(fold
 
 async def test_a_removal_that_was_begun_is_finished_after_a_restart(folder):
     async with hosted(folder) as watched:
-        await watched.hosting.apply(workload(script=DEAF))
+        await watched.hosting.apply(workload(script="deaf"))
         await watched.until(ready(1))
         pid = watched.pid()
         await watched.hosting.remove(PLACE, keep_data=False)
@@ -338,10 +366,10 @@ async def test_a_removal_that_was_begun_is_finished_after_a_restart(folder):
 
 async def test_an_instance_that_is_put_to_sleep_is_seen_until_it_has_ended(folder):
     async with hosted(folder) as watched:
-        await watched.hosting.apply(workload(script=DEAF))
+        await watched.hosting.apply(workload(script="deaf"))
         await watched.until(ready(1))
         pid = watched.pid()
-        await watched.hosting.apply(workload(script=DEAF, replicas=0))
+        await watched.hosting.apply(workload(script="deaf", replicas=0))
         await watched.until(
             lambda status: [(each.ready, each.ending) for each in status.instances] == [(False, True)]
         )
@@ -354,9 +382,8 @@ async def test_an_instance_that_is_put_to_sleep_is_seen_until_it_has_ended(folde
 
 
 async def test_a_program_that_ends_says_why(folder):
-    script = "import sys; sys.exit('listen tcp 127.64.0.9:6443: bind: address already in use')"
     async with hosted(folder) as watched:
-        await watched.hosting.apply(workload(script=script))
+        await watched.hosting.apply(workload(script="says"))
         status = await watched.until(lambda status: bool(status.instances and status.instances[0].restarts))
         assert status.instances[0].message == (
             "it ended with exit code 1; the next start is 1 s after that; the last that it wrote: "
@@ -383,7 +410,7 @@ async def test_a_disk_that_is_full_is_told_and_changes_nothing(folder):
 
 async def test_processes_whose_folder_is_gone_end_with_the_host(folder):
     async with hosted(folder / "host") as watched:
-        await watched.hosting.apply(workload(script=DEAF))
+        await watched.hosting.apply(workload(script="deaf"))
         await watched.until(ready(1))
         pid = watched.pid()
         shutil.rmtree(folder / "host")
@@ -411,7 +438,7 @@ async def test_changes_are_told_by_the_key_of_the_component(folder):
     assert set(told) == {Key("default", "toy")}
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root may start processes of another user")
+@needs_root
 async def test_programs_run_as_a_user_without_rights_and_keep_their_data(folder):
     async with hosted(folder, user=(65534, 65534)) as watched:
         await watched.hosting.apply(workload(python="/usr/bin/python3"))
@@ -420,3 +447,145 @@ async def test_programs_run_as_a_user_without_rights_and_keep_their_data(folder)
         await watched.hosting.replace(PLACE, 0)
         await watched.until(lambda status: ready(1)(status) and len(watched.starts()) == 2)
         await removed(watched)
+
+
+OTHER = WorkloadIdentity("other", "demo", Component.API_SERVER, OWNER)
+UIDS = range(1_900_000_000, 1_900_000_010)
+READS = "import sys; print(open(sys.argv[1], 'rb').read().decode())"
+
+
+def read_as(uid, path):
+    """What a program of this user reads there; empty: it may not."""
+    command = ["/usr/bin/python3", "-c", READS, str(path)]
+    found = subprocess.run(command, capture_output=True, user=uid, group=uid, extra_groups=[], check=False)
+    return found.stdout.decode().strip()
+
+
+@needs_root
+async def test_programs_of_two_control_planes_cannot_read_each_other(folder):
+    async with hosted(folder, uids=UIDS) as watched:
+        for identity in (PLACE, OTHER):
+            await watched.hosting.apply(workload(python="/usr/bin/python3", identity=identity))
+            await watched.until(partial(reachable, 1), identity)
+        pids = [watched.pid(), record.read(folder / "programs/other/demo/apiserver-0").pid]
+        one, other = map(user_of, pids)
+        assert one != other
+        assert {one, other} < set(UIDS)
+        key = f"/proc/{pids[1]}/cwd/files/etc/kubernetes/pki/ca/tls.crt"
+        assert (read_as(other, key), read_as(one, key)) == ("authority", "")
+        assert "INSTANCE" in read_as(other, f"/proc/{pids[1]}/environ")
+        assert read_as(one, f"/proc/{pids[1]}/environ") == ""
+    async with hosted(folder, uids=range(1_900_000_010, 1_900_000_020)) as watched:
+        await watched.until(ready(1), OTHER)
+        await watched.hosting.replace(OTHER, 0)
+        started = folder / "programs/other/demo/apiserver-0/volumes/data/data/starts"
+        await watched.until(
+            lambda status: ready(1)(status) and len(started.read_text().splitlines()) == 2, OTHER
+        )
+        assert user_of(record.read(folder / "programs/other/demo/apiserver-0").pid) == other
+        await watched.hosting.remove(OTHER, keep_data=False)
+        await watched.until(gone, OTHER)
+        await removed(watched)
+        assert json.loads((folder / "users.json").read_text())["uids"] == {}
+
+
+@needs_root
+async def test_data_of_a_user_for_all_is_handed_over_to_that_of_the_control_plane(folder):
+    async with hosted(folder, user=(65534, 65534)) as watched:
+        await watched.hosting.apply(workload(python="/usr/bin/python3"))
+        await watched.until(partial(reachable, 1))
+        pid = watched.pid()
+    async with hosted(folder, uids=UIDS) as watched:
+        await watched.hosting.apply(workload(python="/usr/bin/python3"))
+        await watched.until(ready(1))
+        assert (watched.pid(), user_of(pid)) == (pid, 65534)
+        await watched.hosting.replace(PLACE, 0)
+        await watched.until(lambda status: ready(1)(status) and len(watched.starts()) == 2)
+        own = user_of(watched.pid())
+        assert own in UIDS
+        data = watched.instance() / "volumes/data"
+        assert {each.stat().st_uid for each in (data, *data.rglob("*"))} == {own}
+        await removed(watched)
+
+
+async def test_a_second_namespace_is_refused_where_all_programs_have_one_user_unless_that_is_allowed(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload())
+        told = watched.hosting.problem_of(workload(identity=OTHER))
+        assert told.startswith("control planes of namespace default run on this machine as the same user")
+        with pytest.raises(InvalidInput, match="allow it with --share-component-user"):
+            await watched.hosting.apply(workload(identity=OTHER))
+        assert watched.hosting.problem_of(workload(replicas=2)) == ""
+        await watched.until(ready(1))
+        await removed(watched, keep_data=True)
+        assert watched.hosting.problem_of(workload(identity=OTHER)) == told
+        await watched.hosting.remove(PLACE, keep_data=False)
+        await watched.until(lambda _: not watched.instance().exists())
+        assert watched.hosting.problem_of(workload(identity=OTHER)) == ""
+    async with hosted(folder, shared=True) as watched:
+        for identity in (PLACE, OTHER):
+            await watched.hosting.apply(workload(identity=identity))
+            await watched.until(partial(reachable, 1), identity)
+        for identity in (PLACE, OTHER):
+            await watched.hosting.remove(identity, keep_data=False)
+            await watched.until(gone, identity)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"argv": ("/bin/sh", "-c", "id")}, id="another program"),
+        pytest.param({"argv": ("/bin/kube-apiserver", "--audit-log-path=/root/x")}, id="a path"),
+        pytest.param({"liveness": Probe(CommandProbe(("id",)))}, id="a command of a probe"),
+    ],
+)
+async def test_a_program_that_was_kept_and_would_be_refused_today_ends_and_is_not_started(folder, change):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload())
+        await watched.until(partial(reachable, 1))
+        pid = watched.pid()
+    store = Store(folder)
+    (kept,) = store.all()
+    poison = replace(kept.latest[0], **change)
+    store.write(structs.replace(kept, latest=(poison,), programs={**kept.programs, 0: poison}))
+    async with hosted(folder) as watched:
+        await watched.until(lambda status: not status.instances)
+        status = watched.hosting.status(PLACE)
+        assert (alive(pid), status.applied, status.exists) == (False, "", True)
+        await watched.hosting.apply(workload())
+        await watched.until(ready(1))
+        assert len(watched.starts()) == 2
+        await removed(watched)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param({"command": ["/bin/sh"]}, "'/bin/sh' is not the name of a program", id="a path"),
+        pytest.param({"command": ["sh"]}, "there is no program sh for kube-apiserver", id="a shell"),
+        pytest.param({"args": ["--config=/etc/shadow"]}, "the argument '--config' names a path", id="a file"),
+        pytest.param({"env": [{"name": "LD_PRELOAD", "value": "x"}]}, "env[0]: the variable", id="a library"),
+        pytest.param(
+            {"livenessProbe": {"exec": {"command": ["id"]}}},
+            "a process of this machine cannot have",
+            id="a command",
+        ),
+        pytest.param(
+            {"volumeMounts": [{"name": "data", "mountPath": "/../../x"}]},
+            "spec.template.spec.cont",
+            id="a mount",
+        ),
+    ],
+)
+async def test_what_leads_out_of_the_folder_of_a_program_is_refused_and_nothing_is_started(
+    folder, change, told
+):
+    wanted = workload()
+    pod = wanted.rendered.workload["spec"]["template"]["spec"]
+    pod["containers"][0].update(change)
+    async with hosted(folder) as watched:
+        assert watched.hosting.problem_of(wanted).startswith(told)
+        with pytest.raises(InvalidInput):
+            await watched.hosting.apply(wanted)
+        assert watched.hosting.status(PLACE) == Running()
+        assert not (folder / "programs").exists()

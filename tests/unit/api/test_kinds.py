@@ -7,7 +7,7 @@ import pytest
 
 from kubewright.api import core
 from kubewright.api.core import LEASE, NODE, POD, SECRET, Lease, LeaseSpec, NodeCondition
-from kubewright.api.kinds import Kind, Undecodable, dynamic
+from kubewright.api.kinds import DROPPED, Kind, Undecodable, dynamic
 from kubewright.api.machine import v1alpha1
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
@@ -88,6 +88,35 @@ def test_refuses_and_says_where(kind, data, path):
         kind.decode(data)
     assert caught.value.path == path
     assert kind.resource.kind in str(caught.value)
+
+
+PARTS = [
+    ("a wrong text", b'{"spec":{"priority":"high","nodeName":"n"}}', ("n", {}, ())),
+    ("a wrong value of a map takes the map", b'{"metadata":{"labels":{"a":1,"b":"c"}}}', ("", {}, ())),
+    ("another map stays", b'{"metadata":{"labels":{"b":"c"},"annotations":{"a":1}}}', ("", {"b": "c"}, ())),
+    ("a wrong item of a list takes the item", b'{"metadata":{"finalizers":["a",1,"b"]}}', ("", {}, ("a", "b"))),
+    ("several wrong fields", b'{"spec":[],"metadata":{"finalizers":[1,2,"b"],"generation":"x"}}', ("", {}, ("b",))),
+    ("nothing wrong", b'{"spec":{"nodeName":"n"}}', ("n", {}, ())),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "read"), [case[1:] for case in PARTS], ids=[case[0] for case in PARTS])
+def test_what_can_be_read_is_read(data, read):
+    found = POD.part(data)
+    assert (found.spec.node_name, found.metadata.labels, found.metadata.finalizers) == read
+
+
+@pytest.mark.parametrize("data", [b"[]", b'{"metadata":', b"\xff"])
+def test_of_what_is_no_object_there_is_no_part(data):
+    with pytest.raises(Undecodable):
+        POD.part(data)
+
+
+def test_as_many_fields_as_are_left_out_at_most():
+    many = ",".join(["1"] * DROPPED)
+    assert POD.part(b'{"metadata":{"finalizers":[%s]}}' % many.encode()).metadata.finalizers == ()
+    with pytest.raises(Undecodable):
+        POD.part(b'{"metadata":{"finalizers":[%s,1]}}' % many.encode())
 
 
 def test_wire_names_where_camel_case_is_not_the_rule():

@@ -126,7 +126,7 @@ PAUSED = structs.replace(cluster(), spec=structs.replace(cluster().spec, paused=
     ],
 )  # fmt: skip
 def test_nothing_is_done_for(seen: Seen, because: str) -> None:
-    assert decide(seen) == Plan(because=because)
+    assert replace(decide(seen), awaits=()) == Plan(because=because)
     assert not makes_data(seen)
 
 
@@ -198,9 +198,9 @@ def test_a_moved_secret_is_owned_again_beside_the_rest() -> None:
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
-        pytest.param(first(machine=machine(control_plane=False)), "the control plane of Cluster c is not initialized yet", id="a worker"),
-        pytest.param(respec(first(), cluster_configuration=None, init_configuration=None), "spec has no initConfiguration and no clusterConfiguration, so another machine must initialize the control plane of Cluster c", id="a control plane machine that can only join"),
-        pytest.param(first(lock=Lock("lock", "other", holder_exists=True)), "Machine other initializes the control plane", id="another machine has the lock"),
+        pytest.param(first(machine=machine(control_plane=False)), "the control plane of Cluster c is not initialized yet; see the Cluster's condition ControlPlaneInitialized", id="a worker"),
+        pytest.param(respec(first(), cluster_configuration=None, init_configuration=None), "spec has no initConfiguration and no clusterConfiguration, so another machine must initialize the control plane of Cluster c; see the Cluster's condition ControlPlaneInitialized", id="a control plane machine that can only join"),
+        pytest.param(first(lock=Lock("lock", "other", holder_exists=True)), "Machine other initializes the control plane; see its conditions; when it is deleted another one begins", id="another machine has the lock"),
     ],
 )  # fmt: skip
 def test_before_the_cluster_is_initialized_this_waits_without_asking(seen: Seen, told: str) -> None:
@@ -393,7 +393,10 @@ def test_without_an_endpoint_a_machine_cannot_join_yet() -> None:
     )
     plan = decide(respec(joining(cluster=bare), join_configuration=None))
     assert said(plan) == ["DataSecretAvailable False WaitingForControlPlaneAvailable Info"]
-    assert message(plan) == "Cluster c has no spec.controlPlaneEndpoint yet"
+    assert (
+        message(plan)
+        == "Cluster c has no spec.controlPlaneEndpoint yet; set it, or see the Cluster's infrastructure"
+    )
 
 
 def test_a_cluster_without_certificates_cannot_be_joined() -> None:
@@ -482,3 +485,43 @@ def test_a_plan_shows_no_secret() -> None:
     shown = repr(decide(respec(joining(), files=(File(path="/a", content="s3cr3t"),))))
     assert "s3cr3t" not in shown
     assert TOKEN.secret not in shown
+
+
+BARE = structs.replace(cluster(), status=ClusterStatus())
+WAITS = {
+    "a machine": (first(machine=None, cluster=None), ["a Machine that owns it"]),
+    "a Cluster": (first(cluster=None), ["Cluster c"]),
+    "infrastructure": (first(cluster=BARE), ["infrastructure of Cluster c"]),
+    "a name": (first(secret=data(by=("Machine", "m"))), ["the name of Secret m"]),
+    "a control plane": (
+        first(machine=machine(control_plane=False)), ["the control plane of Cluster c to be initialized"],
+    ),
+    "the holder of the lock": (
+        first(lock=Lock("lock", "other", holder_exists=True)), ["Machine other to initialize the control plane"],
+    ),
+    "a lock that nobody holds": (first(lock=Lock("lock", "", holder_exists=False)), ["ConfigMap c-lock to go"]),
+    "certificates": (joining(pairs={}), ["Secret c-ca"]),
+    "an endpoint": (
+        joining(cluster=structs.replace(joining().cluster, spec=structs.replace(cluster().spec, control_plane_endpoint=None)),
+                config=structs.replace(joining().config, spec=first().config.spec)),
+        ["spec.controlPlaneEndpoint of Cluster c"],
+    ),
+    "the cluster, for a token": (
+        joining(token=TokenSeen(None, NOW + TTL, "it is away")), ["cluster n/c"],
+    ),
+    "the cluster, for a token that the data have": (ready(token=TokenSeen(NOW, NOW + TTL, "it is away")), ["cluster n/c"]),
+    "nothing": (holding(), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("seen", "waits"), WAITS.values(), ids=WAITS)
+def test_what_is_waited_for_is_named_with_what_a_user_can_do(seen: Seen, waits: list[str]) -> None:
+    plan = decide(seen)
+    assert [each.what for each in plan.awaits] == waits
+    assert all(each.remedy for each in plan.awaits)
+
+
+def test_the_secrets_that_a_spec_names_and_that_are_not_there_are_waited_for() -> None:
+    source = SecretSource(secret=SecretKey(name="s", key="k"))
+    plan = decide(respec(holding(), files=(File(path="/f", content_from=source),)))
+    assert [each.what for each in plan.awaits] == ["Secret s"]

@@ -15,6 +15,7 @@ from kubewright.bootstrap.tokens import Token
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.runtime.credentials.contents import new_pair
 from kubewright.runtime.credentials.values import Purpose, pair_of
+from kubewright.testing.keys import unusual_authority
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TTL = timedelta(minutes=15)
@@ -153,6 +154,30 @@ def test_what_is_missing_and_what_is_wrong_are_told_apart() -> None:
 def test_a_workers_cluster_may_keep_its_key() -> None:
     pairs = {Purpose.CA: KeyPair(PAIRS[Purpose.CA].certificate)}
     assert certificates.problems(certificates.of_worker(""), pairs, "c", NOW) == []
+
+
+@pytest.mark.parametrize("purpose", [Purpose.CA, Purpose.ETCD, Purpose.FRONT_PROXY])
+def test_authorities_that_sign_nothing_are_told_with_the_reason(purpose: Purpose) -> None:
+    wanted = certificates.of_control_plane(None)
+    for unfit, told in [
+        (unusual_authority(NOW, basic=False), "is no authority: its basic constraints do not say CA:TRUE"),
+        (unusual_authority(NOW, signs=False), "may sign no others: its key usage lacks certSign"),
+        (unusual_authority(NOW, begins=timedelta(days=1)), "is valid only from "),
+    ]:
+        (found,) = certificates.problems(wanted, {**PAIRS, purpose: unfit}, "c", NOW)
+        assert found.startswith(f"Secret c-{purpose.value} has a certificate that {told}")
+
+
+def test_the_authority_of_an_etcd_elsewhere_may_be_what_is_trusted_alone() -> None:
+    etcd = Etcd(external=ExternalEtcd(endpoints=("https://e",), ca_file="/ca", cert_file="/c", key_file="/k"))
+    wanted = certificates.of_control_plane(ClusterConfiguration(etcd=etcd))
+    leaf = unusual_authority(NOW, basic=False, signs=False)
+    pairs = {**PAIRS, Purpose.ETCD: KeyPair(leaf.certificate), Purpose.ETCD_CLIENT: leaf}
+    assert certificates.problems(wanted, pairs, "c", NOW) == []
+
+
+def test_the_hash_of_the_authority_is_what_a_machine_trusts_the_cluster_by() -> None:
+    pairs = {Purpose.CA: KeyPair(PAIRS[Purpose.CA].certificate)}
     assert certificates.hashes(pairs)[0].startswith("sha256:")
 
 

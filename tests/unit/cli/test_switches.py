@@ -330,7 +330,7 @@ def test_up_runs_all_controllers_as_its_switches_say(
     assert typed("up", "--data-dir", str(tmp_path), *words) == 0
     (options,) = served
     assert options.strict_running is bool(words)
-    assert set(options.controllers) >= {"*", "clusters", "bootstrap", "infra"}
+    assert set(options.controllers) >= {"machines", "clusters", "bootstrap", "infra", "controlplanes"}
 
 
 def test_components_listen_on_the_default_range_unless_another_is_named() -> None:

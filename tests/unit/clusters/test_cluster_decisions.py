@@ -38,6 +38,7 @@ from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
 from kubewright.runtime.credentials.values import Kubeconfig
+from kubewright.testing.keys import unusual_authority
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 INFRA = {"apiVersion": "infra.example/v1", "kind": "FooCluster", "name": "demo"}
@@ -173,6 +174,65 @@ def test_renewal_of_a_kubeconfig(old, steps):
     assert kinds(decide(seen(cluster(WITH_ENDPOINT), kubeconfig=old, authority=CA))) == steps
 
 
+def differing(unverified, ca=CA, old=None):
+    return seen(
+        cluster(WITH_ENDPOINT), kubeconfig=old or kept(ca=OTHER_CA), authority=ca, unverified=unverified
+    )
+
+
+REFUSED = "its API server shows a certificate that this authority has not signed"
+DIFFERS = "the kubeconfig has another authority than Secret demo-ca, and stays: "
+
+
+def trusted(found):
+    types = {each.type: each for each in status_of(found).conditions}
+    return types.get("CertificateAuthorityVerified")
+
+
+def test_a_kubeconfig_stays_while_the_api_server_does_not_verify_by_the_new_authority():
+    found = differing(REFUSED)
+    plan = decide(found)
+    assert (plan.steps, plan.because.startswith(DIFFERS + REFUSED)) == ((), True)
+    assert plan.wake == timedelta(seconds=30)
+    assert plan.awaits[0].what == "the API server to verify by Secret demo-ca"
+    condition = trusted(found)
+    assert (condition.status, condition.reason, condition.severity, condition.message) == (
+        "False", "CertificateAuthorityDiffers", "Warning", DIFFERS + REFUSED
+    )  # fmt: skip
+
+
+def test_nothing_is_said_or_done_while_the_api_server_is_being_asked():
+    found = differing(None)
+    assert decide(found).steps == ()
+    assert trusted(found) is None
+
+
+def test_a_kubeconfig_is_replaced_when_the_api_server_verifies_by_the_new_authority():
+    found = differing("")
+    assert kinds(decide(found)) == [WriteKubeconfig]
+    assert trusted(found) is None
+    before = false_condition(
+        "CertificateAuthorityVerified", "CertificateAuthorityDiffers", "Warning", DIFFERS
+    )
+    status = structs.replace(found.cluster.status, conditions=(before,))
+    later = replace(found, cluster=structs.replace(found.cluster, status=status), kubeconfig=kept())
+    assert trusted(later).status == "True"
+
+
+def test_an_authority_that_cannot_sign_leaves_the_kubeconfig_and_says_that_they_differ():
+    found = differing("", ca=authority(key=False))
+    assert decide(found).steps == ()
+    assert (
+        trusted(found).message == f"{DIFFERS}the Secret has no tls.key, by which a kubeconfig could be signed"
+    )
+
+
+def test_a_kubeconfig_that_a_user_brought_may_have_another_authority():
+    found = differing(REFUSED, old=kept(ca=OTHER_CA, owner=None))
+    assert decide(found).steps == ()
+    assert trusted(found) is None
+
+
 def test_a_fresh_kubeconfig_is_looked_at_again_at_half_of_its_life():
     plan = decide(seen(cluster(WITH_ENDPOINT), kubeconfig=kept(), authority=CA))
     assert HALF - timedelta(hours=1) < plan.wake <= HALF
@@ -182,6 +242,22 @@ def test_an_expired_authority_signs_nothing():
     found = seen(cluster(WITH_ENDPOINT), authority=authority(NOON - timedelta(days=4000)))
     assert decide(found).steps == ()
     assert kubeconfig_problem(found).startswith("Secret demo-ca has a certificate that expired on")
+
+
+UNUSUAL = {
+    "CA:FALSE": ({"basic": False}, "is no authority: its basic constraints do not say CA:TRUE"),
+    "no certSign": ({"signs": False}, "may sign no others: its key usage lacks certSign"),
+    "not yet valid": ({"begins": timedelta(days=1)}, "is valid only from "),
+}
+
+
+@pytest.mark.parametrize(("given", "told"), UNUSUAL.values(), ids=UNUSUAL)
+def test_an_authority_that_signs_nothing_is_refused_with_the_reason(given, told):
+    pair = unusual_authority(NOON, **given)
+    held = read_authority(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key}))
+    found = seen(cluster(WITH_ENDPOINT), authority=held)
+    assert decide(found).steps == ()
+    assert kubeconfig_problem(found).startswith(f"Secret demo-ca has a certificate that {told}")
 
 
 GOING = {"deletionTimestamp": DELETED_AT}

@@ -17,6 +17,7 @@ from kubewright.pki.keys import Algorithm
 from kubewright.runtime.credentials.contents import render
 from kubewright.runtime.credentials.values import ADMIN
 from kubewright.testing.clocks import BEGIN as NOW
+from kubewright.testing.keys import unusual_authority
 from kubewright.wire.http import User
 
 DAY = timedelta(days=1)
@@ -259,6 +260,21 @@ def test_a_users_leaf_is_good_for_what_it_is_wanted_for(wanted, there, told):
             id="one of ours that has expired",
         ),
         pytest.param(
+            ca(unusual_authority(NOW, basic=False), owner=None),
+            ("Secret demo-ca has a certificate that is no authority: its basic constraints do not say CA:TRUE",),
+            id="one with CA:FALSE",
+        ),
+        pytest.param(
+            ca(unusual_authority(NOW, signs=False), owner=None),
+            ("Secret demo-ca has a certificate that may sign no others: its key usage lacks certSign",),
+            id="one without certSign",
+        ),
+        pytest.param(
+            ca(unusual_authority(NOW, begins=DAY), owner=None),
+            ("Secret demo-ca has a certificate that is valid only from 2030-01-02T00:00:00Z",),
+            id="one that is not valid yet",
+        ),
+        pytest.param(
             found("demo-ca", b"x"),
             ("Secret demo-ca has a tls.crt that is neither a certificate nor a public key in PEM",),
             id="one of ours that cannot be read",
@@ -268,6 +284,10 @@ def test_a_users_leaf_is_good_for_what_it_is_wanted_for(wanted, there, told):
 def test_an_authority_that_is_there_is_never_written(there, told):
     answer = plan((AUTHORITY,), there)
     assert (answer.steps, answer.problems) == ((), told)
+
+
+def test_an_authority_that_is_not_valid_yet_is_looked_at_when_it_is():
+    assert plan((AUTHORITY,), ca(unusual_authority(NOW, begins=DAY), owner=None)).wake == DAY
 
 
 def test_a_public_key_is_no_authority():

@@ -412,6 +412,13 @@ def test_the_reason_says(seen: Seen, told: str) -> None:
     assert decide(seen).because == told
 
 
+@pytest.mark.parametrize("seen", [each for each, _ in SAID.values()], ids=SAID.keys())
+def test_what_is_waited_for_is_named_with_what_a_user_can_do(seen: Seen) -> None:
+    (wait,) = decide(seen).awaits
+    assert wait.what
+    assert decide(seen).because in wait.remedy
+
+
 def test_what_a_user_has_to_mend_is_looked_at_again_without_an_event() -> None:
     """A Secret outside our caches, or a program that is installed later, sends none."""
     broken = replace(WAITING, unhosted="no program kube-apiserver 1.36 is installed")

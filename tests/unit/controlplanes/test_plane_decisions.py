@@ -505,3 +505,23 @@ def with_condition(*found):
 )  # fmt: skip
 def test_a_status_that_only_says_what_is_waited_for_waits_itself(before, after, waits):
     assert underway(before, after) is waits
+
+
+@pytest.mark.parametrize(
+    ("view", "waits"),
+    [
+        pytest.param(seen(), [], id="nothing"),
+        pytest.param(
+            seen(plane(), *three()[:2]),
+            ["NestedControllerManager my-controller-manager"],
+            id="a component that is not there",
+        ),
+        pytest.param(seen(plane(), kubeconfig=False), ["Secret demo-kubeconfig"], id="a kubeconfig"),
+        pytest.param(seen(problem="no"), ["a spec without mistakes"], id="a user"),
+        pytest.param(seen(plane(deleting=True)), ["my-controller-manager to be deleted"], id="an end"),
+    ],
+)
+def test_a_control_plane_names_what_it_waits_for(view, waits):
+    plan = decide(view)
+    assert [each.what for each in plan.awaits] == waits
+    assert all(each.remedy for each in plan.awaits)

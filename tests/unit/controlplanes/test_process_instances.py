@@ -9,13 +9,19 @@ from kubewright.api.controlplane.names import Component
 from kubewright.api.meta import OwnerReference
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
-from kubewright.controlplanes.hosting.processes.fields import unsupported
-from kubewright.controlplanes.hosting.processes.instances import ProgramSettings, Site, command_of, program_of
+from kubewright.controlplanes.hosting.processes.fields import unsafe, unsupported
+from kubewright.controlplanes.hosting.processes.instances import (
+    SEARCH_PATH,
+    ProgramSettings,
+    Site,
+    command_of,
+    program_of,
+)
 from kubewright.controlplanes.hosting.processes.output import LONGEST, reason
 from kubewright.controlplanes.hosting.processes.volumes import files, folders
 from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.controlplanes.templates import catalog
-from kubewright.processes.program import Command, HttpGet, Probe, TcpConnect
+from kubewright.processes.program import HttpGet, Probe, TcpConnect
 
 OWNER = OwnerReference(api_version="v1", kind="Toy", name="toy", uid="u")
 PLACE = WorkloadIdentity("team", "demo", Component.ETCD, OWNER)
@@ -80,7 +86,7 @@ def test_arguments(args, expected):
     mounts = [{"name": "audit", "mountPath": "/etc/audit/"}]
     found = program(args=args, env=env, volumeMounts=mounts, environment={"PEERS": "a,b"})
     assert found.argv == ("/opt/etcd", *expected)
-    assert found.environment["OWN"] == "demo-etcd-1/127.64.0.9"
+    assert {"SELF", "OWN"}.isdisjoint(found.environment)
 
 
 def test_another_user_gets_paths_below_the_working_folder_whatever_is_above_it():
@@ -200,19 +206,14 @@ def test_what_the_container_sets_counts_before_what_follows_from_limits():
             id="over HTTPS at a named port",
         ),
         pytest.param(
-            {"httpGet": {"port": 2381, "host": "127.0.0.1"}, "timeoutSeconds": 3, "failureThreshold": 8},
-            Probe(HttpGet("http://127.0.0.1:2381/"), timeout=3.0, failures=8),
-            id="at another host",
+            {"httpGet": {"port": 2381, "path": "//x"}, "timeoutSeconds": 3, "failureThreshold": 8},
+            Probe(HttpGet("http://127.64.0.9:2381/x"), timeout=3.0, failures=8),
+            id="over HTTP",
         ),
         pytest.param(
             {"tcpSocket": {"port": "api"}, "initialDelaySeconds": 4},
             Probe(TcpConnect("127.64.0.9", 6443), delay=4.0),
             id="a connection",
-        ),
-        pytest.param(
-            {"exec": {"command": ["check", "$(PKI_DIR)/ca"]}},
-            Probe(Command(("check", f"{HOME}/files/etc/kubernetes/pki/ca"))),
-            id="a command",
         ),
     ],
 )
@@ -231,9 +232,9 @@ def test_only_what_was_applied_is_a_reason_for_another_process():
     assert ProgramSettings.read("of another form") == ProgramSettings()
 
 
-def test_a_command_is_the_first_word():
-    assert command_of(workload(manifest(command=["/opt/mine", "serve"]))) == "/opt/mine"
-    assert command_of(workload(manifest(command=None, args=["etcd"]))) == "etcd"
+def test_the_program_is_what_command_names():
+    assert command_of(workload(manifest(command=["etcd-fips"]))) == "etcd-fips"
+    assert command_of(workload(manifest(command=None, args=["etcd"]))) == ""
 
 
 POD = "spec.template.spec"
@@ -289,6 +290,24 @@ AT = f"{POD}.containers[0]"
             id="a part of a volume",
         ),
         pytest.param(
+            {},
+            {"livenessProbe": {"exec": {"command": ["touch", "/tmp/x"]}}},
+            [f"{AT}.livenessProbe.exec"],
+            id="a probe that runs a command",
+        ),
+        pytest.param(
+            {},
+            {"startupProbe": {"httpGet": {"port": 80, "host": "169.254.169.254"}}},
+            [f"{AT}.startupProbe.httpGet.host"],
+            id="a probe of another host",
+        ),
+        pytest.param(
+            {},
+            {"startupProbe": {"tcpSocket": {"port": 80, "host": "10.0.0.1"}}},
+            [f"{AT}.startupProbe.tcpSocket.host"],
+            id="a connection to another host",
+        ),
+        pytest.param(
             {}, {"livenessProbe": {"grpc": {"port": 1}}}, [f"{AT}.livenessProbe.grpc"], id="a probe over gRPC"
         ),
         pytest.param(
@@ -315,6 +334,137 @@ def test_fields_that_a_process_cannot_have_are_named(pod, container, named):
     assert unsupported(manifest(pod, **container)) == named
 
 
+LONG = "x" * 64
+UP = "and has to be an absolute path without . and .."
+
+
+def claim(name):
+    return [{"metadata": {"name": name}}]
+
+
+def mounted(path, name="v"):
+    return {"volumeMounts": [{"name": name, "mountPath": path}]}
+
+
+def probed(**check):
+    return {"ports": [{"name": "api", "containerPort": 6443}], "readinessProbe": {"httpGet": check}}
+
+
+EMPTY = {"volumes": [{"name": "v", "emptyDir": {}}]}
+
+
+@pytest.mark.parametrize(
+    ("pod", "claims", "container", "told"),
+    [
+        pytest.param(EMPTY, (), mounted("/etc/audit/"), [], id="a good mount"),
+        *(
+            pytest.param(
+                EMPTY,
+                (),
+                mounted(path),
+                [f"{AT}.volumeMounts[0].mountPath is {path!r}, {UP}"],
+                id=path or "none",
+            )
+            for path in (
+                "",
+                "/",
+                "//",
+                "etc",
+                "/etc/../../..",
+                "/..",
+                "../x",
+                "/etc/./x",
+                "/a//b",
+                "/a\0b",
+                "/a:b",
+                "/a\nb",
+            )
+        ),
+        *(
+            pytest.param(
+                {"volumes": [{"name": name, "emptyDir": {}}]},
+                (),
+                mounted("/m", name),
+                [f"{POD}.volumes[0] has the name {name!r}, which is no DNS label"],
+                id=f"a volume {name}",
+            )
+            for name in ("../x", "..", ".", "", "a/b", "A", "a.b", "-a", "a-", LONG, "a\0")
+        ),
+        pytest.param(
+            {},
+            claim("../../x"),
+            mounted("/m", "../../x"),
+            ["spec.volumeClaimTemplates[0] has the name '../../x', which is no DNS label"],
+            id="a claim",
+        ),
+        pytest.param(
+            {},
+            claim("data"),
+            mounted("/m", "other"),
+            [f"{AT}.volumeMounts[0] names the volume 'other', which there is not"],
+            id="a mount without a volume",
+        ),
+        pytest.param({}, (), probed(port="api", path="/readyz?a=b", scheme="HTTPS"), [], id="a good probe"),
+        *(
+            pytest.param(
+                {},
+                (),
+                probed(port=port),
+                [
+                    f"{AT}.readinessProbe.httpGet.port is {port!r}, and has to be a number, or the name of a port"
+                ],
+                id=f"port {port}",
+            )
+            for port in ("80@10.0.0.1", "80/x", "other", "6443")
+        ),
+        pytest.param(
+            {},
+            (),
+            probed(port=1, scheme="file"),
+            [f"{AT}.readinessProbe.httpGet.scheme has to be HTTP or HTTPS"],
+            id="another scheme",
+        ),
+        pytest.param(
+            {},
+            (),
+            probed(port=1, path="/ HTTP/1.1\r\nHost: x"),
+            [f"{AT}.readinessProbe.httpGet.path has characters that no path of a URL has"],
+            id="a header in a path",
+        ),
+    ],
+)
+def test_names_and_paths_of_which_folders_and_addresses_are_made_are_judged(pod, claims, container, told):
+    assert list(unsafe(manifest(pod, claims, **container))) == told
+
+
+def test_several_paths_of_one_argument_are_changed():
+    mounts = [{"name": "audit", "mountPath": "/etc/audit"}]
+    found = program(
+        args=["--tls-sni-cert-key=/etc/audit/a,/etc/audit/b:x.io", "-x=/etc/audit"], volumeMounts=mounts
+    )
+    below = f"{HOME}/files/etc/audit"
+    assert found.argv[1:] == (f"--tls-sni-cert-key={below}/a,{below}/b:x.io", f"-x={below}")
+
+
+def test_a_process_gets_only_variables_that_no_loader_or_runtime_obeys():
+    bad = [
+        "LD_PRELOAD",
+        "LD_AUDIT",
+        "GODEBUG",
+        "GOCOVERDIR",
+        "HOME",
+        "KUBECONFIG",
+        "BASH_ENV",
+        "SSL_CERT_FILE",
+    ]
+    names = [*bad, "GOGC", "ETCD_QUOTA_BACKEND_BYTES", "HTTPS_PROXY", "KUBE_FEATURE_X"]
+    env = [{"name": name, "value": "1"} for name in names]
+    found = program(args=[f"--x=$({name})" for name in bad], env=env)
+    assert {name for name in names if name in found.environment} == set(names) - set(bad)
+    assert found.environment["PATH"] == SEARCH_PATH
+    assert program(env=[{"name": "PATH", "value": "/tmp"}]).environment["PATH"] == SEARCH_PATH
+
+
 def test_a_second_container_is_named():
     found = manifest()
     found["spec"]["template"]["spec"]["containers"].append(CONTAINER)
@@ -328,6 +478,7 @@ def test_our_own_templates_have_nothing_that_a_process_cannot_have():
     ]
     assert len(found) == len(sets.packages)
     assert [unsupported(each) for each in found] == [[]] * len(found)
+    assert [list(unsafe(each)) for each in found] == [[]] * len(found)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What a host of processes keeps: programs by ordinal, addresses, where programs are, files."""
 
 from ipaddress import IPv4Network
+from pathlib import Path
 
 import pytest
 
@@ -318,17 +319,66 @@ async def test_a_program_is_found_by_its_version_in_several_places(tmp_path):
 async def test_a_program_that_is_not_there_in_this_version_is_told_with_those_that_are(tmp_path):
     path = executable(tmp_path / "etcd", "3.5.1", prefix="etcd Version: ")
     assert await Binaries(Places((tmp_path,))).find("etcd", "3.6.8") == Missing(
-        f"there is no etcd of version 3.6.8 on this machine ({path} is 3.5.1): run `make kube`, put it into a "
-        "folder that KUBEWRIGHT_ASSETS names, or name it in spec.binary"
+        f"there is no etcd of version 3.6.8 on this machine ({path} is 3.5.1): run `make kube`, or put it into a "
+        "folder that --component-programs or KUBEWRIGHT_ASSETS names"
     )
     assert "(none was found)" in missing("etcd", "3.6.8", {}).message
 
 
-def test_a_program_that_the_user_names_is_taken_as_it_is(tmp_path):
-    path = executable(tmp_path / "mine", "0.0.0")
-    found = Binaries(Places())
-    assert found.known(str(path), "1.36.3") == path
-    assert found.known(f"{path}x", "1.36.3") == Missing(f"{path}x is no program that can be executed")
+PLACES = ("cache", "named"), ("bin",), ("named",)
+
+
+@pytest.mark.parametrize(
+    ("program", "usual", "found"),
+    [
+        pytest.param("etcd-fips", "etcd", "cache/v1/etcd-fips", id="a variant, in the cache"),
+        pytest.param("etcd-slim", "etcd", "bin/etcd-slim", id="a variant, in PATH"),
+        pytest.param("toy", "etcd", "named/toy", id="any name, in a folder of the administrator's"),
+        pytest.param("sh", "etcd", "", id="a shell in PATH"),
+        pytest.param("etcd-fips", "kube-apiserver", "", id="a variant of another component's"),
+        pytest.param("kubectl", "etcd", "", id="a tool, wherever it is"),
+        pytest.param("helper", "etcd", "", id="whatever is in the cache"),
+        pytest.param("{folder}/bin/sh", "etcd", "", id="a path"),
+        pytest.param("../bin/sh", "etcd", "", id="a path upwards"),
+        pytest.param("v1/helper", "etcd", "", id="a path below"),
+        pytest.param("", "etcd", "", id="no name"),
+        pytest.param("..", "etcd", "", id="dots"),
+    ],
+)
+@pytest.mark.looptime(False)
+async def test_another_program_is_one_in_a_folder_that_the_administrator_named(
+    tmp_path, program, usual, found
+):
+    for each in (
+        "cache/v1/etcd-fips",
+        "cache/helper",
+        "bin/sh",
+        "bin/etcd-slim",
+        "named/toy",
+        "named/kubectl",
+    ):
+        executable(tmp_path / each, "1.0.0")
+    programs = Binaries(Places(*(tuple(tmp_path / each for each in folders) for folders in PLACES)))
+    asked = program.format(folder=tmp_path)
+    known = programs.known(asked, "1.0.0", usual)
+    assert await programs.find(asked, "1.0.0", usual) == known
+    assert known == tmp_path / found if found else isinstance(known, Missing)
+
+
+def test_a_kept_program_is_started_again_only_from_where_it_may_come_from(tmp_path):
+    programs = Binaries(Places(named=(tmp_path / "named",)))
+    assert programs.admits(Path("/anywhere/etcd"), "etcd")
+    assert programs.admits(tmp_path / "named/v1/toy", "etcd")
+    assert not programs.admits(Path("/bin/sh"), "etcd")
+    assert not programs.admits(tmp_path / "named/../sh", "etcd")
+
+
+def test_a_folder_of_the_administrator_that_is_in_path_or_the_cache_has_not_programs_of_any_name(tmp_path):
+    environ = {"KUBEWRIGHT_ASSETS": "/assets:/usr/bin", "HOME": "/ann", "PATH": "/opt/bin"}
+    folders = ["/own", "/opt/bin", "/ann/.cache/kubewright/kube/v1.36.3"]
+    found = places(environ, folders)
+    assert [str(each) for each in found.named] == ["/own", "/assets"]
+    assert [str(each) for each in found.versioned][:5] == [*folders, "/assets", "/usr/bin"]
 
 
 def test_where_programs_are_looked_for():

@@ -101,6 +101,39 @@ async def test_a_folder_gives_back_what_was_put_into_it_and_lets_it_go(tmp_path)
 
 
 @pytest.mark.parametrize(
+    "name", ["../victim", "a/../../victim", "/victim", "team/../../victim", "", "team//x"]
+)
+@pytest.mark.parametrize("folder", ["", "backups", "../other", "/tmp"])
+async def test_no_name_leads_out_of_the_folder_for_snapshots(tmp_path, name, folder):
+    victim, root, target = tmp_path / "victim", tmp_path / "kept", tmp_path / "target"
+    for each in (victim, target):
+        await asyncio.to_thread(each.write_bytes, b"untouched")
+    store = folder_store(SnapshotLocation(folder=folder), root)
+    for call in (store.put(name, target), store.fetch(name, target), store.delete(name)):
+        with pytest.raises(StoreFailed, match="is no path below a folder"):
+            await call
+    assert (victim.read_bytes(), target.read_bytes(), root.exists()) == (b"untouched", b"untouched", False)
+
+
+async def test_no_file_of_another_namespace_is_reached_and_no_link_is_followed(tmp_path):
+    root, source, target = tmp_path / "kept", tmp_path / "source", tmp_path / "target"
+    await asyncio.to_thread(source.write_bytes, b"secret")
+    theirs = folder_store(SnapshotLocation(), root, "theirs")
+    await theirs.put("theirs/demo/one", source)
+    ours = folder_store(SnapshotLocation(), root, "ours")
+    for call in (ours.fetch("theirs/demo/one", target), ours.delete("theirs/demo/one")):
+        with pytest.raises(StoreFailed, match="it is no file of namespace ours"):
+            await call
+    (root / "ours").symlink_to(root / "theirs")
+    with pytest.raises(StoreFailed, match=r"Not a directory|Too many levels"):
+        await ours.fetch("ours/demo/one", target)
+    (root / "theirs/demo/link").symlink_to(source)
+    with pytest.raises(StoreFailed, match="Too many levels"):
+        await theirs.fetch("theirs/demo/link", target)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
     ("folder", "place"),
     [
         ("", "the folder for snapshots of this program"),

@@ -1,5 +1,6 @@
 """What comes next for a KubewrightCluster, for what is seen of it."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -45,6 +46,13 @@ TWO = (Key("ns", "a"), Key("ns", "b"))
 LEAVING = CLUSTER.from_plain({"metadata": {"name": "demo", "deletionTimestamp": "2030-01-01T00:00:00Z"}})
 OWN = cluster(spec={"controlPlaneEndpoint": ENDPOINT})
 GOING = cluster(spec={"controlPlaneEndpoint": ENDPOINT}, **DELETED)
+
+FORCED = cluster(labels={"force-deletion": "True"}, **DELETED)
+
+
+def refused():
+    return replace(failed(3), error=DriverError.of(Code.InvalidArgument, "no such region"))
+
 
 TABLE = [
     ("no Cluster owns it", seen(owner=None), (), "WaitingForOwner/Info"),
@@ -128,6 +136,30 @@ TABLE = [
         (),
         "EndpointFailed/Warning",
     ),
+    (
+        "the driver refuses to take it back",
+        seen(GOING, offers_endpoints=True, endpoint=refused()),
+        (),
+        "EndpointFailed/Warning",
+    ),
+    (
+        "the driver refuses to take it back, and a user lets go of it",
+        seen(FORCED, offers_endpoints=True, endpoint=refused()),
+        (Step.REMOVE_FINALIZER,),
+        "",
+    ),
+    (
+        "a user lets go of it while the driver may still take it back",
+        seen(FORCED, offers_endpoints=True, endpoint=failed(3)),
+        (),
+        "EndpointFailed/Warning",
+    ),
+    (
+        "the driver cannot be told, and a user lets go of it",
+        seen(FORCED, offers_endpoints=True, problem="there is no Secret cloud with credentials"),
+        (Step.REMOVE_FINALIZER,),
+        "",
+    ),
     ("it is being deleted while paused", seen(GOING, paused=True), (), ""),
     ("it has no finalizer of ours", seen(cluster(finalizer=False, finalizers=["x/y"], **DELETED)), (), ""),
 ]
@@ -170,3 +202,12 @@ def test_ready_stays_when_something_goes_wrong_later() -> None:
     status = cluster_status(found, decide(found).report, NOW)
 
     assert (status.ready, status.conditions[0].reason) == (True, "InvalidConfiguration")
+
+
+@pytest.mark.parametrize("found", [pytest.param(row[1], id=row[0]) for row in TABLE])
+def test_a_plan_that_only_waits_names_for_what_and_what_a_user_can_do(found):
+    plan = decide(found)
+    waits = plan.report is not None and plan.report.status != "True"
+    if waits and not plan.steps:
+        assert plan.awaits
+    assert all(each.what and each.remedy for each in plan.awaits)

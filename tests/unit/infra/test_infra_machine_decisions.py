@@ -368,3 +368,12 @@ def test_a_driver_that_refuses_the_deletion_is_told_with_what_a_user_can_do() ->
         "machine codes error: code = [PermissionDenied] message = [not yours]. Mend providerSpec, credentials "
         "or the driver; or, if the cloud has no VM of it, label it force-deletion=True"
     )
+
+
+@pytest.mark.parametrize("found", [pytest.param(row[1], id=row[0]) for row in TABLE])
+def test_a_plan_that_only_waits_names_for_what_and_what_a_user_can_do(found):
+    plan = decide(found)
+    waits = plan.report is not None and plan.report.status != "True"
+    if waits and not plan.steps:
+        assert plan.awaits
+    assert all(each.what and each.remedy for each in plan.awaits)

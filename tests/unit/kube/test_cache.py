@@ -168,6 +168,51 @@ def test_an_unreadable_object_is_an_error_to_readers_and_absent_from_indexes() -
         made.store.select("")
 
 
+UNREADABLE = (
+    b'{"metadata":{"name":"w","resourceVersion":"%d"%s},'
+    b'"spec":{"providerID":"sim:///1","taints":[{"key":7,"effect":"NoExecute"}],"unschedulable":"yes"}}'
+)
+GOING = b',"deletionTimestamp":"2030-01-01T00:00:00Z"'
+
+
+def test_an_unreadable_object_is_found_by_what_can_be_read_of_it() -> None:
+    made: Cache[Any] = Cache(NODE, Scope(), lambda change: None)
+    made.store.index("provider", lambda node: [node.spec.provider_id])
+    relist(made, 10, UNREADABLE % (5, b""))
+    (found,) = made.store.by("provider", "sim:///1")
+    assert (found.spec.unschedulable, [(each.key, each.effect) for each in found.spec.taints]) == (
+        False,
+        [("", "NoExecute")],
+    )
+
+
+def test_an_unreadable_object_is_an_error_while_it_lives_and_a_part_in_its_deletion() -> None:
+    made: Cache[Any] = Cache(NODE, Scope(), lambda change: None)
+    relist(made, 10, UNREADABLE % (5, b""))
+    living = next(iter(made.store))
+    assert made.store.problem(living).startswith("cannot read Node: spec.")
+    with pytest.raises(Undecodable):
+        made.store.decode(living)
+    tell(made, "MODIFIED", UNREADABLE % (11, GOING))
+    ending = next(iter(made.store))
+    assert made.store.problem(ending)
+    assert made.store.decode(ending).spec.provider_id == "sim:///1"
+
+
+def test_a_change_from_or_to_an_unreadable_object_is_told() -> None:
+    told: list[tuple[str, str]] = []
+
+    def listener(change: Any) -> None:
+        before, after = change.before(), change.after()
+        told.append((before.spec.provider_id if before else "", after.spec.provider_id if after else ""))
+
+    made: Cache[Any] = Cache(NODE, Scope(), listener)
+    relist(made, 10, UNREADABLE % (5, b""))
+    tell(made, "MODIFIED", b'{"metadata":{"name":"w","resourceVersion":"11"},"spec":{"providerID":"b"}}')
+    tell(made, "MODIFIED", UNREADABLE % (12, b""))
+    assert told == [("", "sim:///1"), ("sim:///1", "b"), ("b", "sim:///1")]
+
+
 def test_frozen_objects_are_decoded_once_and_dicts_each_time() -> None:
     nodes: Cache[Any] = Cache(NODE, Scope(), lambda change: None)
     relist(nodes, 10, body(5))

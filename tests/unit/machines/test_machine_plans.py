@@ -42,6 +42,8 @@ def said(plan: Plan) -> Iterator[str]:
         yield f"steps: {', '.join(type(step).__name__ for step in plan.steps)}"
     if plan.wake is not None:
         yield f"wake: {plan.wake}"
+    for each in plan.awaits:
+        yield f"awaits: {each.what}: {each.remedy}"
     if (report := plan.report) is not None:
         flags = [name for name in ("joining", "exact") if getattr(report, name)]
         state = [str(report.phase), report.type.value, report.state.value, report.error_code, *flags]

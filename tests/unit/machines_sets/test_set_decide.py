@@ -395,4 +395,6 @@ def test_a_set_waits_for_a_new_size_but_not_for_ever() -> None:
         memory.pause(word, at, 5.0)
         for word, at in (("a", 0.0), ("a", 2.0), ("b", 4.0), ("b", 9.0), ("", 9.0))
     ]
-    assert pauses == [Wait("a", 5.0), Wait("a", 3.0), Wait("b", 5.0), None, None]
+    said = [pause and (pause.because, pause.seconds) for pause in pauses]
+    assert said == [("a", 5.0), ("a", 3.0), ("b", 5.0), None, None]
+    assert all(pause.awaits is not None for pause in pauses if pause is not None)

@@ -3,6 +3,7 @@
 import hashlib
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -10,6 +11,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
 
+from kubewright.api.core import Secret
 from kubewright.pki import certificates
 from kubewright.pki.certificates import Identity
 from kubewright.pki.clusters import (
@@ -21,6 +23,8 @@ from kubewright.pki.clusters import (
     public_key_hashes,
 )
 from kubewright.pki.keys import Algorithm, KeyPair
+from kubewright.runtime.credentials.contents import read_authority
+from kubewright.testing.keys import unusual_authority
 from kubewright.wire.http import User
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -121,6 +125,49 @@ ED25519 = Ed25519PrivateKey.generate().private_bytes(
 def test_what_is_wrong_with_a_pair(pair: KeyPair, now: datetime, problem: str) -> None:
     found = problem_of(pair, now)
     assert (problem in found) if problem else (found == "")
+
+
+UNUSUAL = {
+    "CA:FALSE": (
+        {"basic": False},
+        "has a certificate that is no authority: its basic constraints do not say CA:TRUE",
+    ),
+    "no basic constraints": (
+        {"basic": None},
+        "has a certificate that is no authority: its basic constraints do",
+    ),
+    "no certSign": (
+        {"signs": False},
+        "has a certificate that may sign no others: its key usage lacks certSign",
+    ),
+    "no key usage": ({"signs": None}, ""),
+    "not yet valid": (
+        {"begins": timedelta(days=1)},
+        "has a certificate that is valid only from 2030-01-02T00:00:00Z",
+    ),
+    "valid from now on": ({}, ""),
+}
+
+
+@pytest.mark.parametrize(("given", "problem"), UNUSUAL.values(), ids=UNUSUAL)
+def test_an_authority_that_signs_nothing_is_refused_with_the_reason(
+    given: dict[str, Any], problem: str
+) -> None:
+    pair = unusual_authority(NOW, **given)
+    found = problem_of(pair, NOW, signs=True)
+    assert found.startswith(problem) if problem else found == ""
+    assert (
+        read_authority(Secret(data={"tls.crt": pair.certificate, "tls.key": pair.key})).cannot_sign(NOW)
+        == found
+    )
+
+
+def test_what_signs_nothing_need_not_be_an_authority() -> None:
+    assert problem_of(unusual_authority(NOW, basic=False, signs=False), NOW) == ""
+
+
+def test_a_public_key_is_no_authority() -> None:
+    assert problem_of(new_service_account_keys(EC), NOW, signs=True) == "has no certificate in its tls.crt"
 
 
 def test_a_private_key_is_not_shown() -> None:

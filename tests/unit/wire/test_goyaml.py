@@ -1,5 +1,8 @@
 """YAML for and from programs in Go. tests/conformance/test_go_yaml.py asks Go's own libraries the same."""
 
+from pathlib import Path
+
+import orjson
 import pytest
 import yaml
 from hypothesis import given
@@ -135,3 +138,34 @@ def test_all_documents_are_read() -> None:
     assert goyaml.load_all("---\na: 1\n---\n- y\n") == [{"a": 1}, [True]]
     assert goyaml.load_all("") == []
     assert goyaml.loads("") is None
+
+
+JUDGED = [
+    orjson.loads(line) for line in (Path(__file__).parent / "judged_yaml.jsonl").read_bytes().splitlines()
+]
+"""Texts, each with what ``sigs.k8s.io/yaml`` v1.6.0 made of it; none, where that refused it."""
+
+
+def typed(value: object) -> object:
+    """A value whose numbers tell their types; of what no int64 holds, a float is as good."""
+    match value:
+        case dict():
+            return {name: typed(inner) for name, inner in value.items()}
+        case list():
+            return [typed(item) for item in value]
+        case int() if not isinstance(value, bool):
+            return ("int", value) if -(2**63) <= value < 2**63 else ("float", float(value))
+        case float():
+            return ("float", value)
+    return value if value is None or isinstance(value, str) else ("bool", value)
+
+
+def test_whole_texts_are_read_as_kubernetes_reads_them() -> None:
+    said, wanted = {}, {}
+    for text, *value in JUDGED:
+        wanted[text] = typed(value)
+        try:
+            said[text] = typed([goyaml.loads(text)])
+        except goyaml.Unreadable:
+            said[text] = typed([])
+    assert said == wanted

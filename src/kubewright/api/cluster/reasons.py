@@ -74,6 +74,7 @@ class ConditionType(StrEnum):
     CONTROL_PLANE_READY = "ControlPlaneReady"
     CONTROL_PLANE_INITIALIZED = "ControlPlaneInitialized"
     TOPOLOGY_RECONCILED = "TopologyReconciled"
+    CERTIFICATE_AUTHORITY_VERIFIED = "CertificateAuthorityVerified"
     # Everything with a finalizer of ours; True while it is being deleted, with what is waited for
     DELETING = "Deleting"
     # Machine
@@ -115,6 +116,7 @@ class Reason(StrEnum):
     WAITING_FOR_CONTROL_PLANE_PROVIDER_INITIALIZED = "WaitingForControlPlaneProviderInitialized"
     MISSING_NODE_REF = "MissingNodeRef"
     TOPOLOGY_RECONCILE_FAILED = "TopologyReconcileFailed"
+    CERTIFICATE_AUTHORITY_DIFFERS = "CertificateAuthorityDiffers"
     # Cluster, while it is being deleted
     WAITING_FOR_WORKERS_DELETION = "WaitingForWorkersDeletion"
     WAITING_FOR_CONTROL_PLANE_DELETION = "WaitingForControlPlaneDeletion"

@@ -71,5 +71,6 @@ class EventReason(StrEnum):
     FAILED_UPDATE = "FailedUpdate"
     VM_LEFT_BEHIND = "VMLeftBehind"
     ENDPOINT_KNOWN = "EndpointKnown"
+    ENDPOINT_LEFT_BEHIND = "EndpointLeftBehind"
     ORPHAN_DELETED = "OrphanDeleted"
     FAILED_ORPHAN_DELETE = "FailedOrphanDelete"

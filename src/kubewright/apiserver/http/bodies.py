@@ -7,15 +7,14 @@ Theory.      orjson silently keeps the last of two equal keys. Finding duplicate
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
-import yaml
 
 from kubewright.apiserver.schema import protobuf
 from kubewright.base.limits import BODY_BYTES
-from kubewright.wire import gojson
+from kubewright.wire import gojson, goyaml
 from kubewright.wire.errors import BadRequest, TooLarge, UnsupportedMedia
 from kubewright.wire.http import JSON
 
@@ -163,26 +162,11 @@ def _json(body: bytes) -> Any:
 
 
 def _yaml(body: bytes) -> Any:
+    """The value of a body in YAML; without aliases, of which a few can expand to gigabytes."""
     try:
-        _check_events(yaml.parse(body, Loader=yaml.CSafeLoader))
-        value = yaml.load(body, Loader=_Loader)
-        return orjson.loads(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS))
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise _Unreadable(f"yaml: line {line}: {error.problem}") from None
-    except (yaml.YAMLError, RecursionError, TypeError, UnicodeError) as error:
-        raise _Unreadable(f"yaml: {str(error).splitlines()[0]}") from None
-
-
-def _check_events(events: Iterable[yaml.Event]) -> None:
-    """Refuse aliases, of which a few can expand to gigabytes, and too many levels of nesting."""
-    depth = 0
-    for event in events:
-        if isinstance(event, yaml.AliasEvent):
-            raise _Unreadable("yaml: aliases are not accepted")
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > gojson.MOST_DEPTH:
-            raise _Unreadable(_TOO_DEEP)
+        return goyaml.loads(body, aliases=False)
+    except goyaml.Unreadable as error:
+        raise _Unreadable(str(error)) from None
 
 
 def _protobuf(body: bytes) -> Object:
@@ -197,13 +181,3 @@ def _summary(body: bytes) -> str:
         return "<empty>"
     shown, more = body[:_SHOWN], " ..." if len(body) > _SHOWN else ""
     return (shown.decode(errors="replace") if body.startswith(b"{") else shown.hex()) + more
-
-
-class _Loader(yaml.CSafeLoader):
-    """Plain data only; times stay text, as in JSON."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}

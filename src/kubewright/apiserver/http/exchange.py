@@ -3,7 +3,9 @@
 Theory.      The handler gets and returns values; this module does the HTTP. The order is
              authentication, the limits of the body, then the handler, which asks for authorization.
              Every error is answered with a Status; bugs of the server are logged.
-Invariants.  Every wait has a timeout: for a body, for an answer, for a client that does not read.
+Invariants.  Every wait has a timeout: for a body, for an answer; clients that do not read are ended by
+             ``connections``. No more of a stream is asked for before the client has taken what there is.
+             Only work counts as in flight: no client that sends or reads slowly keeps others from theirs.
              A stream is always closed, whether it ends itself, the client leaves, or the server
              shuts down. When a client disconnects, its request is cancelled, as by a deadline
              in process. The authorization header is not passed on.
@@ -11,57 +13,74 @@ Called by    ``listener``. ``authn`` finds the user of a request.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 
 import structlog
 from aiohttp import HttpVersion11, StreamReader, web
 
 from kubewright.apiserver.http import answers, bodies
 from kubewright.apiserver.http.authn import Authenticator, refuse_anonymous
+from kubewright.apiserver.http.connections import Connection, Connections
 from kubewright.apiserver.http.impersonation import PREFIX
 from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.wire.errors import ApiError, BadRequest, ServerError, TooManyRequests, Unavailable
-from kubewright.wire.http import Handler, Request, Response
+from kubewright.wire.http import AUTHENTICATED, Handler, Request, Response
 
 log = structlog.get_logger("kubewright.apiserver.http")
 
 ANSWER_SECONDS = 60.0
 """Timeout for the handler to return its response, as kube-apiserver's ``--request-timeout``."""
 
-STALLED_SECONDS = 30.0
-"""How long a client may not read while there is data for it; then its connection is closed."""
+PIECE_BYTES = 64 * 1024
+"""Large responses are sent in pieces; the next one when the client has taken the last one."""
 
-PIECE_BYTES = 256 * 1024
-"""Large responses are sent in pieces: encrypting one blocks the event loop for a tenth of a millisecond."""
+HELD_BYTES = 256 * 1024 * 1024
+"""Large responses that are being sent at one time, one more than these in any case."""
 
 IN_FLIGHT = 400
-"""Ordinary requests at one time, as kube-apiserver's ``--max-requests-inflight``."""
+"""Ordinary requests that are worked on at one time, as kube-apiserver's ``--max-requests-inflight``."""
+
+TOO_MANY = "Too many requests, please try again later."
 
 
 class Exchange:
     """Turns HTTP into values and back, and tracks the requests in flight."""
 
-    def __init__(self, handler: Handler, authenticator: Authenticator) -> None:
+    def __init__(self, handler: Handler, authenticator: Authenticator, connections: Connections) -> None:
         self._handler, self._authenticator = handler, authenticator
+        self._connections = connections
+        self._working = 0
+        self._held: dict[int, int] = {}
+        """Sizes of the large bodies that are being sent, by their identity: some are sent to many."""
         self._requests: set[asyncio.Task[object]] = set()
         self._streams: set[asyncio.Task[object]] = set()
         self._ending = False
 
     async def serve(self, http: web.BaseRequest) -> web.StreamResponse:
         """One request, from its headers to the last byte of its answer."""
+        connection = _connection_of(http)
+        if connection is None:
+            return web.Response(status=503)  # to nobody: the client has left
+        connection.serves()
+        try:
+            return await self._served(http, connection)
+        finally:
+            connection.waits()
+
+    async def _served(self, http: web.BaseRequest, connection: Connection) -> web.StreamResponse:
         task = asyncio.current_task()
         assert task is not None
         self._requests.add(task)
         try:
-            response = await self._answer(http)
+            response = await self._answer(http, connection)
             if response.stream is None:
-                return await self._whole(http, response)
+                return await self._whole(http, connection, response)
         finally:
             self._requests.discard(task)
         self._streams.add(task)
         try:
-            return await self._stream(http, response)
+            return await self._stream(http, connection, response)
         finally:
             self._streams.discard(task)
 
@@ -82,15 +101,11 @@ class Exchange:
             if late:
                 await asyncio.wait(late, timeout=grace / 2)
 
-    async def _answer(self, http: web.BaseRequest) -> Response:
+    async def _answer(self, http: web.BaseRequest, connection: Connection) -> Response:
         try:
             if self._ending:
                 raise Unavailable("the server is shutting down", retry_after=1)
-            if len(self._requests) > IN_FLIGHT:
-                raise TooManyRequests("Too many requests, please try again later.", retry_after=1)
-            request = await self._request(http)
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await self._handler(request)
+            return await self._handled(await self._request(http, connection))
         except ApiError as error:
             return answers.failure(error)
         except TimeoutError:
@@ -101,40 +116,73 @@ class Exchange:
             said = "Internal error occurred: this is a defect of the server, and its log says more"
             return answers.failure(ServerError(said))
 
-    async def _request(self, http: web.BaseRequest) -> Request:
+    async def _handled(self, request: Request) -> Response:
+        if self._working >= IN_FLIGHT:
+            raise TooManyRequests(TOO_MANY, retry_after=1)
+        self._working += 1
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._handler(request)
+        finally:
+            self._working -= 1
+
+    async def _request(self, http: web.BaseRequest, connection: Connection) -> Request:
         headers = _headers(http)
         shown = http.get_extra_info("ssl_object")
         certificate = shown.getpeercert(binary_form=True) if shown is not None else None
         user = self._authenticator.user(certificate, headers.pop("authorization", ""))
         refuse_anonymous(user, http.method, http.path)
+        known = AUTHENTICATED in user.groups
+        if known:
+            self._connections.recognized(connection)
         _refuse_upgrade(headers)
         url = http.rel_url
         query = tuple(url.query.items()) if url.raw_query_string else ()
-        return Request(http.method, url.path, query, headers, await _body(http, headers), user)
+        body = await _body(http, headers) if known else b""  # what strangers may read needs none
+        return Request(http.method, url.path, query, headers, body, user)
 
-    async def _whole(self, http: web.BaseRequest, response: Response) -> web.StreamResponse:
+    async def _whole(
+        self, http: web.BaseRequest, connection: Connection, response: Response
+    ) -> web.StreamResponse:
         headers, body = _answer_headers(response), response.body
         if len(body) <= PIECE_BYTES:
             small = web.Response(status=response.status, body=body, headers=headers)
             if self._ending:
                 small.force_close()
             return small
+        if self._held and sum(self._held.values()) + len(body) > HELD_BYTES and id(body) not in self._held:
+            return await self._whole(
+                http, connection, answers.failure(TooManyRequests(TOO_MANY, retry_after=1))
+            )
         out = web.StreamResponse(status=response.status, headers=headers)
         out.content_length = len(body)
-        try:
-            await out.prepare(http)
-            for start in range(0, 0 if http.method == "HEAD" else len(body), PIECE_BYTES):
-                await _send(out, body[start : start + PIECE_BYTES])
-        except ConnectionError:
-            _abort(http)
+        with self._holding(body):
+            try:
+                await out.prepare(http)
+                if http.method != "HEAD":
+                    await _send(out, connection, body)
+            except ConnectionError:
+                _abort(http)
         return out
 
-    async def _stream(self, http: web.BaseRequest, response: Response) -> web.StreamResponse:
+    @contextmanager
+    def _holding(self, body: bytes) -> Iterator[None]:
+        first = id(body) not in self._held
+        self._held.setdefault(id(body), len(body))
+        try:
+            yield
+        finally:
+            if first:
+                self._held.pop(id(body), None)
+
+    async def _stream(
+        self, http: web.BaseRequest, connection: Connection, response: Response
+    ) -> web.StreamResponse:
         assert response.stream is not None
         out = web.StreamResponse(status=response.status, headers=_answer_headers(response))
         async with aclosing(response.stream) as chunks:
             try:
-                await self._pump(http, chunks, out)
+                await self._pump(http, connection, chunks, out)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if not self._ending or task is None:
@@ -148,27 +196,35 @@ class Exchange:
         return out
 
     async def _pump(
-        self, http: web.BaseRequest, chunks: AsyncIterator[bytes], out: web.StreamResponse
+        self,
+        http: web.BaseRequest,
+        connection: Connection,
+        chunks: AsyncIterator[bytes],
+        out: web.StreamResponse,
     ) -> None:
         """Send the headers at once, as the first chunk may take long; then each chunk as it comes."""
         await out.prepare(http)
         if self._ending:
             return
         async for chunk in chunks:
-            await _send(out, chunk)
+            await _send(out, connection, chunk)
 
 
-async def _send(out: web.StreamResponse, chunk: bytes) -> None:
-    """Write, and wait until the client has read most of it.
+async def _send(out: web.StreamResponse, connection: Connection, content: bytes) -> None:
+    """Write, each piece when the one before is with the system.
 
     Raises:
         ConnectionError: the client has disconnected, or does not read.
     """
-    try:
-        async with asyncio.timeout(STALLED_SECONDS):
-            await out.write(chunk)
-    except TimeoutError:
-        raise ConnectionAbortedError("the client reads nothing") from None
+    for start in range(0, len(content), PIECE_BYTES):
+        await out.write(content[start : start + PIECE_BYTES])
+        await connection.written()
+
+
+def _connection_of(http: web.BaseRequest) -> Connection | None:
+    """None: the client has left."""
+    protocol = None if http.transport is None else http.transport.get_protocol()
+    return protocol if isinstance(protocol, Connection) else None
 
 
 def _answer_headers(response: Response) -> dict[str, str]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from kubewright.apiserver.http.kubeconfig_text import BODIES, Ours, is_cluster_of, merged
+from kubewright.apiserver.http.config_text import BODIES, Ours, is_cluster_of, merged
 from kubewright.apiserver.http.private_file import make_private_folder, write_private
 from kubewright.base.errors import InvalidInput
 from kubewright.pki.certificates import Identity
@@ -72,7 +72,7 @@ def write(path: Path, content: bytes, data_dir: Path) -> None:
 
 
 def change(path: Path, ours: Ours, *, use: bool = False, certain: bool = False) -> None:
-    """Put entries into the file at ``path``, as ``kubeconfig_text.merged`` does, under kubectl's own lock.
+    """Put entries into the file at ``path``, as ``config_text.merged`` does, under kubectl's own lock.
 
     Raises:
         InvalidInput: it has the name for something else, or cannot be changed safely, read or written;

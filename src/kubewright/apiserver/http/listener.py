@@ -1,16 +1,19 @@
 """The socket of the embedded server: TLS on loopback, and a graceful shutdown within seconds.
 
 Theory.      aiohttp's server without its application layer: one handler, no routes, no middleware.
-             Shutdown: refuse new connections, close idle ones, end watches as at their timeout, give
-             requests in flight a second, then drop what is left.
+             Connections are accepted here, and not by asyncio, which in want of files tries a thousand times
+             in a row and writes a traceback for each. Shutdown: refuse new connections,
+             close idle ones, end watches as at their timeout, give requests in flight a second, then drop
+             what is left.
 Invariants.  Loopback only; and there is no way to serve without authentication.
              A handshake that fails, or bytes that are not a request, cost one debug line.
-Called by    the server at start-up. Continues in ``exchange``.
+Called by    the server at start-up. Continues in ``connections`` and ``exchange``.
 """
 
 import asyncio
 import errno
 import socket
+import ssl
 from typing import Any
 
 import structlog
@@ -18,6 +21,7 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
 from kubewright.apiserver.http.authn import Authenticator
+from kubewright.apiserver.http.connections import IDLE_SECONDS, SEND_BYTES, Connection, Connections
 from kubewright.apiserver.http.exchange import Exchange
 from kubewright.apiserver.http.pki import Pki
 from kubewright.base.errors import InvalidInput
@@ -33,10 +37,12 @@ HANDSHAKE_SECONDS = 10.0
 TLS_END_SECONDS = 0.25
 """For a client to answer the end of TLS; most do at once, some never."""
 
-IDLE_SECONDS = 300.0
-"""Longer than clients keep idle connections (Go: 90 s), so that the client closes first."""
-
 BACKLOG = 1024
+RETRY_SECONDS = 0.1
+"""After ``accept`` found no file, or no memory, for a connection."""
+
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
 LINE_BYTES = 64 * 1024
 """Longest request line: selectors and continue tokens are long."""
 
@@ -59,6 +65,7 @@ class Listener:
         pki: the server's certificate, and the authority of its clients.
         port: 0 takes a free one; ``port`` and ``url`` tell which.
         held: a socket that is bound to the port already, which nothing else can have taken since.
+        connections: those of all listeners of the process.
     """
 
     def __init__(
@@ -69,15 +76,19 @@ class Listener:
         *,
         port: int = 0,
         held: socket.socket | None = None,
+        connections: Connections,
     ) -> None:
         if not 0 <= port <= 65535:
             raise InvalidInput(f"{port} is not a port; ports go from 0 (any free one) to 65535")
         self.port = port
         self._held = held
         self._pki = pki
-        self._exchange = Exchange(handler, authenticator)
+        self._connections = connections
+        self._exchange = Exchange(handler, authenticator, connections)
         self._web: web.Server | None = None
-        self._socket: asyncio.Server | None = None
+        self._socket: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._greeting: set[asyncio.Task[None]] = set()
 
     @property
     def url(self) -> str:
@@ -90,6 +101,13 @@ class Listener:
         Raises:
             InvalidInput: the port is taken (``PortTaken``), or we have no permission to use it.
         """
+        tls = self._pki.server_context()
+        try:
+            self._socket = self._bound()
+        except OSError as error:
+            refused = PortTaken if error.errno == errno.EADDRINUSE else InvalidInput
+            raise refused(_why_not(error, self.port)) from None
+        self.port = int(self._socket.getsockname()[1])
         self._web = web.Server(
             self._exchange.serve,
             handler_cancellation=True,
@@ -102,30 +120,73 @@ class Listener:
             max_headers=HEADERS,
             auto_decompress=False,  # kube-apiserver takes no compressed bodies, and bombs are compressed
         )
+        accepting = self._accept(self._socket, self._web, tls)
+        self._accepting = asyncio.create_task(accepting, name=f"accept connections at port {self.port}")
+        log.debug("listening", url=self.url)
+
+    def _bound(self) -> socket.socket:
+        """The socket, listening. What a client does not take is buffered by it, in ``SEND_BYTES``."""
+        bound = self._held or socket.create_server((HOST, self.port), backlog=BACKLOG)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        bound.listen(BACKLOG)
+        bound.setblocking(False)
+        return bound
+
+    async def _accept(self, listening: socket.socket, serving: web.Server, tls: ssl.SSLContext) -> None:
+        loop, clock = asyncio.get_running_loop(), self._connections.clock
+        while True:
+            try:
+                client, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                log.debug("no connection was accepted", why=str(error))
+                if error.errno in _EXHAUSTED:
+                    self._connections.make_room(f"the system has no more: {error.strerror}")
+                await clock.sleep(RETRY_SECONDS)
+                continue
+            connection = Connection(serving(), clock, self._connections.forget)
+            if self._connections.admit(connection):
+                self._greet(connection, client, tls)
+            else:
+                client.close()
+            await clock.sleep(0)  # a flood of clients leaves room for those that are in
+
+    def _greet(self, connection: Connection, client: socket.socket, tls: ssl.SSLContext) -> None:
+        greeting = asyncio.create_task(self._agree(connection, client, tls), name="agree upon TLS")
+        connection.abort = greeting.cancel
+        self._greeting.add(greeting)
+        greeting.add_done_callback(self._greeting.discard)
+
+    async def _agree(self, connection: Connection, client: socket.socket, tls: ssl.SSLContext) -> None:
+        """Agree upon TLS; from then on asyncio calls ``connection``."""
+        loop = asyncio.get_running_loop()
         try:
-            place = {"host": HOST, "port": self.port} if self._held is None else {"sock": self._held}
-            self._socket = await asyncio.get_running_loop().create_server(
-                self._web,
-                **place,
-                ssl=self._pki.server_context(),
-                backlog=BACKLOG,
+            plain, _ = await loop.connect_accepted_socket(asyncio.Protocol, client)
+            transport = await loop.start_tls(
+                plain,
+                connection,
+                tls,
+                server_side=True,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=TLS_END_SECONDS,
             )
-        except OSError as error:
-            refused = PortTaken if error.errno == errno.EADDRINUSE else InvalidInput
-            raise refused(_why_not(error, self.port)) from None
-        self.port = int(self._socket.sockets[0].getsockname()[1])
-        log.debug("listening", url=self.url)
+            if transport is not None:
+                connection.open(plain, transport)
+        except (OSError, ValueError) as error:  # ssl's own errors are of these
+            self._connections.forget(connection)
+            log.debug("a connection went wrong", why=str(error) or type(error).__name__)
+        except asyncio.CancelledError:
+            self._connections.forget(connection)  # it made room for another
+            raise
 
     async def close(self) -> None:
         """Stop listening and end what is under way; takes some two seconds at most. May be called twice."""
         serving, self._web = self._web, None
         listening, self._socket = self._socket, None
-        if serving is None:
+        if serving is None or listening is None or self._accepting is None:
             return
-        if listening is not None:
-            listening.close()
+        self._accepting.cancel()
+        await asyncio.gather(self._accepting, return_exceptions=True)
+        listening.close()
         serving.pre_shutdown()
         await self._exchange.end(GRACE)
         await serving.shutdown(TLS_END_SECONDS)

@@ -20,6 +20,7 @@ from pathlib import Path
 from kubewright.apiserver.http.private_file import make_private_folder, write_private
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
+from kubewright.pki import tls
 from kubewright.pki.certificates import Identity, has_signed, new_authority, new_client, new_server
 from kubewright.wire.http import User
 
@@ -48,10 +49,7 @@ class Pki:
 
         One that our CA did not sign, or that has expired, fails in the handshake.
         """
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.verify_mode = ssl.CERT_OPTIONAL
-        context.load_verify_locations(cadata=self.authority.decode())
+        context = tls.server(self.authority)
         context.set_alpn_protocols(["http/1.1"])
         context.num_tickets = 0  # our clients do not resume sessions, and tickets cost time in each handshake
         self.server.load_into(context)

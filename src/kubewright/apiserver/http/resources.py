@@ -22,8 +22,8 @@ from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.base.clock import Clock
 from kubewright.wire.http import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
 
-_ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_ONE = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_ALL = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 _OF_SUBRESOURCES = ("get", "update", "patch")
 """Verbs on a status. A role that allows others on it must not reach the whole object by them."""
 _IN_PLACE = ("create", "deletecollection")
@@ -35,7 +35,8 @@ def verb_of(request: Request, path: ResourcePath) -> str:
     if path.subresource and request.method == "POST":
         return "create"
     verb = (_ONE if path.name else _ALL).get(request.method, "")
-    return "watch" if verb == "list" and parameters.flag(request, "watch") else verb
+    watches = request.method == "GET" and verb == "list" and parameters.flag(request, "watch")
+    return "watch" if watches else verb
 
 
 class Resources:

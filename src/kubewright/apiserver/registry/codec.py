@@ -1,8 +1,9 @@
 """Objects to the bytes that are stored, and back.
 
 Theory.      Bytes are stored in the version in which they were written, and most are read in the
-             same. A client that asks for another version, or for another shape of the same objects
-             (events.k8s.io), gets them decoded and converted.
+             same. Those that are older than the schema of their kind are read by that schema. A client
+             that asks for another version, or for another shape of the same objects (events.k8s.io), gets
+             them decoded and converted.
 Invariants.  Stored bytes begin with ``apiVersion``, then ``kind``, so the prefix tells the version.
              Only the code that decoded an object changes it in place.
 """
@@ -11,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from kubewright.apiserver.registry.kind import Object, ServedKind
+from kubewright.apiserver.registry.kind import Object, ServedKind, read_by
 from kubewright.apiserver.store import Record, record_of
 
 _NEVER_STORED = "selfLink"
@@ -59,13 +60,17 @@ def _sorted(obj: Object) -> bytes:
 
 def decode(kind: ServedKind, record: Record) -> Object:
     """The object in the version of ``kind``; a new one that the caller may change."""
-    obj: Object = orjson.loads(record.data)
+    obj: Object = orjson.loads(_data(kind, record))
     if obj["apiVersion"] == kind.resource.api_version:
         return obj
     if kind.stored_as is not None:
         return kind.from_stored(obj)
     obj["apiVersion"] = kind.resource.api_version
-    return kind.schema.default(kind.schema.prune(obj))
+    return read_by(kind.schema, obj)
+
+
+def _data(kind: ServedKind, record: Record) -> bytes:
+    return record.data if kind.older is None else kind.older.data(record)
 
 
 def field_of(kind: ServedKind, name: str, record: Record) -> str:
@@ -75,14 +80,15 @@ def field_of(kind: ServedKind, name: str, record: Record) -> str:
 
 def in_version(kind: ServedKind, record: Record) -> bytes:
     """The bytes of a record in the version of ``kind``; the stored bytes where that is their version."""
-    if record.data.startswith(b'{"apiVersion":"%b",' % kind.resource.api_version.encode()):
-        return record.data
+    data = _data(kind, record)
+    if data.startswith(b'{"apiVersion":"%b",' % kind.resource.api_version.encode()):
+        return data
     return orjson.dumps(decode(kind, record))
 
 
-def restamped(record: Record, version: int) -> Record:
+def restamped(kind: ServedKind, record: Record, version: int) -> Record:
     """The same state under another version: the last state of an object that was deleted."""
-    obj: dict[str, Any] = orjson.loads(record.data)
+    obj: dict[str, Any] = orjson.loads(_data(kind, record))
     obj["metadata"]["resourceVersion"] = str(version)
     return record_of(record.resource, record.key, version, _exact(orjson.dumps(obj)), obj)
 

@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+import orjson
+
 from kubewright.apiserver.schema.node import Node
+from kubewright.apiserver.store import Record
 from kubewright.wire.gvk import Resource
 
 Object = dict[str, Any]
@@ -50,8 +53,12 @@ class Schema(Protocol):
     def whole(self, obj: Object) -> Object:
         """The object with its numbers as they are stored: 3 for 3.0, where the kind has no types for them."""
 
-    def validate(self, obj: Object) -> list[Cause]:
-        """Every violation, in a stable order; empty when the object is good."""
+    def validate(self, obj: Object, old: Object | None = None, part: str = "") -> list[Cause]:
+        """Every violation, in a stable order; empty when the object is good.
+
+        Of a custom kind, what ``old`` had already is no violation, if it can be told that it is the same.
+        ``part`` names the one field that a write can change (``status``); others are not looked at.
+        """
 
     def unknown_fields(self, obj: Object) -> list[str]:
         """Paths of fields that the schema does not know (``spec.replicsa``, ``spec.a[0].b``)."""
@@ -79,6 +86,45 @@ class Schema(Protocol):
 
     def components(self) -> Mapping[str, Mapping[str, Any]]:
         """The definitions that ``openapi`` refers to, by their name under ``#/components/schemas/``."""
+
+
+def read_by(schema: Schema, obj: Object) -> Object:
+    """What a schema makes of an object that is stored or sent, without a word about what does not fit."""
+    if (ready := schema.ready(obj)) is not None:
+        return ready
+    return schema.default(schema.prune(schema.whole(obj)))
+
+
+class Older:
+    """The objects of a custom kind that were stored before it had its present schema, as that reads them.
+
+    A default that a definition gets is there in each object at once, and a field that it loses is gone,
+    though no object is written. Which objects are older their versions tell. Each is read once, when it is
+    first asked for.
+    """
+
+    def __init__(self, schema: Schema, api_version: str, since: int, stored: int) -> None:
+        """``since``: the version of the store at which the schema took effect; ``stored``: up to which
+        version objects may not be as it reads them. After a start that is the last one: another release may
+        have stored them.
+        """
+        self._schema, self._head = schema, b'{"apiVersion":"%b",' % api_version.encode()
+        self.since, self._stored = since, stored
+        self._read: dict[str, tuple[int, bytes]] = {}
+
+    def data(self, record: Record) -> bytes:
+        """The bytes of a record as the present schema reads them, if they are of this version of the kind."""
+        if record.version > self._stored or not record.data.startswith(self._head):
+            return record.data
+        version, data = self._read.get(record.key, (0, b""))
+        if version == record.version:
+            return data
+        obj: Object = orjson.loads(record.data)
+        read = read_by(self._schema, obj)
+        data = record.data if read is obj else bytes(memoryview(orjson.dumps(read)))
+        if version < record.version:
+            self._read[record.key] = (record.version, data)
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +166,7 @@ class ServedKind:
                   Events. (All versions of one CRD share a collection without this.)
     ``by_kubelet``    subresources that need a kubelet: there is none here, so they are refused with a
                       message that says so. Discovery does not list them.
+    ``older``     reads the objects that were stored before the kind had its schema; None: there are none.
     ``strict_names``  ``dns-label``, ``dns-subdomain`` or ``path`` (RBAC): what a name must be.
     """
 
@@ -148,6 +195,7 @@ class ServedKind:
     stored_as: Resource | None = None
     to_stored: Callable[[Object], Object] = lambda obj: obj
     from_stored: Callable[[Object], Object] = lambda obj: obj
+    older: Older | None = None
     grace_seconds: Callable[[Object], int] | None = None
     """Default grace period of a delete. Only Pods have one; None: deleted at once."""
 

@@ -8,7 +8,7 @@ Invariants.  Only committed states are read. The version of a list is a version 
 """
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -20,8 +20,12 @@ from kubewright.apiserver.registry.filters import Filter
 from kubewright.apiserver.registry.kind import ServedKind
 from kubewright.apiserver.registry.target import Target
 from kubewright.apiserver.store import Change, Compacted, Record, Store, Watcher
+from kubewright.base.limits import LIST_PAGE
 from kubewright.wire.errors import ApiError, BadRequest
 from kubewright.wire.watch import ADDED, DELETED, MODIFIED
+
+PART_BYTES = 1024 * 1024
+"""Largest part of a collection that is read at one time for a watch: one object more than this."""
 
 _TOKEN = "meta.k8s.io/v1"
 _STALE = (
@@ -99,18 +103,54 @@ class Reading:
         elif wanted.exact is not None:
             version = wanted.exact
         records = self._snapshot(target, matches, version, after, wanted)
-        return self._page(records, matches, version, wanted.limit)
+        found = records if matches.everything else filter(matches, records)
+        if not wanted.limit:
+            return Page(tuple(found), version)
+        page = tuple(islice(found, wanted.limit))
+        if next(found, None) is None:
+            return Page(page, version)
+        last = page[-1].key
+        return Page(page, version, _token(version, last), self._remaining(target, matches, version, last))
+
+    def walk(self, target: Target, matches: Filter) -> tuple[int, Iterator[Sequence[Record]]]:
+        """The version, and the collection as of it in parts. Each is read when it is asked for, so that
+        a client that takes long holds one part and not all.
+
+        Raises:
+            Gone: (the iterator) the version is no longer kept.
+        """
+        version = self._store.version
+        return version, self._parts(narrowed(target, matches), matches, version)
+
+    def _parts(self, target: Target, matches: Filter, version: int) -> Iterator[Sequence[Record]]:
+        after, whole = "", False
+        while not whole:
+            records = self._snapshot(target, matches, version, after, ListOptions())
+            part, size, whole = list[Record](), 0, True
+            for record in records if matches.everything else filter(matches, records):
+                part.append(record)
+                size += len(record.data)
+                if len(part) >= LIST_PAGE or size >= PART_BYTES:
+                    after, whole = record.key, False
+                    break
+            yield part
 
     def watch(self, target: Target, matches: Filter, since: int | None) -> Watcher:
         """The changes of a collection after a version (None: from now), not filtered.
 
         Raises:
-            Gone: the history does not reach back to that version.
+            Gone: the history does not reach back to that version, or the kind had another schema then.
         """
+        older = target.kind.older
+        if since is not None and older is not None and since < older.since:
+            raise self._too_old(since)
         try:
             return self._store.watch(target.collection, narrowed(target, matches).prefix, since)
         except Compacted:
-            raise refusals.expired(f"too old resource version: {since} ({self._store.version})") from None
+            raise self._too_old(since) from None
+
+    def _too_old(self, since: int | None) -> ApiError:
+        return refusals.expired(f"too old resource version: {since} ({self._store.version})")
 
     def done(self, watcher: Watcher) -> None:
         """End a watch; its watcher gets no more changes."""
@@ -139,15 +179,10 @@ class Reading:
                 f"The resourceVersion for the provided list is too old: {version}"
             ) from None
 
-    def _page(self, records: Iterator[Record], matches: Filter, version: int, limit: int) -> Page:
-        found = records if matches.everything else filter(matches, records)
-        if not limit:
-            return Page(tuple(found), version)
-        page = tuple(islice(found, limit))
-        if next(found, None) is None:
-            return Page(page, version)
-        remaining = 1 + sum(1 for _ in found) if matches.everything else None
-        return Page(page, version, _token(version, page[-1].key), remaining)
+    def _remaining(self, target: Target, matches: Filter, version: int, after: str) -> int | None:
+        if not matches.everything:
+            return None
+        return self._store.count_at(version, target.collection, target.prefix, after)
 
 
 def narrowed(target: Target, matches: Filter) -> Target:
@@ -169,7 +204,7 @@ def seen_as(matches: Filter, kind: ServedKind, change: Change) -> tuple[str, byt
     if now:
         return MODIFIED if was else ADDED, codec.in_version(kind, new)
     if was and old is not None:
-        return DELETED, codec.in_version(kind, codec.restamped(old, new.version))
+        return DELETED, codec.in_version(kind, codec.restamped(kind, old, new.version))
     return None
 
 

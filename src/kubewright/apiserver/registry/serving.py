@@ -6,13 +6,15 @@ Theory.      A definition takes effect in the turn in which its write is staged,
 Called by    ``writing`` at each write, ``server`` at start.
 """
 
+from dataclasses import replace
+
 import orjson
 
 from kubewright.api.conditions import with_json_conditions
 from kubewright.api.meta import with_finalizer
 from kubewright.apiserver.registry import custom, refusals
 from kubewright.apiserver.registry.custom import status
-from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
+from kubewright.apiserver.registry.kind import Catalog, Object, Older, ServedKind
 from kubewright.apiserver.registry.target import Target
 from kubewright.apiserver.store import Store
 from kubewright.base.clock import Clock, rfc3339
@@ -75,18 +77,19 @@ class Serving:
         others = [orjson.loads(record.data) for record in self._store.scan(str(CRDS))]
         return status.established(crd, others, self._clock.now())
 
-    def written(self, kind: ServedKind, obj: Object) -> None:
-        """Serve the versions that a definition now has, and no others."""
+    def written(self, kind: ServedKind, obj: Object, version: int) -> None:
+        """Serve the versions that a definition now has, and no others; it is stored under ``version``."""
         if is_crd(kind):
-            self.serve(obj)
+            self.serve(obj, version)
 
-    def serve(self, crd: Object) -> None:
+    def serve(self, crd: Object, version: int) -> None:
+        """Serve the versions of a definition, which is stored under ``version``."""
         wanted = custom.kinds(crd, self._admission) if status.is_established(crd) else []
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
         versions = {kind.resource.version for kind in wanted}
         self._drop(group, plural, keeping=versions)
         for kind in wanted:
-            self._catalog.put(kind)
+            self._put(kind, version)
 
     def removed(self, kind: ServedKind, name: str) -> None:
         """Stop serving the kind of a removed definition, and end the watches of it."""
@@ -100,6 +103,17 @@ class Serving:
         group, _, version = api_version.rpartition("/")
         resource = kind.resource
         return self._catalog.find(group, version, resource.plural) if group == resource.group else None
+
+    def _put(self, kind: ServedKind, version: int) -> None:
+        """Serve a kind. If its schema changes, its watches end: who watches must see all objects anew."""
+        resource = kind.resource
+        served = self._catalog.find(resource.group, resource.version, resource.plural)
+        if served is not None and served.schema.openapi() == kind.schema.openapi():
+            older = served.older
+        else:
+            older = Older(kind.schema, resource.api_version, version, max(version, self._store.version))
+            self._store.end_watches(str(resource))
+        self._catalog.put(replace(kind, older=older))
 
     def _drop(self, group: str, plural: str, *, keeping: set[str]) -> None:
         for kind in self._catalog:

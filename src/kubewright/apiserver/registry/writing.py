@@ -165,7 +165,7 @@ class Writing:
         if codec.same(kind, field_managers.with_old_times(new, old), old):
             return Written(codec.in_version(kind, record))
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"])
-        if causes := causes + _violations(kind, new, old, trusted=subresource == "binding"):
+        if causes := causes + _violations(kind, new, old, subresource):
             raise refusals.invalid(kind.resource, target.name, causes)
         options.warnings += metadata.warnings(kind, new["metadata"], old["metadata"]) + kind.warn(new, old)
         new = self._serving.established(kind, new)
@@ -293,7 +293,7 @@ class Writing:
         data = codec.stored(target.kind, obj, version)
         record = record_of(target.collection, target.key, version, data, obj)
         commit = self._store.put(record, old)
-        self._serving.written(target.kind, obj)
+        self._serving.written(target.kind, obj, version)
         await commit
         return codec.in_version(target.kind, record)
 
@@ -301,7 +301,7 @@ class Writing:
         self, target: Target, record: Record, options: Options, final: Object | None = None
     ) -> Written:
         """Remove the object. Watchers get its last stored state, the response has ``final``."""
-        last = codec.restamped(record, self._store.next_version())
+        last = codec.restamped(target.kind, record, self._store.next_version())
         data = (
             codec.encode(target.kind, final, record.version)
             if final
@@ -314,14 +314,17 @@ class Writing:
         return Written(data, record.uid, gone=True)
 
 
-def _violations(kind: ServedKind, new: Object, old: Object | None, *, trusted: bool = False) -> list[Cause]:
+def _violations(kind: ServedKind, new: Object, old: Object | None, subresource: str = "") -> list[Cause]:
     """The causes from the schema and from the kind's own rules. The rules rely on the types of fields, so
-    they run only when those are right; the server's own changes (``trusted``) skip them."""
-    causes = kind.schema.validate(new)
-    if trusted or any(cause.reason == "FieldValueTypeInvalid" for cause in causes):
+    they run only when those are right; a binding, which is the server's own change, skips them.
+    A status is looked at alone, of a custom kind: whatever its spec is, it can be written."""
+    part = "status" if kind.custom and subresource == "status" else ""
+    causes = kind.schema.validate(new, old, part)
+    if subresource == "binding" or any(cause.reason == "FieldValueTypeInvalid" for cause in causes):
         return causes
     told = {cause.field for cause in causes}
-    return causes + [cause for cause in kind.check(new, old) if cause.field not in told]
+    more = (cause for cause in kind.check(new, old) if cause.field not in told)
+    return causes + [cause for cause in more if cause.field.removeprefix(".").startswith(part)]
 
 
 def _preconditions(target: Target, record: Record, deletion: lifecycle.DeleteOptions) -> None:

@@ -16,9 +16,9 @@ import jsonschema_rs
 import orjson
 
 from kubewright.apiserver.registry.kind import Object
-from kubewright.apiserver.schema import decode, facts, walk
+from kubewright.apiserver.schema import decode, facts, patterns, walk
 from kubewright.apiserver.schema.compiled import Compiled
-from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
+from kubewright.apiserver.schema.formats import OPTIONS
 from kubewright.apiserver.schema.json_schema import json_schema
 from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.notation import REF, OpenApi, read_definition
@@ -137,7 +137,7 @@ def _validator(name: str, *, strict: bool) -> jsonschema_rs.Draft4Validator:
     """In draft 4, as in Go, ``3.0`` is no integer."""
     defs = {each: _checked(each, strict=strict) for each in closure(name)}
     schema = {"$ref": f"#/$defs/{name}", "$defs": defs}
-    return jsonschema_rs.Draft4Validator(schema, pattern_options=PATTERNS, **OPTIONS)
+    return jsonschema_rs.Draft4Validator(schema, pattern_options=patterns.OPTIONS, **OPTIONS)
 
 
 class BuiltinSchema(Compiled):

@@ -14,6 +14,7 @@ import jsonschema_rs
 import orjson
 
 from kubewright.apiserver.registry.kind import Cause
+from kubewright.apiserver.schema.formats import PREFIX
 
 Kind = Any
 """One of jsonschema_rs.ValidationErrorKind's classes: they share no base that types could name."""
@@ -101,7 +102,7 @@ def _enum(path: str, value: Any, kind: Kind) -> Cause:
 
 
 def _format(path: str, value: Any, kind: Kind) -> Cause:
-    return _typed(path, quoted(value), kind.format)
+    return _typed(path, quoted(value), kind.format.removeprefix(PREFIX))
 
 
 def _too_long(path: str, _value: Any, kind: Kind) -> Cause:
@@ -151,17 +152,19 @@ _WORDS: Mapping[str, Words] = {
     "multipleOf": lambda path, value, kind: _invalid(
         path, quoted(value), f"should be a multiple of {kind.multiple_of}"
     ),
-    "pattern": lambda path, value, kind: _invalid(path, quoted(value), f"should match '{kind.pattern}'"),
     "anyOf": _whole("must validate at least one schema (anyOf)"),
     "oneOf": _whole("must validate one and only one schema (oneOf). {}"),
     "not": _whole("must not validate the schema (not)"),
 }
 
 
-def causes(errors: Iterable[jsonschema_rs.ValidationError]) -> Iterator[Cause]:
+def causes(
+    errors: Iterable[jsonschema_rs.ValidationError], source: Mapping[str, Any] | None = None
+) -> Iterator[Cause]:
     """A cause for each error, in the validator's order; unknown fields are not errors here.
 
-    Where no alternative is valid, the causes of the first one follow.
+    Where no alternative is valid, the causes of the first one follow. ``source`` is the schema as its author
+    wrote it, which the causes quote.
     """
     for error in errors:
         name = error.kind.name
@@ -169,9 +172,19 @@ def causes(errors: Iterable[jsonschema_rs.ValidationError]) -> Iterator[Cause]:
             continue
         path = field_path(error.instance_path)
         alternatives = getattr(error.kind, "context", ())
-        if (words := _WORDS.get(name)) is not None:
+        if name == "pattern":
+            yield _invalid(path, quoted(error.instance), f"should match '{_pattern(source, error)}'")
+        elif (words := _WORDS.get(name)) is not None:
             yield words(path, error.instance, error.kind)
         else:
             yield invalid(path, error.instance, error.message)
         if alternatives and all(alternatives):
-            yield from causes(alternatives[0])
+            yield from causes(alternatives[0], source)
+
+
+def _pattern(source: Any, error: jsonschema_rs.ValidationError) -> str:
+    """The pattern as it stands in the schema; the validator's has another syntax."""
+    for part in error.schema_path:
+        known = (isinstance(source, Mapping) and part in source) or isinstance(source, list)
+        source = source[part] if known else None
+    return source if isinstance(source, str) else error.kind.pattern

@@ -56,7 +56,7 @@ class Compiled:
         """The object with its numbers as they are stored; a built-in kind has types for its own."""
         return obj
 
-    def validate(self, obj: Object) -> list[Cause]:
+    def validate(self, obj: Object, _old: Object | None = None, _part: str = "") -> list[Cause]:
         return [] if self.strict.is_valid(obj) else list(causes(self.loose.iter_errors(obj)))
 
     def unknown_fields(self, obj: Object) -> list[str]:

@@ -13,7 +13,7 @@ from kubewright.apiserver.registry.kind import Cause
 from kubewright.apiserver.schema.builtin import node_of
 from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
 from kubewright.apiserver.schema.decode import first_error
-from kubewright.apiserver.schema.formats import is_pattern
+from kubewright.apiserver.schema.patterns import is_pattern
 
 OpenApi = Mapping[str, Any]
 

@@ -67,6 +67,10 @@ class Node:
         return self.default is not MISSING
 
 
+ANYTHING: Final = Node()
+"""The values of a map about which its schema says nothing (``additionalProperties: true``)."""
+
+
 def unresolved(ref: str) -> Node:
     """For schemas that cannot contain references: those of CustomResourceDefinitions."""
     raise ValueError(f"$ref {ref!r} is not allowed here")
@@ -113,7 +117,7 @@ def _shape(node: Node, schema: OpenApi, resolve: Resolve) -> None:
     if isinstance(values, Mapping):
         node.values = build(values, resolve)
     elif values is True:
-        node.values = Node()
+        node.values = ANYTHING
     if (items := schema.get("items")) is not None:
         node.items = build(items, resolve)
 

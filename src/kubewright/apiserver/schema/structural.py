@@ -8,7 +8,7 @@ Theory.      What ``spec.versions[].schema.openAPIV3Schema`` says describes spec
 Called by    ``registry.custom``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -16,9 +16,9 @@ import jsonschema_rs
 import orjson
 
 from kubewright.apiserver.registry.kind import Cause, Object
-from kubewright.apiserver.schema import builtin, decode, walk
+from kubewright.apiserver.schema import builtin, decode, formats, patterns, ratcheting, walk
+from kubewright.apiserver.schema.causes import causes
 from kubewright.apiserver.schema.compiled import Compiled
-from kubewright.apiserver.schema.formats import OPTIONS, PATTERNS
 from kubewright.apiserver.schema.json_schema import WHOLE, any_whole, json_schema
 from kubewright.apiserver.schema.node import Node, build
 from kubewright.wire import gojson
@@ -58,8 +58,24 @@ class Structural(Compiled):
     def _validator(self, *, strict: bool) -> jsonschema_rs.Draft4Validator:
         return _compiled(orjson.dumps(self.source), strict=strict, envelope=self.envelope)
 
-    def validate(self, obj: Object) -> list[Cause]:
-        return [*super().validate(obj), *walk.duplicates(self.node, obj)]
+    def validate(self, obj: Object, old: Object | None = None, part: str = "") -> list[Cause]:
+        return [*self._invalid(obj, old, part), *self._duplicates(obj, old)]
+
+    def _invalid(self, obj: Object, old: Object | None, part: str) -> Iterator[Cause]:
+        if self.strict.is_valid(obj):
+            return
+        errors = self.loose.iter_errors(obj)
+        if part:
+            errors = (error for error in errors if error.instance_path[:1] == [part])
+        if old is not None:
+            whole = ratcheting.Place(self.node, obj, old)
+            errors = (error for error in errors if not whole.is_excused(error))
+        yield from causes(errors, self.source)
+
+    def _duplicates(self, obj: Object, old: Object | None) -> list[Cause]:
+        """Equal items, unless the object had some before, wherever that was."""
+        found = list(walk.duplicates(self.node, obj))
+        return [] if found and old is not None and any(walk.duplicates(self.node, old)) else found
 
     def decode_error(self, obj: Object) -> str | None:
         metadata = obj.get("metadata")
@@ -97,7 +113,9 @@ def _node(source: bytes, *, envelope: bool) -> Node:
 @lru_cache(maxsize=_KEPT)
 def _compiled(source: bytes, *, strict: bool, envelope: bool) -> jsonschema_rs.Draft4Validator:
     """The validator of a schema, given as JSON."""
-    root = json_schema(orjson.loads(source), strict=strict, whole=strict)
+    names: set[str] = set()
+    schema = formats.named(orjson.loads(source), names)
+    root = json_schema(schema, strict=strict, whole=strict)
     if envelope:
         meta = {"$ref": f"#/$defs/{_META}"} if strict else {"type": "object"}
         known = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": meta}
@@ -106,4 +124,4 @@ def _compiled(source: bytes, *, strict: bool, envelope: bool) -> jsonschema_rs.D
         root["$defs"] = {
             each: json_schema(builtin.definition(each), strict=True) for each in builtin.closure(_META)
         } | {WHOLE: any_whole()}
-    return jsonschema_rs.Draft4Validator(root, pattern_options=PATTERNS, **OPTIONS)
+    return patterns.compiled(root, formats.custom_options(frozenset(names)))

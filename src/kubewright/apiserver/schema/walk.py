@@ -204,14 +204,15 @@ def _twice(node: Node, values: list[Any], path: str) -> Iterator[Cause]:
         return
     seen: set[str] = set()
     for index, item in enumerate(values):
-        key = _key(node, item)
+        key = list_key(node, item)
         shown = quoted(key)
         if shown in seen:
             yield duplicate(f"{path}[{index}]", key)
         seen.add(shown)
 
 
-def _key(node: Node, item: Any) -> Any:
+def list_key(node: Node, item: Any) -> Any:
+    """What tells an item of a list that is a map or a set from the others: its keys, or all of it."""
     if node.list_type == "set" or not isinstance(item, dict) or node.items is None:
         return item
     fields = node.items.fields

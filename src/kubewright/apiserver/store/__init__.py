@@ -2,9 +2,9 @@
 
 ``records``   what is stored, and what one write changed
 ``log``       where writes are kept: an SQLite file, or nowhere; the folder's lock
-``history``   the changes remembered for resuming watches and for lists as of a version
+``history``   the changes remembered for watches and for lists as of a version
 ``index``     the keys of the objects that have a value
-``watchers``  the receivers of changes, each with a bounded backlog
+``watchers``  the receivers of changes, each a place in the history
 ``store``     all of it together: reading, staging, group commit
 """
 

@@ -1,15 +1,17 @@
-"""The changes that the server remembers: for resuming watches and for lists as of a version.
+"""The changes that the server remembers: for watches, and for lists as of a version.
 
 Theory.      Every change holds the state before it, so an older version is the current state with
              the newer changes undone. So page two of a list is consistent with page one minutes later,
-             without a copy.
+             without a copy. A watch is a place in this history: what a client has not taken yet is held once,
+             however many clients have not.
 Invariants.  Bounded in number and in bytes, over all collections together. The collection with the
              most changes loses its oldest first: frequent writes of one kind (Leases, Events) do
              not expire the watches of another.
 """
 
-from collections import deque
+from bisect import bisect_right
 from collections.abc import Mapping
+from typing import Any
 
 from kubewright.apiserver.store.records import Change, Record
 from kubewright.base.limits import HISTORY_BYTES, WATCH_HISTORY
@@ -20,12 +22,38 @@ class Compacted(Exception):
 
 
 class _Changes:
-    """The newest changes of one collection, oldest first."""
+    """The newest changes of one collection, oldest first, found by their versions."""
 
     def __init__(self) -> None:
-        self.changes: deque[Change] = deque()
+        self._changes: list[Any] = []
+        self._first = 0
         self.bytes = 0
-        self.forgotten = 0
+        self.forgotten = self.latest = 0
+        """The version of the newest change that is forgotten, and of the newest of all."""
+
+    def __len__(self) -> int:
+        return len(self._changes) - self._first
+
+    def append(self, change: Change) -> None:
+        self._changes.append(change)
+        self.bytes += len(change.new.data)
+        self.latest = change.version
+
+    def forget(self) -> Change:
+        """Forget the oldest."""
+        oldest: Change = self._changes[self._first]
+        self._changes[self._first] = None
+        self._first += 1
+        if self._first > 1_000 and self._first * 2 > len(self._changes):
+            del self._changes[: self._first]
+            self._first = 0
+        self.bytes -= len(oldest.new.data)
+        self.forgotten = oldest.version
+        return oldest
+
+    def after(self, version: int, most: int | None) -> list[Change]:
+        first = bisect_right(self._changes, version, lo=self._first, key=lambda change: change.version)
+        return self._changes[first : None if most is None else first + most]
 
 
 class History:
@@ -42,12 +70,11 @@ class History:
         if kept is None:
             kept = self._kept[change.new.resource] = _Changes()
         size = len(change.new.data)
-        kept.changes.append(change)
-        kept.bytes += size
+        kept.append(change)
         self._count += 1
         self._bytes += size
         while self._count > self._most:
-            self._forget(max(self._kept.values(), key=lambda each: len(each.changes)))
+            self._forget(max(self._kept.values(), key=len))
         while self._bytes > self._most_bytes and self._count > 1:
             self._forget(max(self._kept.values(), key=lambda each: each.bytes))
 
@@ -56,21 +83,21 @@ class History:
         kept = self._kept.get(resource)
         return self._start if kept is None else max(self._start, kept.forgotten)
 
-    def since(self, resource: str, version: int) -> list[Change]:
-        """The changes of a collection after ``version``, in order.
+    def latest(self, resource: str) -> int:
+        """The version of the last change of a collection since the start; 0: there was none."""
+        kept = self._kept.get(resource)
+        return 0 if kept is None else kept.latest
+
+    def since(self, resource: str, version: int, most: int | None = None) -> list[Change]:
+        """The changes of a collection after ``version``, in order; at most the first ``most`` of them.
 
         Raises:
             Compacted: some of them are forgotten.
         """
         if version < self.oldest(resource):
             raise Compacted
-        found = []
-        for change in reversed(self._kept[resource].changes if resource in self._kept else ()):
-            if change.version <= version:
-                break
-            found.append(change)
-        found.reverse()
-        return found
+        kept = self._kept.get(resource)
+        return [] if kept is None else kept.after(version, most)
 
     def before(self, resource: str, version: int) -> Mapping[str, Record | None]:
         """The state as of ``version`` of every key that has changed since; None for a key that did not
@@ -82,9 +109,5 @@ class History:
         return {change.new.key: change.old for change in reversed(self.since(resource, version))}
 
     def _forget(self, kept: _Changes) -> None:
-        oldest = kept.changes.popleft()
-        size = len(oldest.new.data)
-        kept.bytes -= size
-        kept.forgotten = oldest.version
         self._count -= 1
-        self._bytes -= size
+        self._bytes -= len(kept.forget().new.data)

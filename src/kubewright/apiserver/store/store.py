@@ -15,7 +15,7 @@ Called by    ``registry``. Continues in ``log``, ``history``, ``index`` and ``wa
 
 import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import structlog
 
@@ -27,6 +27,9 @@ from kubewright.apiserver.store.watchers import Watcher, Watchers
 from kubewright.base.errors import InvalidInput
 
 log = structlog.get_logger("kubewright.apiserver.store")
+
+_LAST = "\U0010ffff"
+"""Greater than every key."""
 
 IDLE_SECONDS = 2.0
 """Time after the last write until the log is checkpointed."""
@@ -66,11 +69,41 @@ class _Collection:
                 index.put(record)
         return index
 
-    def under(self, prefix: str) -> list[str]:
-        if not prefix:
-            return self.keys
-        first = bisect_left(self.keys, prefix)
-        return self.keys[first : bisect_left(self.keys, prefix + "\U0010ffff", first)]
+    def span(self, prefix: str, after: str) -> range:
+        """Where the keys stand that begin with ``prefix`` and are greater than ``after``."""
+        first = bisect_left(self.keys, _first(prefix, after))
+        last = bisect_left(self.keys, prefix + _LAST, first) if prefix else len(self.keys)
+        return range(first, last)
+
+
+Was = tuple[str, Record | None]
+"""A key, and the record that it had; None: it had none."""
+
+
+def _first(prefix: str, after: str) -> str:
+    """The lowest key with this prefix that is greater than ``after``."""
+    return max(prefix, after + "\0") if after else prefix
+
+
+def _key_of(was: Was) -> str:
+    return was[0]
+
+
+def _merged(now: Iterator[Record], was: Sequence[Was]) -> Iterator[Record]:
+    """The records of now, with those of before in the place of all that have changed since."""
+    changed = iter(was)
+    key, before = next(changed, (_LAST, None))
+    for record in now:
+        while key < record.key:
+            if before is not None:
+                yield before
+            key, before = next(changed, (_LAST, None))
+        if key != record.key:
+            yield record
+    while key != _LAST:
+        if before is not None:
+            yield before
+        key, before = next(changed, (_LAST, None))
 
 
 class Store:
@@ -85,10 +118,11 @@ class Store:
         self.broken = asyncio.Event()
         """Set once the disk has failed: from then on every write is refused."""
         self._idle: asyncio.TimerHandle | None = None
-        self._watchers = Watchers()
         self.version, rows = self._log.load()
         self._reserved = self.version
         self._history = History(self.version)
+        self._watchers = Watchers(self._history)
+        self._last_asked: tuple[tuple[int, str, int], Sequence[Was]] = ((0, "", 0), ())
         for row in rows:
             try:
                 self._collection(row[0]).put(record_of(*row))
@@ -101,11 +135,13 @@ class Store:
         return self._collection(resource).records.get(key)
 
     def scan(self, resource: str, prefix: str = "", after: str = "") -> Iterator[Record]:
-        """The records whose keys begin with ``prefix`` and are greater than ``after``, in order."""
+        """The records whose keys begin with ``prefix`` and are greater than ``after``, in order.
+
+        As of every iterator here, it is to be read before the next write becomes visible.
+        """
         collection = self._collection(resource)
-        keys = collection.under(prefix)
-        first = bisect_left(keys, after + "\0") if after else 0
-        return (collection.records[key] for key in keys[first:])
+        keys, records = collection.keys, collection.records
+        return (records[keys[at]] for at in collection.span(prefix, after))
 
     def scan_having(
         self, having: Having, resource: str, prefix: str = "", after: str = ""
@@ -122,13 +158,33 @@ class Store:
         Raises:
             Compacted: the history no longer reaches back to it.
         """
-        changed = self._history.before(resource, version)
-        if not changed:
-            return self.scan(resource, prefix, after)
-        was = {key: record for key, record in changed.items() if key.startswith(prefix) and key > after}
-        now = {record.key: record for record in self.scan(resource, prefix, after)}
-        states = {**now, **was}
-        return (record for key in sorted(states) if (record := states[key]) is not None)
+        was = self._changed_since(version, resource, prefix, after)
+        return _merged(self.scan(resource, prefix, after), was) if was else self.scan(resource, prefix, after)
+
+    def count_at(self, version: int, resource: str, prefix: str = "", after: str = "") -> int:
+        """How many records ``scan_at`` has.
+
+        Raises:
+            Compacted: as there.
+        """
+        collection = self._collection(resource)
+        was = self._changed_since(version, resource, prefix, after)
+        more = sum(record is not None for _, record in was)
+        less = sum(key in collection.records for key, _ in was)
+        return len(collection.span(prefix, after)) + more - less
+
+    def _changed_since(self, version: int, resource: str, prefix: str, after: str) -> Sequence[Was]:
+        """The keys that have changed since, in order, with the state as of ``version``."""
+        if version == self.version:
+            return ()
+        asked = (version, resource, self.version)
+        if self._last_asked[0] != asked:  # the next page asks for the same
+            before = self._history.before(resource, version).items()
+            self._last_asked = asked, sorted(before, key=_key_of)
+        was = self._last_asked[1]
+        first = bisect_left(was, _first(prefix, after), key=_key_of)
+        last = bisect_left(was, prefix + _LAST, first, key=_key_of) if prefix else len(was)
+        return was[first:last]
 
     def count(self, resource: str) -> int:
         return len(self._collection(resource).keys)
@@ -173,13 +229,9 @@ class Store:
         Raises:
             Compacted: ``since`` is older than the history, or newer than the store.
         """
-        watcher = Watcher(resource, prefix)
-        if since is not None:
-            if since > self.version:
-                raise Compacted
-            watcher.extend(self._history.since(resource, since))
-        self._watchers.add(watcher)
-        return watcher
+        if since is not None and not self._history.oldest(resource) <= since <= self.version:
+            raise Compacted
+        return self._watchers.begin(resource, prefix, self.version if since is None else since)
 
     def unwatch(self, watcher: Watcher) -> None:
         self._watchers.remove(watcher)

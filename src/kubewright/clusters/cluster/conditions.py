@@ -16,6 +16,7 @@ from kubewright.api.cluster.conditions import (
     ERROR,
     INFO,
     TRUE,
+    WARNING,
     false_condition,
     summary,
     true_condition,
@@ -23,10 +24,10 @@ from kubewright.api.cluster.conditions import (
 )
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.conditions import is_condition_true
+from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.clusters.cluster import deletion
-from kubewright.clusters.cluster.decide import kubeconfig_problem
+from kubewright.clusters.cluster.decide import kubeconfig_differs, kubeconfig_problem
 from kubewright.clusters.cluster.seen import CONTROL_PLANE, INFRASTRUCTURE, Seen
 from kubewright.clusters.external import fields
 from kubewright.clusters.external.mirroring import ObjectCondition, mirrored, mirrored_in_deletion
@@ -61,6 +62,7 @@ def _found(seen: Seen) -> Iterator[Condition]:
         yield _deleting(seen)
         return
     yield _initialized(seen)
+    yield from _trusted(seen)
     if seen.cluster.spec.topology is not None:
         yield false_condition(
             ConditionType.TOPOLOGY_RECONCILED, Reason.TOPOLOGY_RECONCILE_FAILED, ERROR, NO_TOPOLOGY
@@ -109,6 +111,15 @@ def _initialized(seen: Seen) -> Condition:
     if seen.first_node:
         return true_condition(condition_type)
     return false_condition(condition_type, Reason.MISSING_NODE_REF, INFO, _first_node_waits_for(seen))
+
+
+def _trusted(seen: Seen) -> Iterator[Condition]:
+    """There is such a condition from when the kubeconfig and the authority differ for the first time."""
+    condition_type = ConditionType.CERTIFICATE_AUTHORITY_VERIFIED
+    if differs := kubeconfig_differs(seen):
+        yield false_condition(condition_type, Reason.CERTIFICATE_AUTHORITY_DIFFERS, WARNING, differs)
+    elif seen.unverified is not None and condition_of(seen.cluster.status.conditions, condition_type):
+        yield true_condition(condition_type)
 
 
 def _first_node_waits_for(seen: Seen) -> str:

@@ -3,6 +3,7 @@
 Theory.      Its providers do the work: the Cluster becomes the controller of the object of each of them,
              and what the objects say is copied. Where no control plane provider keeps the kubeconfig, it is
              made here from the cluster's certificate authority, and again when half of its life is over.
+             When the authority changes, the kubeconfig does once the API server verifies by the new one.
 Invariants.  A paused Cluster is never written, and not deleted either. It gets our finalizer before anything
              is claimed. An endpoint that is known is never changed: a user or a provider set it.
 Source       capi.md §6.1, §6.3, §3.5; seeds S2-07 to S2-14.
@@ -13,7 +14,8 @@ from collections.abc import Iterator
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType
-from kubewright.api.conditions import is_condition_true
+from kubewright.api.conditions import is_condition_true, since_not_true
+from kubewright.base import delays
 from kubewright.base.plan import AT_ONCE, Awaited, Plan, in_order
 from kubewright.clusters.cluster import deletion
 from kubewright.clusters.cluster.provided import endpoint_of
@@ -27,9 +29,9 @@ from kubewright.clusters.cluster.seen import (
     Step,
     WriteKubeconfig,
 )
-from kubewright.clusters.external.mirroring import awaited, since_false
+from kubewright.clusters.external.mirroring import awaited
 from kubewright.clusters.external.object import claim
-from kubewright.runtime.credentials.values import renewal, url
+from kubewright.runtime.credentials.values import renewal, trusts_another, url
 
 
 def decide(seen: Seen) -> Plan[Step]:
@@ -85,6 +87,14 @@ def _keep_kubeconfig(seen: Seen) -> Plan[Step] | None:
     due, wake = renewal(old, url(seen.endpoint), seen.authority.certificate, seen.now)
     if due and (wrong := seen.authority.cannot_sign(seen.now)):
         return Plan(because=f"{due}, but {authority_name(seen)} {wrong}")
+    if due and seen.unverified is None:
+        return Plan(because=f"{due}, and its API server is asked whether it verifies by that")
+    if due and (differs := kubeconfig_differs(seen)):
+        remedy = (
+            "give the API server the files of the new authority, or put the old pair back into the Secret"
+        )
+        waits = Awaited(f"the API server to verify by {authority_name(seen)}", remedy)
+        return Plan(wake=delays.UNHEARD, because=differs, awaits=(waits,))
     if due:
         return Plan((WriteKubeconfig(seen.endpoint, seen.authority, old),), because=due)
     return Plan(wake=wake, because="the kubeconfig is made anew when half of its life is over")
@@ -104,7 +114,7 @@ def _awaited(seen: Seen) -> Iterator[Awaited]:
         (ConditionType.INFRASTRUCTURE_READY, seen.infrastructure),
         (ConditionType.CONTROL_PLANE_READY, seen.control_plane),
     ):
-        since = since_false(conditions, condition_type)
+        since = since_not_true(conditions, condition_type)
         if external is not None and (found := awaited(external, seen.owner, since)) is not None:
             yield found
     infrastructure = seen.infrastructure
@@ -120,7 +130,7 @@ def _awaited(seen: Seen) -> Iterator[Awaited]:
         initialized = ConditionType.CONTROL_PLANE_INITIALIZED
         if not is_condition_true(conditions, initialized):
             remedy = "make a Machine of the control plane, or see the conditions of the one that there is"
-            since = since_false(conditions, initialized)
+            since = since_not_true(conditions, initialized)
             yield Awaited("the first machine of the control plane to become a Node", remedy, since)
 
 
@@ -136,6 +146,19 @@ def kubeconfig_problem(seen: Seen) -> str:
         return f"waiting for {authority_name(seen)}, by which the kubeconfig is signed"
     found = seen.authority.cannot_sign(seen.now)
     return f"{authority_name(seen)} {found}" if found else ""
+
+
+def kubeconfig_differs(seen: Seen) -> str:
+    """Why the kubeconfig keeps an authority that is not the cluster's any more; empty if it does not."""
+    held, authority = seen.kubeconfig, seen.authority
+    if held is None or authority is None or not held.owned_by(seen.owner):
+        return ""
+    if seen.cluster.spec.control_plane_ref is not None or not trusts_another(held, authority.certificate):
+        return ""
+    differs = f"the kubeconfig has another authority than {authority_name(seen)}, and stays"
+    if wrong := authority.cannot_sign(seen.now):
+        return f"{differs}: the Secret {wrong}"
+    return f"{differs}: {seen.unverified}" if seen.unverified else ""
 
 
 def authority_name(seen: Seen) -> str:

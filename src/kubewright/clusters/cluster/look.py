@@ -30,7 +30,8 @@ from kubewright.api.kinds import Kind
 from kubewright.api.meta import ObjectMeta
 from kubewright.base import delays
 from kubewright.clusters.cluster.seen import Child, Seen
-from kubewright.clusters.external.object import External, certain, look_up
+from kubewright.clusters.cluster.verification import Verifier
+from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
     BY_CONTROL_PLANE_NODES,
@@ -42,7 +43,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.kube.informers import Informers
 from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
-from kubewright.runtime.credentials.values import Authority, Kubeconfig
+from kubewright.runtime.credentials.values import Authority, Kubeconfig, trusts_another, url
 from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -54,7 +55,9 @@ CHILDREN: tuple[Kind[Any], ...] = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
 class Looker:
     """Looks at Clusters through the caches of the cluster that has them."""
 
-    def __init__(self, client: Client, informers: Informers, references: ControllerLookup) -> None:
+    def __init__(
+        self, client: Client, informers: Informers, references: ControllerLookup, verifier: Verifier
+    ) -> None:
         self.clusters = informers.get(CLUSTER)
         self.children: dict[Kind[Any], Informer[Any]] = {kind: informers.get(kind) for kind in CHILDREN}
         self.secrets = informers.get(SECRET_METADATA, labels=names.CLUSTER_NAME_LABEL)
@@ -64,6 +67,7 @@ class Looker:
         self._client = client
         self._clock = client.clock
         self._references = references
+        self._verifier = verifier
         self._kubeconfigs: dict[Key, Kubeconfig] = {}
         self._authorities: dict[Key, tuple[str, Authority]] = {}
         self._unseen: set[Key] = set()
@@ -89,7 +93,19 @@ class Looker:
         if seen.endpoint is None:
             return seen
         authority = await self._authority(key)
-        return replace(seen, authority=authority, kubeconfig=await self._kubeconfig(key, authority))
+        kubeconfig = await self._kubeconfig(key, authority)
+        seen = replace(seen, authority=authority, kubeconfig=kubeconfig)
+        return replace(seen, unverified=self._unverified(key, seen))
+
+    def _unverified(self, key: Key, seen: Seen) -> str | None:
+        """As ``Seen.unverified``; the API server is asked where the kubeconfig has another authority."""
+        held, authority, endpoint = seen.kubeconfig, seen.authority, seen.endpoint
+        if held is None or authority is None or endpoint is None or not held.owned_by(seen.owner):
+            return ""
+        if authority.cannot_sign(seen.now) or not trusts_another(held, authority.certificate):
+            self._verifier.forget(key)
+            return ""
+        return self._verifier.problem(key, url(endpoint), authority)
 
     def made(self, cluster: Key, kubeconfig: Secret) -> None:
         """The kubeconfig was made; this Secret is what the server answered."""
@@ -102,6 +118,7 @@ class Looker:
     def forget(self, key: Key) -> None:
         """There is no such Cluster any more."""
         self._references.forget(key)
+        self._verifier.forget(key)
         self._kubeconfigs.pop(key, None)
         self._authorities.pop(key, None)
         self._unseen.discard(key)
@@ -112,8 +129,9 @@ class Looker:
         if ref is None:
             return None
         found = look_up(self._references, _key(cluster), ref)
-        deleting = cluster.metadata.deleting
-        return await certain(self._references, _key(cluster), found) if deleting else found
+        if not cluster.metadata.deleting or not found.uncertain:
+            return found
+        return found.if_served(served=await self._references.is_served(ref.group, ref.kind))
 
     async def _children_left(self, cluster: Cluster, *externals: External | None) -> tuple[Child, ...]:
         """What there is of machines and what makes them; the server is asked before another stage begins."""
@@ -199,6 +217,7 @@ def _children(found: Iterable[tuple[Kind[Any], Iterable[Any]]]) -> Iterator[Chil
                 deleted_at=meta.deletion_timestamp,
                 controller=meta.controller.uid if meta.controller is not None else "",
                 paused=names.paused(meta.annotations),
+                begun=kind is not MACHINE or names.MACHINE_FINALIZER in meta.finalizers,
                 control_plane=kind is MACHINE and names.CONTROL_PLANE_LABEL in meta.labels,
             )
 

@@ -15,16 +15,17 @@ from dataclasses import replace
 from typing import Any
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.reasons import CLUSTER_COMPONENT, EventReason
+from kubewright.api.cluster.reasons import CLUSTER_COMPONENT, EventReason, Reason
 from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Machine
 from kubewright.api.meta import KubeObject
 from kubewright.base import delays
 from kubewright.clusters import paces
 from kubewright.clusters.cluster.act import Actor, Outcome
-from kubewright.clusters.cluster.decide import decide, kubeconfig_problem
+from kubewright.clusters.cluster.decide import decide, kubeconfig_differs, kubeconfig_problem
 from kubewright.clusters.cluster.look import Looker
 from kubewright.clusters.cluster.seen import Seen
 from kubewright.clusters.cluster.status import events_of, status_of
+from kubewright.clusters.cluster.verification import Verifier
 from kubewright.clusters.external.changes import same_for_cluster
 from kubewright.kube.informer import Change
 from kubewright.replicas.reports import Reports
@@ -93,21 +94,24 @@ class Clusters:
             seen = replace(await self._looker.look(cluster), failed=outcome.failed)
         if seen.incomplete:
             return Result.done()
-        problem = kubeconfig_problem(seen)
-        self.reports.report_problem(cluster, NO_KUBECONFIG, problem if seen.authority is not None else "")
+        problem, differs = kubeconfig_problem(seen), kubeconfig_differs(seen)
+        told = (problem or differs) if seen.authority is not None else ""
+        reason = Reason.CERTIFICATE_AUTHORITY_DIFFERS if differs else NO_KUBECONFIG
+        self.reports.report_problem(cluster, reason, told)
         status = status_of(seen)
         written, again = await self.reports.write(
             cluster, cluster.status, status, urgent=bool(outcome.errors)
         )
         for event in events_of(cluster.status, status, cluster.name) if written else ():
             self._recorder.event(cluster, event.reason, event.message, warning=event.warning)
-        return again.sooner(Result.later(delays.UNHEARD)) if problem else again
+        return again.sooner(Result.later(delays.UNHEARD)) if problem or differs else again
 
 
-def wire(environment: Environment, references: References) -> Controller:
-    """The controller of Clusters, listening to everything that a decision looks at."""
+def wire(environment: Environment, references: References, verifier: Verifier) -> Controller:
+    """The controller of Clusters, listening to all that a decision looks at. It does not run ``verifier``."""
     informers = environment.control.caches
-    looker = Looker(informers.client, informers, references.lookup_for(GROUP, CLUSTER.resource.kind))
+    lookup = references.lookup_for(GROUP, CLUSTER.resource.kind)
+    looker = Looker(informers.client, informers, lookup, verifier)
     clusters = Clusters(environment, looker)
     controller = Controller("cluster", clusters, environment.clock, metrics=environment.metrics)
 
@@ -129,6 +133,7 @@ def wire(environment: Environment, references: References) -> Controller:
         controller.watches(informer, of_machine if kind is MACHINE else of_child, gather=_gather)
     controller.watches(looker.secrets, _of_secret)
     references.subscribe((GROUP, CLUSTER.resource.kind), controller.enqueue, same_for_cluster)
+    verifier.answered = controller.enqueue
     return controller
 
 

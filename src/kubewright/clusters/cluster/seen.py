@@ -32,6 +32,8 @@ class Child:
     ``deleted_at``     since when it is being deleted; None: it is not
     ``controller``     the uid of what controls it; empty: nothing does
     ``paused``         nothing is done about it, not even its deletion
+    ``begun``          its controller has seen it: a Machine that is deleted before that leaves the objects
+                       of its providers behind, which are nobody's until then
     ``control_plane``  it is a machine of the control plane
     """
 
@@ -42,6 +44,7 @@ class Child:
     deleted_at: datetime | None = None
     controller: str = ""
     paused: bool = False
+    begun: bool = True
     control_plane: bool = False
 
     @property
@@ -58,6 +61,8 @@ class Seen:
     ``children``     the cluster's, workers first; looked at only while the Cluster is being deleted
     ``first_node``   a machine of the control plane that has become a Node; empty if there is none
     ``kubeconfig``   the Secret with the kubeconfig, ``authority`` what signs it; None without such a Secret
+    ``unverified``   why the API server does not verify by an authority that is not the kubeconfig's. Empty:
+                     it does, or the two are one; None: it is being asked
     ``failed``       what steps of this pass could not do, by what they are about
     """
 
@@ -69,6 +74,7 @@ class Seen:
     first_node: str = ""
     kubeconfig: Kubeconfig | None = None
     authority: Authority | None = None
+    unverified: str | None = ""
     failed: Mapping[str, str] = field(default_factory=dict)
 
     @property

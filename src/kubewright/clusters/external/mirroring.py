@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.conditions import ERROR, INFO, TRUE, false_condition, mirror, true_condition
+from kubewright.api.cluster.conditions import ERROR, INFO, false_condition, mirror, true_condition
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.conditions import condition_of
 from kubewright.api.meta import OwnerReference
 from kubewright.base.plan import Awaited
 from kubewright.clusters.external.object import CORRECT, External, claim
@@ -108,9 +107,3 @@ def awaited_in_deletion(external: External) -> Awaited:
         return Awaited(f"to see whether {external} exists", external.remedy or PROVIDER_AT_WORK)
     remedy = f"{PROVIDER_AT_WORK}; its finalizers name who holds it"
     return Awaited(f"{external} to be deleted", remedy, external.deleted_at)
-
-
-def since_false(conditions: Iterable[Condition], condition_type: str) -> datetime | None:
-    """Since when a condition has not been True, as the object has it on record."""
-    found = condition_of(tuple(conditions), condition_type)
-    return found.last_transition_time if found is not None and found.status != TRUE else None

@@ -101,6 +101,8 @@ class Looker:
                 continue
             if names.SKIP_REMEDIATION_ANNOTATION in meta.annotations:
                 continue
+            if self.machines.problem(Key(meta.namespace, meta.name)):  # of its health only a part is seen
+                continue
             yield Target(
                 machine,
                 self._node(machine, nodes),

@@ -13,9 +13,10 @@ Called by    ``reconciler``. Continues in ``deletion``.
 from collections.abc import Iterator
 
 from kubewright.api.cluster.reasons import ConditionType
+from kubewright.api.conditions import since_not_true
 from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import Awaited, Plan, in_order
-from kubewright.clusters.external.mirroring import awaited, since_false
+from kubewright.clusters.external.mirroring import awaited
 from kubewright.clusters.external.object import claim
 from kubewright.clusters.machine import deletion, node, wanted
 from kubewright.clusters.machine.seen import (
@@ -94,12 +95,12 @@ def _awaited(seen: Seen) -> Iterator[Awaited]:
         yield Awaited(f"Cluster {seen.cluster_key}", "create it, or delete the Machine")
         return
     if spec.bootstrap.data_secret_name is None:
-        since = since_false(conditions, ConditionType.BOOTSTRAP_READY)
+        since = since_not_true(conditions, ConditionType.BOOTSTRAP_READY)
         if seen.bootstrap is None:
             yield Awaited("spec.bootstrap.dataSecretName", "set it, or spec.bootstrap.configRef", since)
         elif (found := awaited(seen.bootstrap, seen.owner, since)) is not None:
             yield found
-    since = since_false(conditions, ConditionType.INFRASTRUCTURE_READY)
+    since = since_not_true(conditions, ConditionType.INFRASTRUCTURE_READY)
     if (found := awaited(seen.infrastructure, seen.owner, since)) is not None:
         yield found
     elif spec.provider_id and seen.workload.node is None:
@@ -108,7 +109,10 @@ def _awaited(seen: Seen) -> Iterator[Awaited]:
 
 def _awaited_node(seen: Seen) -> Awaited:
     """The Node of a machine that has a VM, or the cluster in which it would be."""
-    since, workload = since_false(seen.machine.status.conditions, ConditionType.NODE_HEALTHY), seen.workload
+    since, workload = (
+        since_not_true(seen.machine.status.conditions, ConditionType.NODE_HEALTHY),
+        seen.workload,
+    )
     if workload.unreachable:
         return cluster_awaited(seen)
     if workload.taken_by or len(workload.nodes) > 1:

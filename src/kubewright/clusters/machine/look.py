@@ -11,7 +11,6 @@ Called by    ``reconciler``.
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TypeVar
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType, Reason
@@ -21,7 +20,7 @@ from kubewright.api.core import NAMESPACE
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
-from kubewright.clusters.external.object import External, certain, look_up
+from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.machine import deletion
 from kubewright.clusters.machine.caches import Caches
 from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
@@ -36,9 +35,6 @@ from kubewright.runtime.sessions.lending import Workloads
 from kubewright.runtime.sessions.session import NotConnected
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
-
-E = TypeVar("E", External, External | None)
-"""What is found under a reference, which some objects may leave out."""
 
 TIMED_PARTS = ("deleted", "drain", "detach")
 """The parts of a deletion that have a time-out."""
@@ -110,7 +106,7 @@ class Looker:
         return replace(
             seen,
             infrastructure=as_certain(seen.infrastructure, before.infrastructure),
-            bootstrap=as_certain(seen.bootstrap, before.bootstrap),
+            bootstrap=None if seen.bootstrap is None else as_certain(seen.bootstrap, before.bootstrap),
             deletion=self._deletion_state(seen, before.deletion),
         )
 
@@ -201,16 +197,20 @@ class Looker:
     async def _with_certainty(self, seen: Seen) -> Seen:
         """What was seen; in the stages that wait for objects of providers, it is asked whether there can be
         any where none is found."""
-        key = Key(seen.machine.metadata.namespace, seen.machine.name)
         if deletion.stage(seen).reason is Reason.WAITING_FOR_INFRASTRUCTURE_DELETION:
-            infrastructure = await certain(self._references, key, seen.infrastructure)
-            seen = replace(seen, infrastructure=infrastructure)
+            seen = replace(seen, infrastructure=await self._certain(seen.infrastructure))
         if (
             deletion.stage(seen).reason is Reason.WAITING_FOR_BOOTSTRAP_DELETION
             and seen.bootstrap is not None
         ):
-            seen = replace(seen, bootstrap=await certain(self._references, key, seen.bootstrap))
+            seen = replace(seen, bootstrap=await self._certain(seen.bootstrap))
         return seen
+
+    async def _certain(self, external: External) -> External:
+        if not external.uncertain:
+            return external
+        ref = external.ref
+        return external.if_served(served=await self._references.is_served(ref.group, ref.kind))
 
     async def _with_pods(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
         if deletion.stage(seen).reason is not Reason.DRAINING_NODE or not node.spec.unschedulable:
@@ -251,8 +251,8 @@ class Looker:
         return replace(seen, deletion=replace(seen.deletion, volumes=attached))
 
 
-def as_certain(now: E, before: External | None) -> E:
+def as_certain(now: External, before: External | None) -> External:
     """What is found now, with what was certain before: that there can be no such object."""
-    if now is None or now.found is not None or now.transient or before is None or not before.gone:
+    if now.found is not None or now.transient or before is None or not before.gone:
         return now
     return replace(now, gone=True)

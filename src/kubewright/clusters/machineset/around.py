@@ -70,8 +70,9 @@ def replacement_obstacle(machine_set: MachineSet, around: Around) -> Obstacle | 
         if template is not None and (problem := _template_problem(template)):
             seconds = None if template.found is None else delays.PREFLIGHT.total_seconds()
             missing = Awaited(str(template), template.remedy or "give it a spec.template")
-            awaits = None if template.transient else missing
-            return Obstacle("" if template.transient else reason, problem, seconds, awaits)
+            if template.transient:
+                return Obstacle("", problem, seconds)
+            return Obstacle(reason, problem, seconds, missing)
     if checks := failed_checks(machine_set, around.control_plane):
         remedy = (
             f"see its conditions, or skip the check by annotation {names.SKIP_PREFLIGHT_CHECKS_ANNOTATION}"

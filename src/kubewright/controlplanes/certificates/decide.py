@@ -167,6 +167,7 @@ def _decide_pair(view: _View, wanted: Authority | KeyPair, signed: Iterable[Want
     if told:
         view.problems.append(f"Secret {wanted.secret} {told}")
     if found.facts is not None:
+        view.later(found.facts.not_before)
         view.later(found.facts.not_after)
 
 

@@ -14,8 +14,9 @@ from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_VALUE_KEY
 from kubewright.api.core import SECRET, SECRET_METADATA, Secret
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.kube.informers import Informers
+from kubewright.pki.clusters import problem_of
 from kubewright.pki.facts import Facts, facts_of
-from kubewright.runtime.credentials.contents import lasting_problem_of, read_kubeconfig
+from kubewright.runtime.credentials.contents import read_kubeconfig
 from kubewright.runtime.credentials.values import pair_of
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -67,7 +68,7 @@ def read_secret(secret: Secret) -> Found:
     pair = pair_of(secret)
     if SECRET_VALUE_KEY in secret.data:
         return Found(secret.metadata, secret.data, pair, kubeconfig=read_kubeconfig(secret))
-    problem = lasting_problem_of(pair)
+    problem = problem_of(pair)
     return Found(secret.metadata, secret.data, pair, problem, _facts(pair.certificate))
 
 

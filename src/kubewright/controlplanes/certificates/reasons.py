@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from kubewright.base.clock import rfc3339
 from kubewright.controlplanes.certificates.found import Found
 from kubewright.controlplanes.certificates.wanted import Kubeconfig, Leaf, Signer
+from kubewright.pki.clusters import out_of_date
 from kubewright.pki.facts import Facts, facts_of, is_signed_by
 from kubewright.pki.keys import pems
 from kubewright.runtime.credentials.values import LIFETIME, half_time, mismatch
@@ -84,7 +85,9 @@ def authority_is_unfit(found: Found, now: datetime, *, signs: bool) -> str:
         return told
     if found.facts is None:
         return "has no certificate in its tls.crt"
-    return "has no tls.key" if signs and not found.pair.key else ""
+    if not signs:
+        return ""
+    return found.facts.no_authority or ("" if found.pair.key else "has no tls.key")
 
 
 def keys_are_unfit(found: Found) -> str:
@@ -168,11 +171,7 @@ def _unusable(found: Found) -> str:
 def _expired(found: Found, now: datetime) -> str:
     if found.facts is None:
         return ""
-    if found.facts.not_after <= now:
-        return f"has a certificate that expired on {rfc3339(found.facts.not_after)}"
-    if now < found.facts.not_before:
-        return f"has a certificate that is valid only from {rfc3339(found.facts.not_before)}"
-    return ""
+    return out_of_date(found.facts.not_before, found.facts.not_after, now)
 
 
 def _signed(found: Found, authority: Found) -> bool:

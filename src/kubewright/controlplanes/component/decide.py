@@ -23,11 +23,12 @@ from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATI
 from kubewright.api.controlplane.names import FINALIZER, KEEP_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.base import delays, plan
-from kubewright.base.plan import AT_ONCE, in_order
+from kubewright.base.plan import AT_ONCE, Awaited, in_order
 from kubewright.controlplanes.component.ending import deleted_after, dependent, in_use, restored_first
-from kubewright.controlplanes.component.obstacles import first_obstacle, obstacles
+from kubewright.controlplanes.component.obstacles import awaited, first_obstacle, obstacles
 from kubewright.controlplanes.component.rollout import next_instance
 from kubewright.controlplanes.component.seen import Seen, counted
+from kubewright.controlplanes.family import ComponentObject
 from kubewright.controlplanes.hosting.contract import Workload
 from kubewright.controlplanes.members import decide as members
 
@@ -146,7 +147,8 @@ def _applied(seen: Seen) -> Plan | None:
     held = first_obstacle(seen)
     if held is not None:
         again = any(each.fault or each.reason in _UNHEARD for each in obstacles(seen))
-        return Plan(wake=delays.UNHEARD if again else None, because=held.message)
+        wake = delays.UNHEARD if again else None
+        return Plan(wake=wake, because=held.message, awaits=(awaited(held),))
     workload, running = seen.workload, seen.running
     if workload is None:
         return Plan(because="what should run is not known yet")
@@ -161,14 +163,19 @@ def _applied(seen: Seen) -> Plan | None:
 def _stopped(seen: Seen) -> Plan | None:
     """A component that should have no instance waits for another one, until it has waited for long enough."""
     if (found := seen.stops_after) is not None:
-        return Plan(
-            wake=delays.UNHEARD, because=f"it is to stop, and {dependent(seen, found)} ends before it"
-        )
+        told = f"it is to stop, and {dependent(seen, found)} ends before it"
+        return Plan(wake=delays.UNHEARD, because=told, awaits=(_end_of(seen, found),))
     found = seen.ends_first
     if found is None:
         return None
     told = f"it should have no instance, and {dependent(seen, found)} ends before it"
-    return Plan(wake=seen.patience - seen.none_for + delays.JUST_PAST, because=told)
+    wake = seen.patience - seen.none_for + delays.JUST_PAST
+    return Plan(wake=wake, because=told, awaits=(_end_of(seen, found),))
+
+
+def _end_of(seen: Seen, found: ComponentObject) -> Awaited:
+    """The end of the component that needs this one."""
+    return Awaited(f"{dependent(seen, found)} to end", "see its conditions")
 
 
 def _rolled_out(seen: Seen) -> Plan | None:
@@ -218,10 +225,13 @@ def _deleted(seen: Seen) -> Plan:
     if FINALIZER not in meta.finalizers:
         return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
     if seen.running.exists:
+        since = meta.deletion_timestamp
         if told := in_use(seen) or restored_first(seen):
-            return Plan(wake=delays.UNHEARD, because=told)
+            release = Awaited("its data to be free", f"as said here: {told}", since)
+            return Plan(wake=delays.UNHEARD, because=told, awaits=(release,))
         if told := deleted_after(seen):
-            return Plan(wake=delays.SOON, because=told)
+            other = Awaited("the component that needs it to end", f"see this: {told}", since)
+            return Plan(wake=delays.SOON, because=told, awaits=(other,))
         keep = KEEP_DATA_ANNOTATION in meta.annotations
         return Plan((Remove(keep),), _LOOK_AGAIN, "it is being deleted, and something of it runs")
     return Plan((RemoveFinalizer(),), because="nothing of it is left", silent=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION
 from kubewright.api.controlplane.reasons import ComponentCondition, Reason
+from kubewright.base.plan import Awaited
 from kubewright.controlplanes.component.membership import problem_of_number
 from kubewright.controlplanes.component.rollout import outdated
 from kubewright.controlplanes.component.seen import Seen
@@ -31,6 +32,28 @@ class Obstacle:
     reason: Reason
     message: str
     fault: bool = False
+
+
+AWAITED = {
+    Reason.WAITING_FOR_OWNER: "a NestedControlPlane that controls it",
+    Reason.INVALID_CONFIGURATION: "a spec without mistakes",
+    Reason.NO_TEMPLATES: "a set of templates",
+    Reason.VERSION_REFUSED: "a version that it may have",
+    Reason.DATA_LOST: "the data of its members",
+    Reason.WAITING_FOR_DEPENDENCY: "the component that it needs",
+    Reason.WAITING_FOR_ADDRESS: "an address",
+    Reason.WAITING_FOR_CERTIFICATES: "its certificates",
+    Reason.CANNOT_BE_APPLIED: "a spec that can be applied in full",
+    Reason.WAITING_FOR_FILES: "what its volumes name",
+    Reason.CANNOT_RUN_HERE: "a host that can run it",
+}
+"""What is missing, by obstacle."""
+
+
+def awaited(obstacle: Obstacle) -> Awaited:
+    """What has to come or to be mended before an obstacle is none."""
+    doing = "mend" if obstacle.fault else "see"
+    return Awaited(AWAITED.get(obstacle.reason, "what it needs"), f"{doing} this: {obstacle.message}")
 
 
 def first_obstacle(seen: Seen) -> Obstacle | None:

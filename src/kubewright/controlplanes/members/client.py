@@ -31,6 +31,7 @@ from kubewright.controlplanes.members.decide import (
     Seen,
     Step,
 )
+from kubewright.pki import tls
 from kubewright.pki.certificates import Identity
 
 CALL_SECONDS = 5.0
@@ -53,10 +54,9 @@ def tls_of(own: Credentials) -> ssl.SSLContext:
     """TLS of a client of the members with these credentials.
 
     Raises:
-        ValueError: they have no certificate with its key.
-        ssl.SSLError: the authority is not one.
+        ValueError: they have no certificate with its key, or the authority is none.
     """
-    context = ssl.create_default_context(cadata=own.authority.decode())
+    context = tls.client(own.authority)
     Identity.from_pem(own.certificate + b"\n" + own.key).load_into(context)
     return context
 
@@ -71,11 +71,11 @@ class Members:
     def __init__(self, access: Access) -> None:
         self._endpoints = tuple(access.endpoints)
         try:
-            tls = tls_of(access.credentials)
-        except (ValueError, ssl.SSLError):
+            context = tls_of(access.credentials)
+        except ValueError:
             raise NoAnswer("the certificates of its clients are unfit") from None
         self._http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=tls), timeout=aiohttp.ClientTimeout(total=CALL_SECONDS)
+            connector=aiohttp.TCPConnector(ssl=context), timeout=aiohttp.ClientTimeout(total=CALL_SECONDS)
         )
 
     async def __aenter__(self) -> Self:

@@ -24,6 +24,7 @@ from kubewright.api.cluster.v1beta1 import ApiEndpoint, Cluster
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import NestedCluster, NestedClusterStatus, NestedControlPlane
 from kubewright.base import plan
+from kubewright.base.plan import Awaited
 from kubewright.controlplanes.pausing import Pause, with_pause, without_pause
 
 
@@ -69,8 +70,14 @@ def decide(seen: Seen) -> Plan:
     known = _valid(seen.cluster.spec.control_plane_endpoint)
     found = _valid(seen.plane.spec.control_plane_endpoint) if seen.plane is not None else None
     if known is not None or found is None:
-        told = "its control plane has no endpoint yet" if known is None else f"it has the endpoint {known}"
-        return Plan(because=told)
+        if known is not None:
+            return Plan(because=f"it has the endpoint {known}")
+        held = _held(seen)
+        remedy = (
+            f"see this: {held[1]}" if held is not None else "see the conditions of its NestedControlPlane"
+        )
+        endpoint = Awaited("an endpoint of its control plane", remedy)
+        return Plan(because="its control plane has no endpoint yet", awaits=(endpoint,))
     return Plan((PublishEndpoint(found),), because=f"its control plane is reached at {found}")
 
 

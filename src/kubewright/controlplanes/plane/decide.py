@@ -12,13 +12,13 @@ Source       nested.md A4, A5, A7, A11; S3-13, S3-28.
 Called by    ``reconciler``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import FINALIZER, Component
 from kubewright.base import plan
 from kubewright.base.delays import UNHEARD
-from kubewright.base.plan import AT_ONCE, in_order, in_seconds
+from kubewright.base.plan import AT_ONCE, Awaited, in_order, in_seconds
 from kubewright.controlplanes.family import KINDS, ComponentObject
 from kubewright.controlplanes.plane.seen import Seen
 
@@ -76,7 +76,10 @@ def decide(seen: Seen) -> Plan:
     if seen.managed_elsewhere:
         return Plan(because="another program manages it", silent=True)
     deciders = (_finalizer, _adopted, _published, _kubeconfig_awaited, _sleep_or_wake)
-    return in_order(deciders, seen, Plan(), otherwise=_nothing_to_do(seen))
+    plan, missing = in_order(deciders, seen, Plan()), _missing(seen)
+    if not plan.because:
+        return missing or Plan(because="it controls all that it names")
+    return plan if missing is None else replace(plan, awaits=(*plan.awaits, *missing.awaits))
 
 
 def _finalizer(seen: Seen) -> Plan | None:
@@ -87,7 +90,8 @@ def _finalizer(seen: Seen) -> Plan | None:
 
 def _adopted(seen: Seen) -> Plan | None:
     if seen.problem:
-        return Plan(because=seen.problem)
+        mended = Awaited("a spec without mistakes", f"mend this: {seen.problem}")
+        return Plan(because=seen.problem, awaits=(mended,))
     steps = tuple(
         Adopt(each.component, each.found)
         for each in seen.named()
@@ -103,7 +107,8 @@ def _is_free(found: ComponentObject) -> bool:
 def _published(seen: Seen) -> Plan | None:
     known, told = seen.family.plane.spec.control_plane_endpoint, seen.reported_endpoint
     if seen.not_followed:
-        return Plan(because=seen.not_followed)
+        followed = Awaited("the Cluster to follow its endpoint", f"see this: {seen.not_followed}")
+        return Plan(because=seen.not_followed, awaits=(followed,))
     if told is None or (known is not None and known.valid and seen.moved_to is None):
         return None
     return Plan((PublishEndpoint(told),), because=f"its API server is reached at {told}")
@@ -114,7 +119,9 @@ def _kubeconfig_awaited(seen: Seen) -> Plan | None:
     server = seen.family.components.get(Component.API_SERVER)
     if seen.kubeconfig or server is None or not server.status.ready:
         return None
-    return Plan(wake=UNHEARD, because=f"there is no Secret {seen.family.name}-kubeconfig yet")
+    secret = f"Secret {seen.family.name}-kubeconfig"
+    remedy = f"see the conditions of {KINDS[Component.API_SERVER].resource.kind} {server.name}, or create it"
+    return Plan(wake=UNHEARD, because=f"there is no {secret} yet", awaits=(Awaited(secret, remedy),))
 
 
 def _sleep_or_wake(seen: Seen) -> Plan | None:
@@ -126,9 +133,14 @@ def _sleep_or_wake(seen: Seen) -> Plan | None:
     return Plan(wake=in_seconds((until - seen.now).total_seconds()), because=told)
 
 
-def _nothing_to_do(seen: Seen) -> str:
+def _missing(seen: Seen) -> Plan | None:
+    """Name the components that are not there."""
     missing = [str(each) for each in seen.named() if each.found is None]
-    return f"waits until there is {', '.join(missing)}" if missing else "it controls all that it names"
+    if not missing:
+        return None
+    remedy = "create it, or take its name off the spec"
+    awaits = tuple(Awaited(each, remedy) for each in missing)
+    return Plan(because=f"waits until there is {', '.join(missing)}", awaits=awaits)
 
 
 def _deleted(seen: Seen) -> Plan:
@@ -140,5 +152,13 @@ def _deleted(seen: Seen) -> Plan:
             continue
         names = ", ".join(f"{KINDS[component].resource.kind} {each.name}" for each in left)
         steps = tuple(DeleteComponent(component, each) for each in left if not each.metadata.deleting)
-        return Plan(steps, because=f"it is being deleted, and {names} is there")
+        return Plan(steps, because=f"it is being deleted, and {names} is there", awaits=_ends(left))
     return Plan((RemoveFinalizer(),), because="none of its components is left", silent=True)
+
+
+def _ends(left: list[ComponentObject]) -> tuple[Awaited, ...]:
+    """The ends of the components that are deleted now."""
+    return tuple(
+        Awaited(f"{each.name} to be deleted", "see its conditions", each.metadata.deletion_timestamp)
+        for each in left
+    )

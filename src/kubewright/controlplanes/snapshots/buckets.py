@@ -3,12 +3,17 @@
 Theory.      The client is aiobotocore, which signs requests and repeats them; it comes with the extra ``s3``,
              and a program without it reports how to get it. A client is opened and closed for each call,
              because there are minutes between two calls.
+             The library would send a checksum after the content, in chunks of a form of Amazon's own
+             (``aws-chunked``), which many other stores refuse or keep as a part of the file. An upload has a
+             hash of its content in a header instead (``Content-MD5``), which all of them verify.
 Invariants.  No key of a user is in a message. Each call has a deadline. An upload has its length and its hash
-             with it, so the server refuses what arrives damaged.
+             with it, so the server refuses what arrives damaged. What is fetched has a largest size.
 Called by    ``stores``.
 """
 
 import asyncio
+import base64
+import hashlib
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
@@ -25,6 +30,9 @@ WITHOUT_LIBRARY = (
 )
 BLOCK = 1024 * 1024
 CONNECT_SECONDS, READ_SECONDS = 10.0, 60.0
+LARGEST = 32 * 1024**3
+"""Bytes of a file that is fetched: four times what an etcd may have."""
+TOLD_CHARS = 500
 KEYS = ("accessKeyId", "secretAccessKey")
 
 
@@ -37,8 +45,9 @@ class BucketStore:
 
     async def put(self, name: str, source: Path) -> None:
         """As ``Store.put``."""
+        digest = await asyncio.to_thread(_md5, source)
         with await asyncio.to_thread(source.open, "rb") as file:  # the client reads it beside the loop
-            await self._call("put_object", Key=self._key(name), Body=file)
+            await self._call("put_object", Key=self._key(name), Body=file, ContentMD5=digest)
 
     async def fetch(self, name: str, target: Path) -> None:
         """As ``Store.fetch``."""
@@ -56,7 +65,11 @@ class BucketStore:
         from aiobotocore.session import get_session
 
         config = AioConfig(
-            connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"total_max_attempts": 2}
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"total_max_attempts": 2},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
         )
         found: AbstractAsyncContextManager[Any] = get_session().create_client(
             "s3", config=config, **self._options
@@ -73,7 +86,7 @@ class BucketStore:
                 if target is not None:
                     await _written(answer["Body"], target)
         except (BotoCoreError, ClientError, OSError, TimeoutError, ValueError) as error:
-            raise StoreFailed(f"bucket {bucket}: {error}") from None
+            raise StoreFailed(f"bucket {bucket}: {str(error)[:TOLD_CHARS]}") from None
 
 
 def bucket_store(location: BucketLocation, secret: Mapping[str, bytes]) -> BucketStore:
@@ -98,7 +111,17 @@ def bucket_store(location: BucketLocation, secret: Mapping[str, bytes]) -> Bucke
     return BucketStore(location, options)
 
 
+def _md5(path: Path) -> str:
+    """The hash of a file as the header has it. It says what arrived damaged, and secures nothing."""
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False))
+    return base64.b64encode(digest.digest()).decode()
+
+
 async def _written(body: Any, target: Path) -> None:
+    left = LARGEST
     with await asyncio.to_thread(target.open, "wb") as file:
         async for block in body.iter_chunks(BLOCK):
+            if (left := left - len(block)) < 0:
+                raise ValueError(f"the file has more than {LARGEST} bytes, and no snapshot is so large")
             await asyncio.to_thread(file.write, block)

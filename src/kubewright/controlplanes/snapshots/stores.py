@@ -4,7 +4,8 @@ Theory.      A file is written under another name and renamed, so under its own 
              follows from the object, so a second attempt replaces what an earlier one, that was cut short,
              has left. A bucket is reached with the credentials of a Secret in the user's namespace, never
              with those of this program: else a user could read and write whatever this program can.
-Invariants.  No path leaves the folder of the program, and no message has a path that no user wrote. Files
+Invariants.  No path leaves the folder of the program or reaches what another namespace keeps there, whatever
+             an object says, and no link in it is followed; no message has a path that no user wrote. Files
              have mode 0600, because a snapshot contains every Secret of its control plane.
 Called by    ``taking`` and ``restoring``.
 """
@@ -12,7 +13,7 @@ Called by    ``taking`` and ``restoring``.
 import asyncio
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +24,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.snapshots.buckets import bucket_store
 from kubewright.controlplanes.snapshots.files import StoreFailed
 from kubewright.kube.client import Client
+from kubewright.processes import beneath
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
@@ -50,11 +52,18 @@ class Store(Protocol):
 
 
 class FolderStore:
-    """A folder; the first ``put`` creates it. ``told``: how a message names it."""
+    """A folder below that of the program; the first ``put`` creates it.
 
-    def __init__(self, folder: Path, told: str = FOLDER) -> None:
+    ``folder``     names below ``root``, with slashes between them; empty: that itself
+    ``told``       how a message names it
+    ``namespace``  only files of this namespace are in it; empty: of any
+    """
+
+    def __init__(self, root: Path, folder: str = "", told: str = FOLDER, namespace: str = "") -> None:
+        self._root = root
         self._folder = folder
         self._told = told
+        self._namespace = namespace
 
     async def put(self, name: str, source: Path) -> None:
         """As ``Store.put``."""
@@ -62,7 +71,7 @@ class FolderStore:
 
     async def fetch(self, name: str, target: Path) -> None:
         """As ``Store.fetch``."""
-        await self._call("read from", name, shutil.copyfile, target)
+        await self._call("read from", name, self._fetch, target)
 
     async def delete(self, name: str) -> None:
         """As ``Store.delete``; folders that it leaves empty go too."""
@@ -70,32 +79,49 @@ class FolderStore:
 
     async def _call(self, what: str, name: str, work: Callable[..., object], *others: Path) -> None:
         try:
-            await asyncio.to_thread(work, self._folder / name, *others)
+            own = beneath.parts_of(name)
+            if self._namespace and own[0] != self._namespace:
+                raise beneath.Escapes(f"it is no file of namespace {self._namespace}")
+            above = beneath.parts_of(self._folder) if self._folder else ()
+            await asyncio.to_thread(work, (*above, *own), *others)
         except OSError as error:
-            reason = error.strerror or type(error).__name__
+            reason = error.strerror or str(error) or type(error).__name__
             raise StoreFailed(f"file {name} cannot be {what} {self._told}: {reason}") from None
 
-    def _put(self, path: Path, source: Path) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.partial")
-        partial.unlink(missing_ok=True)
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(source, "rb") as whole, os.fdopen(descriptor, "wb") as file:
-            shutil.copyfileobj(whole, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.rename(path)
+    def _put(self, parts: Sequence[str], source: Path) -> None:
+        *folders, name = parts
+        with suppress(FileExistsError):
+            self._root.mkdir(mode=0o700, parents=True)
+        with beneath.opened(self._root, *folders, mode=0o700, change=False) as folder:
+            beneath.replace(folder, name, lambda target: _copied(source, target))
 
-    def _delete(self, path: Path) -> None:
-        path.unlink(missing_ok=True)
-        with suppress(OSError):  # it is not empty
-            while path.parent != self._folder:
-                path = path.parent
-                path.rmdir()
+    def _fetch(self, parts: Sequence[str], target: Path) -> None:
+        *folders, name = parts
+        with beneath.opened(self._root, *folders) as folder:
+            source = beneath.open_file(folder, name)
+        with os.fdopen(source, "rb") as file, open(target, "wb") as copy:
+            shutil.copyfileobj(file, copy)
+
+    def _delete(self, parts: Sequence[str]) -> None:
+        *folders, name = parts
+        with suppress(FileNotFoundError), beneath.opened(self._root, *folders) as folder:
+            os.unlink(name, dir_fd=folder)
+        with suppress(OSError):  # it is not empty, or gone
+            while folders:
+                *folders, last = folders
+                with beneath.opened(self._root, *folders) as folder:
+                    os.rmdir(last, dir_fd=folder)
 
 
-def folder_store(location: SnapshotLocation, folder: Path | None) -> Store:
+def _copied(source: Path, target: int) -> None:
+    with open(source, "rb") as file, os.fdopen(os.dup(target), "wb") as copy:
+        shutil.copyfileobj(file, copy)
+
+
+def folder_store(location: SnapshotLocation, folder: Path | None, namespace: str = "") -> Store:
     """The store of a spec that names no bucket; ``folder`` is that of this program.
+
+    ``namespace``: that of the object; no file of another one is reached
 
     Raises:
         InvalidInput: this program has none; the message says what would help.
@@ -103,7 +129,7 @@ def folder_store(location: SnapshotLocation, folder: Path | None) -> Store:
     if folder is None:
         raise InvalidInput(NO_FOLDER)
     told = f"folder {location.folder}, which is location.folder" if location.folder else FOLDER
-    return FolderStore(folder / location.folder, told)
+    return FolderStore(folder, location.folder, told, namespace)
 
 
 class Stores:
@@ -123,7 +149,7 @@ class Stores:
         """
         bucket = location.bucket
         if bucket is None:
-            return folder_store(location, self._folder)
+            return folder_store(location, self._folder, namespace)
         try:
             secret = await self._client.get(SECRET, Key(namespace, bucket.secret_name))
         except NotFound:

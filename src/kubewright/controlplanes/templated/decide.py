@@ -20,6 +20,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     TemplateComponents,
 )
 from kubewright.base import delays, plan
+from kubewright.base.plan import Awaited
 from kubewright.controlplanes.family import references
 from kubewright.controlplanes.pausing import Pause
 
@@ -82,8 +83,10 @@ def decide(seen: Seen) -> Plan:
     if MANAGED_BY_ANNOTATION in plane.metadata.annotations:
         return Plan(because="another program manages it")
     if seen.template is None:
-        told = f"there is no NestedControlPlaneTemplate {plane.spec.template_name}"
-        return Plan(wake=delays.UNHEARD, because=told, problem=told)
+        name = f"NestedControlPlaneTemplate {plane.spec.template_name}"
+        template = Awaited(name, "create it, or correct spec.templateName")
+        told = f"there is no {name}"
+        return Plan(wake=delays.UNHEARD, because=told, problem=told, awaits=(template,))
     asked = references(plane.spec)
     missing: dict[Component, str] = {}
     steps: list[Step] = []

@@ -29,7 +29,7 @@ from kubewright.api.controlplane.v1alpha4 import ControlPlaneUserStatus
 from kubewright.api.controlplane.validate import lifetime_of
 from kubewright.base.delays import UNHEARD
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.base.plan import in_seconds, soonest
+from kubewright.base.plan import Awaited, in_seconds, soonest
 from kubewright.controlplanes.certificates import decide as certificates
 from kubewright.controlplanes.certificates.wanted import Kubeconfig
 from kubewright.controlplanes.pausing import with_pause, without_pause
@@ -57,16 +57,18 @@ def decide(seen: Seen) -> Plan:
     if seen.problem:
         return Plan(because=seen.problem, problems=(seen.problem,))
     if seen.family is None:
-        return _waits(f"there is no NestedControlPlane {seen.user.spec.control_plane_name}")
+        missing = f"NestedControlPlane {seen.user.spec.control_plane_name}"
+        return _waits(f"there is no {missing}", Awaited(missing, "create it, or delete this user"))
     if not seen.endpoint:
-        return _waits(f"the endpoint of NestedControlPlane {seen.family.plane.name} is not known yet")
+        endpoint = f"endpoint of NestedControlPlane {seen.family.plane.name}"
+        return _waits(f"the {endpoint} is not known yet", Awaited(f"the {endpoint}", "see its conditions"))
     if seen.by_token:
         return tokens.decide(seen)
     return _certificate(seen)
 
 
-def _waits(told: str) -> Plan:
-    return Plan(because=told, waiting=(told,))
+def _waits(told: str, awaits: Awaited) -> Plan:
+    return Plan(because=told, waiting=(told,), awaits=(awaits,))
 
 
 def _certificate(seen: Seen) -> Plan:
@@ -97,7 +99,8 @@ def _withdrawn(seen: Seen) -> Plan:
         return Plan((RemoveFinalizer(),), because="no token of it is good any more")
     told = f"its account cannot be deleted yet: {seen.unreachable}"
     wake = soonest(UNHEARD if seen.unheard else None, in_seconds((ends - seen.now).total_seconds()))
-    return Plan(wake=wake, because=told, waiting=(told,))
+    server = Awaited("its control plane to answer", "see the conditions of its NestedControlPlane")
+    return Plan(wake=wake, because=told, waiting=(told,), awaits=(server,))
 
 
 def last_end(seen: Seen) -> datetime | None:

@@ -24,7 +24,8 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from kubewright.base.durations import format_duration
-from kubewright.driver.errors import DriverError, During
+from kubewright.base.plan import Awaited
+from kubewright.driver.errors import Code, DriverError, During
 from kubewright.driver.life.seen import Verb, VmSeen
 
 ANSWER_LASTS = timedelta(minutes=5)
@@ -89,6 +90,19 @@ class State(Enum):
     """The driver would be called, and cannot be."""
 
 
+REMEDIES = {
+    Code.Unauthenticated: "correct the credentials",
+    Code.PermissionDenied: "allow the call in the cloud",
+    Code.InvalidArgument: "correct what the driver is told: the class, or the provider's spec",
+    Code.OutOfRange: "correct what the driver is told: the class, or the provider's spec",
+    Code.Unimplemented: "use a driver that offers the call",
+    Code.ResourceExhausted: "raise the quota, or choose another zone or type",
+    Code.Unavailable: "see whether the cloud answers",
+    Code.DeadlineExceeded: "see whether the cloud answers",
+}
+"""By code; of the others the message says more."""
+
+
 @dataclass(frozen=True, slots=True)
 class VmPlan:
     """What comes next.
@@ -104,6 +118,26 @@ class VmPlan:
     call: Verb | None = None
     wake: timedelta | None = None
     error: DriverError | None = None
+
+    @property
+    def awaits(self) -> tuple[Awaited, ...]:
+        """What has to come from driver and cloud. Why the driver cannot be called, its caller knows."""
+        match self.state:
+            case State.CALL | State.RUNNING:
+                return (Awaited("the driver to answer", "see whether its cloud answers"),)
+            case State.FAILED if self.error is not None:
+                return (
+                    Awaited(f"the cloud to take a call: {self.error.code.name}", remedy(self.error.code)),
+                )
+            case State.DOUBTFUL:
+                return (Awaited("the cloud to show what came of a creation", "it is asked again by itself"),)
+            case _:
+                return ()
+
+
+def remedy(code: Code) -> str:
+    """What a user can do about a call that fails with this code, as a clause."""
+    return REMEDIES.get(code, "see the message of the driver")
 
 
 def plan(vm: VmSeen, wanted: Wanted, exhausted: timedelta, now: datetime) -> VmPlan:

@@ -32,14 +32,20 @@ from kubewright.api.cluster.conditions import (
 from kubewright.api.cluster.v1beta1 import Condition, FailureDomain
 from kubewright.api.infra.names import CLUSTER_FINALIZER, ConditionReason, ConditionType, EventReason
 from kubewright.api.infra.v1beta1 import KubewrightClusterStatus
+from kubewright.api.machine.names import FORCE_DELETION_LABEL, force_deletion
 from kubewright.base import delays
 from kubewright.base.durations import format_duration
-from kubewright.base.plan import AT_ONCE
+from kubewright.base.plan import AT_ONCE, Awaited
+from kubewright.driver.errors import Code
+from kubewright.driver.life.plan import remedy
 from kubewright.infra.cluster.seen import Seen
 from kubewright.infra.plan import Event, ReportingPlan
 
 LASTING = timedelta(seconds=delays.WORDS_SECONDS)
 """How long something is waited for before that is reported: the core is seldom later with its part."""
+
+
+DRIVER = Awaited("the driver to answer", "see whether its cloud answers")
 
 
 class Step(Enum):
@@ -75,7 +81,9 @@ def decide(seen: Seen) -> Plan:
 def _living(seen: Seen) -> Plan:
     status = seen.cluster.status
     if seen.owner is None:
-        return _waiting(ConditionReason.WAITING_FOR_OWNER, "no Cluster owns it yet")
+        way = "name it in spec.infrastructureRef of a Cluster, or delete it"
+        owner = Awaited("a Cluster that owns it", way, seen.cluster.metadata.creation_timestamp)
+        return _waiting(ConditionReason.WAITING_FOR_OWNER, "no Cluster owns it yet", owner)
     if status.failure_reason or status.failure_message:
         return Plan(because="it has failed for good: failureReason or failureMessage is set")
     if CLUSTER_FINALIZER not in seen.cluster.metadata.finalizers:
@@ -83,7 +91,7 @@ def _living(seen: Seen) -> Plan:
     if seen.problem:
         report = _not_ready(ConditionReason.INVALID_CONFIGURATION, ERROR, seen.problem)
         event = Event(EventReason.FAILED_VALIDATION, seen.problem, warning=True)
-        return Plan(because=seen.problem, report=report, event=event)
+        return Plan(because=seen.problem, report=report, event=event, awaits=_correction(seen))
     if seen.api_server is not None:
         return Plan(
             because=f"its API server is at {seen.api_server}",
@@ -96,18 +104,22 @@ def _without_endpoint(seen: Seen) -> Plan:
     """No user has set an endpoint: the control plane says it, or the driver is asked, if it offers them."""
     call = seen.endpoint
     if seen.control_plane:
-        return _waiting(ConditionReason.WAITING_FOR_ENDPOINT, f"{seen.control_plane} has no endpoint yet")
+        plane = Awaited(f"an endpoint of {seen.control_plane}", "see its conditions")
+        return _waiting(
+            ConditionReason.WAITING_FOR_ENDPOINT, f"{seen.control_plane} has no endpoint yet", plane
+        )
     if not seen.offers_endpoints:
         missing = "spec.controlPlaneEndpoint is not set, and the driver offers no endpoints"
-        return _waiting(ConditionReason.WAITING_FOR_ENDPOINT, missing)
+        user = Awaited("spec.controlPlaneEndpoint", "set it, or use a driver that offers endpoints")
+        return _waiting(ConditionReason.WAITING_FOR_ENDPOINT, missing, user)
     if call.address is not None:
         host, port = call.address
         event = Event(EventReason.ENDPOINT_KNOWN, f"The API server will be at {host}:{port}")
         return Plan((Step.RECORD,), AT_ONCE, f"the driver offers {host}:{port}", event=event)
     if call.running:
-        return Plan(because="the driver is asked for an endpoint")
+        return Plan(because="the driver is asked for an endpoint", awaits=(DRIVER,))
     if call.error is None:
-        return Plan((Step.RESERVE,), because="it has no endpoint yet")
+        return Plan((Step.RESERVE,), because="it has no endpoint yet", awaits=(DRIVER,))
     return _again(seen, Step.RESERVE)
 
 
@@ -120,27 +132,44 @@ def _deleted(seen: Seen) -> Plan:
         message = (
             f"KubewrightMachine {first}{f' and {more} more' if more else ''} of its cluster is still there"
         )
-        return replace(_waiting(ConditionReason.WAITING_FOR_MACHINES, message), steps=steps)
+        left = Awaited(f"KubewrightMachine {first} to be deleted", "see its conditions and its Machine")
+        return replace(_waiting(ConditionReason.WAITING_FOR_MACHINES, message, left), steps=steps)
     if not seen.offers_endpoints or call.released:
         return Plan((Step.REMOVE_FINALIZER,), because="nothing of it is left")
+    refused = call.error is not None and not call.running and call.error.refuses
+    if (seen.problem or refused) and force_deletion(seen.cluster.metadata.labels):
+        message = f"its endpoint may be left behind: {seen.problem or call.error}"
+        event = Event(EventReason.ENDPOINT_LEFT_BEHIND, message, warning=True)
+        return Plan((Step.REMOVE_FINALIZER,), because="a user lets go of its endpoint", event=event)
     if seen.problem:
-        message = f"its endpoint cannot be given back: {seen.problem}"
-        return Plan(because=message, report=_not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, message))
+        message = f"its endpoint cannot be given back: {seen.problem}. {_WAY_OUT}"
+        report = _not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, message)
+        return Plan(because=message, report=report, awaits=_correction(seen))
     if call.running:
-        return Plan(because="the driver takes the endpoint back")
+        return Plan(because="the driver takes the endpoint back", awaits=(DRIVER,))
     if call.error is None:
-        return Plan((Step.RELEASE,), because="its endpoint is not needed any more")
-    return _again(seen, Step.RELEASE)
+        return Plan((Step.RELEASE,), because="its endpoint is not needed any more", awaits=(DRIVER,))
+    return _again(seen, Step.RELEASE, _WAY_OUT if refused else "")
 
 
-def _again(seen: Seen, step: Step) -> Plan:
+_WAY_OUT = f"Mend that, or label it {FORCE_DELETION_LABEL}=True to leave an endpoint behind"
+
+
+def _again(seen: Seen, step: Step, advice: str = "") -> Plan:
     """Report a failed call, and repeat it when its pause is over."""
-    message, left = str(seen.endpoint.error), seen.endpoint.left(seen.now)
+    left = seen.endpoint.left(seen.now)
+    message = f"{seen.endpoint.error}. {advice}" if advice else str(seen.endpoint.error)
     report = _not_ready(ConditionReason.ENDPOINT_FAILED, WARNING, message)
+    code = seen.endpoint.error.code if seen.endpoint.error is not None else Code.Unknown
+    awaits = (Awaited(f"the cloud to take a call: {code.name}", remedy(code)),)
     if left <= timedelta(0):
-        return Plan((step,), because="the call is repeated", report=report)
+        return Plan((step,), because="the call is repeated", report=report, awaits=awaits)
     because = f"the cloud refused; next try in {format_duration(left)}"
-    return Plan(wake=left, because=because, report=report)
+    return Plan(wake=left, because=because, report=report, awaits=awaits)
+
+
+def _correction(seen: Seen) -> tuple[Awaited, ...]:
+    return (Awaited("a spec that the driver can be given", f"mend this: {seen.problem}"),)
 
 
 def cluster_status(seen: Seen, report: Condition | None, wall: datetime) -> KubewrightClusterStatus:
@@ -166,5 +195,7 @@ def _not_ready(reason: ConditionReason, severity: str, message: str) -> Conditio
     return false_condition(ConditionType.ENDPOINT_READY, reason, severity, message)
 
 
-def _waiting(reason: ConditionReason, message: str) -> Plan:
-    return Plan(because=message, report=_not_ready(reason, INFO, message), lasting=LASTING)
+def _waiting(reason: ConditionReason, message: str, awaits: Awaited) -> Plan:
+    """Wait for something else, and say so, and what a user can do, if it lasts."""
+    report = _not_ready(reason, INFO, f"{message}; {awaits.remedy}")
+    return Plan(because=message, report=report, lasting=LASTING, awaits=(awaits,))

@@ -20,7 +20,7 @@ from kubewright.api.infra.validate import validate_cluster
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import SteadyClock
 from kubewright.driver.contract import ClassRequest
-from kubewright.infra.caches import Caches, Shared, paused, refers
+from kubewright.infra.caches import Caches, Shared, paused, refers, untold
 from kubewright.infra.cluster.decide import Plan, Step, cluster_status, decide
 from kubewright.infra.cluster.endpoints import EndpointCalls
 from kubewright.infra.cluster.seen import Seen
@@ -79,7 +79,9 @@ class InfraClusters:
         credentials, missing = self._caches.credentials(meta.namespace, cluster.spec.credentials_ref)
         name = owner.name if owner is not None else meta.labels.get(CLUSTER_NAME_LABEL, "")
         machines = self._caches.machines_in(Key(meta.namespace, name)) if name else ()
-        wrong = summary(validate_cluster(cluster)) or self._driver.problem(cluster.spec.driver)
+        untellable = untold(self._caches.clusters, Key(meta.namespace, meta.name))
+        broken = "" if meta.deleting else summary(validate_cluster(cluster))  # to give back is always right
+        wrong = untellable or broken or self._driver.problem(cluster.spec.driver)
         seen = Seen(
             cluster,
             self._clock.now(),

@@ -23,13 +23,15 @@ from kubewright.api.infra.names import (
     EventReason,
 )
 from kubewright.base.durations import format_duration
-from kubewright.base.plan import AT_ONCE
+from kubewright.base.plan import AT_ONCE, Awaited
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record
 from kubewright.infra.plan import Event
 from kubewright.infra.provision import new_cloud_owner
 from kubewright.wire.naming import machine_name_problem
+
+WAITS_FOR_CLUSTER = ConditionReason.WAITING_FOR_CLUSTER_INFRASTRUCTURE
 
 
 def waits(reason: ConditionReason, severity: str, message: str) -> Condition:
@@ -41,7 +43,9 @@ def wait_for_owner(seen: Seen) -> Plan | None:
     """The object waits for a Machine to own it: a set makes it before the Machine."""
     if seen.owner is not None:
         return None
-    return _waiting(seen, ConditionReason.WAITING_FOR_OWNER, "no Machine owns it yet")
+    remedy = "name it in spec.infrastructureRef of a Machine, or delete it"
+    owner = Awaited("a Machine that owns it", remedy, seen.machine.metadata.creation_timestamp)
+    return _waiting(seen, ConditionReason.WAITING_FOR_OWNER, "no Machine owns it yet", owner)
 
 
 def respect_failure(seen: Seen) -> Plan | None:
@@ -58,7 +62,8 @@ def wait_for_cluster(seen: Seen) -> Plan | None:
     if seen.cluster is not None or seen.owner is None:
         return None
     name = seen.owner.spec.cluster_name
-    return _waiting(seen, ConditionReason.WAITING_FOR_CLUSTER_INFRASTRUCTURE, f"there is no Cluster {name}")
+    cluster, reason = Awaited(f"Cluster {name}", "create it, or delete the Machine"), WAITS_FOR_CLUSTER
+    return _waiting(seen, reason, f"there is no Cluster {name}", cluster)
 
 
 def add_finalizer(seen: Seen) -> Plan | None:
@@ -88,7 +93,9 @@ def wait_for_infrastructure(seen: Seen) -> Plan | None:
     if seen.complete or seen.cluster is None or seen.cluster.status.infrastructure_ready:
         return None
     message = f"the infrastructure of cluster {seen.cluster.name} is not ready"
-    return _waiting(seen, ConditionReason.WAITING_FOR_CLUSTER_INFRASTRUCTURE, message)
+    remedy = "see its condition InfrastructureReady"
+    ready = Awaited(f"infrastructure of Cluster {seen.cluster.name}", remedy)
+    return _waiting(seen, WAITS_FOR_CLUSTER, message, ready)
 
 
 def wait_for_data(seen: Seen) -> Plan | None:
@@ -97,11 +104,14 @@ def wait_for_data(seen: Seen) -> Plan | None:
         return None
     if not seen.has_data:
         message = "the Machine has no spec.bootstrap.dataSecretName"
-        return _waiting(seen, ConditionReason.WAITING_FOR_BOOTSTRAP_DATA, message)
+        name = Awaited("spec.bootstrap.dataSecretName of the Machine", "see its condition BootstrapReady")
+        return _waiting(seen, ConditionReason.WAITING_FOR_BOOTSTRAP_DATA, message, name)
     if not seen.data_problem:
         return None
     report = waits(ConditionReason.WAITING_FOR_BOOTSTRAP_DATA, WARNING, seen.data_problem)
-    return Plan(because=seen.data_problem, report=report, lasting=seen.settings.report_after)
+    secret = Awaited("the Secret with its bootstrap data", f"make it anew: {seen.data_problem}")
+    lasting = seen.settings.report_after
+    return Plan(because=seen.data_problem, report=report, lasting=lasting, awaits=(secret,))
 
 
 def refuse_invalid(seen: Seen) -> Plan | None:
@@ -112,7 +122,7 @@ def refuse_invalid(seen: Seen) -> Plan | None:
         return None
     report = waits(ConditionReason.INVALID_CONFIGURATION, ERROR, problem)
     warning = Event(EventReason.FAILED_VALIDATION, problem, warning=True)
-    return Plan(because=problem, report=report, event=warning)
+    return Plan(because=problem, report=report, event=warning, awaits=correction(seen, problem))
 
 
 def ensure_vm(seen: Seen) -> Plan | None:
@@ -121,14 +131,15 @@ def ensure_vm(seen: Seen) -> Plan | None:
         return None
     vm = seen.vm_plan(Want.ENSURED)
     if vm.state is State.RUNNING and seen.vm.error is not None:  # the report still tells of the try before
-        return Plan(because=vm.because)
+        return Plan(because=vm.because, awaits=vm.awaits)
     if vm.state is not State.RUNNING and vm.error is not None:
         return _after_failure(vm)
     if vm.state is not State.RUNNING and vm.call is None:
         return None
     report = waits(ConditionReason.CREATING_VM, INFO, "the driver has been asked for the VM")
     steps = (Call(vm.call),) if vm.call is not None else ()
-    return Plan(steps, because=vm.because, report=report, lasting=seen.settings.report_creation_after)
+    lasting = seen.settings.report_creation_after
+    return Plan(steps, because=vm.because, report=report, lasting=lasting, awaits=vm.awaits)
 
 
 def report_complete(_seen: Seen) -> Plan:
@@ -141,12 +152,19 @@ def _after_failure(vm: VmPlan) -> Plan:
     message = str(vm.error)
     report = waits(ConditionReason.VM_CREATION_FAILED, WARNING, message)
     if vm.call is not None:
-        return Plan((Call(vm.call),), because=vm.because, report=report)
+        return Plan((Call(vm.call),), because=vm.because, report=report, awaits=vm.awaits)
     warning = Event(EventReason.FAILED_CREATE_VM, message, warning=True)
     because = f"the cloud refused; next try in {format_duration(left)}"
-    return Plan(wake=left, because=because, report=report, event=warning)
+    return Plan(wake=left, because=because, report=report, event=warning, awaits=vm.awaits)
 
 
-def _waiting(seen: Seen, reason: ConditionReason, message: str) -> Plan:
-    """Wait for a change of what is missing, and say so if it lasts."""
-    return Plan(because=message, report=waits(reason, INFO, message), lasting=seen.settings.report_after)
+def correction(seen: Seen, problem: str = "") -> tuple[Awaited, ...]:
+    """What has to be made or corrected before the driver can be called."""
+    what = "what its VM is made with" if seen.source_missing else "a spec that the driver can be given"
+    return (Awaited(what, f"mend this: {problem or seen.problem}"),)
+
+
+def _waiting(seen: Seen, reason: ConditionReason, message: str, awaits: Awaited) -> Plan:
+    """Wait for a change of what is missing, and say so, and what a user can do, if it lasts."""
+    report = waits(reason, INFO, f"{message}; {awaits.remedy}")
+    return Plan(because=message, report=report, lasting=seen.settings.report_after, awaits=(awaits,))

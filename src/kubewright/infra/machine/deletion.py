@@ -20,7 +20,7 @@ from kubewright.api.machine.names import FORCE_DELETION_LABEL
 from kubewright.base.durations import format_duration
 from kubewright.driver.errors import DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
-from kubewright.infra.machine.creation import waits
+from kubewright.infra.machine.creation import correction, waits
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.steps import Call, Plan, RemoveFinalizer
 from kubewright.infra.plan import Event
@@ -32,7 +32,8 @@ def delete_vm(seen: Seen) -> Plan | None:
     if vm.state is State.BLOCKED:
         return _blocked(seen)
     if vm.state is State.RUNNING:
-        return Plan(because=vm.because) if seen.vm.error is not None else _waiting(seen, vm)
+        known = seen.vm.error is not None  # the report still tells of the try before
+        return Plan(because=vm.because, awaits=vm.awaits) if known else _waiting(seen, vm)
     if vm.error is not None:
         return _after_failure(seen, vm, vm.error)
     if vm.call is not None:
@@ -54,7 +55,8 @@ def remove_finalizer(seen: Seen) -> Plan:
 
 def _waiting(seen: Seen, vm: VmPlan) -> Plan:
     report = waits(ConditionReason.DELETING, INFO, vm.because)
-    return Plan(wake=vm.wake, because=vm.because, report=report, lasting=seen.settings.report_after)
+    lasting = seen.settings.report_after
+    return Plan(wake=vm.wake, because=vm.because, report=report, lasting=lasting, awaits=vm.awaits)
 
 
 def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
@@ -62,10 +64,10 @@ def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
     message = f"{error}. {advice}" if advice else str(error)
     report = waits(ConditionReason.VM_DELETION_FAILED, WARNING, message)
     if vm.call is not None:
-        return Plan((Call(vm.call),), because=vm.because, report=report)
+        return Plan((Call(vm.call),), because=vm.because, report=report, awaits=vm.awaits)
     warning = Event(EventReason.FAILED_DELETE_VM, message, warning=True)
     because = f"the cloud has not deleted it; next try in {format_duration(vm.wake or timedelta(0))}"
-    return Plan(wake=vm.wake, because=because, report=report, event=warning)
+    return Plan(wake=vm.wake, because=because, report=report, event=warning, awaits=vm.awaits)
 
 
 def _blocked(seen: Seen) -> Plan:
@@ -73,9 +75,8 @@ def _blocked(seen: Seen) -> Plan:
     advice = _way_out(seen)
     message = f"its VM cannot be deleted: {seen.problem}" + (f". {advice}" if advice else "")
     warning = Event(EventReason.FAILED_DELETE_VM, message, warning=True)
-    return Plan(
-        because=message, report=waits(ConditionReason.VM_DELETION_FAILED, WARNING, message), event=warning
-    )
+    report = waits(ConditionReason.VM_DELETION_FAILED, WARNING, message)
+    return Plan(because=message, report=report, event=warning, awaits=correction(seen))
 
 
 def _way_out(seen: Seen, error: DriverError | None = None) -> str:

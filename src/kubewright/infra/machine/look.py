@@ -17,7 +17,7 @@ from kubewright.base.errors import KubewrightError, Retry
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
-from kubewright.infra.caches import Shared, paused
+from kubewright.infra.caches import Shared, paused, untold
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.provision import (
     ResolvedRequest,
@@ -29,6 +29,7 @@ from kubewright.infra.provision import (
     missing_source,
     with_data,
 )
+from kubewright.wire.gvk import Key
 
 CLOUD_CONFIG = "cloud-config"
 """What bootstrap data is when its Secret does not say."""
@@ -112,7 +113,8 @@ class Looker:
         domain, misplaced = domain_of(shared, machine.spec.failure_domain or wanted)
         provision = effective(machine.spec, shared.spec if shared is not None else None, domain)
         credentials, missing = self._caches.credentials(machine.namespace, provision.credentials_ref)
-        missing = missing_source(machine.spec, absent) or missing
+        untellable = untold(self._caches.machines, Key(machine.namespace, machine.name))
+        missing = untellable or missing_source(machine.spec, absent) or missing
         known = cloud_owner(KUBEWRIGHT_CLUSTER, shared.metadata) if shared is not None else ""
         name = machine.metadata.labels.get(names.CLUSTER_NAME_LABEL, "") or (cluster.name if cluster else "")
         wrong = summary(validate_machine(machine)) or self._driver.problem(provision.driver)

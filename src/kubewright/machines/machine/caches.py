@@ -51,7 +51,8 @@ class ClassSeen:
 
     ``machine_class``   None if there is none
     ``secret``          the data of all its secrets, merged; empty if one is missing
-    ``secret_missing``  it names a secret that does not exist
+    ``secret_missing``  it is there, and what a driver must be told of it is not: it names a secret that does
+                        not exist, or cannot be read
     ``problem``         why no VM may be made by it; empty if none
     ``version``         changes whenever what a cloud is told does
     """
@@ -142,7 +143,10 @@ class Caches:
         ref, namespace = machine.spec.machine_class, machine.metadata.namespace
         if (key := class_key(machine)) is None:
             return ClassSeen(problem=f'spec.class.kind "{ref.kind}" is not MachineClass')
-        found = self.classes.get(key)
+        try:
+            found = self.classes.get(key)
+        except Undecodable as error:  # it is there, so it is waited for, as a secret would be
+            return ClassSeen(secret_missing=True, problem=f'MachineClass "{ref.name}" is unreadable: {error}')
         if found is None:
             return ClassSeen(problem=f'MachineClass "{ref.name}" not found in namespace "{namespace}"')
         seen = self.with_secrets(found)

@@ -38,6 +38,7 @@ from kubewright.machines.machine.preservation import invalid_annotation, new_exp
 from kubewright.machines.machine.refusals import allowed, paced
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.steps import Plan
+from kubewright.machines.machine.waiting import awaited
 
 Decider = Callable[[Seen], Plan | None]
 LIVING: tuple[Decider, ...] = (
@@ -55,8 +56,10 @@ def decide(seen: Seen) -> Plan:
     if seen.machine.metadata.deleting:
         if names.FINALIZER not in seen.machine.metadata.finalizers:
             return Plan(because="it is being deleted and has no finalizer of ours")
-        return plan_of(DELETING, seen)
-    return _with_preservation(plan_of(LIVING, seen), seen)
+        plan = plan_of(DELETING, seen)
+    else:
+        plan = _with_preservation(plan_of(LIVING, seen), seen)
+    return replace(plan, awaits=awaited(seen, plan))
 
 
 def _with_preservation(plan: Plan, seen: Seen) -> Plan:

@@ -204,7 +204,9 @@ class Looker:
         return vm_record.believed(vm, list(others.values()))
 
     def _seen(self, machine: Machine, node: Node | None, vm: VmSeen, busy: bool) -> Seen:
-        found, now, moment = self._caches.class_of(machine), self._moments.now(), self._moments.monotonic()
+        now, moment = self._moments.now(), self._moments.monotonic()
+        unread = self._caches.machines.problem(Key(machine.metadata.namespace, machine.metadata.name))
+        found = _class_of(self._caches.class_of(machine), unread)
         begun = self._moments.of(machine, node)
         return Seen(
             machine=machine,
@@ -216,7 +218,7 @@ class Looker:
             node=node,
             name_conflict=node is None and self._caches.name_conflict(machine),
             health=self._health_of(machine, node),
-            problem=_problem(machine, found),
+            problem=unread or _problem(machine, found),
             can_call=found.can_call,
             secret_missing=found.secret_missing,
             inputs=found.version,
@@ -349,6 +351,11 @@ def _drains(seen: Seen, node: Node) -> bool:
 def _ago(now: datetime, seconds: float) -> datetime | None:
     """The time that many seconds ago; None for infinity."""
     return None if isinf(seconds) else now - timedelta(seconds=seconds)
+
+
+def _class_of(found: ClassSeen, unread: str) -> ClassSeen:
+    """The class of a machine of which only a part can be read: one that is not found may well be there."""
+    return replace(found, secret_missing=True) if unread and found.machine_class is None else found
 
 
 def _problem(machine: Machine, found: ClassSeen) -> str:

@@ -21,6 +21,7 @@ from kubewright.api.machine.v1alpha1 import (
     MachineSetStatus,
 )
 from kubewright.api.machine.validate import validate_deployment, validate_set
+from kubewright.base.plan import Awaited
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.machines.deployment.policy import strategy
@@ -55,13 +56,18 @@ def _blocked(machine_set: MachineSet, limits: FreezeLimits | None) -> Wait | Non
     """Why no machine may be created (mcm.md §6.4, §9.3)."""
     labels = machine_set.metadata.labels
     if limits is not None and overshoots(machine_set, limits):
-        return Wait("it is frozen, since it has too many machines already")
+        fewer = Awaited("the surplus machines to go", "see its machines that are being deleted")
+        return Wait("it is frozen, since it has too many machines already", awaits=fewer)
     if names.frozen(labels) and not unfreezing(machine_set):
-        return Wait(
-            f'it is frozen by label "{names.FREEZE_LABEL}": remove it, '
-            f'or annotate "{names.UNFREEZE_ANNOTATION}"'
-        )
-    return Wait("scale-up is disabled") if names.SCALE_UP_DISABLED_LABEL in labels else None
+        remedy = f'remove it, or annotate "{names.UNFREEZE_ANNOTATION}"'
+        told = f'it is frozen by label "{names.FREEZE_LABEL}": {remedy}'
+        return Wait(told, awaits=Awaited(f"label {names.FREEZE_LABEL} to go", remedy))
+    if names.SCALE_UP_DISABLED_LABEL not in labels:
+        return None
+    remedy = "see the rollout of its deployment, or remove it"
+    return Wait(
+        "scale-up is disabled", awaits=Awaited(f"label {names.SCALE_UP_DISABLED_LABEL} to go", remedy)
+    )
 
 
 def _outdated(seen: MachineSetSeen) -> list[MachineMember]:

@@ -24,7 +24,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine, Machi
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
-from kubewright.base.plan import Plan
+from kubewright.base.plan import Awaited, Plan
 from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
@@ -106,7 +106,8 @@ class RollingNodes:
             return Result.done()
         nodes = self._watched or self._watch_nodes()
         if not nodes.synced:
-            idle("the cluster of the nodes has not answered yet")
+            silent = Awaited("the cluster of the nodes", "see whether its API server answers")
+            idle("the cluster of the nodes has not answered yet", silent)
             return Result.later(delays.UNHEARD)
         plan = self._decided(seen, nodes)
         planned(plan)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import cache
 
 from kubewright.base.clock import Clock
+from kubewright.pki.tls import unchecked
 from kubewright.processes.balancer.choice import Instance
 
 log = logging.getLogger("balancer")
@@ -78,10 +79,8 @@ async def _answer(reader: asyncio.StreamReader) -> bool:
 
 @cache
 def _unchecked() -> ssl.SSLContext:
-    """TLS without verification. One for all, without the system's authorities: they would take a megabyte."""
-    found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    found.check_hostname, found.verify_mode = False, ssl.CERT_NONE
-    return found
+    """TLS without verification, one for all."""
+    return unchecked()
 
 
 def _set_ready(instance: Instance, ready: bool) -> None:

@@ -6,6 +6,7 @@ Invariants.  Nothing here writes to a server. Between looking and deciding nothi
 Called by    ``reconciler.Deployments``.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +16,13 @@ from kubewright.replicas.deployment.seen import Seen
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex
 from kubewright.replicas.objects import S
-from kubewright.replicas.ownership import BY_OWNER, WITHOUT_CONTROLLER, contradicts_template, read_selector
+from kubewright.replicas.ownership import (
+    BY_OWNER,
+    WITHOUT_CONTROLLER,
+    contradicts_template,
+    key_of,
+    read_selector,
+)
 from kubewright.rollout.progress import Counts
 
 
@@ -54,6 +61,13 @@ def look(
         reported=reported,
         best=best,
         selector_problem=problem
-        or contradicts_template(spec.selector, selector, spec.template.metadata.labels),
+        or contradicts_template(spec.selector, selector, spec.template.metadata.labels)
+        or _unreadable(sets, owned),
         around=policy.look(written),
     )
+
+
+def _unreadable(sets: Informer[S], owned: Iterable[S]) -> str:
+    """Why no sizes can be decided: of a set that cannot be read only a part is seen. Empty where all can."""
+    problems = ((each.metadata.name, sets.problem(key_of(each))) for each in owned)
+    return next((f"its set {name} is unreadable: {problem}" for name, problem in problems if problem), "")

@@ -11,6 +11,7 @@ from typing import Any, Generic
 
 from kubewright.api.meta import integer
 from kubewright.base.clock import Clock
+from kubewright.base.plan import Awaited
 from kubewright.kube.informer import Informer
 from kubewright.replicas.member import M
 from kubewright.replicas.members import MemberIndex
@@ -47,7 +48,10 @@ class Memory:
         if contradiction != self.contradiction:
             self.contradiction, self.since = contradiction, now
         remaining = self.since + seconds - now
-        return Wait(contradiction, remaining) if contradiction and remaining > 0 else None
+        if not contradiction or remaining <= 0:
+            return None
+        sized = Awaited("its deployment to size it", "see the events of the deployment")
+        return Wait(contradiction, remaining, sized)
 
     def belongs_to_another(self, name: str) -> None:
         """Never try this name again."""

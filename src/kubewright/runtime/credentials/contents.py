@@ -11,7 +11,7 @@ import os
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 from kubewright.api.cluster.names import SECRET_VALUE_KEY
@@ -21,7 +21,6 @@ from kubewright.kube.config import inline_access
 from kubewright.pki.certificates import Identity
 from kubewright.pki.clusters import (
     COMMON_NAME,
-    expires,
     new_cluster_authority,
     new_service_account_keys,
     problem_of,
@@ -37,21 +36,16 @@ _RSA = ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2), "rsa-keys")
 """On two busy cores six threads leave the event loop a tenth of the time, one a quarter. A hundred clusters
 that begin at once want four hundred keys, and Leases must be renewed meanwhile."""
 
-_BEFORE_ANY_EXPIRY = datetime.min.replace(tzinfo=UTC)
-
 
 def read_authority(secret: Secret) -> Authority:
     """The certificate authority in a Secret, and what is wrong with it for ever."""
     pair = pair_of(secret)
-    problem = lasting_problem_of(pair)
+    problem = problem_of(pair, signs=True)
     if not problem and not pair.key:
         problem = "has no tls.key, by which a kubeconfig could be signed"
-    return Authority(pair.certificate, pair.key, problem, expires(pair.certificate))
-
-
-def lasting_problem_of(pair: KeyPair) -> str:
-    """Why a pair will never be of use, as the end of a sentence about its Secret; empty if it may be."""
-    return problem_of(pair, _BEFORE_ANY_EXPIRY)
+    if problem:
+        return Authority(pair.certificate, pair.key, problem)
+    return Authority(pair.certificate, pair.key, "", *validity(pair.certificate))
 
 
 def read_kubeconfig(secret: Secret) -> Kubeconfig:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.core import Secret
 from kubewright.api.meta import ObjectMeta, OwnerReference
-from kubewright.base.clock import rfc3339
+from kubewright.pki.clusters import out_of_date
 from kubewright.pki.keys import KeyPair
 from kubewright.wire.http import User
 
@@ -40,19 +40,20 @@ class Authority:
 
     ``certificate`` and ``key``  PEM
     ``problem``  why it cannot sign, as the end of a sentence about its Secret; empty if it can
-    ``not_after``  when it expires
+    ``not_before``, ``not_after``  when it is valid; None if that cannot be read
     """
 
     certificate: bytes
     key: bytes = field(default=b"", repr=False)
     problem: str = ""
+    not_before: datetime | None = None
     not_after: datetime | None = None
 
     def cannot_sign(self, now: datetime) -> str:
         """Why it cannot sign now; empty if it can."""
-        if self.problem or self.not_after is None or now < self.not_after:
+        if self.problem or self.not_before is None or self.not_after is None:
             return self.problem
-        return f"has a certificate that expired on {rfc3339(self.not_after)}"
+        return out_of_date(self.not_before, self.not_after, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,12 @@ def mismatch(found: Kubeconfig, server: str, authority: bytes) -> str:
         return "the kubeconfig cannot be read"
     if found.server != server:
         return f"the API server is at {server.removeprefix('https://')} now"
-    if found.authority.strip() != authority.strip():
-        return "the cluster has another certificate authority now"
-    return ""
+    return "the cluster has another certificate authority now" if trusts_another(found, authority) else ""
+
+
+def trusts_another(found: Kubeconfig, authority: bytes) -> bool:
+    """Whether a kubeconfig that can be read trusts another authority than this one (PEM)."""
+    return found.not_before is not None and found.authority.strip() != authority.strip()
 
 
 def half_time(found: Kubeconfig) -> datetime | None:

@@ -23,6 +23,7 @@ from kubewright.api.webhooks.review import Webhook, reviewed
 from kubewright.base.durations import parse_duration
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import BODY_BYTES
+from kubewright.pki import tls
 from kubewright.pki.certificates import Identity
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.errors import (
@@ -79,8 +80,7 @@ class WebhookServer:
     def present(self, identity: Identity) -> None:
         """Show this certificate in each handshake from now on."""
         if self._context is None:
-            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+            self._context = tls.server()
             self._context.set_alpn_protocols(["http/1.1"])
         identity.load_into(self._context)
         self._ready.set()

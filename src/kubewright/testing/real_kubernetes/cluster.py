@@ -20,6 +20,7 @@ import aiohttp
 
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.base.clock import Clock
+from kubewright.pki.tls import unchecked
 from kubewright.testing import keys
 from kubewright.testing.real_kubernetes import commands
 from kubewright.testing.real_kubernetes.binaries import Binaries
@@ -132,9 +133,7 @@ class _Probe:
     def __init__(self, http: aiohttp.ClientSession, tls: ssl.SSLContext) -> None:
         self._http = http
         self._tls = tls
-        self._unverified = ssl.create_default_context()
-        self._unverified.check_hostname = False
-        self._unverified.verify_mode = ssl.CERT_NONE
+        self._unverified = unchecked()
 
     async def answers(self, url: str) -> bool:
         # The controller manager signs its health page itself; nothing secret goes there.

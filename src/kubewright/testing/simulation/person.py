@@ -269,10 +269,11 @@ class Person:
         told = f"changes {kind.resource.kind} {name}: {orjson.dumps(patch).decode()}"
         await self._with_retries(told, lambda: client.patch(kind, key, patch, subresource=subresource))
 
-    async def remove(self, kind: Kind[Any], name: str) -> None:
-        """Delete an object of any kind."""
+    async def remove(self, kind: Kind[Any], name: str, *, propagation: str = "") -> None:
+        """Delete an object of any kind; ``propagation`` as of the API: ``Orphan`` keeps what it owns."""
         key, told = Key(NAMESPACE_NAME, name), f"deletes {kind.resource.kind} {name}"
-        await self._with_retries(told, lambda: self.world.client.delete(kind, key))
+        client = self.world.client
+        await self._with_retries(told, lambda: client.delete(kind, key, propagation=propagation))
 
     async def wait(self, seconds: float) -> None:
         """Let time pass."""

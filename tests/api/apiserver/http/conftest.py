@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from kubewright.apiserver.http.authn import Authenticator
+from kubewright.apiserver.http.connections import Connections, Places
 from kubewright.apiserver.http.listener import Listener
 from kubewright.base.clock import SystemClock
 from kubewright.testing import keys
@@ -73,14 +74,19 @@ def serving(authority: keys.Keys) -> Callable[..., AbstractAsyncContextManager[W
     """``serving(handler, **settings)`` is a listener that serves while the context lasts."""
 
     @asynccontextmanager
-    async def serve(handler: Handler = hello, **settings: Any) -> AsyncIterator[World]:
+    async def serve(
+        handler: Handler = hello, limit: Places | None = None, **settings: Any
+    ) -> AsyncIterator[World]:
         clock, asked = LoopClock(datetime.now(UTC)), []
 
         async def recorded(request: Request) -> Response:
             asked.append(request)
             return await handler(request)
 
-        listener = Listener(recorded, Authenticator(clock, TOKENS.get), authority, **settings)
+        connections = Connections(clock, limit)
+        listener = Listener(
+            recorded, Authenticator(clock, TOKENS.get), authority, connections=connections, **settings
+        )
         await listener.start()
         try:
             yield World(listener, authority, asked)

@@ -93,6 +93,78 @@ async def test_a_watcher_that_reads_nothing_is_cut_off(serving: Serving) -> None
         writer.transport.abort()
 
 
+class Flood:
+    """A handler whose answers never end; ``asked`` is how many bytes the server has taken of them."""
+
+    def __init__(self, chunk: int = 1_000_000) -> None:
+        self.asked = 0
+        self.chunk = b"x" * chunk
+        self.closed = asyncio.Event()
+
+    async def __call__(self, _request: Request) -> Response:
+        return Response(200, stream=self._say())
+
+    async def _say(self) -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                self.asked += len(self.chunk)
+                yield self.chunk
+        finally:
+            self.closed.set()
+
+
+@pytest.mark.parametrize("chunk", [1_000, 1_000_000])
+async def test_no_more_of_a_stream_is_made_than_its_client_takes(serving: Serving, chunk: int) -> None:
+    flood = Flood(chunk)
+    async with serving(flood) as world:
+        _reader, writer = await world.raw()
+        writer.transport.pause_reading()
+        writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.sleep(20)
+        assert not flood.closed.is_set()
+        assert 0 < flood.asked < 6_000_000
+        writer.transport.abort()
+
+
+async def test_a_watcher_that_reads_slowly_stays_and_is_cut_off_once_it_stops(serving: Serving) -> None:
+    flood, loop = Flood(10_000), asyncio.get_running_loop()
+    async with serving(flood) as world:
+        reader, writer = await world.raw()
+        writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+        for _ in range(20):
+            for _ in range(10):
+                await reader.read(100_000)
+            await asyncio.sleep(20)
+            assert not flood.closed.is_set()
+        stopped = loop.time()
+        await flood.closed.wait()
+        assert 5 <= loop.time() - stopped <= 40
+        writer.transport.abort()
+
+
+async def test_large_answers_that_nobody_reads_are_held_within_a_bound(serving: Serving) -> None:
+    async def large(_request: Request) -> Response:
+        return Response(200, b"x" * 100_000_000)
+
+    async with serving(large) as world:
+        begun = []
+        for _ in range(2):
+            _, writer = await world.raw()
+            writer.transport.pause_reading()
+            writer.write(b"GET /api/v1/pods HTTP/1.1\r\nHost: x\r\n\r\n")
+            begun.append(writer)
+        await asyncio.sleep(1)
+        async with world.client() as client:
+            code, reason, _ = await world.refusal(await client.get(PODS))
+            assert (code, reason) == (429, "TooManyRequests")
+            await asyncio.sleep(40)
+            async with client.get(PODS) as answer:
+                assert answer.status == 200
+                assert len(await answer.read()) == 100_000_000
+        for writer in begun:
+            writer.transport.abort()
+
+
 async def test_a_stream_that_fails_is_not_taken_for_a_whole_one(serving: Serving) -> None:
     async def fail() -> None:
         raise RuntimeError("a defect")

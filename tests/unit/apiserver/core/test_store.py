@@ -1,8 +1,10 @@
 """The store: batches, compare-and-swap, snapshots, watchers, and what happens when the disk fails."""
 
 import asyncio
+import tracemalloc
 import weakref
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import orjson
 import pytest
@@ -13,9 +15,8 @@ from hypothesis import strategies as st
 from kubewright.apiserver.store import Change, Compacted, Record, Refused, Store, record_of
 from kubewright.apiserver.store.history import History
 from kubewright.apiserver.store.log import NoLog, Row
-from kubewright.apiserver.store.watchers import Watcher
+from kubewright.apiserver.store.watchers import ROUND, TAKEN, TAKEN_BYTES, Watcher
 from kubewright.base.errors import InvalidInput
-from kubewright.base.limits import WATCH_BACKLOG
 
 THINGS = "things"
 
@@ -173,8 +174,33 @@ def test_a_list_can_be_read_as_of_every_version_in_the_history(
         version = min(moment, store.version)
         then = {r.key: r.labels["v"] for r in store.scan_at(version, THINGS, "", after)}
         assert then == {key: v for key, v in moments[version].items() if key > after}
+        assert store.count_at(version, THINGS, "", after) == len(then)
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("back", [0, 1])
+def test_the_beginning_of_a_list_costs_no_memory_for_the_rest_of_it(back: int) -> None:
+    """So pages of a list take time in proportion to their own size, also once the collection has changed."""
+    store = Store(Recorder(_rows(20_000), version=20_000))
+
+    async def first_of_a_page() -> int:
+        await put(store, "k10000")
+        tracemalloc.start()
+        try:
+            page = list(islice(store.scan_at(store.version - back, THINGS, "", "k10000"), 10))
+            left = store.count_at(store.version - back, THINGS, "", page[-1].key)
+            assert (page[0].key, left) == ("k10001", 9_989)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert asyncio.run(first_of_a_page()) < 20_000
+
+
+def _rows(count: int) -> Iterable[Row]:
+    for n in range(count):
+        yield THINGS, f"k{n:05}", n + 1, b'{"metadata":{"name":"x"}}'
 
 
 async def test_a_watcher_gets_every_change_after_its_version_once_and_in_order() -> None:
@@ -211,15 +237,49 @@ async def test_a_watcher_that_does_not_read_is_cut_off() -> None:
     watcher = store.watch(THINGS)
     for _ in range(3):
         await asyncio.gather(*(put(store, f"k{n}", n) for n in range(5_000)))
+    assert watcher.take() == []
     assert watcher.closed
+    await watcher.ready()
+
+
+async def test_what_was_changed_before_a_watch_ended_can_still_be_taken() -> None:
+    store = Store()
+    watcher = store.watch(THINGS)
+    await put(store, "before")
+    store.end_watches(THINGS)
+    await put(store, "after")
+    assert [each.new.key for each in watcher.take()] == ["before"]
     assert watcher.take() == []
 
 
-def test_a_full_backlog_can_still_be_taken_when_the_watch_has_ended() -> None:
-    watcher = Watcher(THINGS, "")
-    watcher.extend([change(1)] * WATCH_BACKLOG)
-    watcher.close()
-    assert len(watcher.take()) == WATCH_BACKLOG
+async def test_a_watcher_takes_a_bounded_part_at_one_time() -> None:
+    store = Store()
+    watcher = store.watch(THINGS)
+    await asyncio.gather(*(put(store, f"k{n}") for n in range(2 * TAKEN + 1)))
+    assert [len(watcher.take()) for _ in range(4)] == [TAKEN, TAKEN, 1, 0]
+    large = Store()
+    watcher = large.watch(THINGS)
+    for n in range(5):
+        data = orjson.dumps({"metadata": {"name": f"k{n}"}, "x": "x" * (TAKEN_BYTES // 2)})
+        await large.put(record_of(THINGS, f"k{n}", large.next_version(), data), None)
+    assert [len(watcher.take()) for _ in range(4)] == [2, 2, 1, 0]
+
+
+async def test_many_that_wait_are_woken_in_rounds_with_rests_for_others_between() -> None:
+    store, turns = Store(), list[str]()
+
+    async def watch(watcher: Watcher) -> None:
+        await watcher.ready()
+        turns.append("watcher")
+
+    watching = [asyncio.create_task(watch(store.watch(THINGS))) for _ in range(3 * ROUND)]
+    await asyncio.sleep(0)
+    await put(store, "a")
+    while not all(each.done() for each in watching):
+        turns.append("other")
+        await asyncio.sleep(0)
+    rounds = "".join(each[0] for each in turns).replace("o", " ").split()
+    assert [len(each) for each in rounds] == [ROUND, ROUND, ROUND]
 
 
 async def test_the_store_forgets_a_watcher_whose_watch_has_ended() -> None:

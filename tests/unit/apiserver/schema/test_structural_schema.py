@@ -173,3 +173,36 @@ def test_openapi_of_a_custom_kind_describes_its_envelope() -> None:
     shown = of(a=STRING).openapi()
     assert set(shown["properties"]) == {"apiVersion", "kind", "metadata", "spec"}
     assert "meta.v1.ObjectMeta" in of(a=STRING).components()
+
+
+SHORT = {"type": "string", "maxLength": 3}
+KEYED = {
+    "type": "array",
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["k"],
+    "items": {"type": "object", "required": ["k"], "properties": {"k": STRING, "v": SHORT}},
+}
+
+
+def test_many_old_errors_are_excused_in_no_more_than_many_steps():
+    """Compared item by item anew for each error, this would take minutes."""
+    items = [{"k": str(number), "v": "loong"} for number in range(3_000)]
+    schema = of(m=KEYED)
+    assert schema.validate(obj(m=[*items, {"k": "new"}]), obj(m=items)) == []
+    (cause,) = schema.validate(obj(m=[*items, {"k": "new", "v": "long"}]), obj(m=items))
+    assert cause.field == "spec.m[3000].v"
+
+
+def test_one_and_true_are_not_the_same():
+    schema = of(a={"type": "string"})
+    assert [cause.field for cause in schema.validate(obj(a=True), obj(a=1))] == ["spec.a"]
+    assert schema.validate(obj(a=1), obj(a=1)) == []
+
+
+def test_a_part_is_looked_at_alone():
+    schema = Structural(
+        {"type": "object", "required": ["spec"], "properties": {"status": {"type": "string"}}}
+    )
+    bad = {"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "x"}, "status": 1}
+    assert [cause.field for cause in schema.validate(bad)] == ["spec", "status"]
+    assert [cause.field for cause in schema.validate(bad, None, "status")] == ["status"]

@@ -6,7 +6,7 @@ Map.    kinds       the table: names, scope, subresources
         check       rules beyond the schema: immutable fields, cross-field rules
         stored      kinds on which nothing here acts: their defaults, rules and warnings
         selectable  the values that field selectors may ask for
-        events      core Events and events.k8s.io Events: the same objects in two shapes
+        events, autoscalers   kinds whose objects are served in two shapes
 Theory. Workloads that have no controller here are stored for the clients that read them (a drain reads
         the owner of a Pod, budgets read how many Pods there should be). The response has a
         warning, so that a user who applies one does not wait for Pods that are never created.
@@ -16,7 +16,15 @@ from collections.abc import Callable
 from functools import cache
 
 from kubewright.apiserver.registry import custom
-from kubewright.apiserver.registry.builtin import check, columns, events, prepare, selectable, stored
+from kubewright.apiserver.registry.builtin import (
+    autoscalers,
+    check,
+    columns,
+    events,
+    prepare,
+    selectable,
+    stored,
+)
 from kubewright.apiserver.registry.builtin.kinds import ROWS, Row
 from kubewright.apiserver.registry.kind import Catalog, Object, Scale, ServedKind
 from kubewright.apiserver.schema.builtin import BuiltinSchema
@@ -33,6 +41,12 @@ NOT_RUN = {
 }
 """The kinds that a kube-controller-manager acts on and no controller here does, with their plurals."""
 
+_MIRRORS = {
+    "events.v1.Event": events.MIRROR,
+    "autoscaling.v1.HorizontalPodAutoscaler": autoscalers.MIRROR,
+}
+"""The kinds that are stored in the shape of another."""
+
 _SCALE = Scale("spec.replicas", "status.replicas", "status.selector")
 
 
@@ -48,7 +62,7 @@ def builtin_catalog() -> Catalog:
 def served(row: Row) -> ServedKind:
     """The kind of one row of the table; the same value for all servers of a process."""
     resource = Resource(row.group, row.version, row.plural, row.kind, row.namespaced, row.short_names)
-    mirrored = events.MIRROR if row.group == "events.k8s.io" else {}
+    mirrored = _MIRRORS.get(row.definition, {})
     return ServedKind(
         resource=resource,
         schema=BuiltinSchema(row.definition),

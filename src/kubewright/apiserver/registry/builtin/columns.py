@@ -5,9 +5,10 @@ Theory.      The columns of priority 0 are always shown, those of priority 1 wit
              needs no mention, except where it stands elsewhere (Events) or says more.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from kubewright.apiserver.registry.builtin.autoscalers import to_newer
 from kubewright.apiserver.registry.builtin.cells import (
     NONE,
     Cell,
@@ -28,7 +29,7 @@ from kubewright.apiserver.registry.builtin.cells import (
     unless_deleting,
 )  # fmt: skip
 from kubewright.apiserver.registry.builtin.events import to_core
-from kubewright.apiserver.registry.kind import Column
+from kubewright.apiserver.registry.kind import Column, Object
 
 
 def _column(name: str, cell: Cell, type: str = "string", *, priority: int = 0, format: str = "") -> Column:
@@ -75,9 +76,10 @@ _EVENT = (
 )
 
 
-def _in_core_shape(column: Column) -> Column:
+def _in_shape(column: Column, of: Callable[[Object], Object]) -> Column:
+    """A column of one shape of a kind, for another shape of it."""
     cell = column.cell
-    return replace(column, cell=cell and (lambda obj, now: cell(to_core(obj), now)))
+    return replace(column, cell=cell and (lambda obj, now: cell(of(obj), now)))
 
 
 _POD = (
@@ -210,7 +212,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "core.v1.ConfigMap": (_column("Data", count("data", "binaryData")), AGE),
     "core.v1.Endpoints": (_column("Endpoints", others.endpoints), AGE),
     "core.v1.Event": _EVENT,
-    "events.v1.Event": tuple(_in_core_shape(column) for column in _EVENT),
+    "events.v1.Event": tuple(_in_shape(column, to_core) for column in _EVENT),
     "core.v1.LimitRange": _CREATED,
     "core.v1.Namespace": (_column("Status", field("status.phase")), AGE),
     "core.v1.Node": _NODE,
@@ -243,6 +245,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         AGE,
         *_template()[:2],
     ),
+    "autoscaling.v1.HorizontalPodAutoscaler": tuple(_in_shape(column, to_newer) for column in _AUTOSCALER),
     "autoscaling.v2.HorizontalPodAutoscaler": _AUTOSCALER,
     "batch.v1.CronJob": _CRON_JOB,
     "batch.v1.Job": _JOB,

@@ -1,7 +1,7 @@
 """The table of built-in kinds: names, scope and subresources, as kube-apiserver serves them.
 
-Theory.      One row per kind, in the order of discovery, with the one version that is served. What a kind
-             does beyond its names stands in the other files of this package, by kind name: ``columns``,
+Theory.      One row per kind, in the order of discovery, by version. What a kind does
+             beyond its names stands in the other files of this package, by kind name: ``columns``,
              ``prepare``, ``check``, ``selectable``, ``stored``.
 """
 
@@ -96,6 +96,10 @@ ROWS: tuple[Row, ...] = (
     Row("authorization.v1.SubjectAccessReview", "subjectaccessreviews", namespaced=False, verbs=_CREATE),
     Row(
         "autoscaling.v2.HorizontalPodAutoscaler", "horizontalpodautoscalers", ("hpa",), status=True,
+        categories=_ALL,
+    ),
+    Row(
+        "autoscaling.v1.HorizontalPodAutoscaler", "horizontalpodautoscalers", ("hpa",), status=True,
         categories=_ALL,
     ),
     Row("batch.v1.CronJob", "cronjobs", ("cj",), status=True, generation=True, categories=_ALL),

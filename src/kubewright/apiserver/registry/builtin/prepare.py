@@ -178,6 +178,10 @@ _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
         on_create(stored.with_status({"replicas": 0})),
     ),
     "core.v1.ResourceQuota": (on_create(stored.with_status({})),),
+    "autoscaling.v1.HorizontalPodAutoscaler": (
+        on_every_write(stored.older_autoscaler),
+        on_create(stored.with_status({"desiredReplicas": 0})),
+    ),
     "autoscaling.v2.HorizontalPodAutoscaler": (
         on_every_write(stored.autoscaler),
         on_create(stored.with_status({"desiredReplicas": 0})),

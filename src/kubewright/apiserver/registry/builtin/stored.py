@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kubewright.apiserver.registry.builtin import workload_rules as workload
+from kubewright.apiserver.registry.builtin.autoscalers import PERCENT, cpu
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.rules import Rule, at_least
 from kubewright.apiserver.registry.kind import Cause, Object
@@ -21,10 +22,6 @@ from kubewright.apiserver.schema.causes import invalid, required, unsupported
 from kubewright.wire.quantity import parse
 
 Change = Callable[[Object], Object]
-
-UTILIZATION = {"type": "Utilization", "averageUtilization": 80}
-CPU = {"type": "Resource", "resource": {"name": "cpu", "target": UTILIZATION}}
-"""The metric of an autoscaler that names none."""
 
 STANDARD = frozenset(
     (
@@ -36,8 +33,11 @@ STANDARD = frozenset(
 )  # fmt: skip
 """What a quota may count under a name without a domain."""
 
+_SCALERS = "HorizontalPodAutoscalers, and scales nothing by them"
+
 NOTHING_ACTS: Mapping[str, str] = {
-    "autoscaling.v2.HorizontalPodAutoscaler": "HorizontalPodAutoscalers, and scales nothing by them",
+    "autoscaling.v1.HorizontalPodAutoscaler": _SCALERS,
+    "autoscaling.v2.HorizontalPodAutoscaler": _SCALERS,
     "core.v1.LimitRange": "LimitRanges, and applies none of them",
     "core.v1.ReplicationController": "ReplicationControllers, and makes no Pods of them",
     "core.v1.ResourceQuota": "ResourceQuotas, and enforces none of them",
@@ -90,10 +90,16 @@ def policy_types(policy: Object) -> Object:
     return _in_spec(policy, policyTypes=["Ingress", *(["Egress"] if spec.get("egress") else [])])
 
 
+def older_autoscaler(scaler: Object) -> Object:
+    """One of autoscaling/v1; its metric is filled in when it becomes one of v2."""
+    least = at(scaler, "spec.minReplicas")
+    return _in_spec(scaler, minReplicas=1 if least is None else least)
+
+
 def autoscaler(scaler: Object) -> Object:
     spec = scaler.get("spec") or {}
     minimum = 1 if spec.get("minReplicas") is None else spec["minReplicas"]
-    return _in_spec(scaler, minReplicas=minimum, metrics=spec.get("metrics") or [CPU])
+    return _in_spec(scaler, minReplicas=minimum, metrics=spec.get("metrics") or [cpu(PERCENT)])
 
 
 def device_requests(*path: str) -> Change:
@@ -253,6 +259,7 @@ _POLICY_TYPES = ("Ingress", "Egress")
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
+    "autoscaling.v1.HorizontalPodAutoscaler": (scaling,),
     "autoscaling.v2.HorizontalPodAutoscaler": (scaling,),
     "core.v1.LimitRange": (limit_range,),
     "core.v1.ReplicationController": (

@@ -17,7 +17,7 @@ from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.custom.jsonpath import first, parse
 from kubewright.apiserver.registry.kind import Cause, Column, Object, Scale, ServedKind
 from kubewright.apiserver.schema.causes import invalid, quoted
-from kubewright.apiserver.schema.formats import KNOWN
+from kubewright.apiserver.schema.formats import is_known
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.wire import gojson
 from kubewright.wire.gvk import Resource
@@ -173,7 +173,7 @@ def warnings(crd: Object, _old: Object | None) -> list[str]:
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         parts = list(_parts(schema))
         formats = {part["format"] for part in parts if isinstance(part.get("format"), str)}
-        found += [f'unrecognized format "{name}"' for name in sorted(formats - KNOWN)]
+        found += [f'unrecognized format "{name}"' for name in sorted(formats) if not is_known(name)]
         if count := sum(len(part.get(_RULES) or ()) for part in parts):
             name = version.get("name")
             found.append(f"version {name}: {count} {_RULES} rules are stored but not enforced by this server")

@@ -93,7 +93,10 @@ def _selector(obj: Object, scale: Scale) -> str:
     if isinstance(found, str):
         return found
     own = at(obj, "spec.selector")
-    return str(selectors.from_object(own)) if isinstance(own, dict) and scale.selector_path else ""
+    if not isinstance(own, dict) or not own or not scale.selector_path:
+        return ""
+    plain = all(isinstance(each, str) for each in own.values())  # a ReplicationController's is just labels
+    return str(selectors.from_object({"matchLabels": own} if plain else own))
 
 
 def _with(obj: Object, path: list[str], value: int) -> Object:

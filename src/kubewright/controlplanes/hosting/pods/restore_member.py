@@ -19,6 +19,7 @@ from aiohttp import web
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.etcdutl import former_name
 from kubewright.controlplanes.hosting.member_data import NotReplaced, mark_of, put
+from kubewright.pki import tls
 
 BLOCK = 1024 * 1024
 DEADLINE_SECONDS = 1800.0
@@ -41,13 +42,11 @@ class Site:
         Raises:
             InvalidInput: a file is missing or unfit.
         """
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         try:
+            context = tls.server(self.authority.read_bytes(), required=True)
             context.load_cert_chain(self.certificate, self.key)
-            context.load_verify_locations(self.authority)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise InvalidInput(f"the certificates of the member cannot be used: {error}") from None
-        context.verify_mode = ssl.CERT_REQUIRED
         return context
 
 

@@ -3,11 +3,13 @@
 Theory.      There may be several versions of a program, so it is looked for by its name in several folders,
              and each of ``VERSIONED`` that is found is asked for its version. The folders are, in this order:
              those of an option and of ``KUBEWRIGHT_ASSETS``, with or without a folder for each version; the
-             cache that ``make kube`` fills; those of PATH. A program that the user names by a path is taken
-             without being asked.
-Invariants.  Nothing is downloaded. A program is asked once, with a deadline; the answer is remembered by
-             path, size and time of change. Only the wanted version is used; ``missing`` names the others that
-             were found.
+             cache that ``make kube`` fills; those of PATH. Whoever may edit a component may name another
+             program than the usual one. So a name is looked for, never a path; and one that does not begin
+             with that of the usual program only in folders that the administrator named for such programs:
+             those of PATH have shells and the like.
+Invariants.  Nothing is run that is not in one of these folders under the name that was asked for. Nothing is
+             downloaded. A program is asked once, with a deadline; the answer is remembered by path, size and
+             time of change. Only the wanted version is used; ``missing`` names the others that were found.
 Called by    ``host``.
 """
 
@@ -30,6 +32,12 @@ ANSWER_BYTES = MIB
 VERSIONED = ("etcd", "kube-apiserver", "kube-controller-manager")
 """The programs that have to have the wanted version; they answer ``--version``."""
 
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+LONGEST_NAME = 100
+TOOLS = frozenset({"kubectl", "kubeadm", "kubelet", "etcdctl", "etcdutl", "helm", "clusterctl"})
+"""Programs that lie beside those of components, and that run what their arguments and settings say."""
+SYSTEM = ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin")
+
 _VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+[0-9A-Za-z.+-]*)")
 
 Stamp = tuple[str, int, int]
@@ -45,23 +53,39 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders to look in, in order. ``flat``: those of PATH, whose subfolders are not looked into."""
+    """The folders to look in, in order.
+
+    ``flat``   those of PATH, whose subfolders are not looked into
+    ``named``  those of the first that the administrator named, and that are neither in PATH nor the cache:
+               programs of any name may be taken from there
+    """
 
     versioned: tuple[Path, ...] = ()
     flat: tuple[Path, ...] = ()
+    named: tuple[Path, ...] = ()
 
 
 def places(environ: Mapping[str, str], folders: Iterable[str] = ()) -> Places:
     """Where to look: ``folders`` of an option come first."""
-    named = [*folders, *environ.get(ASSETS, "").split(os.pathsep)]
-    cache = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '~')}/.cache"
-    versioned = [Path(each).expanduser() for each in (*named, f"{cache}/{CACHE}") if each]
+    texts = [*folders, *environ.get(ASSETS, "").split(os.pathsep)]
+    named = [Path(each).expanduser() for each in texts if each]
+    home = environ.get("XDG_CACHE_HOME") or f"{environ.get('HOME', '~')}/.cache"
+    cache = Path(f"{home}/{CACHE}").expanduser()
     searched = [Path(each) for each in environ.get("PATH", "").split(os.pathsep) if each]
-    return Places(tuple(versioned), tuple(searched))
+    public = {each.resolve() for each in (*searched, *map(Path, SYSTEM), cache)}
+    own = [each for each in named if public.isdisjoint({each.resolve(), *each.resolve().parents})]
+    return Places((*named, cache), tuple(searched), tuple(own))
 
 
-def candidates(program: str, version: str, where: Places) -> Iterator[Path]:
+def admitted(program: str, usual: str) -> bool:
+    """Whether this is the usual program of a component, or a variant of it: ``etcd`` or ``etcd-fips``."""
+    return program == usual or program.startswith(f"{usual}-")
+
+
+def candidates(program: str, version: str, where: Places, usual: str = "") -> Iterator[Path]:
     """The programs of this name: in each folder itself, then in its subfolders, that of the version first."""
+    if not admitted(program, usual or program):
+        where = Places(() if program in TOOLS else where.named)
     for folder in where.versioned:
         below = sorted(_below(folder), key=lambda each: each.name.removeprefix("v") != version)
         yield from _executable(each / program for each in (folder, *below[:MOST_VERSIONS]))
@@ -79,7 +103,16 @@ def missing(program: str, version: str, found: Mapping[Path, str]) -> Missing:
     others = ", ".join(f"{path} is {said or 'of unknown version'}" for path, said in found.items())
     return Missing(
         f"there is no {program} of version {version} on this machine ({others or 'none was found'}): run "
-        f"`make kube`, put it into a folder that {ASSETS} names, or name it in spec.binary"
+        f"`make kube`, or put it into a folder that --component-programs or {ASSETS} names"
+    )
+
+
+def unknown(program: str, usual: str) -> Missing:
+    """What to tell a user who names another program than the usual one."""
+    return Missing(
+        f"there is no program {program} for {usual} on this machine: spec.binary names {usual}, a program "
+        f"whose name begins with {usual}-, or one in a folder of --component-programs or {ASSETS} that is "
+        "neither in PATH nor the cache"
     )
 
 
@@ -90,13 +123,20 @@ class Binaries:
         self._where = where
         self._said: dict[Stamp, str] = {}
 
-    def known(self, program: str, version: str) -> Path | Missing | None:
-        """The program of this version, without asking any; None: some were not asked yet."""
-        if "/" in program:
-            there = os.access(program, os.X_OK) and Path(program).is_file()
-            return Path(program) if there else Missing(f"{program} is no program that can be executed")
+    def admits(self, path: Path, usual: str) -> bool:
+        """Whether a program of a component that has this one may be started again from this path."""
+        above = path.resolve().parents
+        return admitted(path.name, usual) or any(each.resolve() in above for each in self._where.named)
+
+    def known(self, program: str, version: str, usual: str = "") -> Path | Missing | None:
+        """The program of this version, without asking any; None: some were not asked yet.
+
+        ``usual``: the program that the component has where the user names none; empty: this one.
+        """
+        if not NAME.fullmatch(program):
+            return Missing(f"{program[:LONGEST_NAME]!r} is not the name of a program")
         found: dict[Path, str] = {}
-        for path in candidates(program, version, self._where):
+        for path in candidates(program, version, self._where, usual):
             if program not in VERSIONED:
                 return path
             if (said := self._said.get(_stamp(path))) is None:
@@ -104,16 +144,18 @@ class Binaries:
             if said == version.removeprefix("v"):
                 return path
             found[path] = said
-        return missing(program, version, found)
+        if program in VERSIONED:
+            return missing(program, version, found)
+        return unknown(program, usual or program)
 
-    async def find(self, program: str, version: str) -> Path | Missing:
+    async def find(self, program: str, version: str, usual: str = "") -> Path | Missing:
         """The program of this version; programs that were not asked yet are asked."""
-        for path in candidates(program, version, self._where):
-            if self.known(program, version) is not None:
+        for path in candidates(program, version, self._where, usual):
+            if self.known(program, version, usual) is not None:
                 break
             if (stamp := _stamp(path)) not in self._said:
                 self._said[stamp] = await _asked(path)
-        return self.known(program, version) or Missing(f"{program} is being changed on this machine")
+        return self.known(program, version, usual) or Missing(f"{program} is being changed on this machine")
 
 
 def _executable(paths: Iterable[Path]) -> Iterator[Path]:

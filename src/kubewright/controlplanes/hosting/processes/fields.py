@@ -4,11 +4,14 @@ Theory.      A pod may have what a process cannot: other containers, folders of 
              own. Such fields are reported, and the component does not run until they are removed: ignoring
              them silently would run something else than the user asked for. Fields about images, scheduling,
              and rights that a process does not have anyway, are ignored.
+             Names of volumes and paths of mounts become folders of this machine, and ports of probes become
+             addresses that this program asks: they are judged here, before anything is made of them.
 Invariants.  A field that is in no list here is reported, so fields that Kubernetes adds later are too.
 Source       nested.md D6 (the subset of PodSpec).
 Called by    ``host``.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
@@ -51,7 +54,8 @@ OF_IMAGES = {
     "tty",
 }
 OF_TIME = {"failureThreshold", "initialDelaySeconds", "periodSeconds", "timeoutSeconds"}
-CHECKS = {"httpGet": {"host", "path", "port", "scheme"}, "tcpSocket": {"host", "port"}, "exec": {"command"}}
+CHECKS = {"httpGet": {"path", "port", "scheme"}, "tcpSocket": {"port"}}
+"""No command, which would run with our rights, and no other host, which we would ask for a user."""
 VOLUMES = {
     "configMap": {"defaultMode", "items", "name", "optional"},
     "emptyDir": {"medium", "sizeLimit"},
@@ -61,7 +65,57 @@ VOLUMES = {
 SOURCES = {"configMap": {"items", "name", "optional"}, "secret": {"items", "name", "optional"}}
 ENTRY = {"key", "mode", "path"}
 MOUNT = {"mountPath", "name", "readOnly"}
+TOLD_CHARS = 120
 FIELD_REFERENCES = {"metadata.name", "metadata.namespace", "status.podIP"}
+
+
+LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+MOUNT_PATH = re.compile(r"/[^\0:\n]{1,1000}")
+PROBED_PATH = re.compile(r"[!-~]{0,1000}")
+SCHEMES = ("HTTP", "HTTPS")
+
+
+def unsafe(workload: Fields) -> Iterator[str]:
+    """What is wrong with names and paths of which folders and addresses are made, a sentence each.
+
+    No API server has looked at them: the schema of a component lets any patch through.
+    """
+    pod = workload["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    claims = [each["metadata"] for each in workload["spec"].get("volumeClaimTemplates") or ()]
+    volumes = pod.get("volumes") or ()
+    for path, named in (("spec.volumeClaimTemplates", claims), (f"{POD}.volumes", volumes)):
+        for number, each in enumerate(named):
+            if not LABEL.fullmatch(each["name"]):
+                yield f"{path}[{number}] has the name {_short(each['name'])}, which is no DNS label"
+    there = {each["name"] for each in (*claims, *volumes)}
+    for number, mount in enumerate(container.get("volumeMounts") or ()):
+        path, at = mount["mountPath"], f"{POD}.containers[0].volumeMounts[{number}]"
+        if mount["name"] not in there:
+            yield f"{at} names the volume {_short(mount['name'])}, which there is not"
+        parts = path.strip("/").split("/")
+        if not MOUNT_PATH.fullmatch(path) or {"", ".", ".."} & set(parts):
+            yield f"{at}.mountPath is {_short(path)}, and has to be an absolute path without . and .."
+    ports = {each["name"]: each["containerPort"] for each in container.get("ports") or () if "name" in each}
+    for name in PROBES:
+        for check in CHECKS:
+            if asked := (container.get(name) or {}).get(check):
+                yield from _unsafe_probe(asked, ports, f"{POD}.containers[0].{name}.{check}")
+
+
+def _unsafe_probe(asked: Fields, ports: Mapping[str, int], path: str) -> Iterator[str]:
+    port = asked.get("port")
+    if not isinstance(ports.get(port, port) if isinstance(port, str) else port, int):
+        yield f"{path}.port is {_short(port)}, and has to be a number, or the name of a port"
+    if asked.get("scheme", "HTTP") not in SCHEMES:
+        yield f"{path}.scheme has to be HTTP or HTTPS"
+    if not PROBED_PATH.fullmatch(asked.get("path", "")):
+        yield f"{path}.path has characters that no path of a URL has"
+
+
+def _short(value: Any) -> str:
+    told = repr(value)
+    return told if len(told) <= TOLD_CHARS else f"{told[:TOLD_CHARS]}..."
 
 
 def unsupported(workload: Fields) -> list[str]:

@@ -14,6 +14,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -35,8 +37,16 @@ from kubewright.controlplanes.hosting.member_data import NotReplaced
 from kubewright.controlplanes.hosting.processes import balancing, restoring
 from kubewright.controlplanes.hosting.processes import kept as changes
 from kubewright.controlplanes.hosting.processes.addresses import Addresses, read_range
+from kubewright.controlplanes.hosting.processes.allowed import (
+    PROGRAM_OF,
+    home_of,
+    problem_of_command,
+    problems,
+    runs_commands,
+    variables_of,
+)
 from kubewright.controlplanes.hosting.processes.binaries import Binaries, Missing
-from kubewright.controlplanes.hosting.processes.fields import unsupported
+from kubewright.controlplanes.hosting.processes.fields import unsafe, unsupported
 from kubewright.controlplanes.hosting.processes.instances import (
     BALANCER,
     Name,
@@ -51,7 +61,8 @@ from kubewright.controlplanes.hosting.processes.kept import Kept
 from kubewright.controlplanes.hosting.processes.options import Settings
 from kubewright.controlplanes.hosting.processes.reading import View, closed, instance_seen
 from kubewright.controlplanes.hosting.processes.store import PROGRAMS, NotWritten, Store, locked
-from kubewright.controlplanes.hosting.processes.volumes import files
+from kubewright.controlplanes.hosting.processes.users import Users, mixed
+from kubewright.processes.beneath import Owner
 from kubewright.processes.linux import SUPPORTED
 from kubewright.processes.program import Program, Status
 from kubewright.processes.supervisor import Supervisor
@@ -60,6 +71,11 @@ from kubewright.wire.gvk import Key
 GRACE_WITHOUT_DATA = 10.0
 """Seconds to end for a program whose data is deleted after that. An API server whose etcd has ended would
 otherwise take its whole grace period."""
+LOCAL = "127.0.0.1"
+"""The address of a program that is only judged."""
+JUDGED = (0, 0)
+"""Its user, where each control plane has one of its own: none is given for it."""
+MOST_TOLD = 5
 
 log = structlog.get_logger("kubewright.controlplanes")
 
@@ -85,7 +101,9 @@ class ProcessHosting:
         self._binaries = Binaries(settings.where)
         self._supervisor = Supervisor(settings.folder / PROGRAMS, clock, starts=settings.starts)
         self._supervisor.listen(self._program_changed)
+        self._programs = str(settings.folder / PROGRAMS)
         self._addresses: Addresses
+        self._users: Users
         self._kept: dict[Name, Kept] = {}
         self._present: defaultdict[Name, set[int]] = defaultdict(set)
         self._last: dict[str, Status] = {}
@@ -100,6 +118,7 @@ class ProcessHosting:
             stack.callback(locked(self._settings.folder).close)
             salt = f"{self._clock.random.getrandbits(64):016x}"
             self._addresses = Addresses(self._settings.folder, self._network, salt)
+            self._users = Users(self._settings.folder, self._settings.uids, salt)
             self._load()
             stop = asyncio.Event()
             task = asyncio.create_task(self._supervisor.run(stop), name="supervisor of control planes")
@@ -134,12 +153,43 @@ class ProcessHosting:
             return told
         if names := unsupported(workload.rendered.workload):
             return f"a process of this machine cannot have {', '.join(names)}"
+        if told := next(unsafe(workload.rendered.workload), "") or self._mixed(workload.identity):
+            return told
         try:
-            files(workload)
+            if told := self._forbidden(workload):
+                return told
         except InvalidInput as error:
             return str(error)
-        found = self._binaries.known(command_of(workload), workload.version)
+        wanted = PROGRAM_OF[workload.identity.component]
+        found = self._binaries.known(command_of(workload), workload.version, wanted)
         return found.message if isinstance(found, Missing) else ""
+
+    def _mixed(self, identity: WorkloadIdentity) -> str:
+        """Why this workload cannot run beside the others as one user; empty if it can."""
+        if self._settings.uids is not None or self._settings.shared:
+            return ""
+        return mixed(identity.namespace, {*(name[0] for name in self._kept), *self._store.namespaces()})
+
+    def _user_of(self, identity: WorkloadIdentity) -> Owner | None:
+        """Who the programs of a workload run as; None: as this program.
+
+        Raises:
+            InvalidInput: there is no number left for its control plane, or it cannot be written down.
+        """
+        return self._users.of(identity) or self._settings.user
+
+    def _forbidden(self, workload: Workload) -> str:
+        """Why no program may do what this workload asks for, a sentence; empty: it may.
+
+        Raises:
+            InvalidInput: a Secret, a ConfigMap or a key that a volume names is not there.
+        """
+        if told := problem_of_command(workload):
+            return told
+        user = self._settings.user if self._settings.uids is None else JUDGED
+        program = program_of(workload, 0, Site("", LOCAL, self._programs, user))
+        home = home_of(program, self._programs)
+        return "; ".join(islice((*variables_of(workload), *problems(program, home)), MOST_TOLD))
 
     def status(self, identity: WorkloadIdentity) -> Running:
         """See ``Hosting``."""
@@ -178,7 +228,10 @@ class ProcessHosting:
             kept = self._kept.get(name) or Kept(identity=identity)
             if kept.removing:
                 raise StillRemoved(f"{identity.workload} is still being removed")
-            found = await self._binaries.find(command_of(workload), workload.version)
+            if told := self.problem_of(workload):
+                raise InvalidInput(told)
+            wanted = PROGRAM_OF[identity.component]
+            found = await self._binaries.find(command_of(workload), workload.version, wanted)
             if isinstance(found, Missing):
                 raise InvalidInput(found.message)
             latest = self._programs_of(workload, str(found))
@@ -187,11 +240,11 @@ class ProcessHosting:
         self._delete_in_background(name)
 
     def _programs_of(self, workload: Workload, binary: str) -> list[Program]:
-        programs, user = str(self._settings.folder / PROGRAMS), self._settings.user
+        user = self._user_of(workload.identity)
         # Its endpoint has an address before its instances have.
         self.addresses(workload.identity, workload.replicas)
         hosts = self._addresses.reserve(workload.identity, range(workload.replicas))
-        sites = [Site(binary, host, programs, user) for host in hosts]
+        sites = [Site(binary, host, self._programs, user) for host in hosts]
         return [program_of(workload, ordinal, site) for ordinal, site in enumerate(sites)]
 
     def _balancer_of(self, identity: WorkloadIdentity, latest: list[Program]) -> Program | None:
@@ -200,7 +253,7 @@ class ProcessHosting:
             return None
         hosts = self._addresses.reserve(identity, range(balancing.MOST_INSTANCES + 1))
         endpoint = self._addresses.get(identity, BALANCER), CLIENT_PORTS[identity.component]
-        return balancing.balancer_of(identity, endpoint, hosts, latest[0], self._settings.user)
+        return balancing.balancer_of(identity, endpoint, hosts, latest[0], self._user_of(identity))
 
     async def replace(self, identity: WorkloadIdentity, ordinal: int) -> None:
         """See ``Hosting``."""
@@ -216,7 +269,7 @@ class ProcessHosting:
             present = await asyncio.to_thread(self._store.ordinals, identity)
             if name not in self._kept and (keep_data or not present):
                 if not keep_data:
-                    self._addresses.free(identity)
+                    self._free(identity)
                 return
             kept = self._kept.get(name) or Kept(identity=identity)
             await self._keep(changes.removed(kept, present, keep_data=keep_data))
@@ -239,7 +292,7 @@ class ProcessHosting:
                 raise NotReplaced(f"{identity.workload} still runs")
             hosts = {ordinal: self._addresses.get(identity, ordinal) for ordinal in range(by.members)}
             members = restoring.members_of(identity, hosts, folder)
-            former = await restoring.replace(self._binaries, members, by, self._settings.user)
+            former = await restoring.replace(self._binaries, members, by, self._user_of(identity))
         return Replaced("" if former is None else str(former.relative_to(self._settings.folder.parent)))
 
     async def _keep(self, kept: Kept) -> None:
@@ -268,7 +321,7 @@ class ProcessHosting:
     def _load(self) -> None:
         """Read the state of all workloads, and end other processes that were started from this folder."""
         wanted = set()
-        for kept in self._store.all():
+        for kept in map(self._judged, self._store.all()):
             self._kept[name_of(kept.identity)] = kept
             self._want(kept)
             wanted |= {program.name for program in kept.programs.values()}
@@ -277,6 +330,20 @@ class ProcessHosting:
             self._present[name].add(ordinal)
             if name not in self._kept or ordinal not in self._kept[name].discarded:
                 self._supervisor.drop(program)
+
+    def _judged(self, kept: Kept) -> Kept:
+        """The state that was written, without programs that would be refused today.
+
+        An earlier version may have accepted them, and whoever can write our files could have put them there.
+        """
+        usual = PROGRAM_OF[kept.identity.component]
+        running = [program for ordinal, program in kept.programs.items() if ordinal != BALANCER]
+        for program in (*kept.latest, *running):
+            told = next(problems(program, home_of(program, self._programs)), "")
+            if told or runs_commands(program) or not self._binaries.admits(Path(program.argv[0]), usual):
+                log.warning("a program that was kept is refused", program=program.name, because=told)
+                return changes.cleared(kept)
+        return kept
 
     def _delete_in_background(self, name: Name) -> None:
         """Start a task that deletes what is due, if anything is."""
@@ -308,9 +375,17 @@ class ProcessHosting:
     async def _forget(self, kept: Kept) -> None:
         await asyncio.to_thread(self._store.forget, kept.identity)
         if not kept.keep_data:
-            self._addresses.free(kept.identity)
+            self._free(kept.identity)
         del self._kept[name_of(kept.identity)]
         self._changed(kept.identity)
+
+    def _free(self, identity: WorkloadIdentity) -> None:
+        """Free the addresses of a workload, and the user of its control plane if this was the last of it."""
+        self._addresses.free(identity)
+        own, plane = name_of(identity), (identity.namespace, identity.cluster)
+        others = any(name[:2] == plane and name != own for name in self._kept)
+        if not others and not self._store.has_plane(identity):
+            self._users.free(identity)
 
     def _kill_if_folder_is_gone(self) -> None:
         """Kill the processes if their folder is gone: no later host could find them."""

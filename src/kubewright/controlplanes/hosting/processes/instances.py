@@ -4,10 +4,12 @@ Theory.      It reads the first container of the pod template as a kubelet would
              variables, environment, files, probes, limits. The limit of memory also sets that of the Go
              runtime, a tenth lower, so that it collects garbage before it is killed; the limit of processors
              sets the number of its threads.
-Invariants.  The content of Secrets is in files only. The settings by which the supervisor recognizes a
-             changed program are the fingerprint of the workload, the number of replacements and the version:
-             nothing else replaces a process, so a changed variable of the environment takes effect at the
-             next start.
+Invariants.  The content of Secrets is in files only. A probe asks the instance itself and nothing else, and
+             no command is run for one. A process gets the variables of its host and those that ``allowed``
+             lists; the others are only filled in where an argument names them. The settings by which the
+             supervisor recognizes a changed program are the fingerprint of the workload, the number of
+             replacements and the version: nothing else replaces a process, so a changed variable of the
+             environment, or another user, takes effect at the next start.
 Source       nested.md D6.
 Called by    ``host``.
 """
@@ -18,10 +20,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
+from kubewright.controlplanes.hosting.processes.allowed import VARIABLE
 from kubewright.controlplanes.hosting.processes.volumes import WORKING, Fields, Folders, files, folders
 from kubewright.controlplanes.rendering.files import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
 from kubewright.controlplanes.rendering.variables import expand
-from kubewright.processes.program import GRACE, Command, HttpGet, Probe, Program, TcpConnect
+from kubewright.processes.program import GRACE, HttpGet, Probe, Program, TcpConnect
 from kubewright.wire.quantity import parse
 
 GO_MEMORY_SHARE = 0.9
@@ -32,7 +35,7 @@ BALANCER = -1
 """The ordinal under which the balancer of a workload is kept (``balancing``)."""
 BALANCER_NAME = "balancer"
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""``PATH`` of a component: where the command of a probe is looked for."""
+"""``PATH`` of a component, whatever that of Kubewright is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,8 @@ def instance_of(program: str) -> tuple[Name, int]:
 
 
 def command_of(workload: Workload) -> str:
-    """The program that the manifest names: a name to look for, or a path that the user gave."""
-    found = _container(workload).get("command") or _container(workload).get("args") or [""]
-    return str(found[0])
+    """The name of the program that the manifest wants."""
+    return str((_container(workload).get("command") or [""])[0])
 
 
 def program_of(workload: Workload, ordinal: int, site: Site, *, number: int = 0) -> Program:
@@ -108,18 +110,19 @@ def program_of(workload: Workload, ordinal: int, site: Site, *, number: int = 0)
     name = program_name(name_of(identity), ordinal)
     where = folders(manifest, WORKING if site.user else f"{site.programs}/{name}")
     variables = _variables(workload, ordinal, site, where)
-    environment = {**variables, **dict(_environment(container, variables, workload))}
+    theirs = dict(_environment(container, variables, workload))
+    environment = {**variables, **theirs}
+    given = {name: value for name, value in theirs.items() if name in variables or VARIABLE.fullmatch(name)}
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     arguments = [where.argument(expand(str(word), environment)) for word in words[1:]]
     limits = (container.get("resources") or {}).get("limits") or {}
     startup, readiness, liveness = (
-        _probe(container, kind, site.address, where, environment)
-        for kind in ("startupProbe", "readinessProbe", "livenessProbe")
+        _probe(container, kind, site.address) for kind in ("startupProbe", "readinessProbe", "livenessProbe")
     )
     return Program(
         name=name,
         argv=(site.binary, *arguments),
-        environment={"PATH": SEARCH_PATH, **dict(_for_go(limits)), **environment},
+        environment={"PATH": SEARCH_PATH, **dict(_for_go(limits)), **variables, **given},
         files=files(workload),
         data=where.data,
         startup=startup,
@@ -180,23 +183,20 @@ def _for_go(limits: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "GOMAXPROCS", str(max(1, math.ceil(parse(limits["cpu"]))))
 
 
-def _probe(
-    container: Fields, kind: str, address: str, where: Folders, environment: Mapping[str, str]
-) -> Probe | None:
+def _probe(container: Fields, kind: str, address: str) -> Probe | None:
     probe = container.get(kind)
     if not probe:
         return None
     ports = {each["name"]: each["containerPort"] for each in container.get("ports") or () if "name" in each}
-    check: HttpGet | TcpConnect | Command
+    check: HttpGet | TcpConnect
     if asked := probe.get("httpGet"):
-        host, port = asked.get("host") or address, ports.get(asked["port"], asked["port"])
         path = "/" + str(asked.get("path", "")).lstrip("/")
-        check = HttpGet(f"{str(asked.get('scheme', 'HTTP')).lower()}://{host}:{port}{path}")
+        port = int(ports.get(asked["port"], asked["port"]))
+        check = HttpGet(f"{str(asked.get('scheme', 'HTTP')).lower()}://{address}:{port}{path}")
     elif asked := probe.get("tcpSocket"):
-        check = TcpConnect(asked.get("host") or address, int(ports.get(asked["port"], asked["port"])))
+        check = TcpConnect(address, int(ports.get(asked["port"], asked["port"])))
     else:
-        words = (probe.get("exec") or {}).get("command") or ()
-        check = Command(tuple(where.argument(expand(str(word), environment)) for word in words))
+        return None
     return Probe(
         check,
         period=float(probe.get("periodSeconds") or 10),

@@ -96,6 +96,11 @@ def without(kept: Kept, deleted: Sequence[int]) -> Kept:
     return filled(changed(kept, discarded=left))
 
 
+def cleared(kept: Kept) -> Kept:
+    """The state without any program, so that all of them end, and with their data."""
+    return changed(kept, fingerprint="", latest=(), balancer=None, programs={})
+
+
 def numbered(program: Program, number: int) -> Program:
     """The program with this number of replacements."""
     return replace(program, settings=str(ProgramSettings.read(program.settings)._replace(number=number)))

@@ -1,8 +1,10 @@
 """What a user may choose about components that run as processes of this machine.
 
-Theory.      The programs need only to read their files and write their data. So where kubewright is root they
-             run as ``UNPRIVILEGED``, unless the user names another account; elsewhere they run as
-             kubewright's own user, because only root may start processes of others.
+Theory.      The programs need only to read their files and write their data. So where kubewright is root,
+             those of each control plane run as a user of its own (``users``), or all as the account that the
+             administrator names; elsewhere they run as kubewright's own user, because only root may start
+             processes of others. Where the numbers for that do not exist, as in a user namespace with few,
+             they run as ``UNPRIVILEGED``.
 Invariants.  The name of an account that does not exist, or an address range that cannot be used, is refused
              before anything is started.
 Called by    ``compose``; ``host`` has the settings.
@@ -15,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
+from kubewright.controlplanes.hosting.processes import users
 from kubewright.controlplanes.hosting.processes.addresses import RANGE, read_range
 from kubewright.controlplanes.hosting.processes.binaries import Places, places
+from kubewright.controlplanes.hosting.processes.users import RANGE as USERS
 from kubewright.processes.supervisor import STARTS
 
 UNPRIVILEGED = "nobody"
@@ -27,22 +31,30 @@ ROOT = 0
 class ProcessOptions:
     """``programs``: folders with programs, looked into before any other. ``addresses``: a loopback range.
 
-    ``user``   who programs run as, by name; empty: ``UNPRIVILEGED`` where we are root, else ourselves
+    ``user``    who programs run as, by name; empty: a user for each control plane where we are root, else
+                ourselves
+    ``users``   the range of their numbers
+    ``shared``  whether programs of several namespaces may run as one user
     """
 
     programs: tuple[str, ...] = ()
     user: str = ""
     addresses: str = RANGE
+    users: str = USERS
+    shared: bool = False
 
     def __post_init__(self) -> None:
         """Raises InvalidInput for a range that cannot be used."""
         read_range(self.addresses)
+        users.read_range(self.users)
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """``addresses``: the range of loopback addresses. ``user``: uid and gid that programs run as; None: ours.
 
+    ``uids``    the numbers of users of control planes, which then count instead; None: all run as ``user``
+    ``shared``  whether control planes of several namespaces may run as one user
     ``starts``  how many programs may be starting at one time
     """
 
@@ -51,18 +63,46 @@ class Settings:
     addresses: str = RANGE
     user: tuple[int, int] | None = None
     starts: int = STARTS
+    uids: range | None = None
+    shared: bool = False
 
 
 def settings(
-    options: ProcessOptions, folder: Path, environ: Mapping[str, str], *, uid: int | None = None
+    options: ProcessOptions,
+    folder: Path,
+    environ: Mapping[str, str],
+    *,
+    uid: int | None = None,
+    uid_map: str | None = None,
 ) -> Settings:
-    """The settings of a host with its files in ``folder``. ``uid``: who we are; None: as the kernel says.
+    """The settings of a host with its files in ``folder``.
+
+    ``uid``, ``uid_map``  who we are, and which users there are here; None: as the kernel says
 
     Raises:
         InvalidInput: there is no such user, or we may not become it.
     """
-    user = user_of(options.user, os.geteuid() if uid is None else uid)
-    return Settings(folder.absolute(), places(environ, options.programs), options.addresses, user)
+    us = os.geteuid() if uid is None else uid
+    uids = users.read_range(options.users) if us == ROOT and not options.user else None
+    if uids is not None and not users.mapped(uids, _uid_map() if uid_map is None else uid_map):
+        if options.users != USERS:
+            raise InvalidInput(f"the user ids {options.users} do not exist in this user namespace")
+        uids = None
+    return Settings(
+        folder.absolute(),
+        places(environ, options.programs),
+        options.addresses,
+        None if uids is not None else user_of(options.user, us),
+        uids=uids,
+        shared=options.shared,
+    )
+
+
+def _uid_map() -> str:
+    try:
+        return users.UID_MAP.read_text()
+    except OSError:  # no user namespaces here, so all numbers exist
+        return f"0 0 {2**32 - 1}"
 
 
 def user_of(name: str, uid: int) -> tuple[int, int] | None:

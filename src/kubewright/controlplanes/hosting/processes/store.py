@@ -117,6 +117,14 @@ class Store:
         """How many instances a workload had, by the folders with data that are kept of it."""
         return max((ordinal + 1 for ordinal in self.ordinals(identity)), default=0)
 
+    def namespaces(self) -> list[str]:
+        """The namespaces of which any program has a folder."""
+        return [each.name for each in self._programs.iterdir()] if self._programs.is_dir() else []
+
+    def has_plane(self, identity: WorkloadIdentity) -> bool:
+        """Whether any program of this control plane has a folder."""
+        return (self._programs / identity.namespace / identity.cluster).is_dir()
+
     def data_of(self, kept: Kept) -> frozenset[int] | None:
         """The ordinals with data of a workload of which no instance is to run; None: one is, or it goes."""
         return None if kept.latest or kept.programs or kept.removing else self.with_data(kept.identity)

@@ -4,13 +4,14 @@ Theory.      The folder of an instance stands in for the file system of a contai
              find at ``/etc/kubernetes/pki/ca`` is at ``files/etc/kubernetes/pki/ca``; a writable volume is at
              ``volumes/<name>`` and is kept. An argument that names a path below a mount is changed to the
              path that the process has, so the same patch works for pods and processes.
-Invariants.  Every path that a program is given is absolute. A process of another user cannot enter the
-             folders above its own, so it is given paths below ``/proc/self/cwd``: the folder of the instance
-             is its working folder.
+Invariants.  Names and paths were judged before (``fields.unsafe``). Every path that a program is given is
+             absolute. A process of another user cannot enter the folders above its own, so it is given paths
+             below ``/proc/self/cwd``: the folder of the instance is its working folder.
 Source       nested.md D5.
 Called by    ``instances`` and ``host``; ``store`` for one name.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ WORKING = "/proc/self/cwd"
 VOLUMES = "volumes"
 DATA = "data"
 """The volume for ``$(DATA_DIR)`` where the manifest mounts none there."""
+
+_PATH = re.compile(r"(^|[=,])(/[^=,]*)")
 
 Fields = Mapping[str, Any]
 
@@ -47,9 +50,8 @@ class Folders:
         return self._below_mount(path) or f"{self.root}/{FILES}{path}"
 
     def argument(self, text: str) -> str:
-        """An argument of the program, ``--flag=/path`` or ``/path``, with the path that the process has."""
-        flag, equals, value = text.rpartition("=") if text.startswith("--") else ("", "", text)
-        return f"{flag}{equals}{self._below_mount(value) or value}"
+        """An argument, ``--flag=/path`` or ``/path`` or several, with the paths that the process has."""
+        return _PATH.sub(lambda found: found[1] + (self._below_mount(found[2]) or found[2]), text)
 
     def _below_mount(self, path: str) -> str:
         fits = [mount for mount in self.mounts if path == mount or path.startswith(f"{mount}/")]

@@ -28,7 +28,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     SnapshotLocation,
 )
 from kubewright.base import delays
-from kubewright.base.plan import AT_ONCE, in_order
+from kubewright.base.plan import AT_ONCE, Awaited, in_order
 from kubewright.controlplanes.family import KINDS, Family
 from kubewright.controlplanes.hosting.contract import Replaced
 from kubewright.controlplanes.pausing import with_pause, without_pause
@@ -176,7 +176,8 @@ def decide(seen: Seen) -> Plan[Step]:
     if seen.holds and seen.found.status.source is None and (told := _ends(seen)):
         return Plan((Release(),), because=told)
     if told := held_up(seen):
-        return Plan(wake=delays.UNHEARD, because=told)
+        needs = Awaited("what a restore takes", f"see this: {told}")
+        return Plan(wake=delays.UNHEARD, because=told, awaits=(needs,))
     return in_order((once.finalizer, _stopped, _begun, _replaced), seen, Plan())
 
 
@@ -218,7 +219,9 @@ def _stopped(seen: Seen) -> Plan[Step] | None:
 
 def _begun(seen: Seen) -> Plan[Step] | None:
     if running := seen.running:
-        return Plan(wake=delays.POLL, because=f"waits until {', '.join(running)} has ended")
+        names = ", ".join(running)
+        ends = Awaited(f"{names} to end", "see its conditions")
+        return Plan(wake=delays.POLL, because=f"waits until {names} has ended", awaits=(ends,))
     if seen.found.status.source is not None:
         return None
     return Plan((Begin(),), AT_ONCE, "nothing of the control plane runs")

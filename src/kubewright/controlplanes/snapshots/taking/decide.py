@@ -15,6 +15,7 @@ from kubewright.api.cluster.conditions import with_conditions
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import DELETE, ControlPlaneSnapshot, ControlPlaneSnapshotStatus
 from kubewright.base import delays
+from kubewright.base.plan import Awaited
 from kubewright.controlplanes.pausing import with_pause, without_pause
 from kubewright.controlplanes.snapshots.files import Taken
 from kubewright.controlplanes.snapshots.once import decide as once
@@ -56,12 +57,16 @@ def decide(seen: Seen) -> Plan[Step]:
     if (plan := once.paused_or_deleted(seen, _last(seen))) is not None:
         if seen.needed_by and DeleteFile() in plan.steps:
             because = f"ControlPlaneRestore {seen.needed_by} replaces data by its file"
-            return Plan(wake=delays.UNHEARD, because=because, silent=True)
+            restore = Awaited(
+                f"ControlPlaneRestore {seen.needed_by} to end", "see its condition, or delete it"
+            )
+            return Plan(wake=delays.UNHEARD, because=because, silent=True, awaits=(restore,))
         return plan
     if seen.found.status.ready:
         return Plan(because="it is complete")
     if told := seen.problem or seen.waiting:
-        return Plan(wake=delays.UNHEARD if seen.waiting else None, because=told)
+        wake = delays.UNHEARD if seen.waiting else None
+        return Plan(wake=wake, because=told, awaits=(Awaited("what a snapshot takes", f"see this: {told}"),))
     return once.finalizer(seen) or Plan((Take(),), because="it is not taken yet")
 
 

@@ -16,7 +16,7 @@ from kubewright.api.core import PDB, POD
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.testing.simulation.acts import Part
 from kubewright.testing.simulation.clusterapi.provider import FINALIZER, FOO_PLANE
-from kubewright.testing.simulation.clusterapi.whole import acts, setup
+from kubewright.testing.simulation.clusterapi.whole import acts, resources, setup
 from kubewright.testing.simulation.clusterapi.whole.acts import (
     cluster,
     expect,
@@ -24,7 +24,7 @@ from kubewright.testing.simulation.clusterapi.whole.acts import (
     replaced,
     running,
 )
-from kubewright.testing.simulation.clusterapi.whole.facts import name_of
+from kubewright.testing.simulation.clusterapi.whole.facts import name_of, uid_of
 from kubewright.testing.simulation.clusterapi.whole.origins import managed_elsewhere
 from kubewright.testing.simulation.ends import End
 from kubewright.testing.simulation.person import Person
@@ -153,6 +153,14 @@ def delete_held(seconds: float, what: str) -> Part:
     return act
 
 
+async def delete_and_shorten(person: Person) -> None:
+    """A drain that would last for ever ends when a user gives it a time-out: the deployment hands it on."""
+    await delete(person)
+    await person.wait(HELD_SECONDS)
+    expect(person, has_vm(person), "the VM waits for the drain")
+    await with_timeouts(nodeDrainTimeout="5s")(person)
+
+
 # ---------------------------------------------------------------- what does not
 
 
@@ -231,6 +239,16 @@ async def delete_without_its_cluster(person: Person) -> None:
     networks.admit()
 
 
+async def leave_and_delete_cluster(person: Person) -> None:
+    """A user deletes the deployment and keeps its sets and machines; they go with the Cluster."""
+    (deployment,) = person.world.journal.objects[resources.DEPLOYMENTS].values()
+    person.deleted.add(uid_of(deployment))
+    await person.remove(MACHINE_DEPLOYMENT, "md", propagation="Orphan")
+    await person.wait(20.0)
+    expect(person, len(acts.workers(person)) == 2, "the workers stay")
+    await person.remove(CLUSTER, "demo")
+
+
 async def delete_cluster(person: Person) -> None:
     """All goes with the Cluster, and no pod is waited for."""
     await person.remove(CLUSTER, "demo")
@@ -276,6 +294,8 @@ STORIES = (
         guard_pod,
         with_timeouts(nodeDrainTimeout="60s"),
     ),
+    _story("drain-shortened", delete_and_shorten, run_pod, guard_pod),
+    _story("gone-when-left", leave_and_delete_cluster, end=nothing_left),
     _story("detached", delete_with_volume, attach_volume),
     _story(
         "detaching-excluded",

@@ -56,8 +56,8 @@ class Ownership:
         """In the order in which they are judged."""
         return self.an_object_has_one_controller, self.an_owner_is_real, self.what_runs_is_owned
 
-    def an_object_has_one_controller(self, step: Step, _past: Past) -> str:
-        """It gets its controller once, of the right kind, and keeps it."""
+    def an_object_has_one_controller(self, step: Step, past: Past) -> str:
+        """It gets its controller once, of the right kind, and keeps it, unless a user has it left behind."""
         if not isinstance(step, ApiStep) or step.resource not in CONTROLLED or step.new is None:
             return ""
         found = controllers_of(step.new)
@@ -66,6 +66,8 @@ class Ownership:
         uid, known = uid_of(step.new), "".join(str(each["uid"]) for each in found)
         if found and found[0]["kind"] != CONTROLLED[step.resource]:
             return f"{step.resource} {step.key} is controlled by a {found[0]['kind']}"
+        if not known and self._controllers.get(uid) in past.deleted_by_users:
+            del self._controllers[uid]
         before = self._controllers.setdefault(uid, known) or known
         self._controllers[uid] = known or before
         return f"{step.resource} {step.key} has lost or changed its controller" if before != known else ""

@@ -4,7 +4,7 @@ Called by    ``stories``.
 """
 
 from kubewright.api.cluster import names
-from kubewright.api.cluster.v1beta1 import MACHINE_DEPLOYMENT
+from kubewright.api.cluster.v1beta1 import MACHINE, MACHINE_DEPLOYMENT
 from kubewright.testing.simulation.acts import Part
 from kubewright.testing.simulation.clusterapi.whole import acts
 from kubewright.testing.simulation.clusterapi.whole.acts import NEW, OLD, cluster, running, workers
@@ -74,6 +74,40 @@ async def mark_one(person: Person) -> None:
     await acts.scale(person, 1)
 
 
+async def relabel(person: Person) -> None:
+    """One label more, in the selector and in the template: no machine is replaced for that."""
+    remember(person)
+    labels = {names.DEPLOYMENT_NAME_LABEL: "md", "tier": "new"}
+    spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}
+    await person.patch(MACHINE_DEPLOYMENT, "md", {"spec": spec})
+    await person.wait(20.0)
+
+
+async def take_hash_off(person: Person) -> None:
+    """A user takes the label off by which a set selects its machine: it is the set's all the same."""
+    remember(person)
+    off = {"metadata": {"labels": {names.TEMPLATE_HASH_LABEL: None}}}
+    await person.patch(MACHINE, person.victim.split()[0], off)
+    await person.wait(20.0)
+
+
+def remember(person: Person) -> None:
+    """Let the story be about the workers that there are."""
+    person.victim = " ".join(map(name_of, workers(person)))
+
+
+def the_same(wanted: int, label: str) -> End:
+    """The same workers run as were remembered, and have this label."""
+
+    def end(person: Person) -> bool:
+        found = workers(person)
+        labelled = all(label in each["metadata"].get("labels", {}) for each in found)
+        same = " ".join(map(name_of, found)) == person.victim
+        return labelled and same and running(wanted)(person)
+
+    return end
+
+
 def _rolled(name: str, surge: int | str, unavailable: int | str, act: Part = scale_and_roll) -> Story:
     return Story(name, act, running(4, NEW), before=cluster(3, strategy=bounds(surge, unavailable)))
 
@@ -85,6 +119,8 @@ STORIES = (
     _rolled("whole-cluster-surge-1", 1, 0),
     _rolled("whole-cluster-surge-0", 0, 1),
     _rolled("whole-cluster-surge-half", "50%", "50%", roll_and_scale),
+    Story("whole-cluster-relabelled", relabel, the_same(4, "tier"), before=cluster(4)),
+    Story("whole-cluster-hash-off", take_hash_off, the_same(2, names.TEMPLATE_HASH_LABEL), before=cluster()),
     Story("whole-cluster-rolled-back", roll_back, running(2), before=cluster()),
     Story(
         "whole-cluster-on-delete",

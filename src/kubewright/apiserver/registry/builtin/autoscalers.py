@@ -1,0 +1,95 @@
+"""HorizontalPodAutoscalers of autoscaling/v1 and v2: the same objects, written in two shapes.
+
+Theory.      The older version has one metric, the share of cpu; older kubectls still write it. The store
+             holds the newer shape. What the older one has no field for is in two annotations there, as
+             kube-apiserver writes them, so that a client of the older version loses no metric that it sends
+             back. Of what is measured, the older one shows the share of cpu.
+Invariants.  Pure. A spec that is read in the older shape and sent back means the same.
+Called by    ``builtin.served``, as the ``to_stored`` and ``from_stored`` of autoscaling/v1; ``stored``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from kubewright.apiserver.registry.builtin.cells import at
+from kubewright.apiserver.registry.kind import Object
+from kubewright.wire.gvk import Resource
+
+NEWER = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+PERCENT = 80
+"""Of the cpu that pods request: the metric of an autoscaler that names none."""
+
+_PREFIX = "autoscaling.alpha.kubernetes.io"
+_METRICS, _BEHAVIOR = f"{_PREFIX}/metrics", f"{_PREFIX}/behavior"
+_TARGET, _MEASURED = "targetCPUUtilizationPercentage", "currentCPUUtilizationPercentage"
+
+
+def cpu(percent: int) -> dict[str, Any]:
+    """The metric of the older version in the newer one."""
+    target = {"type": "Utilization", "averageUtilization": percent}
+    return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
+
+
+def to_newer(obj: Object) -> Object:
+    """An object of autoscaling/v1 in the shape of v2."""
+    meta, spec, status = (dict(obj.get(name) or {}) for name in ("metadata", "spec", "status"))
+    notes = dict(meta.get("annotations") or {})
+    others, behavior = _read(notes.pop(_METRICS, None), list), _read(notes.pop(_BEHAVIOR, None), dict)
+    percent = spec.pop(_TARGET, None)
+    metrics = [*([] if percent is None else [cpu(percent)]), *(others or ())]
+    spec |= {"metrics": metrics or [cpu(PERCENT)], **({"behavior": behavior} if behavior else {})}
+    measured = status.pop(_MEASURED, None)
+    if measured is not None:
+        current = {"averageUtilization": measured, "averageValue": "0"}
+        status["currentMetrics"] = [{"type": "Resource", "resource": {"name": "cpu", "current": current}}]
+    return _put(obj, NEWER.api_version, meta, notes, spec, status)
+
+
+def to_older(obj: Object) -> Object:
+    """An object of autoscaling/v2 in the shape of v1."""
+    meta, spec, status = (dict(obj.get(name) or {}) for name in ("metadata", "spec", "status"))
+    notes = dict(meta.get("annotations") or {})
+    metrics, behavior = spec.pop("metrics", None) or (), spec.pop("behavior", None)
+    percent = next((share for each in metrics if (share := _share(each, "target")) is not None), None)
+    if percent is not None:
+        spec[_TARGET] = percent
+    if others := [each for each in metrics if _share(each, "target") is None]:
+        notes[_METRICS] = orjson.dumps(others).decode()
+    if behavior:
+        notes[_BEHAVIOR] = orjson.dumps(behavior).decode()
+    for each in status.pop("currentMetrics", None) or ():
+        if (share := _share(each, "current")) is not None:
+            status[_MEASURED] = share
+    return _put(obj, "autoscaling/v1", meta, notes, spec, status)
+
+
+def _share(metric: Mapping[str, Any], of: str) -> int | None:
+    """The share of cpu that is wanted (``target``) or measured (``current``), if that is what it is about."""
+    if metric.get("type") != "Resource" or at(metric, "resource.name") != "cpu":
+        return None
+    share: int | None = at(metric, f"resource.{of}.averageUtilization")
+    return share
+
+
+def _read(text: Any, form: type) -> Any:
+    """What an annotation says; None for one that is missing, or is not what we write."""
+    try:
+        found = orjson.loads(text) if isinstance(text, str) else None
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, form) else None
+
+
+def _put(
+    obj: Object, version: str, meta: dict[str, Any], notes: dict[str, str], *parts: Mapping[str, Any]
+) -> Object:
+    meta.pop("annotations", None)
+    whole = {**meta, **({"annotations": notes} if notes else {})}
+    named: Sequence[str] = ("spec", "status")
+    changed = {name: part for name, part in zip(named, parts, strict=True) if part or name in obj}
+    return {**obj, "apiVersion": version, "metadata": whole, **changed}
+
+
+MIRROR: Mapping[str, Any] = {"stored_as": NEWER, "to_stored": to_newer, "from_stored": to_older}

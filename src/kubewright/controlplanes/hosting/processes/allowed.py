@@ -1,0 +1,280 @@
+"""What a user of one namespace may have a program of this machine do. Pure.
+
+Theory.      Whoever may edit a component decides with which arguments, variables and files its program runs,
+             and in a pod that is the end of it: a container has no other files. A process has those of this
+             machine, with the rights of the user that it runs as. So the program comes from folders that the
+             administrator named (``binaries``); each path that it is given, in an argument, in a variable or
+             in a file of settings, has to be below one of its own mounts; it gets no variable by which a
+             loader or a runtime would run or write something else; and no file of its own names a command to
+             run, as a kubeconfig may.
+             Arguments are judged as the program will get them, after all variables were filled in, so that no
+             way of writing a path matters.
+Invariants.  What is not certainly below a mount is refused. No message quotes the content of a file.
+Called by    ``host``.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import yaml
+
+from kubewright.api.controlplane.names import Component
+from kubewright.controlplanes.hosting.contract import Workload
+from kubewright.controlplanes.hosting.processes.volumes import VOLUMES, WORKING
+from kubewright.processes.program import FILES, Command, Program
+
+PROGRAM_OF: Mapping[Component, str] = {
+    Component.ETCD: "etcd",
+    Component.API_SERVER: "kube-apiserver",
+    Component.CONTROLLER_MANAGER: "kube-controller-manager",
+}
+VARIABLE = re.compile(
+    r"GOGC|GOMEMLIMIT|GOMAXPROCS|TZ|ETCD_[A-Z0-9_]+|KUBE_[A-Z0-9_]+|(?:HTTPS?|NO|https?|no)_(?:PROXY|proxy)"
+)
+"""Variables of a container that its process gets. Any other is only for ``$(NAME)`` in arguments."""
+TOLD_CHARS = 120
+NAMED_BY = re.compile(r"\$\(([^()]+)\)")
+
+_URL = re.compile(r"\bhttps?://[^\s,;\"'\\]*")
+_NETWORK = re.compile(r"::/[0-9]{1,3}(?=$|,)")
+"""The end of a range of IPv6 addresses."""
+_SCHEME = re.compile(r"\b(?!https?://)[A-Za-z][A-Za-z0-9+.-]*://|\b(?:unix|unixs|file):", re.IGNORECASE)
+_BEFORE = r"(?:^|[\s=,:;#@|\"'(\[{])"
+_UPWARDS = re.compile(r"(?:^|[\s=,:;#@|\"'(\[{/\\])\.\.(?:$|[\s=,:;#@|\"')\]}/\\])")
+_ABSOLUTE = re.compile(rf"{_BEFORE}(?:/|~)")
+_NAMES_FILE = re.compile(
+    r"(?:file|dir|path|kubeconfig|config|outputs|manifest|certificate|authority|key|endpoint"
+    r"|filepath-hostpath|filepath-nfs)$"
+)
+"""How the name of a flag ends whose value is a path, also where that is a relative one."""
+_NO_FILE = frozenset({"runtime-config", "log-rotation-config-json", "tls-sni-cert-key"})
+"""Flags whose names end so, and whose values have other parts too; a relative path there is only read."""
+_PATHS_OF_URLS = frozenset(
+    {"etcd-prefix", "etcd-servers-overrides", "authorization-always-allow-paths", "cors-allowed-origins"}
+)
+"""Flags whose values look like paths, and are keys, URLs or patterns."""
+_OUTPUTS = frozenset({"", "-", "default", "stdout", "stderr", "systemd/journal", "/dev/null"})
+"""Values that such a flag may have beside a path below a mount."""
+_WRITES = re.compile(r"(?:outputs|log-path|data-dir|wal-dir|cert-dir|socket-path)$")
+_READS = re.compile(r"(?:kubeconfig|config|config-file|manifest|plugin-dir)$")
+"""How the names of flags end of which one could undo what is judged here: a program that writes what it, or
+the next one, then reads as its settings."""
+SETTINGS, DATA = "\x01", "\x02"
+"""Stand for the folders of files and of data of the program's own in a text that is judged."""
+
+_SECOND_LOOK = re.compile(
+    rb"exec|auth-?provider|file|path|dir|certificate|key|uds|endpoint|output|\\", re.IGNORECASE
+)
+_MAY_RUN = re.compile(rb"exec|auth-?provider|\\u|\\x", re.IGNORECASE)
+_RUNS = frozenset({"exec", "authprovider"})
+_WRITTEN = frozenset({"datadir", "waldir", "logoutputs"})
+"""Keys of etcd's file of settings."""
+_FILE_KEY = re.compile(
+    r"(?:file|path|dir|certificate|certificateauthority|clientkey|udsname|endpoint|outputs|socket)$"
+)
+LARGEST_SETTINGS = 512 * 1024
+MOST_TOLD, DEEPEST = 5, 64
+
+
+def problem_of_command(workload: Workload) -> str:
+    """What is wrong with the command of a component, a sentence; empty if it is one name of a program."""
+    container = workload.rendered.workload["spec"]["template"]["spec"]["containers"][0]
+    words = list(container.get("command") or ())
+    if len(words) != 1:
+        return f"the command has {len(words)} words: it has to be the name of a program; the rest are args"
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", str(words[0])):
+        return (
+            f"{_short(words[0])} is not the name of a program: spec.binary and command name one, without a "
+            "path, in a folder of --component-programs or KUBEWRIGHT_ASSETS"
+        )
+    return ""
+
+
+def variables_of(workload: Workload) -> Iterator[str]:
+    """What is wrong with the variables of a container: those that no process gets and no argument names."""
+    container = workload.rendered.workload["spec"]["template"]["spec"]["containers"][0]
+    entries = container.get("env") or ()
+    texts = [*(container.get("args") or ()), *(entry.get("value") or "" for entry in entries)]
+    used = {name for text in texts for name in NAMED_BY.findall(str(text))}
+    for number, entry in enumerate(entries):
+        if not VARIABLE.fullmatch(entry["name"]) and entry["name"] not in used:
+            yield (
+                f"env[{number}]: the variable {_short(entry['name'])} cannot be set for a process of this "
+                "machine; one that an argument names as $(NAME) can"
+            )
+
+
+def home_of(program: Program, programs: str) -> str:
+    """The path of a program's own folder in its arguments. ``programs``: above the folders of all."""
+    return WORKING if program.user else f"{programs}/{program.name}"
+
+
+def problems(program: Program, home: str) -> Iterator[str]:
+    """Why a program must not run: a sentence for each path outside of ``home``, and command in a file."""
+    for flag, value in _flags(program.argv[1:]):
+        if flag and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", flag):
+            yield f"the argument {_short(flag)} is no flag"
+        elif told := _outside(flag, value, home):
+            yield f"the argument {_short(f'--{flag}' if flag else value)} {told}"
+    for name, value in program.environment.items():
+        if VARIABLE.fullmatch(name) and (told := _outside(_flag_of(name), value, home)):
+            yield f"the variable {name} {told}"
+    for path, content in program.files.items():
+        for told in _settings(content):
+            yield f"file {_short(path)}: {told}"
+
+
+def runs_commands(program: Program) -> bool:
+    """Whether a probe of this program runs a command."""
+    probes = (program.startup, program.readiness, program.liveness)
+    return any(each is not None and isinstance(each.check, Command) for each in probes)
+
+
+def _flags(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The flags and their values: of ``--name=value`` as of ``-name value``; other words have no name."""
+    open_flag = ""
+    for word in words:
+        if word.startswith("-") and len(word) > 1:
+            flag, equals, value = word.lstrip("-").partition("=")
+            flag = flag.replace("_", "-").lower()
+            open_flag = "" if equals else flag
+            yield flag, value
+        else:
+            yield open_flag, word
+            open_flag = ""
+
+
+def _flag_of(variable: str) -> str:
+    """The flag of etcd that a variable stands for."""
+    return variable.removeprefix("ETCD_").replace("_", "-").lower()
+
+
+def _outside(flag: str, value: str, home: str) -> str:
+    """Why a value may lead to a file that is not the program's own, a clause; empty if it cannot."""
+    ours = re.compile(rf"{re.escape(home)}/({FILES}|{VOLUMES})(?=$|[\s=,:;#@|\"')\]}}/])")
+    text = ours.sub(lambda found: SETTINGS if found[1] == FILES else DATA, value)
+    text = _NETWORK.sub("", _URL.sub("", text))
+    if _UPWARDS.search(value):
+        return "leads upwards with .."
+    if "\0" in value or "\n" in value:
+        return "has a line break or a zero byte"
+    if found := _SCHEME.search(text):
+        return (
+            f"names a {found[0].rstrip(':/').lower()} address, and only those of http and https are possible"
+        )
+    if flag in _PATHS_OF_URLS:
+        return ""
+    if _ABSOLUTE.search(text.replace("/dev/null", "")):
+        return f"names a path that is below no mount: {_short(value)}"
+    return _of_own(flag, text, value)
+
+
+def _of_own(flag: str, text: str, value: str) -> str:
+    """Why a value that has no path of the machine cannot be given all the same, a clause; empty if it can."""
+    if flag not in _NO_FILE and _NAMES_FILE.search(flag):
+        parts = (part.strip() for part in re.split(r"[,:]", text))
+        if any(part not in _OUTPUTS and not part.startswith((SETTINGS, DATA)) for part in parts):
+            return f"names a file by a relative path: {_short(value)}"
+    if SETTINGS in text and _WRITES.search(flag):
+        return "is written to, and names a path below a mount that is read only: an emptyDir would do"
+    if DATA in text and _READS.search(flag):
+        return "is read, and names a path that the program can write to: a Secret or a ConfigMap would do"
+    return ""
+
+
+@lru_cache(maxsize=256)
+def _settings(content: bytes) -> tuple[str, ...]:
+    """What is wrong with a file that a program reads its settings from; nothing with any other file."""
+    readable = content.replace(b"\0", b"")  # YAML may be written in UTF-16
+    if content.lstrip().startswith(b"-----BEGIN ") or not _SECOND_LOOK.search(readable):
+        return ()
+    if len(content) > LARGEST_SETTINGS:
+        return (f"it has {len(content)} bytes, and {LARGEST_SETTINGS} are the most of a file of settings",)
+    try:
+        found = _of_events(yaml.parse(content, yaml.CSafeLoader))
+        return tuple(islice(dict.fromkeys(found), MOST_TOLD))
+    except (yaml.YAMLError, ValueError):
+        return ("it cannot be read as YAML, and may name a command",) if _MAY_RUN.search(readable) else ()
+
+
+def _of_events(events: Iterable[yaml.Event]) -> Iterator[str]:
+    """Keys that name a command, and values that name a file elsewhere, with their paths.
+
+    No value is made of what is read, and it is not read to the end where it is nested too deeply: the library
+    would end this process. An alias could bring under one key what is harmless under another.
+    """
+    stack: list[_Open] = []
+    for event in events:
+        if isinstance(event, yaml.AliasEvent):
+            yield "it has an alias, which cannot be judged"
+            return
+        if isinstance(event, yaml.CollectionEndEvent):
+            if not stack.pop().is_key:
+                _value_ended(stack)
+        elif isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
+            yield from _entered(event, stack)
+        if len(stack) > DEEPEST:
+            yield "it is nested too deeply"
+            return
+
+
+def _entered(event: yaml.ScalarEvent | yaml.CollectionStartEvent, stack: "list[_Open]") -> Iterator[str]:
+    """What is wrong with a key or a value that begins."""
+    is_key = bool(stack) and stack[-1].is_map and stack[-1].key is None
+    text = event.value if isinstance(event, yaml.ScalarEvent) else None
+    path = tuple(each.key for each in stack if each.key)
+    if is_key:
+        stack[-1].key = text or ""
+    elif told := _of_value(text, path):
+        yield f"{_short('.'.join(path))} {told}"
+    if text is None:
+        stack.append(_Open(isinstance(event, yaml.MappingStartEvent), is_key))
+    elif not is_key:
+        _value_ended(stack)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or map that has not ended. ``key``: of the value that is next; None: a key is next, or none."""
+
+    is_map: bool
+    is_key: bool
+    key: str | None = None
+
+
+def _value_ended(stack: list[_Open]) -> None:
+    if stack:
+        stack[-1].key = None
+
+
+def _of_value(text: str | None, path: tuple[str, ...]) -> str:
+    """What is wrong with a value, a clause. ``text``: of a scalar; None: it is a list or a map."""
+    if not path:
+        return ""
+    if text is None:
+        return "names a command to run" if _letters(path[-1]) in _RUNS else ""
+    return _elsewhere(text, path)
+
+
+def _elsewhere(value: str, path: tuple[str, ...]) -> str:
+    name = _letters(path[-1])
+    if name in _WRITTEN and value not in _OUTPUTS:
+        return "names what is written to, which only a flag may"
+    if not _FILE_KEY.search(name) or path[-2:-1] == ("conditions",) or "\n" in value:
+        return ""
+    if _UPWARDS.search(value) or value.startswith(("/", "~")) or _SCHEME.search(value):
+        return "names a path outside of the file's own folder"
+    return ""
+
+
+def _letters(key: str) -> str:
+    return re.sub(r"[^a-z]", "", key.lower())
+
+
+def _short(text: Any) -> str:
+    told = str(text)
+    return repr(told) if len(told) <= TOLD_CHARS else f"{told[:TOLD_CHARS]!r}..."

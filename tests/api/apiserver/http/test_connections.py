@@ -1,0 +1,186 @@
+"""Connections: strangers have to show something soon, make room for others, and keep nobody out."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from kubewright.apiserver.http.connections import MOST_CONNECTIONS, Places, places
+from kubewright.wire.http import Request, Response
+
+PODS = "/api/v1/namespaces/default/pods"
+Serving = Callable[..., AbstractAsyncContextManager[Any]]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def plain(world: Any) -> Streams:
+    """Someone who connects and says nothing."""
+    return await asyncio.open_connection("127.0.0.1", world.listener.port)
+
+
+async def stranger(world: Any) -> Streams:
+    """Someone who agrees upon TLS and shows no certificate."""
+    tls = world.authority.client_context(None)
+    return await asyncio.open_connection("127.0.0.1", world.listener.port, ssl=tls)
+
+
+async def seconds_until_the_end(streams: Streams) -> float:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    try:
+        while await streams[0].read(1000):
+            pass
+    except ConnectionError:
+        pass
+    streams[1].close()
+    return loop.time() - began
+
+
+async def test_a_connection_without_a_handshake_ends_after_ten_seconds(serving: Serving) -> None:
+    async with serving() as world:
+        assert 9 <= await seconds_until_the_end(await plain(world)) <= 11
+
+
+async def test_a_stranger_that_asks_for_nothing_is_sent_away_after_thirty_seconds(serving: Serving) -> None:
+    async with serving() as world:
+        assert 29 <= await seconds_until_the_end(await stranger(world)) <= 32
+
+
+async def test_a_stranger_that_is_answered_and_asks_no_more_is_sent_away_too(serving: Serving) -> None:
+    async with serving() as world:
+        streams = await stranger(world)
+        streams[1].write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await streams[0].readline() == b"HTTP/1.1 200 OK\r\n"
+        assert 29 <= await seconds_until_the_end(streams) <= 32
+
+
+@pytest.mark.parametrize("who", [stranger, lambda world: world.raw()], ids=["a stranger", "the admin"])
+async def test_the_head_of_a_request_has_thirty_seconds_however_it_drips(serving: Serving, who: Any) -> None:
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        for letter in "GET /healthz HTTP/1.1\r\nHost: " + "x" * 1000:
+            writer.write(letter.encode())
+            await asyncio.sleep(1)
+
+    async with serving() as world:
+        streams = await who(world)
+        dripping = asyncio.create_task(drip(streams[1]))
+        assert 29 <= await seconds_until_the_end(streams) <= 33
+        dripping.cancel()
+
+
+async def test_a_known_client_may_be_idle_for_minutes(serving: Serving) -> None:
+    async with serving() as world:
+        streams = await world.raw()
+        streams[1].write(f"GET {PODS} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert await streams[0].readline() == b"HTTP/1.1 200 OK\r\n"
+        assert 290 <= await seconds_until_the_end(streams) <= 302
+
+
+async def test_no_body_is_waited_for_that_a_stranger_announces(serving: Serving) -> None:
+    async with serving() as world:
+        streams = await stranger(world)
+        streams[1].write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        assert await streams[0].readline() == b"HTTP/1.1 200 OK\r\n"
+        assert await seconds_until_the_end(streams) <= 3
+        assert [request.body for request in world.asked] == [b""]
+
+
+@pytest.mark.parametrize("who", [plain, stranger], ids=["no handshake", "no request"])
+async def test_any_number_of_strangers_keeps_no_known_client_out(serving: Serving, who: Any) -> None:
+    with capture_logs() as lines:
+        async with serving(limit=Places(12, 6)) as world, world.client() as client:
+            assert (await client.get(PODS)).status == 200
+            waiting = [await who(world) for _ in range(40)]
+            async with world.client() as another:
+                assert (await another.get(PODS)).status == 200
+            assert (await client.get(PODS)).status == 200
+            ended = [await asyncio.wait_for(seconds_until_the_end(each), 40) for each in waiting]
+            assert sum(each < 1 for each in ended) >= 34
+    warnings = [line for line in lines if line["log_level"] not in ("debug", "info")]
+    assert [(line["log_level"], line["event"]) for line in warnings] == [("warning", "connections are ended")]
+
+
+async def test_of_known_clients_the_one_that_is_idle_the_longest_makes_room(serving: Serving) -> None:
+    async def ask(streams: Streams) -> bytes:
+        streams[1].write(f"GET {PODS} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        line = await streams[0].readline()
+        while line and await streams[0].readline() != b"\r\n":
+            pass
+        await streams[0].readexactly(len(b'{"kind":"Hello"}'))
+        return line
+
+    async with serving(limit=Places(5, 2)) as world:
+        known: list[Streams] = []
+        for _ in range(4):
+            known.append(each := await world.raw())
+            assert await ask(each) == b"HTTP/1.1 200 OK\r\n"
+            await asyncio.sleep(1)
+        await ask(known[0])
+        newest = await world.raw()
+        assert await ask(newest) == b"HTTP/1.1 200 OK\r\n"
+        assert await seconds_until_the_end(known[1]) < 1
+        for each in (known[0], known[2], known[3], newest):
+            assert await ask(each) == b"HTTP/1.1 200 OK\r\n"
+            each[1].close()
+
+
+async def test_requests_that_are_read_slowly_keep_no_other_from_being_worked_on(serving: Serving) -> None:
+    """Those of strangers too: their answers may be large."""
+
+    body = b"x" * 5_000_000
+
+    async def handler(_request: Request) -> Response:
+        return Response(200, body)
+
+    async with serving(handler, limit=Places(1000, 500)) as world, world.client() as client:
+        slow = [await stranger(world) for _ in range(401)]
+        for _, writer in slow:
+            writer.write(b"GET /openapi/v2 HTTP/1.1\r\nHost: x\r\n\r\n")
+        for reader, _ in slow:
+            assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        async with client.get(PODS) as answer:
+            assert (answer.status, len(await answer.read())) == (200, len(body))
+        for _, writer in slow:
+            writer.transport.abort()
+
+
+class Poor(socket.socket):
+    """A socket of a process that has no files left."""
+
+    def accept(self) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
+async def test_a_process_without_files_says_so_once_a_minute(serving: Serving) -> None:
+    held = Poor()
+    held.bind(("127.0.0.1", 0))
+    with capture_logs() as lines:
+        async with serving(held=held) as world:
+            streams = await plain(world)
+            await asyncio.sleep(90)
+            streams[1].close()
+    told = [line for line in lines if line["log_level"] != "debug"]
+    assert [line["why"] for line in told] == ["the system has no more: Too many open files"] * 2
+    assert 500 < told[1]["times"] < 700
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (1_048_576, Places(MOST_CONNECTIONS, 512)),
+        (1024, Places(768, 384)),
+        (256, Places(192, 96)),
+        (2, Places(2, 1)),
+    ],
+)
+def test_there_are_fewer_places_than_files_and_some_are_not_for_strangers(
+    files: int, expected: Places
+) -> None:
+    assert places(files) == expected
+    assert expected.strangers < expected.all
+    assert expected.known < expected.all
