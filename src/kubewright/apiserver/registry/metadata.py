@@ -19,8 +19,8 @@ ANNOTATION_BYTES = 256 * 1024
 """Most bytes of keys and values of all annotations of an object together."""
 
 _TWICE = (
-    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and "
-    "may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, "
+    "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
 )
 IMMUTABLE = (
     "name",
