@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import orjson
 
 from kubewright.apiserver.schema.node import Node
-from kubewright.apiserver.store import Record
+from kubewright.apiserver.store.records import Record
 from kubewright.wire.gvk import Resource
 
 Object = dict[str, Any]
