@@ -17,6 +17,7 @@ Invariants.  It writes to a NestedEtcd only a finalizer and the status. A Secret
 import argparse
 import asyncio
 import base64
+import os
 import shutil
 import signal
 import sys
@@ -254,16 +255,22 @@ async def _serve(options: argparse.Namespace) -> None:
         await client.close()
 
 
+def _etcd() -> str | None:
+    """The etcd on PATH, or the latest one in the cache of Kubewright's ``make kube``."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kubewright" / "kube"
+    return shutil.which("etcd") or max(map(str, cache.glob("v*/etcd")), default=None)
+
+
 def main() -> None:
     """Read the command line, and serve until told to stop."""
     parser = argparse.ArgumentParser(description="An etcd for each NestedEtcd that names etcd-provisioner.")
     parser.add_argument("--kubeconfig", type=Path, help="of the management cluster")
     parser.add_argument("--folder", type=Path, required=True, help="where data, keys and logs are")
-    parser.add_argument("--etcd", default=shutil.which("etcd"), help="the program; else that on PATH")
+    parser.add_argument("--etcd", default=_etcd(), help="the program; else that on PATH, or of `make kube`")
     parser.add_argument("--every", action="store_true", help="also objects that name no manager")
     options = parser.parse_args()
     if not options.etcd:
-        sys.exit("there is no etcd on PATH: name one with --etcd")
+        sys.exit("there is no etcd on PATH, nor in the cache of `make kube`: name one with --etcd")
     asyncio.run(_serve(options))
 
 

@@ -108,10 +108,10 @@ async def simulated_cloud() -> AsyncIterator[tuple[SimDriver, Planes]]:
 
 
 @asynccontextmanager
-async def the_command(kubeconfig: Path, folder: Path, controllers: str) -> AsyncIterator[Program]:
+async def the_command(kubeconfig: Path, folder: Path, controllers: str, *more: str) -> AsyncIterator[Program]:
     """``kubewright run`` as a user starts it, with the simulated cloud; its log is in ``folder``."""
     (health,) = free_ports(1)
-    switches = ("--driver=sim", "--allow-simulated-nodes", f"--health-port={health}")
+    switches = ("--driver=sim", "--allow-simulated-nodes", f"--health-port={health}", *more)
     words = ("run", f"--kubeconfig={kubeconfig}", f"--controllers={controllers}", *switches)
     program = Program(
         [sys.executable, "-m", "kubewright", *words], folder / "kubewright-run.log", SystemClock()

@@ -467,6 +467,34 @@ async def test_a_watch_of_a_dropped_kind_ends(api: Api) -> None:
     assert all(event["type"] in ("BOOKMARK", "ERROR", "DELETED") for event in events)
 
 
+async def test_a_finalizer_that_may_be_another_programs_is_warned_of(widgets: Widgets) -> None:
+    words = "prefer a domain-qualified finalizer name{} to avoid accidental conflicts with other finalizer writers"
+    path, api = widgets.path, widgets.api
+    for finalizer, more in (("foo", ""), ("foo.io", " including a path (/)")):
+        metadata = {"name": f"w-{finalizer}", "finalizers": [finalizer]}
+        answer = await api.post(path, widgets.widget(metadata=metadata))
+        assert words.format(more) in answer.headers["warning"], answer
+        answer = await api.patch(f"{path}/w-{finalizer}", {"metadata": {"labels": {"a": "b"}}})
+        assert "warning" not in answer.headers
+        await api.patch(f"{path}/w-{finalizer}", {"metadata": {"finalizers": None}})
+    metadata = {"name": "qualified", "finalizers": ["example.com/foo"]}
+    answer = await api.post(path, widgets.widget(metadata=metadata))
+    assert "warning" not in answer.headers
+    await api.patch(f"{path}/qualified", {"metadata": {"finalizers": None}})
+
+
+async def test_custom_resources_have_head(widgets: Widgets) -> None:
+    api = widgets.api
+    (await api.post(widgets.path, widgets.widget())).ok()
+    group = f"/apis/{widgets.group}"
+    for path in (group, f"{group}/v1", widgets.path, f"{widgets.path}/w", f"{widgets.path}/w/status"):
+        answer = await api.call("HEAD", path)
+        assert (answer.code, bool(answer.body)) == (200, False), path
+    assert (await api.call("HEAD", f"{widgets.path}/nope")).code == 404
+    watched = await api.call("HEAD", widgets.path, query={"watch": "1", "timeoutSeconds": "1"})
+    assert (watched.code, bool(watched.body)) == (200, False)
+
+
 async def test_a_version_in_which_objects_may_be_stored_stays(api: Api) -> None:
     widgets = Widgets(api)
     await widgets.define(versions=[version("v1", storage=False), version("v2", storage=True)])

@@ -201,6 +201,17 @@ async def test_a_collection_is_deleted_by_selector(api: Api) -> None:
     assert [item["metadata"]["name"] for item in left] == ["c"]
 
 
+async def test_a_collection_is_deleted_page_by_page(api: Api) -> None:
+    for name in "abcde":
+        await made(api, config_map(name))
+    page = (await api.delete(api.at("configmaps"), limit="2")).ok()
+    assert [item["metadata"]["name"] for item in page["items"]] == ["a", "b"]
+    assert page["metadata"]["remainingItemCount"] == 3
+    rest = (await api.delete(api.at("configmaps"), **{"continue": page["metadata"]["continue"]})).ok()
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["c", "d", "e"]
+    assert (await api.get(api.at("configmaps"))).ok()["items"] == []
+
+
 async def test_dependents_follow_their_owner_in_the_background(api: Api) -> None:
     owner = await made(api, config_map("owner"))
     await made(api, config_map("child", ownerReferences=owned_by(owner)))

@@ -166,3 +166,59 @@ async def test_who_am_i(server: Api) -> None:
 async def test_discovery_is_small_enough_to_read_at_every_start(server: Api) -> None:
     body = (await server.get("/apis", accept=AGGREGATED)).ok()
     assert len(json.dumps(body)) < 500_000
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+async def test_the_root_lists_paths_to_any_method(server: Api, method: str) -> None:
+    answer = await server.call(method, "/")
+    paths = answer.ok()["paths"]
+    assert paths == sorted(paths)
+    wanted = {
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/apis/apps",
+        "/apis/apps/v1",
+        "/healthz",
+        "/livez",
+        "/readyz",
+    }
+    assert wanted | {"/metrics", "/openapi/v2", "/openapi/v3", "/version"} <= set(paths)
+
+
+async def test_who_may_not_read_the_root_is_told_so(server: Api) -> None:
+    answer = await server.as_user("nobody").get("/")
+    assert (answer.code, answer.reason) == (403, "Forbidden")
+    assert answer.message == 'forbidden: User "nobody" cannot get path "/"'
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/", 200),
+        ("/apis", 200),
+        ("/apis/apps", 200),
+        ("/healthz", 200),
+        ("/livez", 200),
+        ("/readyz", 200),
+        ("/metrics", 200),
+        ("/openapi/v2", 200),
+        ("/openapi/v3", 200),
+        ("/openapi/v3/api/v1", 200),
+        ("/nope", 404),
+        ("/apis/nope.example.com", 404),
+        ("/api", 405),
+        ("/api/v1", 405),
+        ("/apis/apps/v1", 405),
+        ("/version", 405),
+        ("/api/v1/namespaces", 405),
+        ("/api/v1/namespaces/default", 405),
+        ("/apis/apps/v1/namespaces/default/deployments", 405),
+    ],
+)
+async def test_head_is_answered_where_a_path_has_it_and_never_with_a_body(
+    server: Api, path: str, code: int
+) -> None:
+    answer = await server.call("HEAD", path)
+    assert (answer.code, bool(answer.body)) == (code, False)

@@ -166,6 +166,23 @@ async def test_pages_show_one_moment(filled: Api) -> None:
     assert "data" not in next(i for i in second["items"] if i["metadata"]["name"] == "f")
 
 
+async def test_a_list_that_may_be_of_any_age_is_whole(filled: Api) -> None:
+    page = (await filled.get(filled.at("configmaps"), limit="3", resourceVersion="0")).ok()
+    assert names(page) == "abcdefg"
+    assert "continue" not in page["metadata"]
+
+
+async def test_a_limit_makes_a_version_exact(filled: Api) -> None:
+    path = filled.at("configmaps")
+    version = (await filled.get(path)).ok()["metadata"]["resourceVersion"]
+    await filled.delete(f"{path}/a")
+    assert names((await filled.get(path, resourceVersion=version)).ok()) == "bcdefg"
+    page = (await filled.get(path, limit="3", resourceVersion=version)).ok()
+    assert (names(page), page["metadata"]["resourceVersion"]) == ("abc", version)
+    not_older = {"resourceVersion": version, "resourceVersionMatch": "NotOlderThan"}
+    assert names((await filled.get(path, limit="3", **not_older)).ok()) == "bcd"
+
+
 async def test_pages_of_a_selection(filled: Api) -> None:
     found = await pages(filled, filled.at("configmaps"), limit="2", labelSelector="colour=red")
     assert "".join(names(page) for page in found) == "defg"

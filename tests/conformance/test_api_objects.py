@@ -226,3 +226,34 @@ def deployment(name: str = "d") -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template},
     }
+
+
+UID = "6a0c5b7e-0000-4000-8000-000000000000"
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": UID}
+
+
+async def test_an_owner_reference_is_kept_once(api: Api) -> None:
+    owner = (await api.post(api.at("configmaps"), config_map("o"))).ok()
+    reference = {**OWNER, "uid": owner["metadata"]["uid"]}
+    answer = await api.post(api.at("configmaps"), config_map("a", ownerReferences=[reference, reference]))
+    assert answer.ok()["metadata"]["ownerReferences"] == [reference]
+    assert "contains duplicate entries; API server dedups" in answer.headers["warning"]
+    patch = {"metadata": {"ownerReferences": [reference, reference]}}
+    answer = await api.patch(api.at("configmaps", "a"), patch)
+    assert answer.ok()["metadata"]["ownerReferences"] == [reference]
+    assert "contains duplicate entries after mutating admission happens" in answer.headers["warning"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"apiVersion": "a/b/c"}, ".apiVersion"),
+        ({"apiVersion": "apps/"}, ".apiVersion"),
+        ({"kind": ""}, ".kind"),
+        ({"kind": "Event"}, ""),
+    ],
+    ids=["two slashes", "no version", "no kind", "an event"],
+)
+async def test_an_owner_that_cannot_be_is_refused(api: Api, change: dict[str, Any], field: str) -> None:
+    answer = await api.post(api.at("configmaps"), config_map("a", ownerReferences=[{**OWNER, **change}]))
+    assert (answer.code, [cause[1] for cause in answer.causes]) == (422, [f"metadata.ownerReferences{field}"])

@@ -7,6 +7,7 @@ provisioner writes is looked at.
 import ast
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from contextlib import asynccontextmanager, suppress
@@ -73,11 +74,16 @@ async def management(folder, *without):
 
 
 @asynccontextmanager
-async def provisioner(embedded, folder, etcd, *flags):
-    """The sample as a process; its etcds, which go on without it, are killed in the end."""
-    arguments = ("--kubeconfig", embedded.kubeconfig, "--folder", folder, "--etcd", etcd, *flags)
+async def provisioner(embedded, folder, etcd, *flags, **environ):
+    """The sample as a process; its etcds, which go on without it, are killed in the end.
+
+    ``etcd``: its program; None: the sample has to find one.
+    """
+    named = () if etcd is None else ("--etcd", etcd)
+    arguments = ("--kubeconfig", embedded.kubeconfig, "--folder", folder, *named, *flags)
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH, **environ}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, EXAMPLE / "provisioner.py", *arguments, env={**os.environ, "PYTHONPATH": PYTHONPATH}
+        sys.executable, EXAMPLE / "provisioner.py", *arguments, env=environment
     )
     try:
         yield process
@@ -169,6 +175,20 @@ async def test_it_fulfils_the_contract_and_our_controller_leaves_the_object_alon
 
 async def restarted(client, folder, pid):
     return etcds(folder) not in ([], [pid]) and await etcd_is_ready(client)
+
+
+async def test_it_finds_the_etcd_in_the_cache_where_up_finds_it_too(tmp_path, played):
+    cached = tmp_path / "cache/kubewright/kube/v1.36.3/etcd"
+    cached.parent.mkdir(parents=True)
+    shutil.copy(played, cached)
+    found = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": "/nowhere", "KUBEWRIGHT_ASSETS": ""}
+    folder = tmp_path / "etcds"
+    async with management(tmp_path / "up") as embedded, provisioner(embedded, folder, None, **found):
+        four = FourObjects(embedded.client, "default", "embedded", OBJECTS)
+        await four.create()
+        await until(lambda: etcd_is_ready(embedded.client), SystemClock())
+        await four.delete()
+        await until(four.gone, SystemClock())
 
 
 async def test_with_our_controller_switched_off_it_takes_objects_that_name_no_manager(tmp_path, played):

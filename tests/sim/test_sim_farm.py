@@ -22,8 +22,10 @@ from kubewright.testing.simulation.campaign import LOST, Campaign, Job, Try, see
 from kubewright.testing.simulation.crashes import every_write
 from kubewright.testing.simulation.farm import Farm, Lost, TooManyLost
 from kubewright.testing.simulation.progress import Progress
-from kubewright.testing.simulation.report import SEED, Effort
+from kubewright.testing.simulation.report import DRAWN, SEED, Effort, Table
+from kubewright.testing.simulation.run import Outcome
 from kubewright.testing.simulation.schedule import parse
+from kubewright.testing.simulation.tally import Counts
 from kubewright.testing.simulation.world import Plot
 
 add = partial(partial, operator.add)
@@ -79,6 +81,32 @@ def test_the_table_is_the_same_whatever_the_number_of_jobs() -> None:
     one = _printed(1, tries)
     assert one == _printed(2, tries)
     assert "nothing was violated" in one[-1]
+
+
+def _table(worlds: int, without: str = "") -> Table:
+    """A campaign of so many random worlds that had every fault but one."""
+    table = Table((SEED,))
+    words = {f"{place}:{word}": 1 for place, drawn in DRAWN.items() for word in drawn}
+    words.pop(without, None)
+    for number in range(worlds):
+        counts = Counts(faults=dict(words))
+        table.add(SEED, Outcome(f"story-{number % 40}", Plot(number), (), (), counts, 1.0, "", []))
+    return table
+
+
+@pytest.mark.parametrize(
+    ("worlds", "without", "silent"),
+    [
+        pytest.param(300, "", [], id="every fault happened"),
+        pytest.param(300, "call:late", ["call:late"], id="one that never happened fails the campaign"),
+        pytest.param(50, "call:late", [], id="too few worlds to have each of them"),
+    ],
+)
+def test_a_fault_that_does_not_happen_any_more_is_told(worlds: int, without: str, silent: list[str]) -> None:
+    table = _table(worlds, without)
+    assert (table.silent, table.good) == (silent, not silent)
+    told = "".join(table.lines(Effort(seconds=1.0, jobs=1)))
+    assert ("no world had these faults: call:late" in told) is bool(silent)
 
 
 def test_a_run_that_is_lost_names_its_seed() -> None:

@@ -34,7 +34,7 @@ FOUND = {
     "a provider's object had no owner yet when its Cluster was deleted": (
         "whole-cluster-gone-at-once",
         Plot(
-            seed=47,
+            seed=1,
             schedule=parse(
                 "at:0:slow-watches,at:0:storm-lose-answer,at:0.99:storm-conflict,await:76:restart-server,"
                 "await:132:lease-deleted,call:1:fail-after,call:10:fail"
@@ -51,6 +51,17 @@ FOUND = {
                 "watch:27:expire,write:1:storm-error"
             ),
             apart=True,
+        ),
+    ),
+    "a machine was deleted with its Cluster before its controller had seen it": (
+        "whole-cluster-gone-at-once",
+        Plot(
+            seed=5026,
+            schedule=parse(
+                "api:9:delay,api:22:lose,api:46:delay,at:0.01:storm-throttle,at:3.45:freeze,await:12:lease-deleted,"
+                "write:1:cloud-down"
+            ),
+            elect=True,
         ),
     ),
 }

@@ -47,11 +47,13 @@ class ApiServer:
     ``log``, when given, keeps the writes instead: a test that passes one sees every commit.
     ``admission``: the defaults and rules of custom kinds, which elsewhere are webhooks.
 
-    Files in the folder: ``objects.db`` (and its ``-wal``), ``lock``, ``token.key``.
+    ``accept_loss``: start also where the folder has less than was committed.
+
+    Files in the folder: ``objects.db`` (and its ``-wal``), ``committed``, ``lock``, ``token.key``.
 
     Raises:
-        InvalidInput: the folder is in use by another process, its data format is unknown, or its
-            ``token.key`` is no key.
+        InvalidInput: the folder is in use by another process, its data format is unknown, commits are lost,
+            or its ``token.key`` is no key.
     """
 
     def __init__(
@@ -60,11 +62,14 @@ class ApiServer:
         *,
         path: Path | None = None,
         log: Log | None = None,
+        accept_loss: bool = False,
         admission: Iterable[Rules[Any]] = (),
     ) -> None:
         self._clock = clock
         self.catalog: Catalog = builtin_catalog()
-        self._store = Store(SqliteLog(path) if log is None and path is not None else log)
+        self._store = Store(
+            SqliteLog(path, accept_loss=accept_loss) if log is None and path is not None else log
+        )
         try:
             self._tokens = Tokens(_token_key(path), clock, self._object)
         except InvalidInput:

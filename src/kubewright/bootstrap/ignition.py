@@ -22,7 +22,7 @@ from kubewright.api.bootstrap.v1beta1 import DiskSetup, File, KubeadmConfigSpec,
 from kubewright.api.cluster.names import SENTINEL_FILE
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.cloudinit import ended
-from kubewright.bootstrap.containerlinux import FILE_MODE, converted, merged
+from kubewright.bootstrap.containerlinux.transpile import FILE_MODE, converted, merged
 from kubewright.bootstrap.userdata import UserData
 
 VERSION = "2.3.0"

@@ -8,6 +8,7 @@ them makes a request.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
 from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
@@ -93,20 +94,12 @@ def controllers(
     """All of these controllers, for the server of ``informers``, through its client."""
     settings = settings or Settings()
     client, clock = informers.client, informers.client.clock
-    nodes, pods, budgets = informers.get(NODE), informers.get(POD), informers.get(PDB)
-    namespaces = informers.get(NAMESPACE)
-    scaled = {kind.resource.kind: informers.get(kind) for kind in SCALED}
-
-    disruption_budgets = Budgets(client, budgets, pods, scaled, recorder)
+    nodes, pods, namespaces = informers.get(NODE), informers.get(POD), informers.get(NAMESPACE)
+    life = partial(node_lifecycle, informers, settings.nodes, recorder=recorder, metrics=metrics)
     pod_gc = PodCollector(client, nodes, pods, quarantine=settings.pod_quarantine)
     taints = TaintEviction(client, nodes, pods, recorder)
     terminating = Namespaces(client, namespaces)
     collector = Collector(client, informers, metrics=metrics, recorder=recorder)
-
-    disruption = Controller("disruption", disruption_budgets, clock, workers=2, metrics=metrics)
-    disruption.watches(budgets).watches(pods, disruption_budgets.of_pod)
-    for informer in scaled.values():
-        disruption.watches(informer, disruption_budgets.of_scaled)
 
     return Runnables(
         [
@@ -114,13 +107,9 @@ def controllers(
             Controller("namespace", terminating, clock, workers=4, metrics=metrics).watches(
                 namespaces, only(spec_or_life)
             ),
-            *(
-                [node_lifecycle(informers, settings.nodes, recorder=recorder, metrics=metrics)]
-                if settings.watch_nodes
-                else []
-            ),
+            *([life()] if settings.watch_nodes else []),
             taints.wire(Controller("taint-eviction", taints, clock, workers=2, metrics=metrics)),
-            disruption,
+            _disruption(informers, recorder, metrics),
             *([_aggregation(informers)] if settings.aggregate_roles else []),
             pod_gc.wire(Controller("pod-gc", pod_gc, clock, workers=2, metrics=metrics)),
             *([scheduler(informers, recorder=recorder, metrics=metrics)] if settings.schedule_pods else []),
@@ -128,6 +117,17 @@ def controllers(
         ],
         [collector.feeds.run],
     )
+
+
+def _disruption(informers: Informers, recorder: Recorder | None, metrics: Metrics | None) -> Controller:
+    budgets, pods = informers.get(PDB), informers.get(POD)
+    scaled = {kind.resource.kind: informers.get(kind) for kind in SCALED}
+    kept = Budgets(informers.client, budgets, pods, scaled, recorder)
+    controller = Controller("disruption", kept, informers.client.clock, workers=2, metrics=metrics)
+    controller.watches(budgets).watches(pods, kept.of_pod)
+    for informer in scaled.values():
+        controller.watches(informer, kept.of_scaled)
+    return controller
 
 
 def node_lifecycle(

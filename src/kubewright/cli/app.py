@@ -66,8 +66,9 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     component_programs: switches.ComponentPrograms = None,
     component_user: switches.ComponentUser = "",
     component_users: switches.ComponentUsers = switches.COMPONENT_USERS,
-    share_component_user: switches.ShareComponentUser = False,
+    share_user: switches.ShareComponentUser = False,
     component_addresses: switches.ComponentAddresses = switches.COMPONENT_ADDRESSES,
+    accept_data_loss: switches.AcceptDataLoss = False,
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
@@ -75,23 +76,18 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     from kubewright.cli.up.merging import Merge
     from kubewright.compose.options import Options, ServerConfig
     from kubewright.compose.worlds import named
-    from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 
     switches.log_at(log_level)
     if use_context and not merge_kubeconfig:
         raise InvalidInput("--use-context goes with --merge-kubeconfig")
     command(
-        ServerConfig(data_dir, port, kubeconfig),
+        ServerConfig(data_dir, port, kubeconfig, accept_data_loss),
         Options(
             controllers=tuple(each.name for each in named(worlds.split(","))),
             bootstrap=switches.bootstrap(encryption_algorithm),
             strict_running=strict_running,
-            processes=ProcessOptions(
-                tuple(component_programs or ()),
-                component_user,
-                component_addresses,
-                users=component_users,
-                shared=share_component_user,
+            processes=switches.processes(
+                component_programs, component_addresses, component_user, component_users, shared=share_user
             ),
         ),
         Merge(context, use_context) if merge_kubeconfig else None,

@@ -3,7 +3,7 @@
 Called by    ``app``, which must stay quick to import.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from kubewright.base.errors import InvalidInput
 
 if TYPE_CHECKING:
     from kubewright.bootstrap.seen import BootstrapSettings
+    from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 
 
 def path_of(switch: str) -> Callable[[str], Path]:
@@ -69,6 +70,13 @@ MergeKubeconfig = Annotated[
 Context = Annotated[str, typer.Option(help="Name of that context.", metavar="NAME")]
 UseContext = Annotated[
     bool, typer.Option("--use-context", help="Make it the current one; else it is if there is none.")
+]
+AcceptDataLoss = Annotated[
+    bool,
+    typer.Option(
+        "--accept-data-loss",
+        help="Start also where objects are missing that were written; versions go on above all former ones.",
+    ),
 ]
 
 StrictRunning = Annotated[
@@ -217,6 +225,19 @@ AllNamespaces = Annotated[
     bool, typer.Option("-A", "--all-namespaces", help="Show the troubles of all namespaces.")
 ]
 Output = Annotated[str, typer.Option("-o", "--output", help="json; default: text.", metavar="FORM")]
+
+
+def processes(
+    programs: Iterable[str] | None, addresses: str, user: str, users: str, *, shared: bool
+) -> "ProcessOptions":
+    """What was chosen about components that run as processes.
+
+    Raises:
+        InvalidInput: a range is none.
+    """
+    from kubewright.controlplanes.hosting.processes.options import ProcessOptions
+
+    return ProcessOptions(tuple(programs or ()), user, addresses, users, shared)
 
 
 def bootstrap(algorithm: str) -> "BootstrapSettings":

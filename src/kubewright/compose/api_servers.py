@@ -104,6 +104,7 @@ class Planes:
     """All control planes in this process: implements ``ControlPlanes``. ``folder`` None: in memory.
 
     ``connections``: those of all listeners of the process; None: these planes have the only ones.
+    ``accept_loss``: start also those whose folders have less than was committed.
     """
 
     def __init__(
@@ -114,8 +115,10 @@ class Planes:
         listens: bool = False,
         nodes: NodeSettings | None = None,
         connections: Connections | None = None,
+        accept_loss: bool = False,
     ) -> None:
         self._clock = clock
+        self._accept_loss = accept_loss
         self._connections = Connections(clock) if connections is None else connections
         self._folder = folder
         self._listens = listens
@@ -264,7 +267,7 @@ class Planes:
 
     async def _new_plane(self, address: str, authority: bytes, keys: Callable[[], Pki]) -> Plane:
         path = self._path(address)
-        log = None if path is None else SqliteLog(path, power_loss=False)
+        log = None if path is None else SqliteLog(path, power_loss=False, accept_loss=self._accept_loss)
         server = ApiServer(self._clock, path=path, log=log)
         await server.start()
         client = Client(InProcess(server.handle), self._clock, name=f"cluster {address}")

@@ -47,6 +47,7 @@ from kubewright.compose.folder import (
     Address,
     DiskFailed,
     Presence,
+    check_server_folder,
     private_folder,
     recall,
     remember,
@@ -92,7 +93,10 @@ class Embedded:
         self.clock = clock
         self.config = config
         path = None if config is None else private_folder(config.data_dir) / SERVER_FOLDER
-        self.server = ApiServer(clock, path=path, admission=EMBEDDED_RULES)
+        accept_loss = config is not None and config.accept_loss
+        if config is not None and not accept_loss:
+            check_server_folder(config.data_dir)
+        self.server = ApiServer(clock, path=path, accept_loss=accept_loss, admission=EMBEDDED_RULES)
         self.metrics = Metrics()
         self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
@@ -107,6 +111,7 @@ class Embedded:
         self._own = OwnPlanes(
             clock,
             folder,
+            accept_loss=accept_loss,
             listens=config is not None,
             grace=options.grace,
             connections=self._connections,

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from kubewright.apiserver.http.private_file import write_private
+from kubewright.apiserver.store.log import WAY_OUT
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
 from kubewright.controlplanes.snapshots.files import SCRATCH
@@ -58,6 +59,19 @@ def private_folder(path: Path) -> Path:
     except OSError as error:
         raise InvalidInput(f"cannot use {path} as a data folder: {error.strerror}") from None
     return path
+
+
+def check_server_folder(data_dir: Path) -> None:
+    """Refuse a folder that was served before, and whose folder of the API server is gone as a whole.
+
+    What is lost of it otherwise, its log says.
+
+    Raises:
+        InvalidInput: it is gone.
+    """
+    server = data_dir / SERVER_FOLDER
+    if (data_dir / FILE).exists() and not server.exists():
+        raise InvalidInput(f"{data_dir} was served before, and {server} is gone. {WAY_OUT}")
 
 
 def snapshots_folder(path: Path, before: float = inf) -> Path:

@@ -27,7 +27,7 @@ from kubewright.compose.options import Election, Options
 from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.webhooks import Webhooks, webhooks_of
-from kubewright.compose.worlds import chosen, kinds, leases, makes_vms
+from kubewright.compose.worlds import chosen, idle, kinds, leases, makes_vms
 from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.hosting.pods.host import PodHosting
 from kubewright.driver import registry
@@ -125,6 +125,8 @@ def intent(options: Options, election: Election) -> Intent:
         simulated=options.machine.joins and makes_vms(options) and options.driver == SIMULATED,
         allowed=options.simulate,
         elects=election.enabled,
+        idle=idle(options),
+        chosen=options.controllers,
     )
 
 

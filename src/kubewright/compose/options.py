@@ -118,11 +118,13 @@ class ServerConfig:
     ``port``        of the API server on loopback; 0 picks a free one; None: the one of the last start,
                     a free one at the first
     ``kubeconfig``  where to write it; None: in the data folder
+    ``accept_loss`` start also where the folder has less than was committed
     """
 
     data_dir: Path
     port: int | None = None
     kubeconfig: Path | None = None
+    accept_loss: bool = False
 
     @property
     def kubeconfig_path(self) -> Path:

@@ -33,6 +33,7 @@ class OwnPlanes:
     ``listens``   whether they listen at sockets; tests on virtual time reach them in process only
     ``grace``     seconds of silence after which a node of theirs counts as lost
     ``connections``  those of all listeners of the process; None: these have the only ones
+    ``accept_loss``  start with data that lost commits, as the administrator said
 
     ``planes`` are all of them; ``nested`` those that NestedControlPlanes describe.
     """
@@ -45,10 +46,18 @@ class OwnPlanes:
         listens: bool,
         grace: float,
         connections: Connections | None = None,
+        accept_loss: bool = False,
     ) -> None:
         nodes = NodeSettings(grace=grace)
         folder = None if data_dir is None else private_folder(data_dir / CLUSTERS_FOLDER)
-        self.planes = Planes(clock, connections=connections, folder=folder, listens=listens, nodes=nodes)
+        self.planes = Planes(
+            clock,
+            connections=connections,
+            folder=folder,
+            listens=listens,
+            nodes=nodes,
+            accept_loss=accept_loss,
+        )
         controllers = controllers_of(builtin.Settings(nodes=nodes, run_apps=True), clock)
         self.nested = TaskHosting(self.planes, clock, data_dir, controllers)
 

@@ -5,6 +5,8 @@ Theory.      A dozen watches that fail for one reason would log a dozen errors w
              is, whether it serves our kinds, whether we may read them. A problem that time can mend (a
              server that is down, missing CRDs or roles) is logged once, and the program waits. A problem
              that only a user can mend (credentials, a certificate, an address) ends the process.
+             Where a server has the kinds of worlds whose controllers are not chosen, one line says which: to
+             have installed everything and to run a part of it is more often an oversight than a division.
              The check also keeps simulated nodes out of real clusters: an embedded server says in its
              ``/version`` that it is one. Only the operator of a server decides what it says there, so a
              false answer could bring simulated nodes to that operator's own cluster only.
@@ -14,8 +16,9 @@ Called by    ``on_kubernetes``.
 
 import asyncio
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -70,6 +73,8 @@ class Intent:
     ``machines``   whether the controllers of machines run, which alone need the target cluster
     ``simulated``  whether the VMs are simulated; ``allowed``: even on a server that is not ``kubewright up``
     ``elects``     whether a leader is elected
+    ``idle``       the kinds of the worlds whose controllers do not run, by the word that chooses them
+    ``chosen``     the words for ``--controllers`` that chose those that run
     """
 
     kinds: Sequence[Kind[Any]]
@@ -78,6 +83,8 @@ class Intent:
     simulated: bool = False
     allowed: bool = False
     elects: bool = True
+    idle: Mapping[str, Sequence[Kind[Any]]] = field(default_factory=dict)
+    chosen: Sequence[str] = ("*",)
 
 
 class Preflight:
@@ -119,7 +126,24 @@ class Preflight:
                 ours.append(await self._ask(endpoint))
             except (ApiError, TransportError) as error:
                 return trouble_of(error, endpoint.url, endpoint.switch)
-        return self._likely_mistake(ours)
+        trouble = self._likely_mistake(ours)
+        if trouble is None and not ours[0]:
+            await self._mention_idle()
+        return trouble
+
+    async def _mention_idle(self) -> None:
+        """Say which worlds the control cluster has that do not run here. A server that does not tell is one
+        that has none of them."""
+        control, intent = self._endpoints[0], self._intent
+        found = []
+        for name, kinds in intent.idle.items():
+            with suppress(ApiError, TransportError):
+                await _serves(control.client, kinds)
+                found.append(name)
+        if found:
+            words = ",".join((*intent.chosen, *found))
+            there = f"{control.url} has the kinds of {', '.join(found)}, and nothing here works on them"
+            log.warning(f"{there}; unless another program does, start with --controllers '{words}'")
 
     async def _ask(self, endpoint: Endpoint) -> bool:
         """Whether this server is a ``kubewright up``; raises the error of a request that fails."""

@@ -138,6 +138,20 @@ def kinds(options: Options) -> list[Kind[Any]]:
     return [kind for world in running(shown(options), chosen(options)) for kind in world.kinds]
 
 
+def idle(options: Options) -> dict[str, Sequence[Kind[Any]]]:
+    """The kinds of the worlds of which no controller is chosen, by name. One that the options switch off is
+    not among them: its user knows.
+
+    Raises:
+        InvalidInput: as ``chosen``.
+    """
+    lists = shown(options)
+    mine = running(lists, chosen(options))
+    off = {word.strip()[1:] for word in options.controllers if word.strip().startswith("-")}
+    known = [world for world in lists if world.name in off or all(e.name in off for e in world.controllers)]
+    return {world.name: tuple(world.kinds) for world in lists if world not in (*mine, *known)}
+
+
 def running(all_worlds: Iterable[World], controllers: Iterable[ControllerInfo]) -> list[World]:
     """Those of these worlds that have at least one of these controllers."""
     ours = set(controllers)

@@ -10,6 +10,7 @@ Called by    ``cli up`` and nearly every test.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 
 from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.kube.answers import failure
@@ -30,7 +31,8 @@ class InProcess:
             raise ConnectFailed("this connection to the embedded server is closed")
         try:
             async with asyncio.timeout(timeout):
-                return await self._handler(request)
+                response = await self._handler(request)
+            return replace(response, body=b"") if request.method == "HEAD" else response
         except TimeoutError:
             raise TimedOut(f"{request.method} {request.path}: no answer within {timeout:g} s") from None
 

@@ -18,6 +18,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -150,9 +151,13 @@ def load_all(text: bytes | str, *, aliases: bool = True, unique: bool = False) -
     Raises:
         Unreadable
     """
+    return _documents(text, _Reader, aliases=aliases, unique=unique)
+
+
+def _documents(text: bytes | str, reader: "type[_Reader]", *, aliases: bool, unique: bool) -> list[Any]:
     with _readable():
         spare = _checked(yaml.parse(text, Loader=_Nodes), aliases=aliases)
-        return [_Reader(spare, unique=unique).value(node) for node in yaml.compose_all(text, Loader=_Nodes)]
+        return [reader(spare, unique=unique).value(node) for node in yaml.compose_all(text, Loader=_Nodes)]
 
 
 @contextmanager
@@ -175,6 +180,26 @@ def _first(events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
         yield event
         if isinstance(event, yaml.DocumentEndEvent):
             return
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A scalar as it stands in a text. ``tag`` is what that says of its type, such as ``int``, or nothing."""
+
+    text: str
+    quoted: bool = False
+    tag: str = ""
+
+
+def words(text: bytes | str) -> Any:
+    """The first document with its scalars as ``Word``, keys as text, and None where there is none.
+
+    For a reader that knows the types of its fields, as those of ``gopkg.in/yaml.v3`` do.
+
+    Raises:
+        Unreadable: it is no YAML, or a key comes twice in a map.
+    """
+    return next(iter(_documents(text, _Words, aliases=True, unique=True)), None)
 
 
 def resolved(word: str) -> Any:
@@ -242,7 +267,7 @@ class _Reader:
         if self._spare < 0:
             raise Unreadable("document contains excessive aliasing")
         if isinstance(node, yaml.ScalarNode):
-            return _json(_scalar(node), node)
+            return self._leaf(node)
         if id(node) in self._open:
             raise Unreadable("an anchor's value contains itself", _line(node))
         self._open.add(id(node))
@@ -253,6 +278,12 @@ class _Reader:
         finally:
             self._open.remove(id(node))
 
+    def _leaf(self, node: yaml.ScalarNode) -> Any:
+        return _json(_scalar(node), node)
+
+    def _name(self, node: yaml.Node) -> str:
+        return _key(node)
+
     def _mapping(self, node: yaml.Node) -> dict[str, Any]:
         found: dict[str, Any] = {}
         merges: dict[str, bool] = {}
@@ -262,7 +293,7 @@ class _Reader:
                 found |= merged
                 merges |= dict.fromkeys(merged, True)
                 continue
-            name = _key(key)
+            name = self._name(key)
             if self._unique and name in found and not merges.pop(name, False):
                 raise Unreadable(f"key {name!r} already set in map", _line(key))
             found[name] = self.value(inner)
@@ -277,6 +308,20 @@ class _Reader:
                 raise Unreadable("map merge requires map or sequence of maps as the value", _line(node))
             found |= self.value(each)
         return found
+
+
+class _Words(_Reader):
+    """Leaves scalars and keys what they are in the text."""
+
+    def _leaf(self, node: yaml.ScalarNode) -> Word:
+        plain = node.tag == _PLAIN
+        quoted = not plain and node.tag == f"{_TAG}str"
+        return Word(str(node.value), quoted, "" if plain or quoted else str(node.tag).removeprefix(_TAG))
+
+    def _name(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise Unreadable("unsupported map key: it is a map or a list", _line(node))
+        return str(node.value)
 
 
 def _is_merge(key: yaml.Node) -> bool:

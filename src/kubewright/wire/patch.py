@@ -13,7 +13,6 @@ Invariants.  Pure. Unchanged parts are shared with the document given, which is 
 import copy
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import jsonpatch
@@ -86,7 +85,7 @@ def apply_json(document: Any, operations: Any, *, most: int = PATCH_BYTES) -> An
     for operation in operations:
         _check(operation)
     try:
-        return _Patch(operations, _Allowance(most)).apply(_twin(document), in_place=True)
+        return _applied(_twin(document), operations, most)
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
         raise _refused() from None
     except (TypeError, KeyError, IndexError, ValueError, AttributeError, RecursionError):
@@ -98,29 +97,6 @@ def json_difference(before: Any, after: Any) -> list[dict[str, Any]]:
     """The operations of a JSON patch that turns ``before`` into ``after``; none when they are equal."""
     found: list[dict[str, Any]] = jsonpatch.make_patch(before, after).patch
     return found
-
-
-class _Allowance:
-    """How many bytes the operations of one patch may still bring."""
-
-    def __init__(self, most: int) -> None:
-        self._most, self._brought = most, 0
-
-    def spend(self, value: Any) -> bytes:
-        """The value as JSON.
-
-        Raises:
-            GrowsTooMuch: the patch has brought too much with it.
-            BadRequest: the value is nested too deep.
-        """
-        try:
-            written = orjson.dumps(value)
-        except orjson.JSONEncodeError:
-            raise BadRequest(str(gojson.TooDeep())) from None
-        self._brought += len(written)
-        if self._brought > self._most:
-            raise GrowsTooMuch(self._brought, self._most)
-        return written
 
 
 _INDEX = re.compile(r"[+-]?[0-9]{1,9}")
@@ -157,28 +133,10 @@ def _place(doc: Any, part: Any, beyond: int) -> Any:
     return str(index + len(doc) + beyond if index < 0 else index)
 
 
-class _Counted(jsonpatch.PatchOperation):
-    """An operation that brings something, out of an allowance."""
-
-    def __init__(self, allowance: _Allowance, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.allowance = allowance
-
-
-class _Add(_Counted, jsonpatch.AddOperation):
+class _Add(jsonpatch.AddOperation):
     def apply(self, obj: Any) -> Any:
-        self.allowance.spend(self.operation.get("value"))
         self.pointer = _Gap(self.location)
         return super().apply(obj)
-
-
-class _Copy(_Counted, jsonpatch.CopyOperation):
-    def apply(self, obj: Any) -> Any:
-        found = self.pointer_cls(self.operation["from"]).resolve(obj)
-        if isinstance(found, jsonpointer.EndOfList):
-            raise _refused()
-        copied = orjson.loads(self.allowance.spend(found))
-        return _added(self.location, copied, obj)
 
 
 class _Move(jsonpatch.MoveOperation):
@@ -200,14 +158,13 @@ def _added(location: str, value: Any, obj: Any) -> Any:
     return jsonpatch.AddOperation({"path": location, "value": value}, pointer_cls=_Gap).apply(obj)
 
 
-class _Replace(_Counted, jsonpatch.ReplaceOperation):
+class _Replace(jsonpatch.ReplaceOperation):
     """As kube-apiserver does it: a member that is not there is added."""
 
     def apply(self, obj: Any) -> Any:
-        self.allowance.spend(self.operation.get("value"))
         inside, member = self.pointer.to_last(obj)
         if isinstance(inside, dict) and member is not None and member not in inside:
-            inside[member] = copy.deepcopy(self.operation["value"])
+            inside[member] = self.operation["value"]
             return obj
         return super().apply(obj)
 
@@ -221,16 +178,50 @@ class _Test(jsonpatch.TestOperation):
         return obj if absent and self.operation.get("value", ...) is None else super().apply(obj)
 
 
-class _Patch(jsonpatch.JsonPatch):
-    def __init__(self, operations: list[Any], allowance: _Allowance) -> None:
-        counted = {"add": _Add, "copy": _Copy, "replace": _Replace}
-        self.operations = {
-            **jsonpatch.JsonPatch.operations,
-            **{name: partial(each, allowance) for name, each in counted.items()},
-            "move": _Move,
-            "test": _Test,
-        }
-        super().__init__(operations, pointer_cls=_Pointer)
+_OPERATIONS: Mapping[str, type[jsonpatch.PatchOperation]] = {
+    **jsonpatch.JsonPatch.operations,
+    "add": _Add,
+    "move": _Move,
+    "replace": _Replace,
+    "test": _Test,
+}
+
+
+def _applied(document: Any, operations: Sequence[Mapping[str, Any]], most: int) -> Any:
+    """The document after the operations, which change it in place.
+
+    Raises:
+        Invalid, BadRequest: and whatever the library raises.
+    """
+    brought = 0
+    for each in operations:
+        operation, name = each, each.get("op", "")
+        if name == "copy":
+            operation = {"op": "add", "path": each["path"], "value": _found(document, each["from"])}
+        if name in ("add", "copy", "replace"):
+            written = _written(operation["value"])
+            brought += len(written)
+            if brought > most:
+                raise GrowsTooMuch(brought, most)
+            operation = {**operation, "value": orjson.loads(written)}  # shared with nothing
+        if (known := _OPERATIONS.get(operation.get("op", ""))) is None:
+            raise _refused()
+        document = known(operation, pointer_cls=_Pointer).apply(document)
+    return document
+
+
+def _found(document: Any, pointer: str) -> Any:
+    found = _Pointer(pointer).resolve(document)
+    if isinstance(found, jsonpointer.EndOfList):
+        raise _refused()
+    return found
+
+
+def _written(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        raise BadRequest(str(gojson.TooDeep())) from None
 
 
 def _twin(document: Any) -> Any:

@@ -128,6 +128,7 @@ async def test_tokens_outlive_a_restart(serving: Any, tmp_path: Path) -> None:
 
 def damaged(key: Path, content: bytes | None) -> str:
     """What a start says when the key of tokens is not what it should be (None: it cannot be read)."""
+    key.unlink()
     if content is None:
         key.mkdir()
     else:
@@ -146,6 +147,8 @@ async def test_a_damaged_key_of_tokens_is_told_and_not_replaced(
     serving: Any, tmp_path: Path, content: bytes | None, words: str
 ) -> None:
     key = tmp_path / "token.key"
+    async with serving(tmp_path):
+        assert len(key.read_bytes()) == 32
     assert words in damaged(key, content)
     assert key.is_dir() if content is None else key.read_bytes() == content
     key.rmdir() if content is None else key.unlink()

@@ -322,7 +322,7 @@ def child(name, owner, *, spec=None, **labels):
             "name": name,
             "labels": labels,
             "ownerReferences": references,
-            "finalizers": [FINALIZER],
+            "finalizers": [FINALIZER, "machine.cluster.x-k8s.io"],
         },
         "spec": machine if spec is None else spec,
     }
@@ -392,6 +392,20 @@ async def test_deletion_deletes_whatever_it_waits_for(world, kind, owner, spec, 
         assert (await world.user.get(kind, Key(NS, "left"))).metadata.deleting
         await world.release(kind, Key(NS, "left"))
         assert (await world.said("Deleting"))[1] == "WaitingForInfrastructureDeletion"
+
+
+async def test_a_machine_is_deleted_only_when_its_controller_has_begun_with_it(world):
+    async with world.running(FOO_CLUSTER):
+        await provisioned(world)
+        new = child("w", None, **LABELS)
+        new["metadata"]["finalizers"] = [FINALIZER]
+        await world.user.create(MACHINE, new, namespace=NS)
+        await world.delete()
+        assert not (await world.user.get(MACHINE, Key(NS, "w"))).metadata.deleting
+        begun = {"metadata": {"finalizers": [FINALIZER, "machine.cluster.x-k8s.io"]}}
+        await world.user.patch(MACHINE, Key(NS, "w"), begun)
+        await asyncio.sleep(1)
+        assert (await world.user.get(MACHINE, Key(NS, "w"))).metadata.deleting
 
 
 async def test_machines_that_a_control_plane_has_left_go_with_the_cluster(world):

@@ -11,19 +11,28 @@ from kubewright.testing.faults import Answer, Fault, Script
 from kubewright.testing.world import World, embedded_world, in_phase, short_timeouts
 from kubewright.wire.http import Request
 
-LONG = "m" + 74 * "x"
-"""A name that a Machine may have and no label value: its node's name cannot be recorded."""
+REFUSED = Answer(
+    422,
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,'
+    b'"message":"metadata.labels: Invalid value"}',
+)
+
+
+def unrecorded(request: Request) -> Fault | None:
+    """The server refuses the write that records which VM a machine has."""
+    records = request.method == "PATCH" and b'"providerID"' in request.body
+    return REFUSED if records and request.path.endswith("/machines/m1") else None
 
 
 async def warnings_about(world: World) -> set[tuple[str, str]]:
     """Reason and message of every warning about the machine."""
     events = await world.client.list(EVENT, world.namespace)
-    return {(e.reason, e.message) for e in events if e.type == "Warning" and e.involved_object.name == LONG}
+    return {(e.reason, e.message) for e in events if e.type == "Warning" and e.involved_object.name == "m1"}
 
 
 async def test_a_machine_whose_vm_cannot_be_recorded_says_which_write_was_refused_and_why() -> None:
-    async with embedded_world(short_timeouts()) as world:
-        await world.make(LONG)
+    async with embedded_world(short_timeouts(), faults=unrecorded) as world:
+        await world.make("m1")
         sight = await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so", seconds=5)
         operation = sight.machines[0].status.last_operation
         assert (operation.type, operation.state, operation.error_code) == (
@@ -35,27 +44,27 @@ async def test_a_machine_whose_vm_cannot_be_recorded_says_which_write_was_refuse
         assert "metadata.labels" in operation.description
         reasons = {reason for reason, message in await warnings_about(world) if "metadata.labels" in message}
         assert "FailedUpdate" in reasons
-        await world.unmake(LONG)
+        await world.unmake("m1")
 
 
 async def test_its_creation_timeout_goes_on() -> None:
-    async with embedded_world(short_timeouts(creation_timeout=60)) as world:
-        await world.make(LONG)
+    async with embedded_world(short_timeouts(creation_timeout=60), faults=unrecorded) as world:
+        await world.make("m1")
         sight = await world.until(in_phase(Phase.FAILED), "it fails", seconds=70)
         assert "refused to record" in sight.machines[0].status.last_operation.description
         assert any(reason == "MachineFailed" for reason, _ in await warnings_about(world))
-        await world.unmake(LONG)
+        await world.unmake("m1")
 
 
 @pytest.mark.parametrize("force", [False, True], ids=["as usual", "by force"])
 async def test_it_can_be_deleted_and_leaves_nothing(force: bool) -> None:
-    async with embedded_world(short_timeouts()) as world:
-        await world.make(LONG)
+    async with embedded_world(short_timeouts(), faults=unrecorded) as world:
+        await world.make("m1")
         await world.until(in_phase(Phase.CRASH_LOOP_BACK_OFF), "it says so", seconds=5)
         if force:
             label = {"metadata": {"labels": {"force-deletion": "True"}}}
-            await world.client.patch(MACHINE, world.key(LONG), label)
-        await world.unmake(LONG)
+            await world.client.patch(MACHINE, world.key("m1"), label)
+        await world.unmake("m1")
         await world.until(lambda s: not s.machines, "it is gone", seconds=60)
         assert await world.left() == []
 

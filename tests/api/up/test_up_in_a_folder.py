@@ -53,6 +53,29 @@ async def test_a_port_that_another_program_took_meanwhile_is_said_with_what_to_d
     assert await served_at(ServerConfig(tmp_path)) == url
 
 
+def take_away(path: Path) -> None:
+    """A folder, or a database with all that SQLite has beside it."""
+    if path.is_dir():
+        shutil.rmtree(path)
+        return
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+
+
+@pytest.mark.parametrize("harm", ["server", "server/objects.db"])
+async def test_a_folder_whose_objects_are_gone_is_served_only_when_that_is_accepted(
+    tmp_path: Path, harm: str
+) -> None:
+    """Otherwise the VMs of all machines would be deleted, since no machine wants them."""
+    url = await served_at(ServerConfig(tmp_path))
+    take_away(tmp_path / harm)
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="start `kubewright up` with --accept-data-loss"):
+            await served_at(ServerConfig(tmp_path))
+    assert await served_at(ServerConfig(tmp_path, accept_loss=True)) == url
+    assert await served_at(ServerConfig(tmp_path)) == url
+
+
 @pytest.mark.parametrize("gone", ["", "server", "server/objects.db", "cloud.db"])
 async def test_a_folder_that_is_deleted_ends_the_server_with_an_error(tmp_path: Path, gone: str) -> None:
     folder = tmp_path / "data"

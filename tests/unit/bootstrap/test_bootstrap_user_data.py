@@ -5,6 +5,7 @@ from urllib.parse import unquote
 
 import pytest
 import yaml
+from tests.unit.bootstrap.container_linux_texts import REFUSED, REMARKED, TAKEN
 
 from kubewright.api.bootstrap.v1beta1 import (
     NTP,
@@ -19,6 +20,7 @@ from kubewright.api.bootstrap.v1beta1 import (
 )
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.cloudinit import cloud_config
+from kubewright.bootstrap.containerlinux.transpile import converted
 from kubewright.bootstrap.ignition import ignition, unit_name
 from kubewright.bootstrap.joinscript import join_script
 from kubewright.bootstrap.userdata import Role, UserData
@@ -334,7 +336,8 @@ def test_a_mount_unit_has_the_name_that_systemd_wants(path: str, name: str) -> N
     assert unit_name(path) == name
 
 
-ADDITION = """
+SUM = "0" * 128
+ADDITION = f"""
 passwd:
   users:
   - name: core
@@ -357,7 +360,7 @@ storage:
       remote:
         url: https://e/f
         verification:
-          hash: {function: sha512, sum: "00"}
+          hash: {{function: sha512, sum: "{SUM}"}}
 """
 
 
@@ -367,7 +370,7 @@ def added(text: str, *, strict: bool = True) -> dict:
 
 
 def test_an_addition_comes_on_top() -> None:
-    found = added(ADDITION)
+    found = added(ADDITION, strict=False)
     assert [each["name"] for each in found["passwd"]["users"]] == ["u", "core"]
     assert found["passwd"]["users"][1]["sshAuthorizedKeys"] == ["k"]
     assert found["systemd"]["units"][1] == {
@@ -380,33 +383,167 @@ def test_an_addition_comes_on_top() -> None:
             "path": "/y",
             "filesystem": "oem",
             "mode": 0o644,
-            "contents": {"source": "https://e/f", "verification": {"hash": "sha512-00"}},
+            "contents": {"source": "https://e/f", "verification": {"hash": f"sha512-{SUM}"}},
         },
     ]
 
 
 def test_an_empty_addition_adds_nothing() -> None:
-    assert added("") == added("# nothing")
+    assert added("", strict=False) == added("# nothing", strict=False)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("a: [", "additionalConfig is not YAML"),
-        ("[]", "additionalConfig must have names and values"),
-        ("etcd: {}", "additionalConfig.etcd is not known"),
-        ("passwd: {users: [x]}", r"additionalConfig.passwd.users\[0\] must have names and values"),
-        ("storage: {files: [{path: /x, contents: {}}]}", "must have inline or remote"),
-        ("storage: {files: [{path: /x, mode: rw}]}", "mode is no number"),
-    ],
-)
+WRONG = {
+    "a: [": "additionalConfig is not YAML: yaml: line 2: did not find expected node content",
+    "[]": "additionalConfig: it must have names and values",
+    "passwd: {users: [x]}": "additionalConfig: passwd.users[0] must have names and values",
+    "storage: {files: [{path: /x, mode: rw}]}": "additionalConfig: storage.files[0].mode must be a number",
+    "systemd: {units: [{name: a.service, mask: maybe}]}": "additionalConfig: systemd.units[0].mask must be true or false",
+    "storage: {files: [{path: x, mode: 0644}]}": "additionalConfig: storage.files[0].path is no absolute path",
+    "foo: 1\nbar: 2\n": "additionalConfig: foo is not known; bar is not known",
+    "storage: {files: [{path: /x}]}": "additionalConfig: storage.files[0].mode is not given, and will be 0644",
+    "a: 1\nb: 1\nc: 1\nd: 1\ne: 1\nf: 1\ng: 1\n": (
+        "additionalConfig: a is not known; b is not known; c is not known; d is not known; e is not known; and 2 more"
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), WRONG.items(), ids=WRONG.values())
 def test_a_wrong_addition_is_refused_by_where_it_is_wrong(text: str, told: str) -> None:
-    with pytest.raises(InvalidInput, match=told):
+    with pytest.raises(InvalidInput) as refused:
         added(text)
+    assert str(refused.value) == told
 
 
 def test_what_is_unknown_is_left_out_unless_it_is_strict() -> None:
-    assert added("etcd: {}\npasswd: {}", strict=False) == added("passwd: {}")
+    assert added("foo: {}\npasswd: {}", strict=False) == added("passwd: {}")
+
+
+@pytest.mark.parametrize("text", TAKEN.values(), ids=TAKEN)
+def test_a_valid_addition_is_taken_also_when_it_is_to_be_strict(text: str) -> None:
+    assert converted(text, strict=True) == converted(text, strict=False)
+
+
+@pytest.mark.parametrize("text", REMARKED.values(), ids=REMARKED)
+def test_what_the_transpiler_remarks_on_is_refused_when_it_is_to_be_strict(text: str) -> None:
+    converted(text, strict=False)
+    with pytest.raises(InvalidInput, match="additionalConfig: "):
+        converted(text, strict=True)
+
+
+@pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
+def test_what_the_transpiler_refuses_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="additionalConfig"):
+        converted(text, strict=False)
+
+
+MADE = {
+    "a disk": {
+        "storage": {
+            "disks": [
+                {
+                    "device": "/dev/sda",
+                    "wipeTable": True,
+                    "partitions": [
+                        {
+                            "label": "ROOT",
+                            "number": 1,
+                            "sizeMiB": 10240,
+                            "startMiB": 1,
+                            "typeGuid": "be9067b9-ea49-4f15-b4f6-f36f8c9e1818",
+                            "guid": "00000000-1111-2222-3333-444444444444",
+                        },
+                        {"label": "", "sizeMiB": 0},
+                        {"sizeMiB": 1536},
+                        {"sizeMiB": 1024},
+                        {},
+                    ],
+                }
+            ]
+        }
+    },
+    "a remote file": {
+        "storage": {
+            "files": [
+                {
+                    "filesystem": "root",
+                    "path": "/a",
+                    "mode": 0o644,
+                    "contents": {
+                        "source": "https://example.com/a?b=c",
+                        "compression": "gzip",
+                        "verification": {"hash": f"sha512-{SUM}"},
+                    },
+                }
+            ]
+        }
+    },
+    "networks": {
+        "networkd": {
+            "units": [
+                {
+                    "name": "00-eth0.network",
+                    "contents": "[Match]\nName=eth0\n",
+                    "dropins": [{"name": "a.conf", "contents": "[Network]\nDHCP=yes"}],
+                }
+            ]
+        }
+    },
+    "docker": {
+        "systemd": {
+            "units": [
+                {
+                    "name": "docker.service",
+                    "enable": True,
+                    "dropins": [
+                        {
+                            "name": "20-clct-docker.conf",
+                            "contents": '[Service]\nEnvironment="DOCKER_OPTS=--a=b -c"',
+                        }
+                    ],
+                }
+            ]
+        }
+    },
+    "etcd of a version": {
+        "systemd": {
+            "units": [
+                {
+                    "name": "etcd-member.service",
+                    "enable": True,
+                    "dropins": [
+                        {
+                            "name": "20-clct-etcd-member.conf",
+                            "contents": '[Service]\nEnvironment="ETCD_IMAGE_TAG=v3.3.1"\nExecStart=\n'
+                            "ExecStart=/usr/lib/coreos/etcd-wrapper $ETCD_OPTS \\\n"
+                            '  --name="a\\tb\\"é\\x01" \\\n  --auto-compaction-retention="1" \\\n  --debug=true',
+                        }
+                    ],
+                }
+            ]
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(("name", "made"), MADE.items(), ids=MADE)
+def test_an_addition_becomes_what_the_transpiler_makes_of_it(name: str, made: dict) -> None:
+    assert converted(TAKEN[name], strict=True) == made
+
+
+def test_updates_and_reboots_become_one_file() -> None:
+    (file,) = converted(TAKEN["reboots"], strict=True)["storage"]["files"]
+    assert file["path"] == "/etc/coreos/update.conf"
+    assert unquote(file["contents"]["source"]).splitlines() == [
+        "data:,GROUP=stable",
+        'REBOOT_STRATEGY="etcd-lock"',
+        'LOCKSMITHD_REBOOT_WINDOW_START="Sun 1:00"',
+        'LOCKSMITHD_REBOOT_WINDOW_LENGTH="1h30m"',
+        'LOCKSMITHD_GROUP="g"',
+        'LOCKSMITHD_ENDPOINT="http://a"',
+        'LOCKSMITHD_ETCD_CAFILE="/c"',
+        'LOCKSMITHD_ETCD_CERTFILE="/d"',
+        'LOCKSMITHD_ETCD_KEYFILE="/e"',
+    ]
 
 
 def test_data_is_not_shown() -> None:

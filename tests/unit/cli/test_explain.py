@@ -12,7 +12,7 @@ from kubewright.cli.explain import page
 from kubewright.cli.explain.command import subjects
 from kubewright.cli.explain.story import Decision, Expected, Facts, Happened, Story, tell
 from kubewright.cli.explain.subjects import named
-from kubewright.runtime.records import Acted, Pass
+from kubewright.runtime.records import Acted, Pass, Waited
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -314,6 +314,7 @@ def test_a_story_as_text():
                 at=ago(seconds=30),
                 why="Node a changed",
                 error="the server said no",
+                waits=(Waited(what="Secret keys", remedy="create it", since=ago(minutes=3)),),
                 acted=Acted(at=ago(hours=1), because="it has no VM on record", steps=("Call",)),
             ),
             Decision(by="machineset", source="objects", because="0 of 2 machines", steps=("Create",)),
@@ -331,6 +332,7 @@ def test_a_story_as_text():
         "  waits for   its health timeout runs",
         "  decided     machine: its health timeout runs (for 4m)",
         "                it looked 30s ago, because Node a changed",
+        "                it waits for Secret keys, for 3m; create it",
         "                that failed: the server said no",
         "                it acted last 60m ago: it has no VM on record [Call]",
         "              machineset, by what this server shows: 0 of 2 machines [Create]",

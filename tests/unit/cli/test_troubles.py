@@ -8,7 +8,8 @@ from kubewright.api.core import Event, ObjectReference
 from kubewright.api.meta import ObjectMeta
 from kubewright.cli.explain.story import Story
 from kubewright.cli.troubles import page
-from kubewright.cli.troubles.decide import Trouble, Troubles, Warned, troubles, warnings
+from kubewright.cli.troubles.decide import Trouble, Troubles, Warned, troubles, waits, warnings
+from kubewright.runtime.records import Pass, Waited
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 MACHINE, SET = "machine.machine.sapcloud.io", "machineset.machine.sapcloud.io"
@@ -112,6 +113,52 @@ def event(name, *, kind="Machine", type="Warning", minutes=1):
 def test_which_warnings_are_told(events, told):
     known = [Trouble(kind=MACHINE, namespace="ns", names=("a",))]
     assert [each.about for each in warnings(events, known, NOW)] == told
+
+
+def record(name, *waits, controller="machine", namespace="ns"):
+    return Pass(controller=controller, namespace=namespace, name=name, at=NOW, since=NOW, waits=waits)
+
+
+def waited(what, remedy="make it", **since):
+    return Waited(what=what, remedy=remedy, since=ago(**since))
+
+
+@pytest.mark.parametrize(
+    ("passes", "told"),
+    [
+        pytest.param([record("a")], [], id="a pass that waits for nothing"),
+        pytest.param([record("a", waited("a VM", seconds=29))], [], id="a wait that has just begun"),
+        pytest.param(
+            [record("a", waited("Secret keys", minutes=2)), record("b", waited("Secret keys", minutes=9))],
+            ["machine b: Secret keys", "machine a: Secret keys"],
+            id="the longest comes first",
+        ),
+        pytest.param(
+            [
+                record("a", waited("a VM", minutes=1)),
+                record("a", waited("a VM", minutes=1), controller="rolloutnodes"),
+            ],
+            ["machine a: a VM"],
+            id="what two controllers say of one object is said once",
+        ),
+        pytest.param(
+            [record(f"m{n:02}", waited("a VM", minutes=n + 1)) for n in range(15)],
+            [f"machine m{n:02}: a VM" for n in range(14, 4, -1)],
+            id="ten are shown",
+        ),
+    ],
+)
+def test_which_waits_are_told(passes, told):
+    assert [f"{each.about}: {each.what}" for each in waits(passes, NOW)] == told
+
+
+def test_waits_as_text():
+    found = Troubles(waits=tuple(waits([record("a", waited("Secret keys", minutes=2))], NOW)), looked_at=1)
+    assert [each.text for each in page.lines(found, NOW)][1:] == [
+        "the longest waits of the controllers",
+        "  2m      ns: machine a waits for Secret keys",
+        "          make it",
+    ]
 
 
 def test_nothing_is_wrong_as_text():

@@ -279,7 +279,9 @@ def test_a_lookup_finds(answer, wanted) -> None:
 )
 def test_a_reference_that_cannot_be_followed_is_not_looked_up(ref, problem) -> None:
     user = Answers(None)
-    assert look_up(user, MACHINE, ref) == External(ref, problem=problem, remedy="correct the reference")
+    assert look_up(user, MACHINE, ref) == External(
+        ref, problem=problem, remedy="correct the reference", usable=False
+    )
     assert user.asked == []
 
 

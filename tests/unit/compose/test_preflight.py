@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 import structlog
 
+from kubewright.api.catalog import crds
 from kubewright.api.core import CRD
-from kubewright.api.machine.crds import crds
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.options import Options
 from kubewright.compose.preflight import Endpoint, Intent, Preflight, trouble_of
-from kubewright.compose.worlds import kinds
+from kubewright.compose.worlds import idle, kinds
 from kubewright.kube.client import Client
 from kubewright.kube.errors import BadAnswer, ConnectFailed, LoginFailed, TimedOut, Unresolved, Untrusted
 from kubewright.kube.inprocess import InProcess
@@ -89,9 +89,9 @@ def disguised(server):
     return handle
 
 
-async def install(server):
+async def install(server, *apis):
     client = Client(InProcess(server.handle), LoopClock())
-    for crd in crds():
+    for crd in crds(*(apis or ("machines",))):
         await client.create(CRD, crd)
 
 
@@ -110,6 +110,24 @@ async def look(handle, intent, *, seconds=1.0, meanwhile=None):
 async def test_a_cluster_without_a_problem_logs_nothing(server):
     await install(server)
     assert await look(disguised(server), Intent(KINDS)) == (True, [])
+
+
+IDLE = Intent(KINDS, idle=idle(Options()), chosen=("*",))
+
+
+async def test_worlds_that_are_installed_and_do_not_run_are_named_in_one_line(server):
+    await install(server, "clusters", "bootstrap", "machines")
+    passed, said = await look(disguised(server), IDLE)
+    assert passed
+    assert said == [
+        f"{URL} has the kinds of clusters, bootstrap, and nothing here works on them; unless another program "
+        "does, start with --controllers '*,clusters,bootstrap'"
+    ]
+
+
+async def test_worlds_that_are_not_installed_are_not_mentioned(server):
+    await install(server)
+    assert await look(disguised(server), IDLE) == (True, [])
 
 
 async def test_missing_crds_are_logged_once_and_waited_for(server):

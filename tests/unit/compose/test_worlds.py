@@ -6,7 +6,7 @@ from kubewright import builtin
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
-from kubewright.compose.worlds import chosen, every_word, leases, listed
+from kubewright.compose.worlds import chosen, every_word, idle, leases, listed
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.world import Half
@@ -113,3 +113,23 @@ async def test_halves_that_work_at_once_share_what_both_watch(assembly):
     kinds = [each.resource for each in assembly.informers[0].statistics()]
     assert len(kinds) == len(set(kinds))
     assert {"machines.machine.sapcloud.io", "machinesets.machine.sapcloud.io"} <= set(kinds)
+
+
+@pytest.mark.parametrize(
+    ("controllers", "names"),
+    [
+        pytest.param(("*",), ["clusters", "bootstrap", "infra", "controlplanes"], id="by default"),
+        pytest.param(("clusters", "bootstrap", "infra", "controlplanes"), ["machines"], id="clusters alone"),
+        pytest.param(("*", "clusters", "bootstrap", "infra", "controlplanes"), [], id="everything"),
+        pytest.param(
+            ("*", "clusters", "-machines"), ["bootstrap", "infra", "controlplanes"], id="switched off"
+        ),
+        pytest.param(
+            ("*", "bootstrap", "infra", "controlplanes", "machineset"),
+            ["clusters"],
+            id="a part of a world runs",
+        ),
+    ],
+)
+def test_worlds_of_which_nothing_runs(controllers, names):
+    assert list(idle(Options(controllers=controllers))) == names

@@ -266,3 +266,9 @@ def test_a_deployment_that_is_being_deleted_names_the_sets_that_it_waits_for() -
     assert [(each.what, each.since) for each in plan.awaits] == [
         (f"ThingSet d-{image} to be deleted", T0) for image in ("a", "b", "c")
     ]
+
+
+def test_a_rollout_names_the_members_that_it_waits_for() -> None:
+    short = seen(deployment(), OLD, SMALLER, members=members("old", 2))
+    assert [each.what for each in decide(short).awaits] == ["its Things to be available"]
+    assert decide(seen(deployment(), NEW, members=ALL_NEW)).awaits == ()

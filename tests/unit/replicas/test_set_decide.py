@@ -125,6 +125,7 @@ class Case:
     awaits: tuple[str, ...] = ()
 
 
+ANSWERED = ("the API server to answer a creation",)
 NO_PLANE = Awaited("FooPlane p", "create it")
 CASES = [
     Case("what is missing is created, and no more than a burst at once",
@@ -186,7 +187,7 @@ CASES = [
          "things too many: 1, but wait"),
     Case("a paused set of the right size waits for nothing", seen(1, A, pause=Wait("wait", 3.0)), ()),
     Case("an unanswered creation is asked for again, by its name and before any other",
-         seen(3, A, doubts=("x",)), (Create(("x",)),), CREATION, "creations without an answer: 1"),
+         seen(3, A, doubts=("x",)), (Create(("x",)),), CREATION, "creations without an answer: 1", ANSWERED),
     Case("the highest number is written before its member is deleted",
          seen(0, member("a", number=4)), (RecordNumber(4), Delete((member("a", number=4),))), None, "1 too many"),
     Case("the first number too",
@@ -205,7 +206,7 @@ CASES = [
          ("Thing a to be deleted", "Thing b to be deleted", "Thing c to be deleted")),
     Case("then removes its finalizer", seen(1, meta=DELETED), (RemoveFinalizer(),), None, "no thing is left"),
     Case("not while a creation may still happen", seen(1, doubts=("x",), meta=DELETED), (), timedelta(seconds=60),
-         "a creation without an answer may still happen"),
+         "a creation without an answer may still happen", ANSWERED),
     Case("members that are being orphaned stay",
          seen(1, A, meta={**DELETED, "finalizers": (FINALIZER, "orphan")}), (), None,
          "the things are being orphaned"),

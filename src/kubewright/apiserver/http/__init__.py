@@ -8,4 +8,5 @@
 ``listener``    the socket                     ``exchange``    HTTP to values and back
 ``authn``       users of requests              ``pki``         the CA (``certificates``)
 ``kubeconfig``  the file by which clients connect
+``connections`` how many there may be, and how long each may take
 """

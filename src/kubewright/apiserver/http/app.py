@@ -72,7 +72,9 @@ class App:
 
     async def _answer(self, request: Request, path: paths.ResourcePath | None, verb: str) -> Response:
         found = None if path is None else self._catalog.find(path.group, path.version, path.plural)
-        if path is None or (found is None and request.method == "GET"):
+        if request.method == "HEAD" and discovery.lacks_head(self._catalog, request.path, found):
+            raise refusals.not_allowed()
+        if path is None or (found is None and request.method in ("GET", "HEAD")):
             answer = self._unmapped(request)
             if answer is not None:
                 return answer
@@ -89,9 +91,11 @@ class App:
 
     def _unmapped(self, request: Request) -> Response | None:
         """The answer for health, metrics, OpenAPI and discovery paths; None for unknown paths."""
+        path, accept = request.path.rstrip("/") or "/", request.headers.get("accept", "")
+        if path == "/":  # to any method, as at kube-apiserver
+            return discovery.index(self._catalog)
         if request.method not in ("GET", "HEAD"):
             return None
-        path, accept = request.path.rstrip("/") or "/", request.headers.get("accept", "")
         if (answer := status.answer(path, self.counts, lambda: self._store.refusal)) is not None:
             return answer
         if (page := self.pages.get(path)) is not None:

@@ -5,7 +5,7 @@ Theory.      There are two ways to ask. The plain one walks ``/api``, ``/apis`` 
              for that and falls back. Both are views of the same catalog.
 Invariants.  Pure: the same catalog gives the same bytes. Kinds come in the order in which the catalog
              has them, and so do built-in groups; groups of CRDs follow by name, as at kube-apiserver.
-Called by    ``http.app``: ``respond`` returns None for all other paths.
+Called by    ``http.app``: ``respond`` returns None for all other paths; ``index`` is the root's answer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,6 +31,37 @@ _SUBRESOURCES: Mapping[str, Subresource] = {
 """Group, version, kind and verbs of subresources that are kinds of their own."""
 _VERBS: Mapping[str, tuple[str, ...]] = {"finalize": ("update",), "log": ("get",)}
 """Verbs of subresources that show the object itself, where they are not ``get, patch, update``."""
+
+_BESIDE = (
+    "/api", "/api/v1", "/apis", "/apis/", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3",
+    "/readyz", "/version",
+)  # fmt: skip
+"""Paths that are there whatever kinds are."""
+
+
+def index(catalog: Catalog) -> Response:
+    """The answer at the root: paths, without those of kinds that come and go, as at kube-apiserver."""
+    found = {*_BESIDE}
+    for kind in catalog:
+        if kind.resource.group and not kind.custom:
+            found |= {f"/apis/{kind.resource.group}", f"/apis/{kind.resource.api_version}"}
+    return Response(200, orjson.dumps({"paths": sorted(found)}, option=orjson.OPT_INDENT_2))
+
+
+def lacks_head(catalog: Catalog, path: str, found: ServedKind | None) -> bool:
+    """Whether what is at a path is read by GET and not by HEAD; ``found`` is the kind that it names.
+
+    So it is where kube-apiserver has a table of verbs: for built-in kinds, the versions of their groups, the
+    core group and the version. Custom kinds and all other paths have HEAD.
+    """
+    if found is not None:
+        return not found.custom
+    match path.strip("/").split("/"):
+        case ["api", *_] | ["version"]:
+            return True
+        case ["apis", group, version]:
+            return any(not kind.custom for kind in kinds_of(catalog, group, version))
+    return False
 
 
 def respond(catalog: Catalog, path: str, accept: str) -> Response | None:

@@ -142,11 +142,14 @@ def list_options(request: Request) -> ListOptions:
         raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
     if continue_token and asked:
         raise BadRequest("specifying resource version is not allowed when using continue")
+    # As kube-apiserver: its cache answers, whole, what may be of any age; a limit with a version
+    # means a page as of that version, which can be continued.
+    exact = match == "Exact" or (limit > 0 and bool(asked) and not match)
     return ListOptions(
-        limit=max(limit, 0),
+        limit=0 if asked == 0 and not continue_token else max(limit, 0),
         continue_token=continue_token,
-        exact=asked if match == "Exact" else None,
-        at_least=0 if match == "Exact" else asked or 0,
+        exact=asked if exact else None,
+        at_least=0 if exact else asked or 0,
     )
 
 

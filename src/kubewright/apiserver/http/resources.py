@@ -16,14 +16,14 @@ from kubewright.apiserver.registry import filters, refusals
 from kubewright.apiserver.registry.edits import edit_of
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
 from kubewright.apiserver.registry.policies import Policies, guard_of
-from kubewright.apiserver.registry.reading import ListOptions, Page, Reading
+from kubewright.apiserver.registry.reading import Reading
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.registry.writing import Writing, Written
 from kubewright.base.clock import Clock
 from kubewright.wire.http import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
 
-_ONE = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_ONE = {"GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_ALL = {"GET": "list", "HEAD": "list", "POST": "create", "DELETE": "deletecollection"}
 _OF_SUBRESOURCES = ("get", "update", "patch")
 """Verbs on a status. A role that allows others on it must not reach the whole object by them."""
 _IN_PLACE = ("create", "deletecollection")
@@ -35,7 +35,8 @@ def verb_of(request: Request, path: ResourcePath) -> str:
     if path.subresource and request.method == "POST":
         return "create"
     verb = (_ONE if path.name else _ALL).get(request.method, "")
-    return "watch" if verb == "list" and parameters.flag(request, "watch") else verb
+    watches = request.method == "GET" and verb == "list" and parameters.flag(request, "watch")
+    return "watch" if watches else verb
 
 
 class Resources:
@@ -161,10 +162,10 @@ class Resources:
 
     async def _delete_all(self, request: Request, target: Target) -> Response:
         deletion, options = parameters.delete_options(request)
-        found = self._reading.list(target, self._filter(request, target.kind), ListOptions())
-        targets = [Target.at(target.kind, record.key) for record in found.records]
+        wanted = parameters.list_options(request)
+        page = self._reading.list(target, self._filter(request, target.kind), wanted)
+        targets = [Target.at(target.kind, record.key) for record in page.records]
         await self._writing.delete_all(targets, deletion, options)
-        page = Page(found.records, self._reading.version)
         return answers.page(target.kind, page, self._form(request), self._clock.now())
 
     def _options(self, request: Request, target: Target, name: str) -> Options:

@@ -10,12 +10,18 @@ Source       kube-apiserver's sentences and field paths, observed on v1.36.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
 from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
 from kubewright.wire import naming
 
 ANNOTATION_BYTES = 256 * 1024
 """Most bytes of keys and values of all annotations of an object together."""
 
+_TWICE = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, "
+    "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
 IMMUTABLE = (
     "name",
     "namespace",
@@ -61,6 +67,37 @@ def carried(new: Object, old: Object) -> Object:
     if all(now.get(name) == value for name, value in merged.items()):
         return new
     return {**new, "metadata": {**now, **merged}}
+
+
+def without_duplicates(obj: Object, *, patched: bool) -> tuple[Object, list[str]]:
+    """The object with each owner reference once, and the warning that some were there twice."""
+    kept: dict[bytes, Any] = {}
+    twice = []
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if (same := orjson.dumps(owner, option=orjson.OPT_SORT_KEYS)) in kept:
+            twice.append(str(owner.get("uid", "")))
+        kept.setdefault(same, owner)
+    if not twice:
+        return obj, []
+    when = " after mutating admission happens" if patched else ""
+    words = _TWICE.format(when, ", ".join(twice))
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": list(kept.values())}}, [words]
+
+
+def warnings(kind: ServedKind, new: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[str]:
+    """Of new finalizers whose names may be another program's too; built-in kinds refuse those."""
+    if not kind.custom:
+        return []
+    added = set(new.get("finalizers") or ()) - set((old or {}).get("finalizers") or ())
+    found = []
+    for finalizer in sorted(added - _STANDARD_FINALIZERS):
+        if "/" not in finalizer:
+            path = " including a path (/)" if "." in finalizer else ""
+            words = (
+                f"prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other "
+            )
+            found.append(f'metadata.finalizers: "{finalizer}": {words}finalizer writers')
+    return found
 
 
 def causes_new(kind: ServedKind, metadata: Mapping[str, Any]) -> list[Cause]:
@@ -117,11 +154,15 @@ def _causes_content(kind: ServedKind, metadata: Mapping[str, Any]) -> list[Cause
 def _causes_owners(owners: Any) -> list[Cause]:
     causes = []
     for owner in owners:
-        rules = (("apiVersion", "version must not be empty"), ("kind", "must not be empty"),
-                 ("name", "must not be empty"), ("uid", "must not be empty"))  # fmt: skip
-        causes += [
-            _invalid(f"ownerReferences.{name}", "", said) for name, said in rules if not owner.get(name)
-        ]
+        version, kind = owner.get("apiVersion") or "", owner.get("kind") or ""
+        if version.count("/") > 1 or not version.rpartition("/")[2]:
+            causes.append(_invalid("ownerReferences.apiVersion", version, "version must not be empty"))
+        for name in ("kind", "name", "uid"):
+            if not owner.get(name):
+                causes.append(_invalid(f"ownerReferences.{name}", "", "must not be empty"))
+        if (version, kind) == ("v1", "Event"):
+            words = "/v1, Kind=Event is disallowed from being an owner"
+            causes.append(_invalid("ownerReferences", orjson.dumps(owner).decode(), words, quoted=False))
     leaders = [
         f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller") is True
     ]
@@ -146,6 +187,6 @@ def _causes_finalizers(kind: ServedKind, metadata: Mapping[str, Any]) -> list[Ca
     return causes
 
 
-def _invalid(name: str, value: Any, said: str) -> Cause:
-    shown = f'"{value}"' if isinstance(value, str) else "null" if value is None else f"{value}"
+def _invalid(name: str, value: Any, said: str, *, quoted: bool = True) -> Cause:
+    shown = f'"{value}"' if isinstance(value, str) and quoted else "null" if value is None else f"{value}"
     return Cause("FieldValueInvalid", f"metadata.{name}", f"Invalid value: {shown}: {said}")

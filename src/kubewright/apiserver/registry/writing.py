@@ -75,6 +75,7 @@ class Writing:
         """
         kind = target.kind
         obj = intake.normalized(kind, sent, options, duplicates=duplicates, applied=applied)
+        obj, said = metadata.without_duplicates(obj, patched=False)
         intake.check_place(target, obj)
         if obj["metadata"].get("resourceVersion"):
             raise BadRequest("resourceVersion should not be set on objects to be created")
@@ -89,7 +90,7 @@ class Writing:
         name = obj["metadata"]["name"]
         if causes := metadata.causes_new(kind, obj["metadata"]) + _violations(kind, obj, None):
             raise refusals.invalid(kind.resource, name, causes)
-        options.warnings += kind.warn(obj, None)
+        options.warnings += said + metadata.warnings(kind, obj["metadata"], None) + kind.warn(obj, None)
         obj = self._serving.established(kind, obj)
         place = target.named(name)
         if (taken := self._store.latest(place.collection, place.key)) is not None:
@@ -156,6 +157,8 @@ class Writing:
         new = intake.normalized(
             kind, edited, options, duplicates=duplicates, patched=patched, applied=applied
         )
+        new, said = metadata.without_duplicates(new, patched=patched)
+        options.warnings += said
         intake.check_place(target, new)
         self._expect(target, new, old, patched=patched)
         entries = new["metadata"].get(field_managers.FIELD, ()) if applied else None
@@ -167,7 +170,7 @@ class Writing:
         causes = metadata.causes_changed(kind, new["metadata"], old["metadata"])
         if causes := causes + _violations(kind, new, old, subresource):
             raise refusals.invalid(kind.resource, target.name, causes)
-        options.warnings += kind.warn(new, old)
+        options.warnings += metadata.warnings(kind, new["metadata"], old["metadata"]) + kind.warn(new, old)
         new = self._serving.established(kind, new)
         if lifecycle.finished(kind, new):
             return await self._remove(target, record, options, final=new)

@@ -158,6 +158,13 @@ class BuiltinSchema(Compiled):
     def loose(self) -> jsonschema_rs.Draft4Validator:
         return _validator(self.name, strict=False)
 
+    def whole(self, obj: Object) -> Object:
+        """The object with its times as Go writes them, unless it cannot be read at all."""
+        if self.strict.is_valid(obj) or decode.first_error(self.node, obj) is not None:
+            return obj
+        written: Object = walk.times(self.node, obj)
+        return written
+
     def decode_error(self, obj: Object) -> str | None:
         if self.strict.is_valid(obj):
             return None

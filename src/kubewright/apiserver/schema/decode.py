@@ -96,12 +96,20 @@ def _text_error(value: str, form: str, go: str) -> str | None:
 
 
 def _time_error(value: str, fraction: str) -> str | None:
+    """Go reads a fraction of any length where it expects none, and of exactly six digits in a MicroTime."""
+    layout = f'parsing time "{value}" as "2006-01-02T15:04:05{fraction}Z07:00": cannot parse'
     try:
         parse_rfc3339(value)
     except ValueError:
-        layout = f"2006-01-02T15:04:05{fraction}Z07:00"
-        return f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"'
-    return None
+        return f'{layout} "{value}" as "2006"'
+    if not fraction or _SIX_DIGITS.match(rest := value[_SECONDS:]):
+        return None
+    left = rest[7:] if _MORE_DIGITS.match(rest) else rest
+    return f'{layout} "{left}" as "{"Z07:00" if left != rest else fraction}"'
+
+
+_SECONDS = len("2006-01-02T15:04:05")
+_SIX_DIGITS, _MORE_DIGITS = re.compile(r"\.[0-9]{6}(Z|[+-])"), re.compile(r"\.[0-9]{7}")
 
 
 def _good_bytes(value: str) -> int:

@@ -38,6 +38,10 @@ _STRICT_META: Json = {"$ref": "#/$defs/meta.v1.ObjectMeta"}
 QUANTITY = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 
 
+_SECOND = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}"
+_TIMES: Mapping[str, str] = {"v1.Time": _SECOND + "Z$", "v1.MicroTime": _SECOND + r"\.[0-9]{6}Z$"}
+"""How Go writes the times of built-in kinds: what came otherwise is not taken as it is."""
+
 WHOLE = "whole"
 """The definition of any value whose numbers Go writes as they were sent; what is whole refers to it."""
 _WHOLE_REF: Json = {"$ref": f"#/$defs/{WHOLE}"}
@@ -50,6 +54,8 @@ def json_schema(schema: OpenApi, *, strict: bool, whole: bool = False) -> Json:
     out: Json = {key: schema[key] for key in _COPIED if key in schema}
     _types(out, schema)
     _exclusive(out, schema)
+    if strict and (pattern := _TIMES.get(schema.get("x-go-type", ""))):
+        out["pattern"] = pattern
     if strict and "type" not in out and not schema.get("nullable"):
         out["type"] = _VALUES
     for key in ("allOf", "anyOf", "oneOf"):

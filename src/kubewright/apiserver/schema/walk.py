@@ -1,4 +1,4 @@
-"""Walks over a schema's tree: unknown fields, pruning, defaults, nulls, duplicate items.
+"""Walks over a schema's tree: unknown fields, pruning, defaults, nulls, times, duplicate items.
 
 Theory.      A custom resource keeps only what its schema names. Everything else is dropped
              silently, or reported when the client asks for strict validation. Both follow the same
@@ -9,12 +9,14 @@ Invariants.  Nothing here changes its argument: an object that differs is a new 
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from kubewright.apiserver.registry.kind import Cause
 from kubewright.apiserver.schema.causes import duplicate, quoted
 from kubewright.apiserver.schema.node import MISSING, Node
+from kubewright.base.clock import parse_rfc3339, rfc3339, rfc3339_micro
 
 _NOTHING = Node()
 
@@ -66,6 +68,31 @@ def _each(values: list[Any], change: Callable[[Any], Any]) -> list[Any]:
     fresh = [change(value) for value in values]
     same = all(new is old for new, old in zip(fresh, values, strict=True))
     return values if same else fresh
+
+
+def times(node: Node, value: Any) -> Any:
+    """``value`` with its times as Go writes them: in UTC, ``v1.Time`` in whole seconds."""
+    if isinstance(value, str):
+        write = _TIMES.get(node.go)
+        return value if write is None else _written(value, write)
+    if isinstance(value, dict):
+        fresh = {name: times(_child(node, name) or _NOTHING, inner) for name, inner in value.items()}
+        return value if all(fresh[name] is value[name] for name in value) else fresh
+    if isinstance(value, list) and node.items is not None:
+        items = node.items
+        return _each(value, lambda item: times(items, item))
+    return value
+
+
+_TIMES: Mapping[str, Callable[[datetime], str]] = {"v1.Time": rfc3339, "v1.MicroTime": rfc3339_micro}
+
+
+def _written(text: str, write: Callable[[datetime], str]) -> str:
+    try:
+        written = write(parse_rfc3339(text))
+    except ValueError:
+        return text
+    return text if written == text else written
 
 
 def default(node: Node, value: Any) -> Any:

@@ -16,25 +16,24 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from kubewright.apiserver.store.log import (
     BUSY_SECONDS,
     DATA_FILE,
+    GAP,
     LOCK_FILE,
     TOKEN_KEY_FILE,
     check_format,
+    committed,
+    version_in,
 )
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.base.locks import FileLock, Held
 
 MARK_FILE = "restored"
 """In a folder that was made from a copy: which one."""
-
-
-GAP = 1_000_000
-"""How far versions jump, for writes that no file knows of any more: the data that was there may be lost."""
 
 
 MOST_FORMER = 100
@@ -136,13 +135,13 @@ def _check(source: Path) -> None:
 
 
 def _version(path: Path) -> int:
-    """The version counter of a data file, or of that in a folder; 0 where there is none."""
-    data = path / DATA_FILE if path.is_dir() else path
-    if not data.exists():
-        return 0
-    with _read_only(data) as db:
-        version: int = db.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()[0]
-        return version
+    """The version counter of a data file, or the highest that is known of a folder; 0 where there is none."""
+    if not path.is_dir():
+        return version_in(path)
+    with suppress(InvalidInput):  # a damaged file says nothing, and the data is about to be replaced
+        known = committed(path)
+        return max(version_in(path / DATA_FILE), 0 if known is None else known[0])
+    return version_in(path / DATA_FILE)
 
 
 def _unused(former: Path) -> Path:
@@ -160,7 +159,9 @@ def _mark(folder: Path) -> str:
 
 @contextmanager
 def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", BUSY_SECONDS, uri=True)) as db:
+    with closing(
+        sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)
+    ) as db:
         check_format(db, Path(path.name))
         yield db
 

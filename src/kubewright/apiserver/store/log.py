@@ -3,11 +3,15 @@
 Theory.      The file holds the current objects and the version counter, nothing else; history
              lives in memory, so after a restart resumed watches get 410 and clients list again. A batch of
              writes is one transaction, and ``commit`` returns after it is on the disk.
+             SQLite takes a write-ahead log that was cut or changed for one that ends earlier, and an empty
+             file for a new database. So the version that was committed last is kept beside it, written
+             after each commit and never before; a start that finds less in the database refuses.
 Invariants.  One process, one connection that writes, on the event loop's thread: a thread hop costs
              more than the write, and SQLite's WAL-reset defect needs two
              connections that write or checkpoint. The folder is locked for as long as the log is
              open; others may read the file meanwhile (``sqlite3``, ``peek``), and a reader never
-             makes a commit wait. The format is numbered; an unknown number is refused.
+             makes a commit wait. The format is numbered; an unknown number is refused. Versions never
+             go back: where commits are lost, they go on ``GAP`` above all that was ever committed.
 Called by    ``store``; ``peek`` by commands that read a data folder without serving it.
 """
 
@@ -17,15 +21,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
+from zlib import crc32
+
+import structlog
 
 from kubewright.apiserver.store.records import Change
 from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import LOG_PAGES
 from kubewright.base.locks import FileLock, Held
 
+_log = structlog.get_logger("kubewright.apiserver.store")
+
 DATA_FILE = "objects.db"
 LOCK_FILE = "lock"
 TOKEN_KEY_FILE = "token.key"
+COMMITTED_FILE = "committed"
 """Names in the folder."""
 
 BUSY_SECONDS = 1.0
@@ -33,6 +43,9 @@ BUSY_SECONDS = 1.0
 
 LOG_PAGES_LOST = 128
 """After how many pages a log that may lose its last commits is moved into the database, by SQLite itself."""
+
+GAP = 1_000_000
+"""How far versions jump, for writes that no file knows of any more: the data that was there may be lost."""
 
 FORMAT = 1
 """Number of the data format that this code writes, and the only one it reads."""
@@ -48,6 +61,7 @@ _PUT = (
     "INSERT INTO objects (resource, key, version, data) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (resource, key) DO UPDATE SET version = excluded.version, data = excluded.data"
 )
+_SET_VERSION = "UPDATE meta SET value = ? WHERE name = 'version'"
 _DROP = "DELETE FROM objects WHERE resource = ? AND key = ?"
 
 Row = tuple[str, str, int, bytes]
@@ -91,16 +105,25 @@ class SqliteLog:
     whole then, and up to ``LOG_PAGES_LOST`` pages of commits are gone. No commit waits for the disk, and no
     time of rest is used for it: there may be a thousand such logs in a process.
 
+    ``accept_loss``: go on with what there is, also where commits are lost.
+
     Raises:
-        InvalidInput: another process has the folder, the file is damaged, or its format is unknown.
+        InvalidInput: another process has the folder, the file is damaged, or its format is unknown; or it has
+            less than was committed.
     """
 
-    def __init__(self, folder: Path, *, power_loss: bool = True) -> None:
+    def __init__(self, folder: Path, *, power_loss: bool = True, accept_loss: bool = False) -> None:
         self._lock = _locked(folder)
         self._checkpoints = power_loss
         settings = ("FULL", LOG_PAGES) if power_loss else ("NORMAL", LOG_PAGES_LOST)
         try:
+            go_on_at = _checked(folder, power_loss=power_loss, accept_loss=accept_loss)
             self._db = _opened(folder / DATA_FILE, *settings)
+            if go_on_at is not None:
+                self._db.execute(_SET_VERSION, (go_on_at,))
+            self._committed = _Committed(folder / COMMITTED_FILE)
+            self._committed.write(self.load()[0])
+            self._committed.sync()
         except BaseException:
             self._lock.close()
             raise
@@ -119,20 +142,23 @@ class SqliteLog:
                 self._db.executemany(_PUT, puts)
             if drops:
                 self._db.executemany(_DROP, drops)
-            self._db.execute("UPDATE meta SET value = ? WHERE name = 'version'", (changes[-1].version,))
+            self._db.execute(_SET_VERSION, (changes[-1].version,))
             self._db.execute("COMMIT")
         except BaseException:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
+        self._committed.write(changes[-1].version)
 
     def checkpoint(self) -> None:
         if self._checkpoints:
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            self._committed.sync()
 
     def close(self) -> None:
         try:
             self._db.close()
+            self._committed.close()
         finally:
             self._lock.close()
 
@@ -154,12 +180,121 @@ def peek(folder: Path, resources: Sequence[str]) -> list[Row]:
         raise InvalidInput(f"there is no data file {path}")
     wanted = ", ".join("?" * len(resources))
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", BUSY_SECONDS, uri=True)) as db:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)
+        ) as db:
             check_format(db, path)
             select = f"SELECT resource, key, version, data FROM objects WHERE resource IN ({wanted})"
             return db.execute(select, tuple(resources)).fetchall()
     except sqlite3.Error as error:
         raise InvalidInput(f"cannot read {path}: {error}") from None
+
+
+class _Committed:
+    """The version that was committed last, in a file of one line, with the boot of the system then."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise InvalidInput(f"cannot open {path}: {error.strerror}") from None
+        self._boot = _boot()
+
+    def write(self, version: int) -> None:
+        line = f"{version:020} {self._boot:36}"
+        os.pwrite(self._descriptor, f"{line} {crc32(line.encode()):08x}\n".encode(), 0)
+
+    def sync(self) -> None:
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """A second call does nothing."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def committed(folder: Path) -> tuple[int, str] | None:
+    """The version that was committed last in a folder, and in which boot; None where no file says so.
+
+    Raises:
+        InvalidInput: the file is damaged.
+    """
+    path = folder / COMMITTED_FILE
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return None
+    line, _, check = text.rstrip("\n").rpartition(" ")
+    if check != f"{crc32(line.encode()):08x}":
+        raise InvalidInput(f"{path} is damaged: it does not say any more what was committed last")
+    return int(line[:20]), line[21:].strip()
+
+
+def _boot() -> str:
+    """The id of this boot of the system; empty where it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:36]
+    except OSError:
+        return ""
+
+
+def _checked(folder: Path, *, power_loss: bool, accept_loss: bool) -> int | None:
+    """The version at which to go on, where commits are lost; None: none are.
+
+    Nothing is changed: what is left of a damaged log can still be looked at afterwards.
+
+    Raises:
+        InvalidInput: commits are lost, and that is not accepted.
+    """
+    found = version_in(folder / DATA_FILE)
+    try:
+        known = committed(folder)
+    except InvalidInput as error:
+        if not accept_loss:
+            raise InvalidInput(f"{error}; {WAY_OUT}") from None
+        return found + GAP
+    if known is None:
+        if found or not (folder / TOKEN_KEY_FILE).exists():
+            return None
+        lost = f"{folder} was used before, and {DATA_FILE} in it is empty or missing"
+    elif known[0] <= found:
+        return None
+    else:
+        lost = f"{folder} has its objects as of version {found}, and version {known[0]} was committed"
+    survives = power_loss or known is None or known[1] == _boot() != ""
+    if survives and not accept_loss:
+        raise InvalidInput(
+            f"{lost}: {DATA_FILE} or {DATA_FILE}-wal was cut, changed or taken away. {WAY_OUT}"
+        )
+    _log.warning("commits are lost", why=lost)
+    return (found if known is None else known[0]) + GAP
+
+
+WAY_OUT = (
+    "Put the right files back; or start `kubewright up` with --accept-data-loss, to go on with what is there"
+)
+
+
+def version_in(path: Path) -> int:
+    """The version counter of a data file; 0 where there is none, or nothing in it.
+
+    Raises:
+        InvalidInput: it is damaged, or no data file.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return 0
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)
+        ) as db:
+            if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
+                return 0
+            check_format(db, path)
+            version: int = db.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()[0]
+            return version
+    except (sqlite3.Error, TypeError) as error:
+        raise InvalidInput(f"{path} is not a kubewright data file, or is damaged: {error}") from None
 
 
 def _row(change: Change) -> Row:
@@ -183,7 +318,7 @@ def _opened(path: Path, synchronous: str, pages: int) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it contains Secrets
         path.chmod(0o600)  # SQLite gives its other files the same mode
-        db = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None, cached_statements=16)
+        db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=16)
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(f"cannot open {path}: {reason}") from None

@@ -6,12 +6,13 @@ Theory.      A watcher knows up to which version it has read, and reads on in th
              version, and lists again if that is too old. A change costs nothing for watchers that are
              busy: only those that wait are woken.
              To wake many takes long, and writes have to wait meanwhile. So they are woken in rounds, and
-             after each comes a rest of twice its time: watchers take a third of the time at most, and those
-             that are woken later find more changes at once.
+             after each comes a rest of three times its length: watchers take a quarter of the time at most,
+             and those that are woken later find more changes at once.
 Invariants.  To tell never waits and never fails. ``take`` hands out every change once, in order.
 """
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Sequence
 
@@ -24,7 +25,7 @@ TAKEN, TAKEN_BYTES = 500, 1024 * 1024
 ROUND = 8
 """Watchers that are woken at one time."""
 
-REST = 2.0
+REST = 3.0
 """Length of the rest after a round, in rounds."""
 
 LONGEST_REST = 0.05
@@ -132,9 +133,14 @@ class Watchers:
 
 
 class Rounds:
-    """Wakes watchers: at once where few are to be woken, otherwise ``ROUND`` by ``ROUND``."""
+    """Wakes watchers: at once where few are to be woken, otherwise ``ROUND`` by ``ROUND``.
+
+    Rounds go on in the context of the store, not in that of the request whose write begins one: what becomes
+    of that request concerns no watcher.
+    """
 
     def __init__(self) -> None:
+        self._context = contextvars.copy_context()
         self._queue: deque[Watcher] = deque()
         self._began: float | None = None
         self._left = 0
@@ -152,7 +158,7 @@ class Rounds:
         loop = asyncio.get_running_loop()
         self._began, self._left = loop.time(), ROUND
         # The tasks that are woken now have their turn in between.
-        loop.call_soon(loop.call_soon, self._done)
+        loop.call_soon(loop.call_soon, self._done, context=self._context)
 
     def _done(self) -> None:
         """The watchers of this round have had their turn."""
@@ -161,7 +167,8 @@ class Rounds:
         if self._left:
             self._began = None
             return
-        loop.call_later(min(LONGEST_REST, REST * (loop.time() - self._began)), self._next)
+        rest = min(LONGEST_REST, REST * (loop.time() - self._began))
+        loop.call_later(rest, self._next, context=self._context)
 
     def _next(self) -> None:
         self._began = None

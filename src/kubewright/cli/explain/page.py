@@ -80,6 +80,9 @@ def _decision(each: Decision, now: datetime, above: Collection[str]) -> Iterator
     if each.at is not None:
         why = f", because {each.why}" if each.why else ""
         yield f"  it looked {human(now - each.at)} ago{why}"
+    for wait in each.waits:
+        remedy = f"; {wait.remedy}" if wait.remedy else ""
+        yield f"  it waits for {wait.what}, for {human(now - wait.since)}{remedy}"
     if each.error:
         yield f"  that failed: {ABOVE if each.error in above else each.error}"
     if each.acted is not None and each.acted.at != each.at:

@@ -27,7 +27,7 @@ from kubewright.cli.cluster import tree
 from kubewright.cli.counts import part, ready_of_wanted
 from kubewright.cli.explain.subjects import Subject
 from kubewright.nodes.health import judge
-from kubewright.runtime.records import Acted, Pass
+from kubewright.runtime.records import Acted, Pass, Waited
 
 JsonObject = Mapping[str, Any]
 
@@ -57,6 +57,7 @@ class Decision(Value, frozen=True, kw_only=True):
     ``source``   ``manager`` or ``objects``; ``at``: when, ``why``: what made it look
     ``because``  its reason, ``since`` when it gives this one; ``steps`` what it did
     ``error``    why its pass failed; empty if it did not
+    ``waits``    what its plan waits for, since when, and what a user can do
     ``next``     when it looks again at the latest, and why; None: on a change
     ``acted``    the last pass with steps
     """
@@ -69,6 +70,7 @@ class Decision(Value, frozen=True, kw_only=True):
     at: datetime | None = None
     why: str = ""
     error: str = ""
+    waits: tuple[Waited, ...] = ()
     next: datetime | None = None
     next_because: str = ""
     acted: Acted | None = None
@@ -168,6 +170,7 @@ def of_pass(found: Pass) -> Decision:
         at=found.at,
         why=found.why,
         error=found.error,
+        waits=found.waits,
         next=found.next,
         next_because=found.next_because,
         acted=found.acted,

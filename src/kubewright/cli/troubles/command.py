@@ -17,7 +17,7 @@ from kubewright.cli.explain.story import Facts, JsonObject, Story, tell
 from kubewright.cli.explain.subjects import Subject
 from kubewright.cli.switches import Where
 from kubewright.cli.troubles import page
-from kubewright.cli.troubles.decide import Troubles, troubles, warnings
+from kubewright.cli.troubles.decide import Troubles, troubles, waits, warnings
 from kubewright.kube.client import Client
 from kubewright.wire.errors import Forbidden, NotFound
 
@@ -60,6 +60,7 @@ async def looked(client: Client, namespace: str, manager: str = "") -> Troubles:
         namespace=namespace,
         looked_at=len(stories),
         troubles=tuple(found),
+        waits=tuple(waits(managed.answer.passes if managed.answer else (), client.clock.now())),
         warnings=tuple(warnings(events, found, client.clock.now())),
         notes=tuple(notes),
     )

@@ -12,9 +12,16 @@ from datetime import datetime, timedelta
 from kubewright.api.core import Event
 from kubewright.api.meta import Value
 from kubewright.cli.explain.story import Story
+from kubewright.runtime.records import MOST_WAITS, Pass, longest_waits
 
 RECENT = timedelta(hours=1)
 """How old a warning may be to be shown."""
+
+LASTS = timedelta(seconds=30)
+"""For how long a controller has waited when that is shown: most waits are over sooner."""
+
+WAITS = 10
+"""How many waits are shown: the longest."""
 
 WARNINGS = 10
 """How many warnings are shown: the last ones."""
@@ -42,12 +49,26 @@ class Warned(Value, frozen=True, kw_only=True):
     count: int = 1
 
 
+class Wait(Value, frozen=True, kw_only=True):
+    """A wait of a controller that lasts: about which object, for what, since when, and what a user can do."""
+
+    about: str
+    namespace: str = ""
+    what: str
+    remedy: str = ""
+    since: datetime
+
+
 class Troubles(Value, frozen=True, kw_only=True):
-    """What ``status -n`` found. ``namespace``: empty for all of them; ``notes``: what could not be read."""
+    """What ``status -n`` found. ``namespace``: empty for all of them; ``notes``: what could not be read.
+
+    ``waits``: the longest of what the manager waits for; empty where no manager could be asked.
+    """
 
     namespace: str = ""
     looked_at: int = 0
     troubles: tuple[Trouble, ...] = ()
+    waits: tuple[Wait, ...] = ()
     warnings: tuple[Warned, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -95,6 +116,19 @@ def warnings(events: Iterable[Event], told: Sequence[Trouble], now: datetime) ->
                 )
             )
     return sorted(found, key=lambda each: each.at.timestamp() if each.at else 0.0)[-WARNINGS:]
+
+
+def waits(passes: Iterable[Pass], now: datetime) -> list[Wait]:
+    """The longest waits of a manager, the longest first; what several controllers say is said once."""
+    found: dict[tuple[str, str, str], Wait] = {}
+    for record, wait in longest_waits(passes, MOST_WAITS):
+        if now - wait.since >= LASTS:
+            about = f"{record.controller} {record.name}"
+            said = Wait(
+                about=about, namespace=record.namespace, what=wait.what, remedy=wait.remedy, since=wait.since
+            )
+            found.setdefault((record.namespace, record.name, wait.what), said)
+    return list(found.values())[:WAITS]
 
 
 def _trouble(same: Sequence[Story]) -> Trouble:

@@ -10,7 +10,7 @@ from kubewright.apiserver.registry.builtin.cells import human
 from kubewright.cli.cluster.page import BAD, GOOD, WAITING
 from kubewright.cli.cluster.tree import some
 from kubewright.cli.explain.page import Line
-from kubewright.cli.troubles.decide import Trouble, Troubles, Warned
+from kubewright.cli.troubles.decide import Trouble, Troubles, Wait, Warned
 
 LINES_SHOWN = 30
 """Troubles on one screen; of the rest only the number is shown."""
@@ -30,6 +30,10 @@ def lines(found: Troubles, now: datetime) -> Iterator[Line]:
         yield from _trouble(each, now, everywhere=not found.namespace)
     if (more := len(found.troubles) - LINES_SHOWN) > 0:
         yield Line(f"  and {more} more; -o json has all")
+    if found.waits:
+        yield Line("the longest waits of the controllers", "bold")
+    for wait in found.waits:
+        yield from _wait(wait, now, everywhere=not found.namespace)
     if found.warnings:
         yield Line("warnings of the last hour about other objects", "bold")
     yield from (_warning(each, now) for each in found.warnings)
@@ -46,6 +50,13 @@ def _trouble(each: Trouble, now: datetime, *, everywhere: bool) -> Iterator[Line
     )
     for text in each.waits_for:
         yield Line(f"      {text}", hang=8)
+
+
+def _wait(each: Wait, now: datetime, *, everywhere: bool) -> Iterator[Line]:
+    where = f"{each.namespace}: " if everywhere and each.namespace else ""
+    yield Line(f"  {human(now - each.since):<8}{where}{each.about} waits for {each.what}", WAITING, 12)
+    if each.remedy:
+        yield Line(f"          {each.remedy}", hang=12)
 
 
 def _warning(each: Warned, now: datetime) -> Line:

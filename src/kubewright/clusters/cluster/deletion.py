@@ -5,7 +5,8 @@ Theory.      Its machines, and what makes machines, are deleted first, then its 
              before is left; the watches of what is waited for enqueue the Cluster, no timer does.
              Whatever of its machines and of what makes them is waited for is deleted from here, unless
              something else of the Cluster controls it and will: so it does not matter who owns it, or owned
-             it once.
+             it once. A Machine is deleted once its controller has begun with it, which finds the objects of
+             its providers.
 Invariants.  An object of a provider that another owner controls is not deleted. What could not be looked at
              counts as there. Machines of the control plane are its provider's while that is there.
 Source       capi.md §6.4; appendix F: the reasons are those of HEAD, the order is v1.7.1's.
@@ -81,9 +82,8 @@ def _children(seen: Seen) -> Stage | None:
     if not counted:
         return None
     controllers = {each.uid for each in counted}
-    steps = tuple(
-        DeleteChild(each) for each in counted if not each.deleting and each.controller not in controllers
-    )
+    ours = (each for each in counted if each.controller not in controllers)
+    steps = tuple(DeleteChild(each) for each in ours if each.begun and not each.deleting)
     workers = any(not each.control_plane for each in counted)
     reason = Reason.WAITING_FOR_WORKERS_DELETION if workers else Reason.WAITING_FOR_CONTROL_PLANE_DELETION
     awaits = tuple(map(_awaited, counted[:NAMES_SHOWN]))

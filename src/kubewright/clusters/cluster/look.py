@@ -31,7 +31,7 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.base import delays
 from kubewright.clusters.cluster.seen import Child, Seen
 from kubewright.clusters.cluster.verification import Verifier
-from kubewright.clusters.external.object import External, certain, look_up
+from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.indexes import (
     BY_CLUSTER,
     BY_CONTROL_PLANE_NODES,
@@ -129,8 +129,9 @@ class Looker:
         if ref is None:
             return None
         found = look_up(self._references, _key(cluster), ref)
-        deleting = cluster.metadata.deleting
-        return await certain(self._references, _key(cluster), found) if deleting else found
+        if not cluster.metadata.deleting or not found.uncertain:
+            return found
+        return found.if_served(served=await self._references.is_served(ref.group, ref.kind))
 
     async def _children_left(self, cluster: Cluster, *externals: External | None) -> tuple[Child, ...]:
         """What there is of machines and what makes them; the server is asked before another stage begins."""
@@ -216,6 +217,7 @@ def _children(found: Iterable[tuple[Kind[Any], Iterable[Any]]]) -> Iterator[Chil
                 deleted_at=meta.deletion_timestamp,
                 controller=meta.controller.uid if meta.controller is not None else "",
                 paused=names.paused(meta.annotations),
+                begun=kind is not MACHINE or names.MACHINE_FINALIZER in meta.finalizers,
                 control_plane=kind is MACHINE and names.CONTROL_PLANE_LABEL in meta.labels,
             )
 

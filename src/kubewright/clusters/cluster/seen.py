@@ -32,6 +32,8 @@ class Child:
     ``deleted_at``     since when it is being deleted; None: it is not
     ``controller``     the uid of what controls it; empty: nothing does
     ``paused``         nothing is done about it, not even its deletion
+    ``begun``          its controller has seen it: a Machine that is deleted before that leaves the objects
+                       of its providers behind, which are nobody's until then
     ``control_plane``  it is a machine of the control plane
     """
 
@@ -42,6 +44,7 @@ class Child:
     deleted_at: datetime | None = None
     controller: str = ""
     paused: bool = False
+    begun: bool = True
     control_plane: bool = False
 
     @property

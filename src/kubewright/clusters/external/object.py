@@ -1,5 +1,4 @@
-"""A referenced object of a provider: what was found, what its contract says about it, whose it is. Pure, but
-for the question whether its kind is served.
+"""A referenced object of a provider: what was found, what its contract says about it, whose it is. Pure.
 
 Theory.      A Cluster or a Machine refers to objects of kinds that this program does not know: a provider
              installed them. All that is known of them are the paths of a contract (``fields``), so they stay
@@ -7,7 +6,7 @@ Theory.      A Cluster or a Machine refers to objects of kinds that this program
              carry the label of the cluster: ``claim`` says what to write for that, or why that must not be.
              A failure that the provider reports is read anew each time, so it ends when the provider ends it.
              Nothing that is being deleted waits for an object that cannot be: one under a reference that is
-             no reference, or of a kind that the server does not serve (``certain``).
+             no reference, or of a kind that the server does not serve (``uncertain``, ``if_served``).
 Invariants.  An object that another owner controls is never claimed and never deleted. Owners are compared by
              group, kind and name: after a move to another server they have other uids. What is paused is not
              written. References never leave the namespace of their owner.
@@ -30,7 +29,6 @@ from kubewright.api.meta import Json, OwnerReference
 from kubewright.base.clock import parse_rfc3339
 from kubewright.clusters.external import fields
 from kubewright.runtime.references.reference import Absent, Cause, Found, Lookup, Reference
-from kubewright.runtime.references.registry import ControllerLookup
 from kubewright.wire.gvk import Key, split_api_version
 
 JsonObject = Mapping[str, Json]
@@ -62,6 +60,7 @@ class External:
     ``gone``      there is certainly none: its server said so
     ``problem``   why there is none to be seen, as a clause for users; empty while ``found`` is there
     ``remedy``    what a user can do about the problem, as a clause; empty while ``found`` is there
+    ``usable``    the reference can lead to an object at all
     ``transient`` the problem is only that our caches are not synced yet
     """
 
@@ -72,6 +71,7 @@ class External:
     gone: bool = False
     problem: str = ""
     remedy: str = ""
+    usable: bool = True
     transient: bool = False
 
     def __str__(self) -> str:
@@ -135,6 +135,16 @@ class External:
     # ------------------------------------------------------------ what the contract says
 
     @property
+    def uncertain(self) -> bool:
+        """None was found, and there may be one all the same."""
+        return self.found is None and not self.gone and not self.transient
+
+    def if_served(self, *, served: bool) -> "External":
+        """What was found, for an owner that is being deleted: there is certainly no object where the server
+        does not serve its kind, or where the reference can lead to none."""
+        return replace(self, gone=True) if self.uncertain and not (served and self.usable) else self
+
+    @property
     def absence(self) -> str:
         """Why there is none to be seen, and what a user can do, for a message."""
         return "; ".join(filter(None, (self.problem, self.remedy)))
@@ -190,27 +200,13 @@ class External:
 def look_up(lookup: Lookup, owner: Key, ref: ObjectReference) -> External:
     """What is found under a reference of the object ``owner``, which is woken when that changes. No I/O."""
     if problem := _unusable(ref, owner.namespace):
-        return External(ref, problem=problem, remedy=CORRECT)
+        return External(ref, problem=problem, remedy=CORRECT, usable=False)
     match lookup.get(owner, Reference(ref.group, ref.kind, Key(owner.namespace, ref.name))):
         case Found(found, kind, contract):
             return External(ref, found, kind, contract)
         case Absent(cause, message, transient):
             gone, remedy = cause is Cause.MISSING, REMEDIES[cause]
             return External(ref, gone=gone, problem=message, remedy=remedy, transient=transient)
-
-
-async def certain(lookup: ControllerLookup, owner: Key, external: External) -> External:
-    """What was found, for an owner that is being deleted: with ``gone`` if there can be no such object.
-
-    Raises:
-        ApiError, TransportError: the server could not be asked.
-    """
-    if external.found is not None or external.gone or external.transient:
-        return external
-    ref = external.ref
-    if _unusable(ref, owner.namespace):
-        return replace(external, gone=True)
-    return replace(external, gone=not await lookup.is_served(ref.group, ref.kind))
 
 
 def _unusable(ref: ObjectReference, namespace: str) -> str:

@@ -20,7 +20,7 @@ from kubewright.api.core import NAMESPACE
 from kubewright.api.storage import VOLUME_ATTACHMENT
 from kubewright.base.errors import KubewrightError
 from kubewright.base.witness import Witness
-from kubewright.clusters.external.object import External, certain, look_up
+from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.machine import deletion
 from kubewright.clusters.machine.caches import Caches
 from kubewright.clusters.machine.calls import ClusterBusy, WorkloadCalls
@@ -197,16 +197,20 @@ class Looker:
     async def _with_certainty(self, seen: Seen) -> Seen:
         """What was seen; in the stages that wait for objects of providers, it is asked whether there can be
         any where none is found."""
-        key = Key(seen.machine.metadata.namespace, seen.machine.name)
         if deletion.stage(seen).reason is Reason.WAITING_FOR_INFRASTRUCTURE_DELETION:
-            infrastructure = await certain(self._references, key, seen.infrastructure)
-            seen = replace(seen, infrastructure=infrastructure)
+            seen = replace(seen, infrastructure=await self._certain(seen.infrastructure))
         if (
             deletion.stage(seen).reason is Reason.WAITING_FOR_BOOTSTRAP_DELETION
             and seen.bootstrap is not None
         ):
-            seen = replace(seen, bootstrap=await certain(self._references, key, seen.bootstrap))
+            seen = replace(seen, bootstrap=await self._certain(seen.bootstrap))
         return seen
+
+    async def _certain(self, external: External) -> External:
+        if not external.uncertain:
+            return external
+        ref = external.ref
+        return external.if_served(served=await self._references.is_served(ref.group, ref.kind))
 
     async def _with_pods(self, seen: Seen, node: ClusterNode, client: Client) -> Seen:
         if deletion.stage(seen).reason is not Reason.DRAINING_NODE or not node.spec.unschedulable:

@@ -184,8 +184,9 @@ class Other(_Read, frozen=True):
 def problem_of(before: Manifest, after: Any) -> str:
     """What is wrong with the result of a patch, a clause; empty if hosts can read it."""
     named = f"{before['kind']} {before['metadata']['name']}"
+    form: type[Workload | Other] = Workload if before["kind"] == WORKLOAD else Other
     try:
-        found = msgspec.convert(after, Workload if before["kind"] == WORKLOAD else Other)
+        found = msgspec.convert(after, form)
     except msgspec.ValidationError as error:
         place = _PLACE.search(str(error))
         return f"in {named}, {place[1] if place else ''}: {_PLACE.sub('', str(error))}"

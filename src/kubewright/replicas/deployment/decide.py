@@ -110,7 +110,16 @@ def resize(seen: Seen[D, S, M]) -> Plan[Step]:
     steps = [*changes, *steps]
     if seen.current is not None:
         steps += _with_revision(seen, revision_of(policy, wanted[seen.current.name]).number)
-    return Plan(tuple(steps), because="; ".join(filter(None, (sizes.because, refreshes))))
+    because = "; ".join(filter(None, (sizes.because, refreshes)))
+    return Plan(tuple(steps), because=because, awaits=_unavailable(seen))
+
+
+def _unavailable(seen: Seen[D, S, M]) -> tuple[Awaited, ...]:
+    """The members that have to become available before a rollout goes on, or is over."""
+    if seen.counts.available >= seen.deployment.spec.replicas:
+        return ()
+    kind = seen.policy.member_kind.resource.kind
+    return (Awaited(f"its {kind}s to be available", "see those that are not ready"),)
 
 
 def prune(seen: Seen[D, S, M]) -> Plan[Step]:

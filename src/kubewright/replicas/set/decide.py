@@ -36,6 +36,7 @@ from kubewright.replicas.set.steps import (
     Step,
 )
 
+ANSWER = Awaited("the API server to answer a creation", "it is asked again by itself; see whether it answers")
 NAMED = 3
 """Members whose deletion is awaited that a plan names."""
 
@@ -112,7 +113,8 @@ def grow(seen: Seen[S, M]) -> Plan[Step]:
         return _waiting(wait, f"{many} missing: {seen.missing}")
     if seen.doubts:
         ask = seen.doubts[: seen.missing]
-        return Plan((Create(ask),), delays.CREATION, f"creations without an answer: {len(seen.doubts)}")
+        because = f"creations without an answer: {len(seen.doubts)}"
+        return Plan((Create(ask),), delays.CREATION, because, awaits=(ANSWER,))
     count = min(seen.missing, seen.burst)
     taken = seen.taken | {member.name for member in (*seen.members, *seen.unselected)}
     step = Create(new_names(seen.set.metadata, seen.last, taken, count))
@@ -161,7 +163,8 @@ def delete_members(seen: Seen[S, M]) -> Plan[Step]:
         )
         return Plan(steps, because=f"{many} left: {len(ours)}", awaits=awaits)
     if seen.doubts:
-        return Plan((), timedelta(seconds=DOUBT_SECONDS), "a creation without an answer may still happen")
+        because = "a creation without an answer may still happen"
+        return Plan((), timedelta(seconds=DOUBT_SECONDS), because, awaits=(ANSWER,))
     return Plan((RemoveFinalizer(),), because=f"no {seen.policy.words.one} is left")
 
 

@@ -112,6 +112,19 @@ async def test_noise_is_refused_without_noise(
     assert "Traceback" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("size", [10, 1_000_000])
+async def test_head_has_the_headers_of_an_answer_and_no_body(serving: Serving, size: int) -> None:
+    async def handler(_request: Request) -> Response:
+        return Response(200, b"x" * size)
+
+    async with serving(handler) as world, world.client() as client:
+        for _ in range(2):
+            answer = await client.head(PODS)
+            assert (answer.status, answer.headers["content-length"]) == (200, str(size))
+            assert await answer.read() == b""
+        assert len(await (await client.get(PODS)).read()) == size
+
+
 async def test_plain_http_is_hung_up_on(serving: Serving) -> None:
     async with serving() as world:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.listener.port)

@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -157,3 +158,125 @@ def test_an_existing_file_becomes_readable_by_its_owner_only(tmp_path: Path) -> 
     (tmp_path / "objects.db").chmod(0o644)
     SqliteLog(tmp_path).close()
     assert (tmp_path / "objects.db").stat().st_mode & 0o777 == 0o600
+
+
+def written(folder: Path, *, power_loss: bool = True) -> None:
+    """Three commits, as a process leaves them that was killed: not one is in the database file yet."""
+    log = SqliteLog(folder, power_loss=power_loss)
+    for version in (1, 2, 3):
+        log.commit([Change(record(f"k{version}", version, b'{"v":%d}' % version * 500))])
+    left = {name: (folder / name).read_bytes() for name in ("objects.db", "objects.db-wal", "committed")}
+    log.close()
+    for name, content in left.items():
+        (folder / name).write_bytes(content)
+    (folder / "objects.db-shm").unlink(missing_ok=True)
+
+
+def opened(folder: Path, **settings: bool) -> tuple[int, list[str]]:
+    log = SqliteLog(folder, **settings)
+    try:
+        version, rows = log.load()
+        return version, sorted(key for _, key, _, _ in rows)
+    finally:
+        log.close()
+
+
+def cut(folder: Path) -> None:
+    os.truncate(folder / "objects.db-wal", (folder / "objects.db-wal").stat().st_size - 100)
+
+
+def flip(folder: Path) -> None:
+    content = bytearray((folder / "objects.db-wal").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "objects.db-wal").write_bytes(content)
+
+
+def take_away(folder: Path) -> None:
+    (folder / "objects.db-wal").unlink()
+
+
+def empty(folder: Path) -> None:
+    take_away(folder)
+    os.truncate(folder / "objects.db", 0)
+
+
+def remove(folder: Path) -> None:
+    take_away(folder)
+    (folder / "objects.db").unlink()
+
+
+HARM = pytest.mark.parametrize("harm", [cut, flip, take_away, empty, remove])
+
+
+@HARM
+@pytest.mark.parametrize("power_loss", [True, False])
+def test_a_folder_that_has_less_than_was_committed_is_refused_and_left_as_it_is(
+    power_loss: bool, harm: Any, tmp_path: Path
+) -> None:
+    written(tmp_path, power_loss=power_loss)
+    harm(tmp_path)
+    before = {
+        path.name: path.read_bytes() for path in tmp_path.glob("objects.db*") if path.name[-3:] != "shm"
+    }
+    for _ in range(2):
+        with pytest.raises(
+            InvalidInput, match=r"version 3 was committed: .* with --accept-data-loss, to go on"
+        ):
+            SqliteLog(tmp_path, power_loss=power_loss)
+    after = {path.name: path.read_bytes() for path in tmp_path.glob("objects.db*") if path.name[-3:] != "shm"}
+    assert {name: content for name, content in after.items() if content} == {
+        name: content for name, content in before.items() if content
+    }
+
+
+@HARM
+def test_what_is_left_is_served_when_the_loss_is_accepted_and_no_version_comes_again(
+    harm: Any, tmp_path: Path
+) -> None:
+    written(tmp_path)
+    harm(tmp_path)
+    version, keys = opened(tmp_path, accept_loss=True)
+    assert version == 1_000_003
+    assert "k3" not in keys
+    assert opened(tmp_path) == (version, keys)
+
+
+def test_a_whole_folder_is_served_and_the_same_switch_changes_nothing(tmp_path: Path) -> None:
+    written(tmp_path)
+    assert opened(tmp_path, accept_loss=True) == opened(tmp_path) == (3, ["k1", "k2", "k3"])
+
+
+def test_an_empty_database_beside_a_key_of_tokens_is_refused(tmp_path: Path) -> None:
+    """As an earlier version left it, which wrote no such file."""
+    (tmp_path / "token.key").write_bytes(b"x" * 32)
+    (tmp_path / "objects.db").touch()
+    with pytest.raises(InvalidInput, match=r"was used before, and objects\.db in it is empty or missing"):
+        SqliteLog(tmp_path)
+    assert opened(tmp_path, accept_loss=True) == (1_000_000, [])
+
+
+def test_a_folder_of_an_earlier_version_is_taken_as_it_is(tmp_path: Path) -> None:
+    written(tmp_path)
+    (tmp_path / "committed").unlink()
+    (tmp_path / "token.key").write_bytes(b"x" * 32)
+    assert opened(tmp_path) == (3, ["k1", "k2", "k3"])
+    assert (tmp_path / "committed").read_text().startswith("00000000000000000003 ")
+
+
+@pytest.mark.parametrize("content", ["", "00000000000000000003", "x" * 66])
+def test_a_damaged_mark_of_what_was_committed_is_refused(content: str, tmp_path: Path) -> None:
+    written(tmp_path)
+    (tmp_path / "committed").write_text(content)
+    with pytest.raises(
+        InvalidInput, match="committed is damaged: it does not say any more what was committed"
+    ):
+        SqliteLog(tmp_path)
+    assert opened(tmp_path, accept_loss=True) == (1_000_003, ["k1", "k2", "k3"])
+
+
+def test_commits_that_may_be_lost_with_power_are_no_reason_to_refuse_after_a_new_boot(tmp_path: Path) -> None:
+    written(tmp_path, power_loss=False)
+    cut(tmp_path)
+    line = f"{3:020} {'another-boot':36}"
+    (tmp_path / "committed").write_text(f"{line} {crc32(line.encode()):08x}\n")
+    assert opened(tmp_path, power_loss=False) == (1_000_003, ["k1", "k2"])

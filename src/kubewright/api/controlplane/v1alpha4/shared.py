@@ -90,7 +90,10 @@ class ComponentSpec(Value, frozen=True, kw_only=True):
         tuple[ExtraFile, ...], doc("Files from Secrets and ConfigMaps, for flags to name.", **ATOMIC)
     ] = ()
     image: Annotated[str, doc("The container image, where the component runs in pods.")] = ""
-    binary: Annotated[str, doc("The path of the program, where the component runs as a process.")] = ""
+    binary: Annotated[
+        str,
+        doc("The name of the program, where the component runs as a process: one that is offered there."),
+    ] = ""
 
 
 class ComponentStatus(Value, frozen=True, kw_only=True):

@@ -7,10 +7,10 @@ Called by    ``builtin.served``.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from kubewright.apiserver.registry.builtin import stored
+from kubewright.apiserver.registry.builtin import events, stored
+from kubewright.apiserver.registry.builtin import placement_rules as placement
 from kubewright.apiserver.registry.builtin import workload_rules as workload
 from kubewright.apiserver.registry.builtin.cells import at
-from kubewright.apiserver.registry.builtin.events import to_core
 from kubewright.apiserver.registry.builtin.rules import (
     MOST_DATA,
     Rule,
@@ -25,7 +25,7 @@ from kubewright.apiserver.registry.builtin.rules import (
 )  # fmt: skip
 from kubewright.apiserver.registry.custom import definition as custom_definition
 from kubewright.apiserver.registry.kind import Cause, Object
-from kubewright.apiserver.schema.causes import duplicate, forbidden, invalid, required, unsupported
+from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
 
 _SOURCELESS = frozenset(
     (
@@ -39,41 +39,6 @@ _SOURCELESS = frozenset(
 def _data_twice(new: Object, _old: Object | None) -> Iterator[Cause]:
     for key in sorted(at(new, "data", {}).keys() & at(new, "binaryData", {}).keys()):
         yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
-
-
-def _taints(new: Object, _old: Object | None) -> Iterator[Cause]:
-    """One taint per key and effect. kube-apiserver calls the field ``metadata.taints``."""
-    seen = set()
-    for index, taint in enumerate(at(new, "spec.taints", ())):
-        where, pair = f"metadata.taints[{index}]", (taint.get("key"), taint.get("effect"))
-        if not pair[0]:
-            yield required(f"{where}.key")
-        if not pair[1]:
-            yield required(f"{where}.effect")
-        elif pair[1] not in _EFFECTS:
-            yield unsupported(f"{where}.effect", pair[1], _EFFECTS)
-        if pair in seen:
-            yield duplicate(where, taint, "taints must be unique by key and effect pair")
-        seen.add(pair)
-
-
-def _event(new: Object, _old: Object | None) -> Iterator[Cause]:
-    """An event is in the namespace of its object; one about a cluster-scoped object is in ``default``."""
-    core = to_core(new) if "regarding" in new else new
-    about, own = at(core, "involvedObject.namespace", ""), at(core, "metadata.namespace", "")
-    if about != own and (about or own not in ("default", "kube-system")):
-        yield invalid("involvedObject.namespace", about, "does not match event.namespace")
-
-
-def _new_event(new: Object, old: Object | None) -> Iterator[Cause]:
-    """Events of events.k8s.io need eventTime and type, and are mostly immutable."""
-    if old is not None:
-        yield from _SAID(to_core(new), to_core(old))
-        return
-    if not new.get("eventTime"):
-        yield required("eventTime")
-    if new.get("type") not in ("Normal", "Warning"):
-        yield invalid("type", new.get("type", ""), f"has invalid value: {new.get('type', '')}")
 
 
 def _budget(new: Object, _old: Object | None) -> Iterator[Cause]:
@@ -180,11 +145,9 @@ _CLAIM_WORDS = (
     "spec is immutable after creation except resources.requests "
     "and volumeAttributesClassName for bound claims"
 )
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REF = {"APIGroup": "apiGroup", "Kind": "kind", "Name": "name"}
 """The fields of a roleRef, as kube-apiserver's refusal names them."""
 _SUBJECTS = ("ServiceAccount", "User", "Group")
-_SAID = immutable("involvedObject", "reason", "message", "type", "action", "reportingComponent")
 _NODE = 'node updates may not change {} except from "" to valid'
 _COUNTS = ("spec.replicas", "spec.minReadySeconds", "spec.revisionHistoryLimit")
 _TASK = ("OnFailure", "Never")
@@ -198,10 +161,10 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
         config_keys("data"), bounded("data", MOST_DATA * 4 // 3, "data"), immutable("type"),
         immutable_data("data"),
     ),
-    "core.v1.Event": (_event,),
-    "events.v1.Event": (_new_event, _event),
+    "core.v1.Event": (events.core_rules,),
+    "events.v1.Event": (events.events_rules,),
     "core.v1.Node": (
-        _taints,
+        placement.taints, placement.node_resources, placement.node_addresses, placement.node_networks,
         set_once("spec.providerID", _NODE.format("providerID")),
         set_once("spec.podCIDRs", _NODE.format("podCIDR"), ()),
     ),

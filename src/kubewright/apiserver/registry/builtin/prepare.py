@@ -17,6 +17,7 @@ from kubewright.apiserver.registry.custom import definition as custom_definition
 from kubewright.apiserver.registry.kind import Object
 
 Prepare = Callable[[Object, Object | None], Object]
+_COORDINATED = frozenset(("strategy", "preferredHolder"))
 _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -117,6 +118,27 @@ def _subject(subject: dict[str, Any]) -> dict[str, Any]:
     return {"apiGroup": GROUP, **subject} if subject.get("kind") in ("User", "Group") else subject
 
 
+def _node(node: Object) -> Object:
+    """``podCIDR`` is the first of ``podCIDRs``; what is not reserved of the capacity is allocatable."""
+    spec, status = node.get("spec") or {}, node.get("status") or {}
+    first, networks = spec.get("podCIDR"), spec.get("podCIDRs") or []
+    if first and networks[:1] != [first]:
+        node = {**node, "spec": {**spec, "podCIDRs": [first]}}
+    elif networks and not first:
+        node = {**node, "spec": {**spec, "podCIDR": networks[0]}}
+    if status.get("capacity") and not status.get("allocatable"):
+        node = {**node, "status": {**status, "allocatable": status["capacity"]}}
+    return node
+
+
+def _lease(lease: Object) -> Object:
+    """Without the fields of coordinated leader election, which is off by default."""
+    spec = lease.get("spec") or {}
+    if not spec.keys() & _COORDINATED:
+        return lease
+    return {**lease, "spec": {name: value for name, value in spec.items() if name not in _COORDINATED}}
+
+
 def _template(*path: str) -> Prepare:
     return on_every_write(pods.in_template("spec", *path))
 
@@ -129,6 +151,8 @@ _PREPARE: Mapping[str, tuple[Prepare, ...]] = {
         on_every_write(pods.in_template()),
         on_every_write(pods.with_default_tolerations),
     ),
+    "coordination.v1.Lease": (on_every_write(_lease),),
+    "core.v1.Node": (on_every_write(_node),),
     "core.v1.PersistentVolume": (on_create(_pending),),
     "core.v1.PersistentVolumeClaim": (on_create(_pending),),
     "core.v1.Service": (on_every_write(_service),),

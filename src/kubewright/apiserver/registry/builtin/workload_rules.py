@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kubewright.apiserver.registry.builtin import placement_rules as placement
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.rules import Rule
 from kubewright.apiserver.registry.kind import Cause, Object
@@ -33,13 +34,19 @@ _SET_MAY_CHANGE = (
 
 def pod(new: Object, old: Object | None) -> Iterator[Cause]:
     """A pod's containers, and on an update its mutable fields."""
-    yield from pod_spec(new.get("spec") or {}, "spec")
-    if old is not None:
-        yield from _pod_change(new.get("spec") or {}, old.get("spec") or {})
+    spec, before = new.get("spec") or {}, None if old is None else old.get("spec") or {}
+    yield from pod_spec(spec, "spec", before)
+    if before is not None:
+        yield from _pod_change(spec, before)
 
 
-def pod_spec(spec: Spec, path: str) -> Iterator[Cause]:
-    """Every container has a name of its own and an image."""
+def pod_spec(spec: Spec, path: str, before: Spec | None = None) -> Iterator[Cause]:
+    """Every container has a name of its own and an image; what it asks of a node can be had.
+
+    ``before``: the spec that is stored; what an earlier version let pass is not judged again.
+    """
+    if spec != before:
+        yield from placement.tolerations(spec, path)
     if spec.get("containers") == []:
         yield required(f"{path}.containers")
     seen: set[str] = set()
@@ -48,6 +55,8 @@ def pod_spec(spec: Spec, path: str) -> Iterator[Cause]:
             where = f"{path}.{field}[{index}]"
             if not container.get("image"):
                 yield required(f"{where}.image")
+            if spec != before:
+                yield from placement.container_resources(container, where)
             if (name := container.get("name")) in seen:
                 yield duplicate(f"{where}.name", name)
             seen.add(str(name))
@@ -80,9 +89,9 @@ def _only_added(new: Spec, old: Spec) -> bool:
 def template(path: str = "spec.template", *, restart: tuple[str, ...] = ("Always",)) -> Rule:
     """A pod template: containers, and the restart policies that make sense for its kind."""
 
-    def rule(new: Object, _old: Object | None) -> Iterator[Cause]:
+    def rule(new: Object, old: Object | None) -> Iterator[Cause]:
         spec = at(new, f"{path}.spec", {})
-        yield from pod_spec(spec, f"{path}.spec")
+        yield from pod_spec(spec, f"{path}.spec", None if old is None else at(old, f"{path}.spec", {}))
         if (policy := spec.get("restartPolicy", "Always")) in restart:
             return
         field = f"{path}.spec.restartPolicy"

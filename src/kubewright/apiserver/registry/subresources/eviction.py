@@ -114,7 +114,7 @@ def _why_none(name: str, status: Object) -> str:
     budget = f"The disruption budget {name}"
     needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
     conditions = status.get("conditions") or ()
-    told = next((each for each in conditions if each.get("type") == "DisruptionAllowed"), {})
+    told: Object = next((each for each in conditions if each.get("type") == "DisruptionAllowed"), {})
     reason, message = told.get("reason", ""), told.get("message", "")
     if told.get("status") != "False" or not message:
         reason = message = ""

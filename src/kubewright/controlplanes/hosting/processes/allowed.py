@@ -83,7 +83,7 @@ MOST_TOLD, DEEPEST = 5, 64
 def problem_of_command(workload: Workload) -> str:
     """What is wrong with the command of a component, a sentence; empty if it is one name of a program."""
     container = workload.rendered.workload["spec"]["template"]["spec"]["containers"][0]
-    words = container.get("command") or ()
+    words = list(container.get("command") or ())
     if len(words) != 1:
         return f"the command has {len(words)} words: it has to be the name of a program; the rest are args"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", str(words[0])):

@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION, SECRET_TYPE
 from kubewright.api.cluster.v1beta1 import API_VERSION, CLUSTER, MACHINE, ApiEndpoint
 from kubewright.api.core import SECRET, Secret
@@ -39,6 +40,19 @@ TOKEN = "abcdef.0123456789abcdef"
 KUBEADM, PKI = "/run/kubeadm.yaml", "/etc/kubernetes/pki"
 API = "kubeadm.k8s.io/v1beta4"
 LABELS = {CLUSTER_NAME_LABEL: "demo"}
+
+
+# ---------------------------------------------------------------- boot data that are lost
+
+
+async def lose_data(person: Person) -> None:
+    """The data of a worker are deleted before its VM is asked for: they are made again, and it joins."""
+    await person.make(KUBEADM_CONFIG, "w", spec={"joinConfiguration": {}})
+    await person.make(MACHINE, "w", spec=acts.machine_spec(KUBEADM_CONFIG, KUBEWRIGHT_MACHINE, "w"))
+    secrets, key = person.world.journal.objects[resources.SECRETS], f"{NAMESPACE_NAME}/w"
+    await person.until(lambda: key in secrets, "data", seconds=acts.PATIENCE)
+    await person.remove(SECRET, "w")
+    await person.make(KUBEWRIGHT_MACHINE, "w", spec=VM)
 
 
 # ---------------------------------------------------------------- boot data of a user's own
@@ -189,6 +203,7 @@ def _pool(person: Person) -> list[Mapping[str, Any]]:
 
 
 STORIES = (
+    Story("whole-cluster-data-lost", lose_data, running(3), before=cluster()),
     Story("whole-cluster-own-data", bring_data, without_plaintext),
     Story("whole-cluster-managed-elsewhere", bring_control_plane, running(2, planes=0)),
     Story("whole-cluster-managed-elsewhere-gone", remove, acts.nothing_left, before=managed_elsewhere),
