@@ -93,20 +93,13 @@ def controllers(
     """All of these controllers, for the server of ``informers``, through its client."""
     settings = settings or Settings()
     client, clock = informers.client, informers.client.clock
-    nodes, pods, budgets = informers.get(NODE), informers.get(POD), informers.get(PDB)
+    nodes, pods = informers.get(NODE), informers.get(POD)
     namespaces = informers.get(NAMESPACE)
-    scaled = {kind.resource.kind: informers.get(kind) for kind in SCALED}
 
-    disruption_budgets = Budgets(client, budgets, pods, scaled, recorder)
     pod_gc = PodCollector(client, nodes, pods, quarantine=settings.pod_quarantine)
     taints = TaintEviction(client, nodes, pods, recorder)
     terminating = Namespaces(client, namespaces)
     collector = Collector(client, informers, metrics=metrics, recorder=recorder)
-
-    disruption = Controller("disruption", disruption_budgets, clock, workers=2, metrics=metrics)
-    disruption.watches(budgets).watches(pods, disruption_budgets.of_pod)
-    for informer in scaled.values():
-        disruption.watches(informer, disruption_budgets.of_scaled)
 
     return Runnables(
         [
@@ -120,7 +113,7 @@ def controllers(
                 else []
             ),
             taints.wire(Controller("taint-eviction", taints, clock, workers=2, metrics=metrics)),
-            disruption,
+            _disruption(informers, recorder, metrics),
             *([_aggregation(informers)] if settings.aggregate_roles else []),
             pod_gc.wire(Controller("pod-gc", pod_gc, clock, workers=2, metrics=metrics)),
             *([scheduler(informers, recorder=recorder, metrics=metrics)] if settings.schedule_pods else []),
@@ -128,6 +121,17 @@ def controllers(
         ],
         [collector.feeds.run],
     )
+
+
+def _disruption(informers: Informers, recorder: Recorder | None, metrics: Metrics | None) -> Controller:
+    client, pods, budgets = informers.client, informers.get(POD), informers.get(PDB)
+    scaled = {kind.resource.kind: informers.get(kind) for kind in SCALED}
+    counting = Budgets(client, budgets, pods, scaled, recorder)
+    controller = Controller("disruption", counting, client.clock, workers=2, metrics=metrics)
+    controller.watches(budgets).watches(pods, counting.of_pod)
+    for informer in scaled.values():
+        controller.watches(informer, counting.of_scaled)
+    return controller
 
 
 def node_lifecycle(
