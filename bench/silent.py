@@ -95,8 +95,8 @@ async def memory(server: Server) -> None:
     await server.watch_silently("/api/v1/secrets?watch=1", WATCHERS)
     begun = usage(server.pid)
     for change in range(ROUNDS * SECRETS):
-        body = {"metadata": {"labels": {"change": str(change)}}}
-        await server.ask("PATCH", f"{CORE}/secrets/large{change % SECRETS}", body)
+        patch = {"metadata": {"labels": {"change": str(change)}}}
+        await server.ask("PATCH", f"{CORE}/secrets/large{change % SECRETS}", patch)
     after = usage(server.pid)
     server.leave()
     say(

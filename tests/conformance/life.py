@@ -11,7 +11,7 @@ from typing import Any
 from kubewright.api.core import EVENT, NODE, PDB, SECRET
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason, Phase
-from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET, Machine
+from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_SET, Machine
 from kubewright.api.storage import PV, PVC, VOLUME_ATTACHMENT
 from kubewright.base.clock import new_uid
 from kubewright.driver.contract import stub
@@ -175,6 +175,20 @@ async def a_cloud_refuses_until_its_class_changes(world: World) -> None:
     await world.unmake("quota-1")
     await until(world, lambda s: not of(s, "quota-1"), "it goes")
     assert await tokens(world, "quota-1") == []
+    await a_class_is_refused_by_its_driver(world)
+
+
+async def a_class_is_refused_by_its_driver(world: World) -> None:
+    """A typo in a class stands on the class, before there is a machine."""
+    spec = {"metadata": {"name": "typo", "namespace": world.namespace}, "providerSpec": {"regoin": "here"}}
+    await world.client.create(MACHINE_CLASS, spec)
+
+    async def reason() -> str:
+        found = (await world.client.get(MACHINE_CLASS, world.key("typo"))).status.conditions
+        return found[0].reason if found else ""
+
+    await answered(world, reason, "InvalidArgument", "the class says so")
+    await world.client.delete(MACHINE_CLASS, world.key("typo"))
 
 
 async def a_vm_is_left_behind(world: World) -> None:

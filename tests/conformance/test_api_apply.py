@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.conformance.own_kinds import OwnKind
 
 from kubewright.apiserver.fields.paths import decoded, shown
 from kubewright.testing.api import Answer, Api, Object
@@ -269,3 +270,47 @@ async def test_who_may_patch_may_not_create_by_an_apply(api: Api) -> None:
     assert 'User "ann" cannot create resource "configmaps"' in refused.message
     (await apply(api, config(k="v"))).ok()
     assert (await apply(ann, config(k="v"), "ann")).code == 200
+
+
+NULLS = {
+    "a field": ({"x": None}, ["spec.x"]),
+    "a field with a default": ({"d": None}, []),
+    "a field that may be null": ({"nn": None}, []),
+    "a map": ({"m": None}, ["spec.m"]),
+    "a field of a map": ({"m": {"a": None}}, ["spec.m.a"]),
+    "a value of a map": ({"map": {"a": None}}, ["spec.map.a"]),
+    "a list": ({"l": None}, ["spec.l"]),
+    "what has no type": ({"any": None}, []),
+    "what is inside of it": ({"any": {"a": None}}, []),
+    "the whole spec": (None, ["spec"]),
+}
+
+
+@pytest.fixture
+async def things(api: Api) -> OwnKind:
+    """A kind with a field of each sort, which the tests of one server share."""
+    found = OwnKind(api, group="nulls.example.io")
+    if (await api.get(found.path)).code == 404:
+        text = {"type": "string"}
+        await found.define({
+            "x": text,
+            "d": {"type": "string", "default": "D"},
+            "nn": {"type": "string", "nullable": True},
+            "m": {"type": "object", "properties": {"a": text}},
+            "map": {"type": "object", "additionalProperties": text},
+            "l": {"type": "array", "items": text},
+            "any": {"x-kubernetes-preserve-unknown-fields": True},
+        })  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize(("spec", "fields"), NULLS.values(), ids=NULLS)
+async def test_a_null_is_applied_only_where_it_may_stand(
+    things: OwnKind, spec: Any, fields: list[str]
+) -> None:
+    body = things.thing("new") | {"spec": spec}
+    answer = await things.api.patch(f"{things.path}/new", body, content_type=APPLY_PATCH, fieldManager="m")
+    assert [field for _, field, _ in answer.causes] == fields
+    assert answer.code == (422 if fields else 201)
+    posted = await things.api.post(things.path, things.thing("sent") | {"spec": spec})
+    assert posted.code == 201, "any other write leaves such a null out"

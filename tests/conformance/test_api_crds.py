@@ -493,3 +493,45 @@ async def test_custom_resources_have_head(widgets: Widgets) -> None:
     assert (await api.call("HEAD", f"{widgets.path}/nope")).code == 404
     watched = await api.call("HEAD", widgets.path, query={"watch": "1", "timeoutSeconds": "1"})
     assert (watched.code, bool(watched.body)) == (200, False)
+
+
+async def test_a_version_in_which_objects_may_be_stored_stays(api: Api) -> None:
+    widgets = Widgets(api)
+    await widgets.define(versions=[version("v1", storage=False), version("v2", storage=True)])
+    (await api.patch(f"{widgets.crd}/status", {"status": {"storedVersions": ["v1", "v2"]}})).ok()
+    alone = {"spec": {"versions": [version("v2", storage=True)]}}
+    refused = await api.patch(widgets.crd, alone)
+    assert (refused.code, refused.reason) == (422, "Invalid")
+    assert refused.causes == [
+        (
+            "FieldValueInvalid",
+            "status.storedVersions[0]",
+            'Invalid value: "v1": missing from spec.versions; v1 was previously a storage version, and must '
+            "remain in spec.versions until a storage migration ensures no data remains persisted in v1 and "
+            "removes v1 from status.storedVersions",
+        )
+    ]
+    (await api.patch(f"{widgets.crd}/status", {"status": {"storedVersions": ["v2"]}})).ok()
+    assert [each["name"] for each in (await api.patch(widgets.crd, alone)).ok()["spec"]["versions"]] == ["v2"]
+
+
+async def test_an_object_larger_than_an_etcd_takes_is_not_stored(widgets: Widgets) -> None:
+    def sized(length: int) -> Object:
+        return widgets.widget("large", {"size": 1, "free": {"a": "x" * length}})
+
+    refused = await widgets.api.post(widgets.path, sized(1_572_500))
+    assert refused.message == "etcdserver: request is too large"
+    assert refused.code == (413 if widgets.api.differs("refusals that are 500 upstream") else 500)
+    (await widgets.api.post(widgets.path, sized(1_571_000))).ok()
+    grown = await widgets.api.patch(f"{widgets.path}/large", {"spec": {"free": {"b": "x" * 2_000}}})
+    assert grown.code == refused.code
+
+
+async def test_a_label_that_is_null_is_empty(widgets: Widgets) -> None:
+    for path, body in (
+        (widgets.path, widgets.widget("n")),
+        (widgets.api.at("configmaps"), {"metadata": {"name": "n"}}),
+    ):
+        body["metadata"] |= {"labels": {"a": None, "b": "c"}, "annotations": {"x": None}}
+        made = (await widgets.api.post(path, body)).ok()["metadata"]
+        assert (made["labels"], made["annotations"]) == ({"a": "", "b": "c"}, {"x": ""})

@@ -281,3 +281,38 @@ async def test_the_spec_of_a_pod_is_fixed_once_it_is_there(api: Api, pod: str) -
     assert message.startswith(
         "Forbidden: pod updates may not change fields other than `spec.containers[*].image`"
     )
+
+
+INDEXES = {
+    "the last": ("replace", "-1", ["a", "b", "z"]),
+    "the first, from the end": ("replace", "-3", ["z", "b", "c"]),
+    "before the first": ("replace", "-4", None),
+    "with a zero": ("replace", "01", ["a", "z", "c"]),
+    "with a sign": ("replace", "+1", ["a", "z", "c"]),
+    "added at the end": ("add", "-1", ["a", "b", "c", "z"]),
+    "added before the last": ("add", "-2", ["a", "b", "z", "c"]),
+    "added before the first": ("add", "-4", ["z", "a", "b", "c"]),
+    "added too far before": ("add", "-5", None),
+    "added too far behind": ("add", "4", None),
+    "removed": ("remove", "-1", ["a", "b"]),
+    "tested": ("test", "-3", None),
+    "behind the last": ("replace", "-", None),
+}
+
+
+@pytest.mark.parametrize(("op", "index", "left"), INDEXES.values(), ids=INDEXES)
+async def test_an_index_counts_from_the_end_if_it_is_negative(
+    api: Api, op: str, index: str, left: list[str] | None
+) -> None:
+    body = {"metadata": {"name": "f", "finalizers": [f"example.io/{name}" for name in "abc"]}}
+    await api.post(api.at("configmaps"), body)
+    change = {"op": op, "path": f"/metadata/finalizers/{index}", "value": "example.io/z"}
+    path = api.at("configmaps", "f")
+    answer = await api.patch(path, [change], content_type=JSON_PATCH, dryRun="All")
+    moved = [{"op": "move", "from": "/metadata/finalizers/-1", "path": "/metadata/finalizers/0"}]
+    turned = (await api.patch(path, moved, content_type=JSON_PATCH, dryRun="All")).ok()
+    assert turned["metadata"]["finalizers"] == [f"example.io/{name}" for name in "cab"]
+    if left is None:
+        assert (answer.code, answer.message) == (422, REJECTED)
+    else:
+        assert answer.ok()["metadata"]["finalizers"] == [f"example.io/{name}" for name in left]

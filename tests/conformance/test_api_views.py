@@ -289,3 +289,23 @@ async def test_bare_metadata(api: Api) -> None:
 async def test_an_unknown_view_falls_back_to_the_next_one_offered(api: Api) -> None:
     answer = await api.get(api.at("configmaps"), accept="application/json;as=Foo;v=v9;g=x,application/json")
     assert answer.ok()["kind"] == "ConfigMapList"
+
+
+PREFERRED = {
+    "application/json;q=0.5, application/yaml;q=0.9": "yaml",
+    "application/yaml;q=0.5,application/json": "ConfigMap",
+    "application/json;q=0,application/yaml": "yaml",
+    "*/*;q=0.1,application/yaml": "yaml",
+    f"{TABLE};q=0.5,application/json;q=0.9": "ConfigMap",
+    f"{TABLE},application/json": "Table",
+    "application/yaml, application/json;q=2": "ConfigMap",
+    "application/json;q=x": "ConfigMap",
+    "text/html,application/json;q=0.1": "ConfigMap",
+}
+
+
+@pytest.mark.parametrize(("accept", "view"), PREFERRED.items(), ids=PREFERRED)
+async def test_a_client_gets_the_view_that_it_prefers(api: Api, accept: str, view: str) -> None:
+    (await api.post(api.at("configmaps"), {"metadata": {"name": "p"}})).ok()
+    body = (await api.get(api.at("configmaps", "p"), accept=accept)).ok()
+    assert (body["kind"] if isinstance(body, dict) else "yaml") == view

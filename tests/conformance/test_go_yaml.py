@@ -4,7 +4,9 @@ Guessed before the first run, and wrong: that a key ``685230.15`` stays one (sig
 of a number), that ``.inf`` is an error as a key too, and that ``08`` is text somewhere.
 """
 
+import json
 import random
+import subprocess
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +17,7 @@ from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, InitConfigura
 from kubewright.bootstrap.documents import Api, init_documents
 from kubewright.kube.config import inline_access
 from kubewright.runtime.credentials.contents import with_login
-from kubewright.testing.real_kubernetes import judges, kubeadm
+from kubewright.testing.real_kubernetes import find, judges, kubeadm
 from kubewright.wire import goyaml
 
 pytestmark = pytest.mark.kube
@@ -104,6 +106,17 @@ def test_a_kubeconfig_of_a_cluster_with_this_name_is_read_by_all(name: str) -> N
         assert found[library]["contexts"][0]["context"] == {"cluster": name, "user": name}
         assert found[library]["users"] == [{"name": name, "user": {"token": name}}]
     assert inline_access(text).server == "https://10.0.0.1:6443"
+
+
+def test_kubectl_reads_a_kubeconfig_of_names_that_look_like_numbers(tmp_path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_bytes(with_login("1e3", "08", "https://10.0.0.1:6443", b"CA", {"token": "0o17"}))
+    words = ["--kubeconfig", file, "config", "view", "--raw", "-o", "json"]
+    done = subprocess.run([find().kubectl, *words], capture_output=True, text=True, timeout=60, check=True)
+    found = json.loads(done.stdout)
+    assert found["current-context"] == "08@1e3"
+    assert found["contexts"][0]["context"] == {"cluster": "1e3", "user": "08"}
+    assert found["users"][0] == {"name": "08", "user": {"token": "0o17"}}
 
 
 @pytest.mark.parametrize("api", [Api.V1BETA3, Api.V1BETA4])

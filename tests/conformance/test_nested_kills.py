@@ -61,7 +61,7 @@ class Managers:
         self.folder, self.client, self._running = folder, None, AsyncExitStack()
 
     async def begin(self):
-        self.client = await self._running.enter_async_context(up(self.folder))
+        self.client = await self._running.enter_async_context(up(self.folder, "--share-component-user"))
 
     async def kill(self):
         self.client = None

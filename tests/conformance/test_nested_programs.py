@@ -16,6 +16,7 @@ from kubewright.base.errors import KubewrightError
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
 from kubewright.compose.worlds import every_word
+from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 from kubewright.kube.config import from_secret
 from kubewright.pki.keys import pems
 from kubewright.testing.api import Api
@@ -27,9 +28,10 @@ pytestmark = [pytest.mark.kube, pytest.mark.looptime(False), pytest.mark.timeout
 
 
 @asynccontextmanager
-async def serving(folder):
-    """What ``kubewright up`` serves from a folder."""
-    options = replace(Options(), controllers=every_word(Options()))
+async def serving(folder, **processes):
+    """What ``kubewright up`` serves from a folder. ``processes``: what was chosen about components."""
+    chosen = ProcessOptions(**processes)
+    options = replace(Options(), controllers=every_word(Options()), processes=chosen)
     async with Embedded(ServerConfig(folder), options, SystemClock()) as embedded:
         stop = asyncio.Event()
         task = asyncio.create_task(embedded.serve(stop))

@@ -34,9 +34,9 @@ NAMED = Key("default", "demo")
 
 
 @asynccontextmanager
-async def up(folder):
+async def up(folder, *switches):
     """``kubewright up`` as a process of its own, which ends by ``kill -9``."""
-    words = [sys.executable, "-m", "kubewright", "up", "--data-dir", str(folder)]
+    words = [sys.executable, "-m", "kubewright", "up", "--data-dir", str(folder), *switches]
     process = await asyncio.create_subprocess_exec(
         *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
     )

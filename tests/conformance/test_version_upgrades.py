@@ -125,7 +125,7 @@ async def test_a_whole_cluster_gets_the_next_minor_version_in_order_and_keeps_it
 async def test_control_planes_of_two_releases_are_side_by_side(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBEWRIGHT_ASSETS", str(earlier_release(tmp_path / "earlier")))
     with nothing_left(tmp_path / "components"):
-        async with serving(tmp_path) as client:
+        async with serving(tmp_path, shared=True) as client:
             await client.create(NAMESPACE, {"metadata": {"name": "other"}})
             both = {
                 "1.35": FourObjects(client, "default", "1.35"),

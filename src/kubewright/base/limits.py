@@ -6,6 +6,10 @@ LIST_PAGE = 500
 BODY_BYTES = 3 * 1024 * 1024
 """Largest request body the API server takes, as kube-apiserver's default."""
 
+OBJECT_BYTES = 1536 * 1024 - 300
+"""Largest object that is stored: an etcd takes 1.5 MiB, and its key and what else is in the request belong to
+these. A larger one would work on the embedded server and on no cluster."""
+
 PATCH_BYTES = 3 * 1024 * 1024
 """What the operations of one JSON patch may copy and add, as kube-apiserver's bound for copies."""
 

@@ -8,6 +8,7 @@ them makes a request.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
 from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
@@ -93,9 +94,8 @@ def controllers(
     """All of these controllers, for the server of ``informers``, through its client."""
     settings = settings or Settings()
     client, clock = informers.client, informers.client.clock
-    nodes, pods = informers.get(NODE), informers.get(POD)
-    namespaces = informers.get(NAMESPACE)
-
+    nodes, pods, namespaces = informers.get(NODE), informers.get(POD), informers.get(NAMESPACE)
+    life = partial(node_lifecycle, informers, settings.nodes, recorder=recorder, metrics=metrics)
     pod_gc = PodCollector(client, nodes, pods, quarantine=settings.pod_quarantine)
     taints = TaintEviction(client, nodes, pods, recorder)
     terminating = Namespaces(client, namespaces)
@@ -107,11 +107,7 @@ def controllers(
             Controller("namespace", terminating, clock, workers=4, metrics=metrics).watches(
                 namespaces, only(spec_or_life)
             ),
-            *(
-                [node_lifecycle(informers, settings.nodes, recorder=recorder, metrics=metrics)]
-                if settings.watch_nodes
-                else []
-            ),
+            *([life()] if settings.watch_nodes else []),
             taints.wire(Controller("taint-eviction", taints, clock, workers=2, metrics=metrics)),
             _disruption(informers, recorder, metrics),
             *([_aggregation(informers)] if settings.aggregate_roles else []),
@@ -124,13 +120,13 @@ def controllers(
 
 
 def _disruption(informers: Informers, recorder: Recorder | None, metrics: Metrics | None) -> Controller:
-    client, pods, budgets = informers.client, informers.get(POD), informers.get(PDB)
+    budgets, pods = informers.get(PDB), informers.get(POD)
     scaled = {kind.resource.kind: informers.get(kind) for kind in SCALED}
-    counting = Budgets(client, budgets, pods, scaled, recorder)
-    controller = Controller("disruption", counting, client.clock, workers=2, metrics=metrics)
-    controller.watches(budgets).watches(pods, counting.of_pod)
+    kept = Budgets(informers.client, budgets, pods, scaled, recorder)
+    controller = Controller("disruption", kept, informers.client.clock, workers=2, metrics=metrics)
+    controller.watches(budgets).watches(pods, kept.of_pod)
     for informer in scaled.values():
-        controller.watches(informer, counting.of_scaled)
+        controller.watches(informer, kept.of_scaled)
     return controller
 
 

@@ -11,10 +11,12 @@ Called by    ``embedded``, ``on_kubernetes`` and ``testing``.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
+
+import structlog
 
 from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.core import LEASE
@@ -26,6 +28,7 @@ from kubewright.controlplanes.world import FindHosts, no_hosts
 from kubewright.driver.contract import Background, Closing, Driver
 from kubewright.driver.metrics import DriverMetrics
 from kubewright.kube.client import Client
+from kubewright.kube.contests import Contested
 from kubewright.kube.fence import Entitled, FencedTransport
 from kubewright.kube.header import Header
 from kubewright.kube.informers import Informers
@@ -42,9 +45,12 @@ from kubewright.runtime.unreadable import Unreadables
 from kubewright.runtime.world import ControllerInfo, Environment, Runnables, World
 from kubewright.wire.gvk import Key
 
+log = structlog.get_logger(__name__)
 COMPONENT = "machine-controller-manager"
 """The reporting component of our events; MCM's events have the same (mcm.md §2.6)."""
 
+CONTESTED = "kubewright_contested_writes"
+"""The counter's name, without its suffix."""
 LEASELESS = "server"
 """The name of the group of controllers without a Lease: those that are part of an embedded server."""
 
@@ -197,6 +203,10 @@ class Assembly:
         ]
         runnables = [self._wired(world, names, environment) for world, names in mine if names]
         unreadables = self._unreadables(control, mine, controllers)
+        tell = self._tells_contests({control.client.name, target.client.name})
+        for each in runnables:
+            for controller in each.controllers:
+                controller.contests.tell = tell
         return Work(
             [controller for each in runnables for controller in each.controllers],
             list(dict.fromkeys((control.caches, target.caches))),
@@ -224,6 +234,25 @@ class Assembly:
             if (kind := works_on.get(controller.name)) is not None:
                 controller.admits(environment.control.caches.get(kind), ours)
         return found
+
+    def _tells_contests(self, clusters: Container[str]) -> Callable[[Contested], None]:
+        """Tells of a write that another client undoes: it is counted, logged, and an event of what is
+        written, in one of these clusters."""
+        counted = self.metrics.counter(
+            CONTESTED, "Writes that were withheld as they did not last", ("resource",)
+        )
+
+        def tell(contested: Contested) -> None:
+            target = contested.target
+            counted.labels(str(target.resource)).inc()
+            log.warning("a write does not last", object=str(target.key), problem=contested.message)
+            if target.cluster in clusters:
+                meta = {"name": target.key.name, "namespace": target.key.namespace, "uid": target.uid}
+                kind = {"apiVersion": target.resource.api_version, "kind": target.resource.kind}
+                about = {**kind, "metadata": meta}
+                self.recorder.event(about, contested.reason, contested.steady, warning=True)
+
+        return tell
 
     def _ours(self, world: World) -> Callable[[Header], bool]:
         """Which objects of a world this program works on."""

@@ -12,7 +12,7 @@ Called by    ``api_servers`` and ``task_hosting``.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -63,7 +63,7 @@ class Served(Protocol):
     touched: asyncio.Event
 
 
-RunControllers = Callable[[Served, asyncio.Event], Awaitable[None]]
+RunControllers = Callable[[Served, asyncio.Event], Coroutine[Any, Any, None]]
 """Runs the controllers of a control plane until the event is set."""
 
 

@@ -22,6 +22,7 @@ from kubewright.base.clock import Clock, SteadyClock
 from kubewright.base.limits import EVICTION_SECONDS, LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import patches
 from kubewright.kube.answers import failure, read_page, read_status
+from kubewright.kube.contests import CONTESTS, Target
 from kubewright.kube.errors import Silent, TransportError
 from kubewright.kube.health import Health, Outage
 from kubewright.kube.retries import pause
@@ -154,13 +155,20 @@ class Client:
             NotFound: there is no such object.
             Conflict: the patch carries a version, and the object has another: look again.
             Invalid: the result breaks the schema, or the patch carries another object's uid.
+            Contested: in the pass of a controller that has written the same again and again (``contests``).
         """
         if not body:
             return await self.get(kind, key)
         request = self.request(
             "PATCH", _path(kind, key, subresource), msgspec.json.encode(body), content_type=content_type
         )
+        contests = CONTESTS.get()
+        target = Target(self.name, kind.resource, key, subresource, patches.uid_of(body))
+        if contests is not None:
+            contests.admit(target, body)
         response = await self.send(request, safe=patches.guarded(body))
+        if contests is not None:
+            contests.wrote(target, body)
         return self._written(kind, response.body, subresource)
 
     async def replace(self, kind: Kind[T], key: Key, obj: T, *, subresource: str = "") -> T:

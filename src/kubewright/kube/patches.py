@@ -49,6 +49,12 @@ def guarded(body: Any) -> bool:
     return any(step.get("op") == "test" and step.get("path") in tested for step in body)
 
 
+def uid_of(body: Any) -> str:
+    """The uid of the object that a patch is for; empty if it does not say."""
+    metadata = body.get("metadata") if isinstance(body, Mapping) else None
+    return str(metadata.get("uid") or "") if isinstance(metadata, Mapping) else ""
+
+
 def _with_metadata(patch: Mapping[str, Any], name: str, value: str) -> Patch:
     if not patch:
         return {}

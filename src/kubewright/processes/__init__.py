@@ -11,6 +11,7 @@ Invariants.  One process for each name. Only a process that is certainly ours is
              the process, which no other can get. No secret is on a command line or readable by others.
 Map.         ``program``     what should run, and what can be seen of it (values)
              ``life``        what to do next with its process (pure)
+             ``beneath``     opens files below one folder, and follows no link there
              ``record``      the folder of a program: the record of its process, its files and its output
              ``probes``      runs its probes, and counts their failures
              ``linux``       starts, finds, signals and measures processes

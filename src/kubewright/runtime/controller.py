@@ -20,6 +20,7 @@ import structlog
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.base.errors import After, Backoff, KubewrightError, OnChange, Retry, precedence
+from kubewright.kube.contests import CONTESTS, Contests
 from kubewright.kube.header import Header
 from kubewright.kube.informer import Change, Informer
 from kubewright.runtime.mapping import ToKeys, ToKeysIn, in_order, only, own_key
@@ -88,6 +89,8 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._queue = Queue(clock, name, curve=curve)
+        self.contests = Contests(clock.monotonic)
+        """What its passes have written, so that none of them fights with another client."""
         self._admitted: Callable[[Key], bool] = lambda key: True
         self._metrics = (metrics or Metrics()).controller(name, self._queue.statistics)
 
@@ -228,8 +231,12 @@ class Controller:
 
     async def _pass(self, turn: Turn) -> None:
         at, began = self._clock.now(), self._clock.monotonic()
-        with noting() as noted:
-            outcome = await self._attempt(turn.key, noted)
+        token = CONTESTS.set(self.contests)
+        try:
+            with noting() as noted:
+                outcome = await self._attempt(turn.key, noted)
+        finally:
+            CONTESTS.reset(token)
         seconds = self._clock.monotonic() - began
         self._metrics.observe(turn.waited, seconds, outcome)
         after, then = self._settle(turn.key, outcome)

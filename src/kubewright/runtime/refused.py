@@ -12,6 +12,7 @@ import structlog
 
 from kubewright.api.meta import KubeObject
 from kubewright.base import delays
+from kubewright.kube.contests import Contested
 from kubewright.runtime.events import EventRecorder
 from kubewright.runtime.passes import failed
 from kubewright.runtime.result import Result
@@ -44,6 +45,9 @@ async def unless_refused(
     except ApiError as error:
         if not is_refusal(error):
             raise
+        if isinstance(error, Contested):  # it is told where the write was withheld
+            failed(error.message)
+            return Result.later(error.wait)
         said = message(error)
         log.warning("refused", object=f"{about.namespace}/{about.name}", problem=said)
         recorder.event(about, REASON, said, warning=True)

@@ -11,6 +11,7 @@ Invariants.  Pure. Unchanged parts are shared with the document given, which is 
 """
 
 import copy
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -98,6 +99,65 @@ def json_difference(before: Any, after: Any) -> list[dict[str, Any]]:
     return found
 
 
+_INDEX = re.compile(r"[+-]?[0-9]{1,9}")
+
+
+class _Pointer(jsonpointer.JsonPointer):
+    """A pointer as Go reads it: an index may have zeros and a sign before it, and -1 is the last item."""
+
+    beyond = 0
+    """How many more places than items a list has."""
+
+    def to_last(self, doc: Any) -> Any:
+        if not self.parts:
+            return doc, None
+        for part in self.parts[:-1]:
+            doc = self.walk(doc, part)
+        return doc, self.get_part(doc, _place(doc, self.parts[-1], self.beyond))
+
+    def walk(self, doc: Any, part: Any) -> Any:
+        return super().walk(doc, _place(doc, part, 0))
+
+
+class _Gap(_Pointer):
+    """A pointer to where an item is added: also after the last one, which is -1 here."""
+
+    beyond = 1
+
+
+def _place(doc: Any, part: Any, beyond: int) -> Any:
+    """An index without a sign; any other part as it is."""
+    if not isinstance(doc, list) or _INDEX.fullmatch(str(part)) is None:
+        return part
+    index = int(part)
+    return str(index + len(doc) + beyond if index < 0 else index)
+
+
+class _Add(jsonpatch.AddOperation):
+    def apply(self, obj: Any) -> Any:
+        self.pointer = _Gap(self.location)
+        return super().apply(obj)
+
+
+class _Move(jsonpatch.MoveOperation):
+    """As the library does it, to a place that is read after the value is gone from its old one."""
+
+    def apply(self, obj: Any) -> Any:
+        source = _Pointer(self.operation["from"])
+        if self.pointer == source:
+            return super().apply(obj)
+        if self.pointer.contains(source):
+            raise _refused()
+        value = source.resolve(obj)
+        removed = {"op": "remove", "path": self.operation["from"]}
+        obj = jsonpatch.RemoveOperation(removed, pointer_cls=_Pointer).apply(obj)
+        return _added(self.location, value, obj)
+
+
+def _added(location: str, value: Any, obj: Any) -> Any:
+    return jsonpatch.AddOperation({"path": location, "value": value}, pointer_cls=_Gap).apply(obj)
+
+
 class _Replace(jsonpatch.ReplaceOperation):
     """As kube-apiserver does it: a member that is not there is added."""
 
@@ -120,6 +180,8 @@ class _Test(jsonpatch.TestOperation):
 
 _OPERATIONS: Mapping[str, type[jsonpatch.PatchOperation]] = {
     **jsonpatch.JsonPatch.operations,
+    "add": _Add,
+    "move": _Move,
     "replace": _Replace,
     "test": _Test,
 }
@@ -144,12 +206,12 @@ def _applied(document: Any, operations: Sequence[Mapping[str, Any]], most: int) 
             operation = {**operation, "value": orjson.loads(written)}  # shared with nothing
         if (known := _OPERATIONS.get(operation.get("op", ""))) is None:
             raise _refused()
-        document = known(operation).apply(document)
+        document = known(operation, pointer_cls=_Pointer).apply(document)
     return document
 
 
 def _found(document: Any, pointer: str) -> Any:
-    found = jsonpointer.JsonPointer(pointer).resolve(document)
+    found = _Pointer(pointer).resolve(document)
     if isinstance(found, jsonpointer.EndOfList):
         raise _refused()
     return found

@@ -77,6 +77,13 @@ def test_a_secret_that_lacks_something_is_told():
         bucket_store(location(""), {"accessKeyId": b"x"})
 
 
+@pytest.mark.parametrize("key", ["accessKeyId", "secretAccessKey", "sessionToken"])
+def test_a_key_that_is_no_text_is_told_and_not_shown(key):
+    with pytest.raises(StoreFailed, match=f"Secret s3: {key} is no text") as caught:
+        bucket_store(location(""), {**SECRET, key: b"\xff\xfe"})
+    assert "0xff" not in str(caught.value)
+
+
 def test_a_program_without_the_client_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "aiobotocore", None)
     with pytest.raises(InvalidInput, match=r"pip install 'kubewright\[s3\]'"):

@@ -32,6 +32,7 @@ from kubewright.controlplanes.rendering.render import Rendered
 from kubewright.processes import record
 from kubewright.processes.program import Command as CommandProbe
 from kubewright.processes.program import Probe
+from kubewright.testing.left_programs import environment_of
 from kubewright.wire.gvk import Key
 
 pytestmark = pytest.mark.looptime(False)
@@ -555,6 +556,27 @@ async def test_a_program_that_was_kept_and_would_be_refused_today_ends_and_is_no
         await watched.hosting.apply(workload())
         await watched.until(ready(1))
         assert len(watched.starts()) == 2
+        await removed(watched)
+
+
+async def test_variables_that_were_kept_and_that_no_process_gets_today_are_gone_at_the_next_start(folder):
+    async with hosted(folder) as watched:
+        await watched.hosting.apply(workload())
+        await watched.until(partial(reachable, 1))
+        pid = watched.pid()
+    store = Store(folder)
+    (kept,) = store.all()
+    variables = {**kept.latest[0].environment, "LD_PRELOAD": "/x", "PATH": "/x", "GOGC": "50"}
+    old = replace(kept.latest[0], environment=variables)
+    store.write(structs.replace(kept, latest=(old,), programs={**kept.programs, 0: old}))
+    async with hosted(folder) as watched:
+        await watched.until(ready(1))
+        assert watched.pid() == pid
+        await watched.hosting.replace(PLACE, 0)
+        await watched.until(lambda status: ready(1)(status) and len(watched.starts()) == 2)
+        found = environment_of(watched.pid()).decode().split("\0")
+        assert "GOGC=50" in found
+        assert not [each for each in found if each.startswith("LD_") or each == "PATH=/x"]
         await removed(watched)
 
 

@@ -73,17 +73,15 @@ async def test_a_class_that_nothing_ever_spoke_against_is_not_written() -> None:
         assert await accepted(world, "small") is None
 
 
-async def test_a_class_whose_secret_is_missing_says_so_until_it_is_there() -> None:
+async def test_a_class_whose_secret_is_missing_is_judged_when_it_is_there() -> None:
     async with embedded_world(short_timeouts()) as world:
-        await refused_class(
-            world, {"providerSpec": {}, "secretRef": {"name": "later", "namespace": "machines"}}
-        )
+        later = {"secretRef": {"name": "later", "namespace": "machines"}}
+        await refused_class(world, {**REFUSED["a typo in providerSpec"], **later})
         await world.clock.sleep(1)
-        told = 'Secret "machines/later" of MachineClass "wrong" not found'
-        assert await accepted(world) == ("False", "NoSecret", told)
+        assert await accepted(world) is None
         await world.client.create(SECRET, {"metadata": {"name": "later", "namespace": world.namespace}})
         await world.clock.sleep(1)
-        assert await accepted(world) == ("True", "Accepted", "")
+        assert await accepted(world) == ("False", *TOLD["a typo in providerSpec"])
 
 
 async def test_where_the_server_has_upstreams_class_an_event_says_it() -> None:

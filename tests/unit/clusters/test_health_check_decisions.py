@@ -358,3 +358,14 @@ def test_the_status_tells_of_a_template_that_is_missing_and_of_requests_that_fai
     assert [each.type for each in status_of(replace(seen(), check=before), {}).conditions] == [
         "RemediationAllowed"
     ]
+
+
+def test_a_check_names_what_keeps_machines_from_being_replaced():
+    held = decide(seen(target("a", status=SICK), target("b"), max_unhealthy=0))
+    (wait,) = held.awaits
+    assert (wait.what, "maxUnhealthy: 0" in wait.remedy) == (
+        "a number of unhealthy machines that the check allows",
+        True,
+    )
+    assert decide(seen(target("a", status=SICK), target("b"))).awaits == ()
+    assert decide(seen(target("b"), max_unhealthy=0)).awaits == ()

@@ -404,6 +404,22 @@ EMPTY = {"volumes": [{"name": "v", "emptyDir": {}}]}
             [f"{AT}.volumeMounts[0] names the volume 'other', which there is not"],
             id="a mount without a volume",
         ),
+        *(
+            pytest.param(
+                {},
+                (),
+                {"resources": {"limits": {"memory": amount}}},
+                [
+                    f"{AT}.resources.limits.memory is {amount!r}, and has to be an amount from 0 to "
+                    "9223372036854775807"
+                ],
+                id=f"memory {amount}",
+            )
+            for amount in ("much", "1e99", "-1", "Infinity", "")
+        ),
+        pytest.param(
+            {}, (), {"resources": {"limits": {"memory": "7Ei", "cpu": 3, "x": "y"}}}, [], id="limits"
+        ),
         pytest.param({}, (), probed(port="api", path="/readyz?a=b", scheme="HTTPS"), [], id="a good probe"),
         *(
             pytest.param(

@@ -7,6 +7,9 @@ from urllib.parse import quote
 
 import pytest
 
+from kubewright.api.bootstrap.v1beta1 import File, KubeadmConfigSpec
+from kubewright.bootstrap.cloudinit import cloud_config as cloud_config_of
+from kubewright.bootstrap.userdata import Role, UserData
 from kubewright.providers.sim.boot.kubeadm import CONTROL_PLANE, Init, Join, NodeSetup, Write, actions
 from kubewright.providers.sim.boot.userdata import Unbootable, read
 from kubewright.providers.sim.spec import TaintSpec
@@ -258,3 +261,15 @@ def test_no_key_or_token_is_shown() -> None:
 
     assert "THE KEY" not in shown
     assert "0123456789abcdef" not in shown
+
+
+def test_jinja_is_filled_in_as_far_as_a_simulated_vm_can() -> None:
+    texts = {
+        "/a": "{% if true %}\nname={{ ds.meta_data.local_hostname }}\n{% endif %}\n",
+        "/b": "docker ps --format '{{.Names}}' # ${#list[@]}\n",
+        "/c": "{# a comment #}\n\tx\r\n",
+    }
+    spec = KubeadmConfigSpec(files=tuple(File(path=path, content=text) for path, text in texts.items()))
+    data = cloud_config_of(UserData(Role.INIT, 36, "", spec, files=spec.files)).encode()
+    files = read(data, "cloud-config", HOST).files
+    assert [files[path] for path in texts] == ["name=vm-1\n", texts["/b"], "\tx\r\n"]

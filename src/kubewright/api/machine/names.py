@@ -198,7 +198,6 @@ class ClassReason(StrEnum):
 
     ACCEPTED = "Accepted"
     INVALID_CLASS = "InvalidClass"
-    NO_SECRET = "NoSecret"
 
 
 class ConditionType(StrEnum):

@@ -4,6 +4,7 @@ Theory.      As JSON, stored bytes go out untouched: a list is its objects' byte
              The other forms (Table, metadata only, YAML) are views made from decoded objects.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -37,7 +38,7 @@ class Form:
 
 
 def form(accept: str, include: str = "") -> Form:
-    """The first media type of an Accept header that the server supports.
+    """The media type of an Accept header that the server supports and the client prefers, or names first.
 
     Raises:
         NotAcceptable: it supports none of them.
@@ -45,9 +46,7 @@ def form(accept: str, include: str = "") -> Form:
     if not accept or accept in (JSON, "*/*"):
         return Form()
     shape_known = True
-    for choice in accept.split(","):
-        media, *words = (word.strip() for word in choice.split(";"))
-        given = dict(word.partition("=")[::2] for word in words)
+    for media, given in _choices(accept):
         if media in YAMLS:
             return Form(YAML)
         if media not in _ANY or given.get("g", "meta.k8s.io") != "meta.k8s.io":
@@ -64,6 +63,19 @@ def form(accept: str, include: str = "") -> Form:
     raise NotAcceptable(
         f"406: Not Acceptable\n\nAvailable representations: {JSON}, {YAML}, {JSON};stream=watch"
     )
+
+
+def _choices(accept: str) -> list[tuple[str, dict[str, str]]]:
+    """The media types of an Accept header with their parameters, those with the greatest ``q`` first."""
+    found = []
+    for choice in accept.split(","):
+        media, *words = (word.strip() for word in choice.split(";"))
+        found.append((media, dict(word.partition("=")[::2] for word in words)))
+    return sorted(found, key=lambda choice: -_quality(choice[1].get("q", "1")))
+
+
+def _quality(text: str) -> float:
+    return float(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{0,9})?", text) else 1.0
 
 
 def _included(shape: str, include: str) -> str:

@@ -35,8 +35,11 @@ ANSWER_SECONDS = 60.0
 PIECE_BYTES = 64 * 1024
 """Large responses are sent in pieces; the next one when the client has taken the last one."""
 
-HELD_BYTES = 256 * 1024 * 1024
+HELD_BYTES = 128 * 1024 * 1024
 """Large responses that are being sent at one time, one more than these in any case."""
+
+ARRIVING_BYTES = 128 * 1024 * 1024
+"""Bodies of requests that have not arrived as a whole yet."""
 
 IN_FLIGHT = 400
 """Ordinary requests that are worked on at one time, as kube-apiserver's ``--max-requests-inflight``."""
@@ -50,7 +53,7 @@ class Exchange:
     def __init__(self, handler: Handler, authenticator: Authenticator, connections: Connections) -> None:
         self._handler, self._authenticator = handler, authenticator
         self._connections = connections
-        self._working = 0
+        self._working = self._arriving = 0
         self._held: dict[int, int] = {}
         """Sizes of the large bodies that are being sent, by their identity: some are sent to many."""
         self._requests: set[asyncio.Task[object]] = set()
@@ -138,8 +141,43 @@ class Exchange:
         _refuse_upgrade(headers)
         url = http.rel_url
         query = tuple(url.query.items()) if url.raw_query_string else ()
-        body = await _body(http, headers) if known else b""  # what strangers may read needs none
+        body = await self._body(http, headers) if known else b""  # what strangers may read needs none
         return Request(http.method, url.path, query, headers, body, user)
+
+    async def _body(self, http: web.BaseRequest, headers: Mapping[str, str]) -> bytes:
+        """The whole body; mostly it came with the headers and there is nothing to wait for.
+
+        Raises:
+            TooLarge, BadRequest, TooManyRequests
+        """
+        if not http.body_exists:
+            return b""
+        bodies.bounded(http.content_length or 0)
+        if http.content.is_eof():
+            return http.content.read_nowait()  # all of it is here, and it is less than a buffer
+        if headers.get("expect", "").lower() == "100-continue" and http.version >= HttpVersion11:
+            await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                return await self._arrived(http.content)
+        except TimeoutError:
+            raise BadRequest(f"the body did not arrive within {REQUEST_SECONDS:g} s") from None
+        except web.RequestPayloadError:
+            raise BadRequest("the body is not what its headers announce") from None
+
+    async def _arrived(self, content: StreamReader) -> bytes:
+        pieces, size = [], 0
+        try:
+            while piece := await content.readany():
+                pieces.append(piece)
+                size += len(piece)
+                self._arriving += len(piece)
+                bodies.bounded(size)
+                if self._arriving > ARRIVING_BYTES:
+                    raise TooManyRequests(TOO_MANY, retry_after=1)
+            return b"".join(pieces)
+        finally:
+            self._arriving -= size
 
     async def _whole(
         self, http: web.BaseRequest, connection: Connection, response: Response
@@ -262,37 +300,6 @@ def _refuse_upgrade(headers: Mapping[str, str]) -> None:
             code=501,
             reason="NotImplemented",
         )
-
-
-async def _body(http: web.BaseRequest, headers: Mapping[str, str]) -> bytes:
-    """The whole body; mostly it came with the headers and there is nothing to wait for.
-
-    Raises:
-        TooLarge, BadRequest
-    """
-    if not http.body_exists:
-        return b""
-    bodies.bounded(http.content_length or 0)
-    if http.content.is_eof():
-        return http.content.read_nowait()  # all of it is here, and it is less than a buffer
-    if headers.get("expect", "").lower() == "100-continue" and http.version >= HttpVersion11:
-        await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    try:
-        async with asyncio.timeout(REQUEST_SECONDS):
-            return await _arriving(http.content)
-    except TimeoutError:
-        raise BadRequest(f"the body did not arrive within {REQUEST_SECONDS:g} s") from None
-    except web.RequestPayloadError:
-        raise BadRequest("the body is not what its headers announce") from None
-
-
-async def _arriving(content: StreamReader) -> bytes:
-    pieces, size = [], 0
-    while piece := await content.readany():
-        pieces.append(piece)
-        size += len(piece)
-        bodies.bounded(size)
-    return b"".join(pieces)
 
 
 def _abort(http: web.BaseRequest) -> None:

@@ -16,12 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kubewright.apiserver.http.config_text import BODIES, Ours, is_cluster_of, merged
 from kubewright.apiserver.http.private_file import make_private_folder, write_private
 from kubewright.base.errors import InvalidInput
 from kubewright.pki.certificates import Identity
+from kubewright.wire import goyaml
 
 NAME = "kubewright"
 """Of the context, the cluster and the user."""
@@ -94,7 +93,7 @@ def change(path: Path, ours: Ours, *, use: bool = False, certain: bool = False) 
 
 def ours_in(content: bytes, name: str, data_dir: Path) -> Ours:
     """Our entries in a kubeconfig that ``write`` or ``render`` made, under another name."""
-    whole = yaml.safe_load(content)
+    whole = goyaml.loads(content)
     cluster, user = (
         next(entry[body] for entry in whole[part] if entry["name"] == NAME)
         for part, body in (("clusters", "cluster"), ("users", "user"))
@@ -107,8 +106,8 @@ def _has_ours(before: bytes, content: bytes, data_dir: Path) -> bool:
     if not before.strip():
         return True
     try:
-        found = yaml.safe_load(before)
-    except yaml.YAMLError:
+        found = goyaml.loads(before)
+    except goyaml.Unreadable:
         return False
     if not isinstance(found, Mapping):
         return False

@@ -160,7 +160,7 @@ class Listener:
         """Agree upon TLS; from then on asyncio calls ``connection``."""
         loop = asyncio.get_running_loop()
         try:
-            plain, _ = await loop.connect_accepted_socket(asyncio.Protocol, client)
+            plain, _ = await loop.connect_accepted_socket(_Unread, client)
             transport = await loop.start_tls(
                 plain,
                 connection,
@@ -198,6 +198,14 @@ def _why_not(error: OSError, port: int) -> str:
     if error.errno == errno.EACCES:
         return f"port {port} on {HOST} is not allowed to you; choose one above 1023 with --port"
     return f"cannot listen on {HOST}:{port}: {error.strerror or error}"
+
+
+class _Unread(asyncio.Protocol):
+    """Reads nothing: the first bytes are for TLS."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.pause_reading()
 
 
 class _Quiet:

@@ -22,12 +22,18 @@ from kubewright.wire.gvk import Resource
 
 
 def normalized(
-    kind: ServedKind, sent: Any, options: Options, *, duplicates: Sequence[str] = (), patched: bool = False
+    kind: ServedKind,
+    sent: Any,
+    options: Options,
+    *,
+    duplicates: Sequence[str] = (),
+    patched: bool = False,
+    applied: bool = False,
 ) -> Object:
     """The object that a request sends, ready to be checked: pruned and with defaults.
 
     ``duplicates`` are the paths of fields that occur in it twice;
-    ``patched`` says that the body is what a patch made of the stored object.
+    ``patched`` says that the body is what a patch made of the stored object, ``applied`` that an apply did.
 
     Raises:
         BadRequest, or Invalid for a patch: it is of another kind, has wrong types, or (under strict
@@ -53,6 +59,8 @@ def normalized(
             said_all = f"strict decoding error: {', '.join(said)}"
             raise unreadable(kind.resource, obj, said_all, patched=patched)
         options.warnings += said
+    if applied and (causes := kind.schema.nulls(kept)):
+        raise refusals.invalid(kind.resource, str(kept["metadata"].get("name", "")), causes)
     return kind.schema.default(kept)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import orjson
 
 from kubewright.apiserver.schema.node import Node
-from kubewright.apiserver.store import Record
+from kubewright.apiserver.store.records import Record
 from kubewright.wire.gvk import Resource
 
 Object = dict[str, Any]
@@ -68,6 +68,10 @@ class Schema(Protocol):
 
     def default(self, obj: Object) -> Object:
         """The object with defaults filled in; a new object if anything was added."""
+
+    def nulls(self, obj: Object) -> list[Cause]:
+        """The nulls of an object that was applied, where its schema has neither null nor a default: there
+        they are errors, and in any other write fields that are absent."""
 
     def merge_keys(self, path: tuple[str, ...]) -> tuple[str | None, frozenset[str]]:
         """Patch merge key and patch strategies of the list or map at ``path`` (names only, no

@@ -22,8 +22,9 @@ from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.schema.causes import invalid
 from kubewright.apiserver.store import Record, Store, record_of
 from kubewright.base.clock import Clock, new_uid, rfc3339
+from kubewright.base.limits import OBJECT_BYTES
 from kubewright.base.names import ALPHABET
-from kubewright.wire.errors import AlreadyExists, BadRequest, Conflict, NotFound
+from kubewright.wire.errors import AlreadyExists, BadRequest, Conflict, NotFound, TooLarge
 
 GENERATED_SUFFIX, GENERATED_PREFIX = 5, 58
 """Length of a generated suffix, and most characters of the prefix before it."""
@@ -73,7 +74,7 @@ class Writing:
                 its PriorityClass is missing).
         """
         kind = target.kind
-        obj = intake.normalized(kind, sent, options, duplicates=duplicates)
+        obj = intake.normalized(kind, sent, options, duplicates=duplicates, applied=applied)
         obj, said = metadata.without_duplicates(obj, patched=False)
         intake.check_place(target, obj)
         if obj["metadata"].get("resourceVersion"):
@@ -153,7 +154,9 @@ class Writing:
         edited = edit(old)
         if edited is old:
             return Written(codec.in_version(kind, record))
-        new = intake.normalized(kind, edited, options, duplicates=duplicates, patched=patched)
+        new = intake.normalized(
+            kind, edited, options, duplicates=duplicates, patched=patched, applied=applied
+        )
         new, said = metadata.without_duplicates(new, patched=patched)
         options.warnings += said
         intake.check_place(target, new)
@@ -291,6 +294,8 @@ class Writing:
             return codec.encode(target.kind, obj, old.version if old else None)
         version = self._store.next_version()
         data = codec.stored(target.kind, obj, version)
+        if len(data) > OBJECT_BYTES and (old is None or len(old.data) <= OBJECT_BYTES):
+            raise TooLarge("etcdserver: request is too large")  # an etcd's words: people look for them
         record = record_of(target.collection, target.key, version, data, obj)
         commit = self._store.put(record, old)
         self._serving.written(target.kind, obj, version)

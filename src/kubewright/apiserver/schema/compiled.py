@@ -79,6 +79,10 @@ class Compiled:
         clean: Object = walk.drop_nulls(self.node, obj)
         return clean
 
+    def nulls(self, obj: Object) -> list[Cause]:
+        """None: null is the zero of each type of Go."""
+        return []
+
     def merge_keys(self, path: tuple[str, ...]) -> tuple[str | None, frozenset[str]]:
         node: Node | None = self.node
         for name in path:

@@ -88,12 +88,19 @@ class Structural(Compiled):
         return kept
 
     def without_nulls(self, obj: Object) -> Object:
+        return super().without_nulls(self._with_typed_metadata(obj))
+
+    def _with_typed_metadata(self, obj: Object) -> Object:
         """Metadata has types in Go, whatever the kind."""
         metadata = obj.get("metadata")
-        if isinstance(metadata, dict):
-            typed = walk.zero_nulls(builtin.node_of(_META), metadata)
-            obj = obj if typed is metadata else {**obj, "metadata": typed}
-        return super().without_nulls(obj)
+        if not isinstance(metadata, dict):
+            return obj
+        typed = walk.zero_nulls(builtin.node_of(_META), metadata)
+        return obj if typed is metadata else {**obj, "metadata": typed}
+
+    def nulls(self, obj: Object) -> list[Cause]:
+        filled = walk.default(self.node, self._with_typed_metadata(obj))
+        return [cause for cause in self.validate(filled) if cause.message.startswith('Invalid value: "null"')]
 
     def openapi(self) -> Mapping[str, Any]:
         properties = {**self.source.get("properties", {}), **builtin.envelope()}

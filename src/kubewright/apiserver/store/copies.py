@@ -159,7 +159,9 @@ def _mark(folder: Path) -> str:
 
 @contextmanager
 def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", BUSY_SECONDS, uri=True)) as db:
+    with closing(
+        sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)
+    ) as db:
         check_format(db, Path(path.name))
         yield db
 

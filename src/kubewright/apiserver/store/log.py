@@ -180,7 +180,9 @@ def peek(folder: Path, resources: Sequence[str]) -> list[Row]:
         raise InvalidInput(f"there is no data file {path}")
     wanted = ", ".join("?" * len(resources))
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", BUSY_SECONDS, uri=True)) as db:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)
+        ) as db:
             check_format(db, path)
             select = f"SELECT resource, key, version, data FROM objects WHERE resource IN ({wanted})"
             return db.execute(select, tuple(resources)).fetchall()
@@ -283,7 +285,9 @@ def version_in(path: Path) -> int:
     if not path.is_file() or not path.stat().st_size:
         return 0
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", BUSY_SECONDS, uri=True)) as db:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)
+        ) as db:
             if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
                 return 0
             check_format(db, path)
@@ -314,7 +318,7 @@ def _opened(path: Path, synchronous: str, pages: int) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # it contains Secrets
         path.chmod(0o600)  # SQLite gives its other files the same mode
-        db = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None, cached_statements=16)
+        db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=16)
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(f"cannot open {path}: {reason}") from None

@@ -12,6 +12,7 @@ Invariants.  To tell never waits and never fails. ``take`` hands out every chang
 """
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Sequence
 
@@ -132,9 +133,14 @@ class Watchers:
 
 
 class Rounds:
-    """Wakes watchers: at once where few are to be woken, otherwise ``ROUND`` by ``ROUND``."""
+    """Wakes watchers: at once where few are to be woken, otherwise ``ROUND`` by ``ROUND``.
+
+    Rounds go on in the context of the store, not in that of the request whose write begins one: what becomes
+    of that request concerns no watcher.
+    """
 
     def __init__(self) -> None:
+        self._context = contextvars.copy_context()
         self._queue: deque[Watcher] = deque()
         self._began: float | None = None
         self._left = 0
@@ -152,7 +158,7 @@ class Rounds:
         loop = asyncio.get_running_loop()
         self._began, self._left = loop.time(), ROUND
         # The tasks that are woken now have their turn in between.
-        loop.call_soon(loop.call_soon, self._done)
+        loop.call_soon(loop.call_soon, self._done, context=self._context)
 
     def _done(self) -> None:
         """The watchers of this round have had their turn."""
@@ -161,7 +167,8 @@ class Rounds:
         if self._left:
             self._began = None
             return
-        loop.call_later(min(LONGEST_REST, REST * (loop.time() - self._began)), self._next)
+        rest = min(LONGEST_REST, REST * (loop.time() - self._began))
+        loop.call_later(rest, self._next, context=self._context)
 
     def _next(self) -> None:
         self._began = None

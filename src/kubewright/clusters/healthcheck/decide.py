@@ -30,8 +30,9 @@ from kubewright.api.cluster.v1beta1 import Condition, Machine, MachineHealthChec
 from kubewright.api.cluster.validate import read_unhealthy_range
 from kubewright.api.conditions import condition_of, without_condition
 from kubewright.base.limits import MESSAGE_CHARS
-from kubewright.base.plan import Plan, in_seconds, soonest
+from kubewright.base.plan import Awaited, Plan, in_seconds, soonest
 from kubewright.clusters import owned
+from kubewright.clusters.external.object import CORRECT
 from kubewright.clusters.healthcheck.seen import (
     CreateRemediationRequest,
     DeleteRemediationRequest,
@@ -139,7 +140,22 @@ def decide(seen: Seen) -> Plan[Step]:
     wake = soonest(*(each.seconds for _, each in judged.verdicts))
     unhealthy = sum(each.health is Health.UNHEALTHY for _, each in judged.verdicts)
     because = f"{unhealthy} unhealthy and {judged.healthy} healthy of {len(seen.targets)}"
-    return Plan(tuple(steps), in_seconds(wake) if wake is not None else None, because)
+    wakes = in_seconds(wake) if wake is not None else None
+    return Plan(tuple(steps), wakes, because, awaits=tuple(_awaited(judged, unhealthy)))
+
+
+def _awaited(judged: Judged, unhealthy: int) -> Iterator[Awaited]:
+    """What keeps unhealthy machines from being replaced."""
+    seen, refusal = judged.seen, judged.allowance.refusal
+    if seen.cluster is None:
+        name = f"Cluster {seen.check.spec.cluster_name}"
+        yield Awaited(name, "create it, or delete the MachineHealthCheck")
+    if unhealthy and refusal:
+        remedy = f"mend some of them, or change the bound: {refusal}"
+        yield Awaited("a number of unhealthy machines that the check allows", remedy)
+    template = seen.template
+    if unhealthy and template is not None and template.found is None and not template.transient:
+        yield Awaited(str(template), template.remedy or CORRECT)
 
 
 def _set_cluster_owner(seen: Seen) -> Iterator[Step]:

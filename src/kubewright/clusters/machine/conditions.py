@@ -45,6 +45,9 @@ READY_OF = (
 )
 """What Ready sums up, in the order of their weight among equals."""
 
+NO_CLUSTER = "create it, or delete the Machine"
+"""What a user can do where the Cluster is gone, or was never there."""
+
 UNKNOWN_AFTER = timedelta(minutes=5)
 """How long a cluster may be unreachable before its Nodes' health counts as unknown."""
 
@@ -84,7 +87,7 @@ def _bootstrap(seen: Seen) -> Condition | None:
 def _infrastructure(seen: Seen) -> Condition | None:
     condition_type = ConditionType.INFRASTRUCTURE_READY
     if seen.cluster is None:
-        message = f"waiting: there is no Cluster {seen.cluster_key}"
+        message = f"waiting: there is no Cluster {seen.cluster_key}; {NO_CLUSTER}"
         return false_condition(condition_type, Reason.WAITING_FOR_INFRASTRUCTURE, INFO, message)
     if wrong := wanted.problem_of_infrastructure(seen):
         return false_condition(condition_type, Reason.WAITING_FOR_INFRASTRUCTURE, ERROR, wrong)

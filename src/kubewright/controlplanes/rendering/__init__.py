@@ -7,5 +7,6 @@ Map.         ``variables`` fills in the placeholders of a template
              ``flags``     sets, adds and removes flags of a program
              ``files``     adds a user's files to the pod
              ``patches``   applies a user's patches to the manifests
+             ``form``      whether a patched manifest still has the form that hosts read
              ``render``    all of it, in order
 """

@@ -101,7 +101,11 @@ def _usable(before: Manifest, after: Any) -> tuple[Manifest, int]:
     Raises:
         Unusable: it is not.
     """
-    if (size := len(msgspec.json.encode(after))) > LARGEST:
+    try:
+        size = len(msgspec.json.encode(after))
+    except ValueError:  # half of a character that is written as two
+        raise Unusable("it has a text that is no Unicode") from None
+    if size > LARGEST:
         told = f"{before['kind']} {before['metadata']['name']} would have {size} bytes with it"
         raise Unusable(f"{told}, and {LARGEST} are the most")
     if told := problem_of(before, after):

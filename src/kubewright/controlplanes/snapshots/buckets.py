@@ -100,15 +100,22 @@ def bucket_store(location: BucketLocation, secret: Mapping[str, bytes]) -> Bucke
         raise InvalidInput(WITHOUT_LIBRARY)
     if missing := [key for key in KEYS if not secret.get(key)]:
         raise StoreFailed(f"Secret {location.secret_name} has no {missing[0]}")
-    token = secret.get("sessionToken")
+    keys = {key: _text(location, secret, key) for key in (*KEYS, "sessionToken")}
     options = {
-        "aws_access_key_id": secret["accessKeyId"].decode().strip(),
-        "aws_secret_access_key": secret["secretAccessKey"].decode().strip(),
-        "aws_session_token": token.decode().strip() if token else None,
+        "aws_access_key_id": keys["accessKeyId"],
+        "aws_secret_access_key": keys["secretAccessKey"],
+        "aws_session_token": keys["sessionToken"] or None,
         "endpoint_url": location.endpoint or None,
         "region_name": location.region or "us-east-1",
     }
     return BucketStore(location, options)
+
+
+def _text(location: BucketLocation, secret: Mapping[str, bytes], key: str) -> str:
+    try:
+        return secret.get(key, b"").decode().strip()
+    except UnicodeDecodeError:  # whose own text shows a byte of the key
+        raise StoreFailed(f"Secret {location.secret_name}: {key} is no text") from None
 
 
 def _md5(path: Path) -> str:

@@ -55,7 +55,8 @@ def decide(seen: Seen) -> Plan:
     if seen.user.metadata.deleting:
         return _deleted(seen)
     if seen.problem:
-        return Plan(because=seen.problem, problems=(seen.problem,))
+        mended = Awaited("a spec without mistakes", f"mend this: {seen.problem}")
+        return Plan(because=seen.problem, problems=(seen.problem,), awaits=(mended,))
     if seen.family is None:
         missing = f"NestedControlPlane {seen.user.spec.control_plane_name}"
         return _waits(f"there is no {missing}", Awaited(missing, "create it, or delete this user"))

@@ -85,8 +85,9 @@ class Seen:
 
     @property
     def left_in_doubt(self) -> bool:
-        """Whether the object goes although nothing has shown that it has no VM."""
-        return self.doubt_until is not None and not self.recorded and not self.vm.absent
+        """Whether the object goes by force although nothing has shown that it has no VM."""
+        doubtful = self.doubt_until is not None and not self.vm.absent and not self.recorded
+        return doubtful and force_deletion(self.machine.metadata.labels)
 
     def vm_plan(self, want: Want) -> VmPlan:
         """What comes next for the machine's VM."""

@@ -29,6 +29,7 @@ from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import MESSAGE_CHARS
 from kubewright.driver.errors import Code
+from kubewright.kube.contests import Contested
 from kubewright.machines.machine import steps
 from kubewright.machines.machine.creation import creation_failed, is_late, until_late, vm_incomplete
 from kubewright.machines.machine.deletion import DELETING_NODE, DRAINING, RELEASING, deletion_blocked_report
@@ -119,6 +120,9 @@ def remember(step: Step | None, error: KubewrightError, now: datetime) -> Refuse
     if not is_refusal(error):
         problem = f"The target cluster does not answer, asked to {doing}: {error}"[:MESSAGE_CHARS]
         return Refused(step, problem, Code.Unavailable, now + delays.UNHEARD, unanswered=True)
+    if isinstance(error, Contested):
+        problem = f"It is not tried for now to {doing}: {error}"[:MESSAGE_CHARS]
+        return Refused(step, problem, Code.Aborted, now + timedelta(seconds=error.wait))
     code = Code.PermissionDenied if isinstance(error, Forbidden) else Code.InvalidArgument
     problem = f"The API server refused to {doing}: {error}"[:MESSAGE_CHARS]
     return Refused(step, problem, code, now + delays.REFUSED)

@@ -191,8 +191,9 @@ class Seen:
 
     @property
     def left_in_doubt(self) -> bool:
-        """Whether the machine goes although nothing has shown that it has no VM."""
-        return self.doubt_until is not None and not self.machine.spec.provider_id and not self.vm.absent
+        """Whether the machine goes by force although nothing has shown that it has no VM."""
+        doubtful = self.doubt_until is not None and not self.vm.absent and not self.machine.spec.provider_id
+        return doubtful and names.force_deletion(self.machine.metadata.labels)
 
     @property
     def creation_timeout(self) -> timedelta:

@@ -1,9 +1,9 @@
 """Say on a MachineClass whether its driver would make machines of it, before there is one.
 
 Theory.      A typo in a providerSpec is told on each machine that the driver refuses. It can be told earlier:
-             the rules of the API are known, whether the Secrets are there is known, and a driver that offers
-             it is asked (``driver.contract.Validates``) whenever class or Secrets change, and at each start.
-             The answer is the condition Accepted, and an event when it is no.
+             the rules of the API are known, and a driver that offers it is asked
+             (``driver.contract.Validates``) whenever class or Secrets change, and at each start. The answer
+             is the condition Accepted, and an event when it is no.
              A class that nothing ever spoke against has no condition: then nothing is written.
              The call is awaited by a worker of this controller, which has no other work.
 Invariants.  Nothing is decided by the condition: machines ask the driver themselves. What passes by itself (a
@@ -33,7 +33,7 @@ from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.driver.guard import GuardedDriver
 from kubewright.kube.patches import onto
-from kubewright.machines.machine.caches import ClassSeen, Shared
+from kubewright.machines.machine.caches import Shared
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.mapping import only, spec_or_life
 from kubewright.runtime.refused import unless_refused
@@ -69,15 +69,17 @@ class Acceptance:
         patch = merge_patch(found.status, status)
         if not patch or wanted is None:
             return Result.done()
-        if wanted.status == "False" and wanted.reason != ClassReason.NO_SECRET:
+        if wanted.status == "False":
             self._recorder.event(found, EventReason.FAILED_VALIDATION, wanted.message, warning=True)
         return await unless_refused(self._write(found, patch), found, self._recorder)
 
     async def _judged(self, found: MachineClass) -> MachineClassCondition | None:
-        """What is to be said of the class; None: nothing is known."""
+        """What is to be said of the class; None: nothing is known, as while one of its Secrets is missing."""
+        if errors := validate_class(found):
+            return _condition("False", ClassReason.INVALID_CLASS, summary(errors))
         seen = self._caches.with_secrets(found)
-        if (refused := without_driver(found, seen)) is not None:
-            return refused
+        if seen.problem:
+            return None
         try:
             await self._driver.validate(ClassRequest(found, seen.secret))
         except Unimplemented:
@@ -93,13 +95,6 @@ class Acceptance:
         with suppress(NotFound):  # it is gone; or the server has upstream's CRD, and the event has said it
             await self._client.patch(MACHINE_CLASS, key, body, subresource="status")
         return Result.done()
-
-
-def without_driver(found: MachineClass, seen: ClassSeen) -> MachineClassCondition | None:
-    """What is wrong with a class before its driver is asked; None: nothing. Pure."""
-    if errors := validate_class(found):
-        return _condition("False", ClassReason.INVALID_CLASS, summary(errors))
-    return _condition("False", ClassReason.NO_SECRET, seen.problem) if seen.problem else None
 
 
 def status_after(

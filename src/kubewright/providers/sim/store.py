@@ -183,7 +183,7 @@ def _open(path: Path) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         path.chmod(0o600)  # SQLite gives its other files the same mode
-        file = sqlite3.connect(path, BUSY_SECONDS, isolation_level=None)
+        file = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         file.execute("PRAGMA journal_mode = WAL")
         file.execute("PRAGMA synchronous = NORMAL")
         version = file.execute("PRAGMA user_version").fetchone()[0]

@@ -6,6 +6,7 @@ Called by    ``stories``, whose table puts them together.
 """
 
 from kubewright.testing.simulation.acts import pool
+from kubewright.testing.simulation.journal import Object
 from kubewright.testing.simulation.person import Person
 from kubewright.testing.simulation.workloads import APP
 
@@ -33,6 +34,8 @@ async def pods_that_stay(person: Person) -> None:
     """A machine whose drain may take a minute, and pods that stay longer: by budget, grace and volume."""
     await pool(1)(person)
     await person.change("pool", **DRAIN_TIMEOUT)
+    # A silent watch may hide the change for minutes, and a deployment that is deleted hands nothing down.
+    await person.until(lambda: all(_hurries(each) for each in person.machines), "the drain's time")
     node = person.vms[0].node_name
     await person.run_app("web", 1, seconds=1)
     await person.make_budget("keep", WEB, minAvailable=1)
@@ -55,6 +58,10 @@ async def databases(person: Person) -> None:
     await pool(2)(person)
     await person.run_app("db", 4, seconds=2, claims=True)
     await person.wait(5.0)
+
+
+def _hurries(machine: Object) -> bool:
+    return bool(machine["spec"].get("drainTimeout"))
 
 
 # ---------------------------------------------------------------- acts

@@ -149,6 +149,24 @@ async def test_requests_that_are_read_slowly_keep_no_other_from_being_worked_on(
             writer.transport.abort()
 
 
+async def test_bodies_that_never_end_are_held_within_a_bound_and_for_thirty_seconds(serving: Serving) -> None:
+    async with serving() as world, world.client() as client:
+        slow = []
+        for _ in range(50):
+            streams = await world.raw()
+            streams[1].write(b"POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n")
+            streams[1].write(b"x" * 2_999_999)
+            await streams[1].drain()
+            slow.append(streams)
+        answers = sorted([await streams[0].readline() for streams in slow])
+        assert answers[0] == b"HTTP/1.1 400 Bad Request\r\n"
+        assert answers[-1] == b"HTTP/1.1 429 Too Many Requests\r\n"
+        async with client.post(PODS, data=b"{}") as answer:
+            assert answer.status == 200
+        for _, writer in slow:
+            writer.transport.abort()
+
+
 class Poor(socket.socket):
     """A socket of a process that has no files left."""
 

@@ -117,7 +117,8 @@ def device_requests(*path: str) -> Change:
         requests = at(obj, ".".join((*path, "devices", "requests")))
         if not requests:
             return obj
-        return _replaced(obj, (*path, "devices", "requests"), [exact(each) for each in requests])
+        changed: Object = _replaced(obj, (*path, "devices", "requests"), [exact(each) for each in requests])
+        return changed
 
     return change
 

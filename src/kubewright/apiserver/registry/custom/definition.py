@@ -65,6 +65,8 @@ def rule(new: Object, old: Object | None) -> Iterator[Cause]:
     yield from _conversion(spec.get("conversion") or {})
     if old is not None:
         yield from _unchanged(spec, old.get("spec") or {})
+        if spec.get("versions") != (old.get("spec") or {}).get("versions"):
+            yield from _still_there(spec, new.get("status") or {})
 
 
 def _identity(new: Object, spec: Spec) -> Iterator[Cause]:
@@ -185,6 +187,19 @@ def _conversion(conversion: Spec) -> Iterator[Cause]:
         yield forbidden("spec.conversion.strategy", "this server has no conversion webhooks; use None")
     elif strategy != "None":
         yield unsupported("spec.conversion.strategy", strategy, ("None", "Webhook"))
+
+
+def _still_there(spec: Spec, status: Spec) -> Iterator[Cause]:
+    """Every version in which objects may be stored; ``kubectl patch --subresource=status`` takes one off."""
+    names = {version.get("name") for version in spec.get("versions") or ()}
+    for index, name in enumerate(status.get("storedVersions") or ()):
+        if name not in names:
+            words = (
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in "
+                f"spec.versions until a storage migration ensures no data remains persisted in {name} and "
+                f"removes {name} from status.storedVersions"
+            )
+            yield invalid(f"status.storedVersions[{index}]", name, words)
 
 
 def _unchanged(new: Spec, old: Spec) -> Iterator[Cause]:

@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
+from kubewright.wire.quantity import parse
+
 Fields = Mapping[str, Any]
 
 POD = "spec.template.spec"
@@ -72,6 +74,7 @@ FIELD_REFERENCES = {"metadata.name", "metadata.namespace", "status.podIP"}
 LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 MOUNT_PATH = re.compile(r"/[^\0:\n]{1,1000}")
 PROBED_PATH = re.compile(r"[!-~]{0,1000}")
+MOST = 2**63 - 1
 SCHEMES = ("HTTP", "HTTPS")
 
 
@@ -88,19 +91,35 @@ def unsafe(workload: Fields) -> Iterator[str]:
         for number, each in enumerate(named):
             if not LABEL.fullmatch(each["name"]):
                 yield f"{path}[{number}] has the name {_short(each['name'])}, which is no DNS label"
-    there = {each["name"] for each in (*claims, *volumes)}
+    yield from _unsafe_mounts(container, {each["name"] for each in (*claims, *volumes)})
+    limits = (container.get("resources") or {}).get("limits") or {}
+    for name in ("cpu", "memory"):
+        if not _is_amount(limits.get(name, 0)):
+            told = f"has to be an amount from 0 to {MOST}"
+            yield f"{POD}.containers[0].resources.limits.{name} is {_short(limits[name])}, and {told}"
+    ports = {each["name"]: each["containerPort"] for each in container.get("ports") or () if "name" in each}
+    checks = ((name, check) for name in PROBES for check in CHECKS)
+    for name, check in checks:
+        if asked := (container.get(name) or {}).get(check):
+            yield from _unsafe_probe(asked, ports, f"{POD}.containers[0].{name}.{check}")
+
+
+def _unsafe_mounts(container: Fields, volumes: Set[str]) -> Iterator[str]:
     for number, mount in enumerate(container.get("volumeMounts") or ()):
         path, at = mount["mountPath"], f"{POD}.containers[0].volumeMounts[{number}]"
-        if mount["name"] not in there:
+        if mount["name"] not in volumes:
             yield f"{at} names the volume {_short(mount['name'])}, which there is not"
         parts = path.strip("/").split("/")
         if not MOUNT_PATH.fullmatch(path) or {"", ".", ".."} & set(parts):
             yield f"{at}.mountPath is {_short(path)}, and has to be an absolute path without . and .."
-    ports = {each["name"]: each["containerPort"] for each in container.get("ports") or () if "name" in each}
-    for name in PROBES:
-        for check in CHECKS:
-            if asked := (container.get(name) or {}).get(check):
-                yield from _unsafe_probe(asked, ports, f"{POD}.containers[0].{name}.{check}")
+
+
+def _is_amount(quantity: Any) -> bool:
+    """Whether a limit is a number that the kernel and Go could have."""
+    try:
+        return 0 <= parse(quantity) <= MOST
+    except ValueError:
+        return False
 
 
 def _unsafe_probe(asked: Fields, ports: Mapping[str, int], path: str) -> Iterator[str]:

@@ -56,6 +56,7 @@ from kubewright.controlplanes.hosting.processes.instances import (
     name_of,
     program_name,
     program_of,
+    with_allowed_variables,
 )
 from kubewright.controlplanes.hosting.processes.kept import Kept
 from kubewright.controlplanes.hosting.processes.options import Settings
@@ -343,7 +344,7 @@ class ProcessHosting:
             if told or runs_commands(program) or not self._binaries.admits(Path(program.argv[0]), usual):
                 log.warning("a program that was kept is refused", program=program.name, because=told)
                 return changes.cleared(kept)
-        return kept
+        return changes.with_programs(kept, with_allowed_variables)
 
     def _delete_in_background(self, name: Name) -> None:
         """Start a task that deletes what is due, if anything is."""

@@ -16,12 +16,13 @@ Called by    ``host``.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.allowed import VARIABLE
 from kubewright.controlplanes.hosting.processes.volumes import WORKING, Fields, Folders, files, folders
+from kubewright.controlplanes.members.decide import VARIABLES
 from kubewright.controlplanes.rendering.files import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
 from kubewright.controlplanes.rendering.variables import expand
 from kubewright.processes.program import GRACE, HttpGet, Probe, Program, TcpConnect
@@ -36,6 +37,11 @@ BALANCER = -1
 BALANCER_NAME = "balancer"
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """``PATH`` of a component, whatever that of Kubewright is."""
+OWN = frozenset(
+    {"INSTANCE", "NAMESPACE", "HOST", "ADDRESS", "ADVERTISE_ADDRESS", "ENDPOINT_RECONCILER"}
+    | {"PKI_DIR", "FILES_DIR", "DATA_DIR", *VARIABLES}
+)
+"""The variables that every instance may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +140,14 @@ def program_of(workload: Workload, ordinal: int, site: Site, *, number: int = 0)
         oom_score=OOM_SCORE,
         settings=str(ProgramSettings(workload.fingerprint, number, workload.version)),
     )
+
+
+def with_allowed_variables(program: Program) -> Program:
+    """A program that an earlier version kept, without variables that no process gets today."""
+    known = {
+        name: value for name, value in program.environment.items() if name in OWN or VARIABLE.fullmatch(name)
+    }
+    return replace(program, environment={**known, "PATH": SEARCH_PATH})
 
 
 def _container(workload: Workload) -> Fields:

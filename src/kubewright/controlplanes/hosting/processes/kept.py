@@ -9,7 +9,7 @@ Invariants.  A discarded ordinal has no program. A workload that is being remove
 Called by    ``host``, which writes each value to a file before it acts on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from msgspec import Struct
@@ -99,6 +99,15 @@ def without(kept: Kept, deleted: Sequence[int]) -> Kept:
 def cleared(kept: Kept) -> Kept:
     """The state without any program, so that all of them end, and with their data."""
     return changed(kept, fingerprint="", latest=(), balancer=None, programs={})
+
+
+def with_programs(kept: Kept, change: Callable[[Program], Program]) -> Kept:
+    """The state with this change of each program but the balancer."""
+    programs = {
+        ordinal: program if ordinal == BALANCER else change(program)
+        for ordinal, program in kept.programs.items()
+    }
+    return changed(kept, latest=tuple(map(change, kept.latest)), programs=programs)
 
 
 def numbered(program: Program, number: int) -> Program:

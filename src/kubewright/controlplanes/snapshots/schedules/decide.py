@@ -29,6 +29,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.meta import ObjectMeta
 from kubewright.base import plan
 from kubewright.base.delays import JUST_PAST
+from kubewright.base.plan import Awaited
 from kubewright.controlplanes.pausing import Pause, with_pause, without_pause
 
 KEEP = 7
@@ -91,7 +92,8 @@ def decide(seen: Seen) -> Plan:
     if seen.pause is not None:
         return Plan(because=f"paused: {seen.pause.because}", silent=seen.pause.moved)
     if seen.problem:
-        return Plan(because=seen.problem, problem=seen.problem)
+        mended = Awaited("a spec without mistakes", f"mend this: {seen.problem}")
+        return Plan(because=seen.problem, problem=seen.problem, awaits=(mended,))
     if schedule.spec.suspend:
         return Plan(because="it is suspended")
     since = schedule.status.last_schedule_time or schedule.metadata.creation_timestamp or seen.now

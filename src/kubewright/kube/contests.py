@@ -1,0 +1,189 @@
+"""Writes that do not last: another client undoes them, or the server drops them, and we would write for ever.
+
+Theory.      A controller writes what it finds different. When another client writes the same field back (a
+             label, a taint, a finalizer, an annotation), or a server keeps a field out of what it stores, the
+             next pass finds the same difference: two programs that are both right fight as fast as they can.
+             So a controller remembers which patches it has made. One that says for the fourth time in a row
+             what the ones before said, of the same fields of the same object, is contested: it is withheld,
+             for a second at first, then for twice as long each time, at most for ``LONGEST``. After that the
+             fields are written once, and the count goes on. It ends when the fields have been at rest, or
+             when something else is to be written to them.
+             A withheld write is an error of the kind that a server's refusal is, so every controller goes
+             on without it as it does without a write that it may not make. And it is told (``tell``).
+Invariants.  Only patches that the server has acknowledged count, and only those of one controller. What only
+             says when something was written does not make two patches different. No content of an object
+             is told, only the names of fields. Bounded: ``KEPT`` patches, the oldest are forgotten first.
+Called by    ``client``, for writes in the passes of a controller; ``runtime.controller`` has one for each.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from kubewright.base.durations import format_duration
+from kubewright.wire.errors import Refusal
+from kubewright.wire.gvk import Key, Resource
+
+FREE = 3
+"""So many times in a row the same is written without a pause: a write may be lost to a race or two."""
+
+FIRST, LONGEST = 1.0, 300.0
+"""Seconds for which the first write is withheld that follows these, and the most for later ones."""
+
+AT_REST = 60.0
+"""Seconds after a write, and after twice its pause, in which it must last to be forgotten."""
+
+KEPT = 4096
+NAMED = 5
+"""Fields that a message names at most."""
+
+_UNSAID = frozenset(("uid", "resourceVersion"))
+_DATES = frozenset(("timeAdded", "lastTransitionTime", "lastUpdateTime"))
+"""Members of a patch that say for which object, and when it was made; not what is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a patch is for. ``cluster`` is the client's name."""
+
+    cluster: str
+    resource: Resource
+    key: Key
+    subresource: str = ""
+    uid: str = ""
+
+
+class Contested(Refusal):
+    """This write was not sent: the same has been written again and again, and did not last.
+
+    ``wait`` is for how many seconds it is withheld.
+    """
+
+    code, reason = 409, "Contested"
+
+    def __init__(self, target: Target, fields: tuple[str, ...], wait: float, times: int) -> None:
+        named = ", ".join(fields[:NAMED]) + (" and others" if len(fields) > NAMED else "")
+        what = f"{target.resource.kind} {target.key}"
+        super().__init__(
+            f"{named} of {what} does not last: written {times} times, it was undone or dropped each time. "
+            f"Another client writes it too, or the server does not keep it; next try in "
+            f"{format_duration(timedelta(seconds=round(max(wait, 1.0))))}",
+            retry_after=wait,
+        )
+        self.target, self.fields, self.wait = target, fields, wait
+
+    @property
+    def steady(self) -> str:
+        """The same message without its numbers: for events, of which equal ones are counted."""
+        named = ", ".join(self.fields[:NAMED]) + (" and others" if len(self.fields) > NAMED else "")
+        return (
+            f"What is written to {named} does not last: another client writes it too, or the server does not "
+            "keep it. It is written again after ever longer pauses"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The last patch of some fields: what it said, how often in a row, when, and the pause after it."""
+
+    said: int
+    times: int
+    at: float
+    pause: float = 0.0
+
+
+class Contests:
+    """The patches of one controller. ``monotonic`` is its clock."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.tell: Callable[[Contested], None] = lambda _contested: None
+        self._monotonic = monotonic
+        self._written: OrderedDict[int, _Written] = OrderedDict()
+        self._told: set[int] = set()
+
+    def admit(self, target: Target, body: Any) -> None:
+        """Before a patch is sent.
+
+        Raises:
+            Contested: it is to be withheld.
+        """
+        found = _leaves(body)
+        if found is None:
+            return
+        place, said = _identity(target, found)
+        known, now = self._written.get(place), self._monotonic()
+        if known is None or known.said != said or known.times < FREE or _is_over(known, now):
+            return
+        if (left := known.at + known.pause - now) <= 0:
+            return
+        contested = Contested(target, tuple(sorted(found)), left, known.times)
+        if place not in self._told:  # once for each pause
+            self._told.add(place)
+            self.tell(contested)
+        raise contested
+
+    def wrote(self, target: Target, body: Any) -> None:
+        """The server has acknowledged a patch."""
+        found = _leaves(body)
+        if found is None:
+            return
+        place, said = _identity(target, found)
+        known, now = self._written.pop(place, None), self._monotonic()
+        self._told.discard(place)
+        fresh = known is None or known.said != said or _is_over(known, now)
+        last = _Written(said, 0, now) if known is None or fresh else known
+        times = last.times + 1
+        pause = 0.0 if times < FREE else FIRST if times == FREE else min(2 * last.pause, LONGEST)
+        self._written[place] = replace(last, times=times, at=now, pause=pause)
+        if len(self._written) > KEPT:
+            oldest, _ = self._written.popitem(last=False)
+            self._told.discard(oldest)
+
+    def __len__(self) -> int:
+        return len(self._written)
+
+
+CONTESTS: ContextVar[Contests | None] = ContextVar("contests", default=None)
+"""Those of the controller in whose pass we are; None outside of a pass."""
+
+
+def _is_over(known: _Written, now: float) -> bool:
+    """Whether what was written has lasted."""
+    return now - known.at > AT_REST + 2 * known.pause
+
+
+def _identity(target: Target, found: Mapping[str, bytes]) -> tuple[int, int]:
+    """Which fields of which object, and what is said of them."""
+    fields = tuple(sorted(found.items()))
+    return hash((target, tuple(name for name, _ in fields))), hash(fields)
+
+
+def _leaves(body: Any) -> dict[str, bytes] | None:
+    """The fields that a patch writes, by their paths; None for what is no merge patch, or writes none."""
+    if not isinstance(body, Mapping):
+        return None
+    found = {path: msgspec.json.encode(_undated(value), order="sorted") for path, value in _walk(body, "")}
+    return found or None
+
+
+def _walk(tree: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if name in _DATES or (path == "metadata" and name in _UNSAID):
+            continue
+        here = f"{path}.{name}" if path else name
+        if isinstance(value, Mapping) and value:
+            yield from _walk(value, here)
+        else:
+            yield here, value
+
+
+def _undated(value: Any) -> Any:
+    """A value without the dates in it."""
+    if isinstance(value, Mapping):
+        return {name: _undated(each) for name, each in value.items() if name not in _DATES}
+    return [_undated(each) for each in value] if isinstance(value, (list, tuple)) else value
