@@ -12,7 +12,8 @@ from kubewright.apiserver.registry.builtin import builtin_catalog
 from kubewright.apiserver.registry.kind import Object
 from kubewright.apiserver.registry.subresources import binding, eviction, reviews, scale
 from kubewright.apiserver.registry.subresources.eviction import Delete, UpdateBudget
-from kubewright.apiserver.registry.subresources.tokens import ISSUER, Account, Judged, Tokens
+from kubewright.apiserver.registry.subresources.reviews import ISSUER, Judged
+from kubewright.apiserver.registry.subresources.tokens import Account, Tokens
 from kubewright.apiserver.store import Record, record_of
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.testing.clocks import LoopClock, ManualClock

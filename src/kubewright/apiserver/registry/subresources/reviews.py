@@ -14,10 +14,22 @@ from kubewright.apiserver.authorization.attributes import Attributes
 from kubewright.apiserver.authorization.policy import Policy
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Object, ServedKind
-from kubewright.apiserver.registry.subresources.tokens import ISSUER, Judged
 from kubewright.apiserver.schema.causes import invalid
 from kubewright.wire.errors import BadRequest, Invalid
 from kubewright.wire.http import User
+
+ISSUER = "https://kubernetes.default.svc"
+"""Who issues the tokens of service accounts, and the audience that this server is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What became of a token: its user and those of the wanted audiences that it is for, or why not."""
+
+    user: User | None = None
+    audiences: tuple[str, ...] = ()
+    refusal: str = ""
+
 
 Verify = Callable[[str, Sequence[str]], Judged]
 

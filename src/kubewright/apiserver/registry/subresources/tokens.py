@@ -25,6 +25,7 @@ import orjson
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.admission import PODS
 from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.registry.subresources.reviews import ISSUER, Judged
 from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.apiserver.schema.causes import invalid
 from kubewright.apiserver.store import Record
@@ -40,7 +41,6 @@ NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 BINDABLE = {"Pod": PODS, "Secret": Resource("", "v1", "secrets", "Secret"), "Node": NODES}
 """The kinds of the core group that a token may be bound to."""
 
-ISSUER = "https://kubernetes.default.svc"
 SHORTEST, LONGEST, USUAL = 600, 86_400, 3600
 """Seconds that a token may live; asking for more gives the longest."""
 
@@ -66,15 +66,6 @@ class Account:
     namespace: str
     name: str
     uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What became of a token: its user and those of the wanted audiences that it is for, or why not."""
-
-    user: User | None = None
-    audiences: tuple[str, ...] = ()
-    refusal: str = ""
 
 
 class Tokens:
