@@ -1,9 +1,9 @@
 """Which host runs a component: by its version, and by where it runs already.
 
-Theory.      A component of version ``embedded`` is a part of our own API server, which a program can run in its
-             own process: ``kubewright up``, and ``run`` with the simulated cloud. All other versions are real
-             programs: processes of this machine, or pods on a Kubernetes. ``compose`` decides which of the two
-             a program has.
+Theory.      A component of version ``embedded`` is a part of our own API server, which a program can run in
+             its own process: ``kubewright up``, and ``run`` with the simulated cloud. All other versions are
+             real programs: processes of this machine, or pods on a Kubernetes. ``compose`` decides which of
+             the two a program has.
 Invariants.  A workload that runs is found in whichever host has it, so it can always be ended.
 Source       nested.md E, decision 5.
 Called by    the controllers of components and of snapshots; ``compose`` makes the value.

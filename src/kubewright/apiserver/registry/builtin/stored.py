@@ -163,7 +163,7 @@ def scaling(new: Object, _old: Object | None) -> Iterator[Cause]:
 
 
 def older_scaling(new: Object, old: Object | None) -> Iterator[Cause]:
-    """The same of one of autoscaling/v1; and what its annotations say has the forms of v2, as it is stored."""
+    """The same of one of autoscaling/v1; and what its annotations say has the forms of v2."""
     yield from scaling(new, old)
     yield from BuiltinSchema(NEWER_DEFINITION).validate(to_newer(new))
 
