@@ -318,6 +318,20 @@ async def test_slices_are_found_by_their_node(api: Api) -> None:
     assert [each["spec"]["pool"]["name"] for each in found] == ["two"]
 
 
+@pytest.mark.parametrize("note", ["[1]", '[{"type": 5}]', '[{"type": "Bogus"}]'])
+async def test_metrics_in_an_annotation_that_are_none_are_not_stored(api: Api, note: str) -> None:
+    path = path_of(api, "horizontalpodautoscalers.autoscaling/v1")
+    metadata = {"name": "a", "annotations": {"autoscaling.alpha.kubernetes.io/metrics": note}}
+    answer = await api.post(
+        path, {"metadata": metadata, "spec": {"scaleTargetRef": TARGET, "maxReplicas": 5}}
+    )
+    assert answer.code in (201, 422)
+    listed = (await api.get(path_of(api, "horizontalpodautoscalers.autoscaling/v2"), accept=TABLE)).ok()[
+        "rows"
+    ]
+    assert [each["cells"][2] for each in listed] in ([], ["cpu: <unknown>/80%"])
+
+
 async def test_an_autoscaler_is_one_object_in_both_versions(api: Api) -> None:
     older, newer = (path_of(api, f"horizontalpodautoscalers.autoscaling/{each}") for each in ("v1", "v2"))
     spec = {"scaleTargetRef": TARGET, "maxReplicas": 5, "targetCPUUtilizationPercentage": 50}

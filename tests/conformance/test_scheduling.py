@@ -55,6 +55,8 @@ async def test_a_pod_without_a_place_says_why_and_gets_one_later(new_workloads: 
         await apps.until_events("picky", (SCHEDULER, "Warning", "FailedScheduling", why))
         pod = (await apps.api.get(apps.api.at("pods", "picky"))).ok()
         assert condition(pod, "PodScheduled") == ("False", "Unschedulable", why)
+        (told,) = (each for each in pod["status"]["conditions"] if each["type"] == "PodScheduled")
+        assert told["observedGeneration"] == pod["metadata"]["generation"] == 1
         await amend(apps, apps.nodes[1], {"metadata": {"labels": {"disk": "ssd"}}})
         assert (await running(apps, "picky"))["spec"]["nodeName"] == apps.nodes[1]
 

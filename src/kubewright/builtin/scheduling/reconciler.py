@@ -113,6 +113,8 @@ class Scheduler:
         now = rfc3339(self._client.clock.now())
         verdict = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         condition: dict[str, Any] = {**verdict, "message": found.because, "lastTransitionTime": now}
+        if pod is not None and pod.metadata.generation:
+            condition["observedGeneration"] = pod.metadata.generation
         patch = with_uid({"status": {"conditions": [condition]}}, uid)
         await self._client.patch(POD, key, patch, subresource="status", content_type=STRATEGIC_PATCH)
         self._event(key, "FailedScheduling", found.because, warning=True)

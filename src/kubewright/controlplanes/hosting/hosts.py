@@ -1,6 +1,6 @@
 """Which host runs a component: by its version, and by where it runs already.
 
-Theory.      A component of version ``embedded`` is a part of our own API server, which a program can run inside
+Theory.      A component of version ``embedded`` is a part of our own API server, which a program can run in
              its own process: ``kubewright up``, and ``run`` with the simulated cloud. All other versions are
              real programs: processes of this machine, or pods on a Kubernetes. ``compose`` decides which of
              the two a program has.

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kubewright.apiserver.registry.builtin import workload_rules as workload
-from kubewright.apiserver.registry.builtin.autoscalers import PERCENT, cpu
+from kubewright.apiserver.registry.builtin.autoscalers import PERCENT, cpu, to_newer
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.rules import Rule, at_least
 from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.apiserver.schema.causes import invalid, required, unsupported
 from kubewright.wire.quantity import parse
 
@@ -33,6 +34,7 @@ STANDARD = frozenset(
 )  # fmt: skip
 """What a quota may count under a name without a domain."""
 
+NEWER_DEFINITION = "autoscaling.v2.HorizontalPodAutoscaler"
 _SCALERS = "HorizontalPodAutoscalers, and scales nothing by them"
 
 NOTHING_ACTS: Mapping[str, str] = {
@@ -160,6 +162,12 @@ def scaling(new: Object, _old: Object | None) -> Iterator[Cause]:
             yield required(f"spec.scaleTargetRef.{field}")
 
 
+def older_scaling(new: Object, old: Object | None) -> Iterator[Cause]:
+    """The same of one of autoscaling/v1; and what its annotations say has the forms of v2."""
+    yield from scaling(new, old)
+    yield from BuiltinSchema(NEWER_DEFINITION).validate(to_newer(new))
+
+
 def ingress(new: Object, _old: Object | None) -> Iterator[Cause]:
     """An ingress leads somewhere, and each of its paths says how it is compared."""
     spec = new.get("spec") or {}
@@ -260,7 +268,7 @@ _POLICY_TYPES = ("Ingress", "Egress")
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 
 RULES: Mapping[str, tuple[Rule, ...]] = {
-    "autoscaling.v1.HorizontalPodAutoscaler": (scaling,),
+    "autoscaling.v1.HorizontalPodAutoscaler": (older_scaling,),
     "autoscaling.v2.HorizontalPodAutoscaler": (scaling,),
     "core.v1.LimitRange": (limit_range,),
     "core.v1.ReplicationController": (
