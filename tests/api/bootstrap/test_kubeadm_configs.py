@@ -484,7 +484,7 @@ async def test_a_cluster_that_joins_without_certificates_waits_for_them(world: W
         pytest.param({}, "latest", "Kubernetes version 'latest' is not a version such as v1.31.0", id="a version that is none"),
         pytest.param({"joinConfiguration": {"controlPlane": {}}}, "v1.31.0", "the Machine is a worker, but spec.joinConfiguration.controlPlane is set", id="a wrong role"),
         pytest.param({"joinConfiguration": {"discovery": {"bootstrapToken": {"token": "s3cr3t"}}}}, "v1.31.0", "spec.joinConfiguration.discovery.bootstrapToken.token is no token: id.secret", id="a token that is none"),
-        pytest.param({"format": "ignition", "ignition": {"containerLinuxConfig": {"additionalConfig": "a: ["}}}, "v1.31.0", "additionalConfig is not YAML: did not find expected node content", id="an addition that is none"),
+        pytest.param({"format": "ignition", "ignition": {"containerLinuxConfig": {"additionalConfig": "a: ["}}}, "v1.31.0", "additionalConfig is not YAML: yaml: line 2: did not find expected node content", id="an addition that is none"),
     ],
 )  # fmt: skip
 async def test_bad_input_is_a_condition_and_no_loop(world: World, spec, version: str, told: str) -> None:
