@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.conformance.clusters import (
@@ -96,6 +97,36 @@ async def test_a_cluster_lives(mixture: Mixture, tmp_path: Path) -> None:
             await it_is_rolled(api, cluster)
             await it_is_healed(api, cluster)
         await it_is_deleted(api)
+
+
+async def test_labels_make_no_machine_and_a_cluster_goes_though_its_deployment_has_left_it(
+    tmp_path: Path,
+) -> None:
+    """Cluster API v1.7.1 makes another machine for each of these changes of labels, and waits for ever."""
+    async with managed(MIXTURES["all ours"], tmp_path) as api:
+        await it_comes_up(api)
+        before = {each["metadata"]["uid"]: each["metadata"]["name"] for each in await workers(api, 3)}
+        off = {"metadata": {"labels": {HASH: None}}}
+        (await api.patch(core(api, "machines", min(before.values())), off)).ok()
+        labels = {f"{GROUP}/deployment-name": "blue-workers", "tier": "x"}
+        spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}}
+        (await api.patch(core(api, "machinedeployments", "blue-workers"), {"spec": spec})).ok()
+        after = await workers(api, 3, lambda each: {"tier", HASH} <= each["metadata"]["labels"].keys())
+        assert {each["metadata"]["uid"] for each in after} == before.keys()
+
+        orphan = {"propagationPolicy": "Orphan"}
+        (await api.delete(core(api, "machinedeployments", "blue-workers"), orphan)).ok()
+        sets = core(api, "machinesets")
+        (left,) = await listed(api, sets, lambda items: [*map(owners, items)] == [["Cluster"]])
+        assert left["spec"]["replicas"] == 3
+        await it_is_deleted(api)
+
+
+HASH = "machine-template-hash"
+
+
+def owners(item: dict[str, Any]) -> list[str]:
+    return [each["kind"] for each in item["metadata"].get("ownerReferences", ())]
 
 
 async def it_comes_up(api: Api) -> None:
