@@ -28,7 +28,7 @@ ROUND = 8
 REST = 3.0
 """Length of the rest after a round, in rounds."""
 
-LONGEST_REST = 0.05
+LONGEST_REST = 0.02
 """Seconds between two rounds, whatever else the process did during the first."""
 
 

@@ -90,6 +90,35 @@ async def test_no_body_is_waited_for_that_a_stranger_announces(serving: Serving)
         assert [request.body for request in world.asked] == [b""]
 
 
+async def ask_without_end(writer: asyncio.StreamWriter) -> None:
+    async with asyncio.timeout(120):
+        while True:
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 1000)
+            await writer.drain()
+            await asyncio.sleep(0.5)
+
+
+async def test_a_stranger_that_sends_half_a_body_is_refused_at_once_and_sent_away(serving: Serving) -> None:
+    async with serving() as world:
+        streams = await stranger(world)
+        streams[1].write(f"POST {PODS} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{{".encode())
+        assert await streams[0].readline() == b"HTTP/1.1 401 Unauthorized\r\n"
+        assert await seconds_until_the_end(streams) <= 3
+        assert world.asked == []
+
+
+async def test_answers_that_a_stranger_asks_for_and_does_not_read_end_its_connection(
+    serving: Serving,
+) -> None:
+    async with serving() as world:
+        _, writer = await stranger(world)
+        writer.transport.pause_reading()
+        with pytest.raises(ConnectionError):
+            await ask_without_end(writer)
+        assert len(world.asked) < 100_000
+        writer.transport.abort()
+
+
 @pytest.mark.parametrize("who", [plain, stranger], ids=["no handshake", "no request"])
 async def test_any_number_of_strangers_keeps_no_known_client_out(serving: Serving, who: Any) -> None:
     with capture_logs() as lines:
