@@ -46,5 +46,10 @@ def format_duration(value: timedelta) -> str:
     return f"{sign}{head}{_plain(micros / 1_000_000)}s"
 
 
+def time_left(value: timedelta) -> str:
+    """How long it is until something, for people: in whole seconds, rounded up; ``0s`` when it has come."""
+    return format_duration(timedelta(seconds=max(0, -(-value // timedelta(seconds=1)))))
+
+
 def _plain(number: float) -> str:
     return f"{number:.6f}".rstrip("0").rstrip(".")

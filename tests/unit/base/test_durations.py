@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubewright.base.durations import format_duration, parse_duration
+from kubewright.base.durations import format_duration, parse_duration, time_left
 
 US = timedelta(microseconds=1)
 READ = [
@@ -83,3 +83,16 @@ def test_durations_are_written_as_go_prints_them(value: timedelta, text: str) ->
 def test_what_is_written_reads_back_the_same(micros: int) -> None:
     value = micros * US
     assert parse_duration(format_duration(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        pytest.param(timedelta(minutes=2, seconds=56.999952), "2m57s", id="rounded up"),
+        pytest.param(timedelta(seconds=3), "3s", id="whole seconds"),
+        pytest.param(timedelta(microseconds=1), "1s", id="less than one"),
+        pytest.param(timedelta(seconds=-4), "0s", id="a time that has come"),
+    ],
+)
+def test_what_is_left_is_told_in_whole_seconds(left: timedelta, told: str) -> None:
+    assert time_left(left) == told

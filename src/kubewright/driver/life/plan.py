@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from kubewright.base.durations import format_duration
+from kubewright.base.durations import time_left
 from kubewright.base.plan import Awaited
 from kubewright.driver.errors import Code, DriverError, During
 from kubewright.driver.life.seen import Verb, VmSeen
@@ -218,7 +218,7 @@ def _confirmed(vm: VmSeen, wanted: Wanted, now: datetime) -> VmPlan:
     if wanted.doubt_until is None:
         return VmPlan(State.DONE, "there is no VM")
     if (left := wanted.doubt_until - now) > timedelta(0):
-        because = f"a creation may still be under way; the cloud is asked again in {format_duration(left)}"
+        because = f"a creation may still be under way; the cloud is asked again in {time_left(left)}"
         return VmPlan(State.DOUBTFUL, because, wake=left)
     began, ended = vm.began, vm.ended
     if began and ended and began >= wanted.doubt_until and ended >= now - ANSWER_LASTS:
@@ -237,7 +237,7 @@ def _again(verb: Verb, vm: VmSeen, pause: timedelta, wanted: Wanted, now: dateti
     left = (vm.ended or now) + pause - now
     if left <= timedelta(0) or vm.inputs != wanted.inputs:
         return VmPlan(State.FAILED, "it tries again", verb, left, vm.error)
-    because = f"it tries again in {format_duration(left)}"
+    because = f"it tries again in {time_left(left)}"
     return VmPlan(State.FAILED, because, None, left, vm.error)
 
 

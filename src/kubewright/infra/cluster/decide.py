@@ -34,7 +34,7 @@ from kubewright.api.infra.names import CLUSTER_FINALIZER, ConditionReason, Condi
 from kubewright.api.infra.v1beta1 import KubewrightClusterStatus
 from kubewright.api.machine.names import FORCE_DELETION_LABEL, force_deletion
 from kubewright.base import delays
-from kubewright.base.durations import format_duration
+from kubewright.base.durations import time_left
 from kubewright.base.plan import AT_ONCE, Awaited
 from kubewright.driver.errors import Code
 from kubewright.driver.life.plan import remedy
@@ -164,7 +164,7 @@ def _again(seen: Seen, step: Step, advice: str = "") -> Plan:
     awaits = (Awaited(f"the cloud to take a call: {code.name}", remedy(code)),)
     if left <= timedelta(0):
         return Plan((step,), because="the call is repeated", report=report, awaits=awaits)
-    because = f"the cloud refused; next try in {format_duration(left)}"
+    because = f"the cloud refused; next try in {time_left(left)}"
     return Plan(wake=left, because=because, report=report, awaits=awaits)
 
 

@@ -22,7 +22,7 @@ from kubewright.api.infra.names import (
     ConditionType,
     EventReason,
 )
-from kubewright.base.durations import format_duration
+from kubewright.base.durations import time_left
 from kubewright.base.plan import AT_ONCE, Awaited
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.infra.machine.seen import Seen
@@ -154,7 +154,7 @@ def _after_failure(vm: VmPlan) -> Plan:
     if vm.call is not None:
         return Plan((Call(vm.call),), because=vm.because, report=report, awaits=vm.awaits)
     warning = Event(EventReason.FAILED_CREATE_VM, message, warning=True)
-    because = f"the cloud refused; next try in {format_duration(left)}"
+    because = f"the cloud refused; next try in {time_left(left)}"
     return Plan(wake=left, because=because, report=report, event=warning, awaits=vm.awaits)
 
 

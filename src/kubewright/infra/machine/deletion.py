@@ -17,7 +17,7 @@ from datetime import timedelta
 from kubewright.api.cluster.conditions import INFO, WARNING
 from kubewright.api.infra.names import ConditionReason, EventReason
 from kubewright.api.machine.names import FORCE_DELETION_LABEL
-from kubewright.base.durations import format_duration
+from kubewright.base.durations import time_left
 from kubewright.driver.errors import DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.infra.machine.creation import correction, waits
@@ -66,7 +66,7 @@ def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
     if vm.call is not None:
         return Plan((Call(vm.call),), because=vm.because, report=report, awaits=vm.awaits)
     warning = Event(EventReason.FAILED_DELETE_VM, message, warning=True)
-    because = f"the cloud has not deleted it; next try in {format_duration(vm.wake or timedelta(0))}"
+    because = f"the cloud has not deleted it; next try in {time_left(vm.wake or timedelta(0))}"
     return Plan(wake=vm.wake, because=because, report=report, event=warning, awaits=vm.awaits)
 
 

@@ -26,7 +26,7 @@ from kubewright.api.machine.names import EventReason, Phase
 from kubewright.api.machine.v1alpha1 import Machine
 from kubewright.api.meta import with_finalizer
 from kubewright.base import delays
-from kubewright.base.durations import format_duration
+from kubewright.base.durations import time_left
 from kubewright.base.plan import AT_ONCE
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
@@ -175,7 +175,7 @@ def _after_failure(seen: Seen, vm: VmPlan, error: DriverError) -> Plan:
     return Plan(
         report=report,
         wake=left if late is None else min(left, late),
-        because=f"the call failed ({error.code.name}); next try in {format_duration(left)}",
+        because=f"the call failed ({error.code.name}); next try in {time_left(left)}",
         warning=warning,
     )
 
