@@ -12,7 +12,7 @@ Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in 
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, Self
 
 import msgspec
 
+from kubewright.api.admission import Rules
 from kubewright.api.bootstrap import rbac as bootstrap_rbac
 from kubewright.api.catalog import EMBEDDED_RULES
 from kubewright.api.cluster import rbac as cluster_rbac
@@ -85,18 +86,27 @@ READY_SECONDS = 30.0
 class Embedded:
     """``async with Embedded(...) as embedded: await embedded.serve(stop)``.
 
+    ``admission``: the rules that its server calls; none, as on a server where nobody has installed webhooks.
+
     Raises:
         InvalidInput: the folder is in use or cannot be used, the port is taken, an option is wrong.
     """
 
-    def __init__(self, config: ServerConfig | None, options: Options, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: ServerConfig | None,
+        options: Options,
+        clock: Clock,
+        *,
+        admission: Iterable[Rules[Any]] = EMBEDDED_RULES,
+    ) -> None:
         self.clock = clock
         self.config = config
         path = None if config is None else private_folder(config.data_dir) / SERVER_FOLDER
         accept_loss = config is not None and config.accept_loss
         if config is not None and not accept_loss:
             check_server_folder(config.data_dir)
-        self.server = ApiServer(clock, path=path, accept_loss=accept_loss, admission=EMBEDDED_RULES)
+        self.server = ApiServer(clock, path=path, accept_loss=accept_loss, admission=admission)
         self.metrics = Metrics()
         self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")

@@ -10,12 +10,14 @@ Called by    tests/conformance/test_machines.py, tests/api/machines.
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
+from kubewright.api.admission import Rules
+from kubewright.api.catalog import EMBEDDED_RULES
 from kubewright.api.core import CRD, EVENT, NAMESPACE, NODE, POD, SECRET, Event, Node
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine.crds import crds
@@ -240,14 +242,18 @@ class World:
 
 @asynccontextmanager
 async def embedded_world(
-    options: Options = SHORT_TIMEOUTS, *, seed: int = 0, faults: Choice | None = None
+    options: Options = SHORT_TIMEOUTS,
+    *,
+    seed: int = 0,
+    faults: Choice | None = None,
+    admission: Iterable[Rules[Any]] = EMBEDDED_RULES,
 ) -> AsyncIterator[World]:
     """Everything in this process and in memory, on the event loop's time.
 
     ``faults`` hit the requests of controllers and kubelets; the test's own requests never fail.
     """
     clock = LoopClock(seed=seed)
-    embedded = Embedded(None, options, clock)
+    embedded = Embedded(None, options, clock, admission=admission)
     people = embedded.client
     if faults is not None:
         faulty = Faulty(people.transport, clock, faults)

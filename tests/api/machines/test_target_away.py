@@ -39,7 +39,7 @@ async def test_a_deletion_says_that_it_waits_for_the_target_and_a_user_may_force
     async with running_machine(script) as world:
         script.on(fault, times=None)
         await world.unmake("m1")
-        await world.until(in_phase(Phase.TERMINATING), "it says so", seconds=120)
+        await world.until(in_phase(Phase.TERMINATING), "it says so", seconds=180)
         assert "The target cluster does not answer, asked " in await description(world)
         await world.clock.sleep(600)
         assert len(world.cloud.vms) == 1
