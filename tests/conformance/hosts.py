@@ -58,6 +58,7 @@ class Site:
     ``open``   makes the host anew, as after a restart of our program
     ``put``    makes what is in a Secret known to the host, by namespace and name
     ``unfit``  changes a workload into one that this host cannot run
+    ``programs``  the stub is a program of the administrator's, which knows its journal by itself
     """
 
     identity: WorkloadIdentity
@@ -66,6 +67,7 @@ class Site:
     open: Open
     put: Put
     unfit: Callable[[Workload], Workload]
+    programs: bool = False
     hosting: Hosting = field(init=False)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _opened: Any = None
@@ -85,7 +87,7 @@ class Site:
     ) -> Workload:
         """A workload of the stub. ``flags``: further arguments; the rest are fields of ``Workload``."""
         identity, flags = identity or self.identity, changes.pop("flags", ())
-        rendered = Rendered(manifests(identity, self.journal, flags))
+        rendered = Rendered(manifests(identity, self.journal, flags, program=self.programs))
         return replace(Workload(identity, "1.2.3", rendered, replicas, CONTENTS), **changes)
 
     async def apply(self, workload: Workload) -> Workload:
@@ -183,7 +185,24 @@ def alive(started: Mapping[str, Any]) -> bool:
     return "Z" not in Path(f"/proc/{started['pid']}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def manifests(identity: WorkloadIdentity, journal: Path, flags: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+PROGRAMS = {Component.ETCD: "etcd-stub", Component.API_SERVER: "kube-apiserver-stub"}
+
+
+def make_programs(folder: Path, journal: Path) -> None:
+    """The stub as programs that an administrator offers."""
+    folder.mkdir()
+    for name in PROGRAMS.values():
+        path = folder / name
+        path.write_text(
+            f"#!{sys.executable} -IS\nimport runpy, sys\nsys.argv.insert(1, '--journal={journal}')\n"
+            f"runpy.run_path({stub.__file__!r}, run_name='__main__')\n"
+        )
+        path.chmod(0o755)
+
+
+def manifests(
+    identity: WorkloadIdentity, journal: Path, flags: tuple[str, ...] = (), *, program: bool = False
+) -> list[dict[str, Any]]:
     """What a set of templates would say of the stub."""
     up = f"until [ -e '{journal}'/$INSTANCE.up ]; do sleep 0.01; done"
     labels = {"component-name": identity.object.name}
@@ -209,6 +228,12 @@ def manifests(identity: WorkloadIdentity, journal: Path, flags: tuple[str, ...] 
             {"name": "pki", "mountPath": "/etc/kubernetes/pki/demo", "readOnly": True},
         ],
     }
+    if program:
+        container |= {
+            "command": [PROGRAMS[identity.component]],
+            "args": container["args"][1:],
+            "startupProbe": {"tcpSocket": {"port": "http"}, "periodSeconds": 0.1, "failureThreshold": 300},
+        }
     template = {
         "metadata": {"labels": labels},
         "spec": {
@@ -334,12 +359,13 @@ async def processes(folder: Path) -> AsyncIterator[Site]:
     """Processes of this machine."""
     journal = folder / "journal"
     journal.mkdir()
+    make_programs(folder / "bin", journal)
 
     async def put(_within: str, _name: str, _contents: Contents) -> None:
         """A workload brings the contents of its Secrets along."""
 
     def opened() -> ProcessHosting:
-        return ProcessHosting(Settings(folder / "host", Places()), SystemClock())
+        return ProcessHosting(Settings(folder / "host", Places((folder / "bin",))), SystemClock())
 
     identities = [
         WorkloadIdentity(
@@ -347,7 +373,7 @@ async def processes(folder: Path) -> AsyncIterator[Site]:
         )
         for owner, component in OWNERS.items()
     ]
-    site = Site(*identities, journal, opened, put, with_another_container)
+    site = Site(*identities, journal, opened, put, with_another_container, programs=True)
     async with AsyncExitStack() as stack:
         await site.begin()
         stack.push_async_callback(site.end)
