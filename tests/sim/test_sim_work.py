@@ -17,14 +17,14 @@ from kubewright.wire.http import Request, Response
 WRITES = {
     "create": 29, "scale-up": 19, "scale-down": 20, "zero-and-back": 31, "roll": 61, "roll-twice": 114,
     "roll-and-scale": 55, "roll-back": 45, "recreate": 47, "pause-and-resume": 93, "relabel": 43,
-    "roll-carefully": 76, "roll-there-and-back": 122, "relabel-nodes": 7, "two-pools": 54, "autoscaler": 13, "heal": 22, "vanish": 21, "delete": 15,
+    "roll-carefully": 76, "roll-there-and-back": 122, "relabel-nodes": 7, "two-pools": 54, "autoscaler": 13, "heal": 23, "vanish": 22, "delete": 15,
     "delete-while-creating": 33, "delete-while-draining": 26, "delete-one": 15, "keep-sets": 4, "keep-machines": 5,
     "adopt": 11, "adopt-vm": 17, "class-comes-late": 20, "class-goes-first": 11, "secret-comes-late": 21,
     "secret-goes-first": 40, "class-refused": 43, "class-refused-by-force": 15, "class-breaks": 31,
     "trigger-deletion": 17, "delete-against-budget": 17, "preserve-failed": 31, "preserve-now": 11,
     "name-too-long": 8, "nodes-forbidden": 19,
     "class-comes-too-late": 31, "stuck": 70, "stuck-recreate": 58, "stuck-while-paused": 62,
-    "drain-volumes": 29, "roll-databases": 61, "drain-in-vain": 27, "roll-under-budget": 71, "heal-in-turn": 55,
+    "drain-volumes": 29, "roll-databases": 61, "drain-in-vain": 27, "roll-under-budget": 72, "heal-in-turn": 56,
     "freeze": 78, "update": 98, "update-with-surge": 60, "update-fails": 79, "update-hangs": 77, "update-and-back": 94, "update-and-scale": 83,
     "create-without-nodes": 20, "roll-without-nodes": 28, "delete-without-nodes": 11,
 }  # fmt: skip

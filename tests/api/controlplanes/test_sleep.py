@@ -32,17 +32,18 @@ async def sleeping(on: Stage, *, asleep: bool) -> None:
 async def order(on: Stage, change: dict[str, object] | None, *, asleep: bool) -> list[str]:
     """In which order components end, or become ready, after this change of the spec.
 
-    Without a change: after a user has written ``replicas: 0`` into all three, etcd first.
+    Without a change: after a user has written ``replicas: 0`` into all three, etcd first. Watches of three kinds
+    come in any order, so the versions tell.
     """
-    seen: list[str] = []
+    seen: dict[str, int] = {}
     informers = Informers(on.client)
     for each in COMPONENTS:
 
         def look(told: Change[object], name: str = each) -> None:
             after = told.after()
             there = after is not None and (not after.status.replicas if asleep else after.status.ready)
-            if there and name not in seen:
-                seen.append(name)
+            if there and after is not None and name not in seen:
+                seen[name] = int(after.metadata.resource_version)
 
         informers.get(NAMES[each]).subscribe(look)
     running = asyncio.create_task(informers.run())
@@ -55,7 +56,7 @@ async def order(on: Stage, change: dict[str, object] | None, *, asleep: bool) ->
     await sleeping(on, asleep=asleep)
     await on.clock.sleep(1)
     running.cancel()
-    return seen
+    return sorted(seen, key=seen.__getitem__)
 
 
 async def server(on: Stage):

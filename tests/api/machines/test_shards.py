@@ -174,7 +174,7 @@ async def test_shards_divide_the_machines_of_one_deployment_and_a_killed_one_is_
         world, processes = here.world, begin(here, 3, ledger)
         await world.deploy("workers", 20)
         before = await world.settled(20)
-        assert all(each.worked[Half.MACHINES] > 10 for each in processes)
+        assert all(each.worked[Half.MACHINES] > 3 for each in processes)
         assert sum(each.worked[Half.SETS] > 0 for each in processes) >= 1
         await world.roll("workers", "large")
         await world.clock.sleep(0.5)
@@ -254,7 +254,7 @@ async def test_the_machines_of_one_deployment_are_replaced_one_at_a_time_by_all_
                 now = {each.metadata.uid: each for each in (await world.look()).machines}
                 bad = {uid for uid, each in now.items() if each.status.current_status.phase == Phase.FAILED}
                 ending = {uid for uid, each in now.items() if each.metadata.deleting}
-                failed |= bad | ending
+                failed |= bad | ending | (before.uids - now.keys())  # some are gone between two looks
                 most = max(most, len(bad | ending))
         await world.settled(8, seconds=600)
         assert failed <= before.uids

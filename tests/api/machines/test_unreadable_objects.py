@@ -156,8 +156,8 @@ async def test_a_deployment_and_its_set_that_cannot_be_read_can_be_deleted() -> 
         await world.deploy("pool", 2)
         await world.settled(2)
         (name,) = await left(world, MACHINE_SET)
-        await spoil(world, MACHINE_SET, name, {"minReadySeconds": 4.0})
-        await spoil(world, MACHINE_DEPLOYMENT, "pool", {"minReadySeconds": 4.0})
+        await spoil(world, MACHINE_SET, name, {"minReadySeconds": 4.5})
+        await spoil(world, MACHINE_DEPLOYMENT, "pool", {"minReadySeconds": 4.5})
         told = "cannot read MachineSet: spec.minReadySeconds: Expected `int`, got `float`"
         found = await raw(world, MACHINE_SET, name)
         assert ("False", told) in (readable(found), readable(found, "machineSetCondition"))

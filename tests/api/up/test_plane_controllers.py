@@ -30,7 +30,12 @@ def deployment(replicas: int) -> Object:
 
 
 def bare(name: str, node: str = "") -> Object:
-    spec = {"containers": [{"name": "main", "image": "app:1"}], **({"nodeName": node} if node else {})}
+    """A Pod that goes to any node, also to one that has no kubelet and is not ready for that."""
+    spec = {
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [{"name": "main", "image": "app:1"}],
+        **({"nodeName": node} if node else {}),
+    }
     return {"metadata": {"name": name}, "spec": spec}
 
 
