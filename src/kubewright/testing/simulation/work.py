@@ -33,6 +33,9 @@ one of the machine's status may follow; the machine moves, and loses its mark; i
 CHANGE = 12
 """A user's change: set and finalizer, sizes, revision, two statuses a few times each, events."""
 
+CLASSES = 6
+"""What the driver says of the three classes of a story, in their statuses, and an event of one that is refused."""
+
 LIFE = 25
 """The beginning of a manager beside its lists and watches: looks for kinds, its Lease, an event or two; and
 what it does again because it cannot know that the one before it has."""
@@ -140,7 +143,7 @@ class Work:
         pace = kinds / WATCH_SECONDS + RENEWALS * self.elect
         harm = sum(self._price(word) * count for word, count in self.faults.items())
         lives = (self.lives - 1) * self._life
-        work = MACHINE * self._right + UPDATED * self.updates + CHANGE * max(1, self.changes)
+        work = MACHINE * self._right + UPDATED * self.updates + CHANGE * max(1, self.changes) + CLASSES
         expected = work + lives + harm + pace * self.seconds + HELD * self.held
         return round(SLACK * expected + self.other_requests)
 
