@@ -230,3 +230,21 @@ async def test_no_managed_write_makes_an_internal_error(requests: list[Request])
             assert answer.status != 500, f"{request}: {answer.body[:300]!r}"
     finally:
         await server.close()
+
+
+async def test_the_message_of_a_patch_to_a_wrong_type_does_not_have_the_object() -> None:
+    """Who may change a Secret may not always read it; and copies may have made megabytes of it."""
+    server = ApiServer(LoopClock())
+    await server.start()
+    secret = {"metadata": {"name": "s"}, "data": {"key": "d29yZHdvcmQ="}}
+    made = await server.handle(Request("POST", f"{BASE}/secrets", body=json.dumps(secret).encode()))
+    assert made.status == 201
+    for patch in ({"type": 5}, {"metadata": {"annotations": {"a": 5}}}):
+        sent = Request(
+            "PATCH", f"{BASE}/secrets/s", (), {"content-type": MERGE_PATCH}, json.dumps(patch).encode()
+        )
+        answer = await server.handle(sent)
+        assert answer.status == 422
+        assert b"cannot unmarshal number into Go struct field" in answer.body
+        assert b"d29yZ" not in answer.body
+    await server.close()

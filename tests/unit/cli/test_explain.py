@@ -276,6 +276,29 @@ def test_a_long_sentence_is_told_once_and_no_word_of_it_is_broken():
     }
 
 
+def test_a_sentence_that_is_part_of_others_is_told_once():
+    """As a machine has it whose class is missing: in its status, as what it waits for, and as what comes."""
+    missing = 'MachineClass "gone" not found in namespace "default"'
+    story = Story(
+        kind="machine",
+        name="a",
+        state="CrashLoopBackOff",
+        says=missing,
+        waits_for=(missing,),
+        decisions=(
+            Decision(
+                by="machine",
+                source="manager",
+                because=missing,
+                waits=(Waited(what="a class", remedy=f"mend this: {missing}", since=NOW),),
+            ),
+        ),
+        next=(Expected(what=f"Failed: {missing}", at=NOW),),
+        events=(Happened(reason="FailedValidation", message=missing, at=NOW),),
+    )
+    assert "\n".join(each.text for each in page.lines(story, NOW)).count(missing) == 1
+
+
 @pytest.mark.parametrize(
     ("finalizers", "waits"),
     [

@@ -1,5 +1,6 @@
 """Our context in a person's file: which file, whole and private, and kubectl goes on with it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,24 @@ def test_what_is_not_understood_is_not_touched(
     assert sentence in str(refused.value)
     assert path.read_bytes() == content
     assert sorted(each.name for each in tmp_path.iterdir()) == ["config", "data"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param("pipe", "pipe is no regular file", id="a pipe"),
+        pytest.param("data", "data is no regular file", id="a folder"),
+        pytest.param("/", "/ is no regular file", id="the root"),
+        pytest.param("a" * 300, "File name too long", id="a name that is too long"),
+        pytest.param("data/kubeconfig/config", "Not a directory", id="below a file"),
+    ],
+)
+def test_what_is_no_file_does_not_become_one(tmp_path: Path, ours: Path, name: str, sentence: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidInput) as refused:
+        into(tmp_path / name, ours)
+    assert sentence in str(refused.value)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data", "pipe"]
 
 
 def test_a_program_that_is_changing_the_file_is_not_disturbed(tmp_path: Path, ours: Path) -> None:

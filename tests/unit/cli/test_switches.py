@@ -9,9 +9,9 @@ from kubewright import __version__
 from kubewright.cli import main
 from kubewright.cli.run.command import leases, listening_on, pairs
 from kubewright.cli.switches import COMPONENT_ADDRESSES, ENCRYPTION_ALGORITHM, bootstrap
-from kubewright.cli.up.command import greeting, standing_by
+from kubewright.cli.up.command import first_look, greeting, standing_by
 from kubewright.compose.options import Options
-from kubewright.compose.worlds import listed
+from kubewright.compose.worlds import kinds, listed
 from kubewright.controlplanes.hosting.processes.addresses import RANGE
 from kubewright.machines.world import Half
 from kubewright.pki.keys import Algorithm
@@ -257,9 +257,23 @@ def test_the_other_shells_get_a_script_of_their_own(
 
 
 def test_the_greeting_can_be_pasted_into_a_shell() -> None:
-    ready, attempt = greeting(Path("/my folder/kubeconfig")).splitlines()
+    ready, attempt = greeting(Path("/my folder/kubeconfig"), "machineclasses").splitlines()
     assert ready == "kubewright is ready; its kubeconfig is /my folder/kubeconfig"
     assert attempt == "  try: export KUBECONFIG='/my folder/kubeconfig'; kubectl get machineclasses"
+
+
+@pytest.mark.parametrize(
+    ("world", "shown"),
+    [
+        pytest.param("*", "machineclasses", id="all"),
+        pytest.param("machines", "machineclasses", id="machines"),
+        pytest.param("clusters", "clusters.cluster.x-k8s.io", id="clusters"),
+        pytest.param("bootstrap", "kubeadmconfigs.bootstrap.cluster.x-k8s.io", id="bootstrap"),
+        pytest.param("controlplanes", "nestedcontrolplanes.controlplane.cluster.x-k8s.io", id="planes"),
+    ],
+)
+def test_the_greeting_shows_a_kind_that_is_served(world: str, shown: str) -> None:
+    assert first_look(kinds(Options(controllers=(world,)))) == shown
 
 
 def test_the_greeting_names_the_holders_that_the_controllers_wait_for() -> None:

@@ -14,6 +14,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from kubewright.apiserver.http.config_text import BODIES, Ours, is_cluster_of, merged
@@ -77,6 +78,7 @@ def change(path: Path, ours: Ours, *, use: bool = False, certain: bool = False) 
         InvalidInput: it has the name for something else, or cannot be changed safely, read or written;
             another program is changing it.
     """
+    _existing(path)  # before anything is made beside it
     if not path.parent.is_dir():
         make_private_folder(path.parent)
     with _locked(path):
@@ -125,7 +127,14 @@ def _names(entries: Any) -> set[Any]:
 
 
 def _existing(path: Path) -> bytes:
+    """What a kubeconfig has now, nothing where there is none.
+
+    Only a regular file is opened, and so replaced later: a pipe would never end, and a device such as
+    ``/dev/null`` would become a file for every program of the machine.
+    """
     try:
+        if not S_ISREG(path.stat().st_mode):
+            raise InvalidInput(f"{path} is no regular file, so it cannot become a kubeconfig")
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)
     except FileNotFoundError:

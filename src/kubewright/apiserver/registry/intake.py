@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import orjson
-
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.custom import float_count
@@ -48,7 +46,7 @@ def normalized(
         raise refusals.invalid(kind.resource, str(obj["metadata"].get("name", "")), causes)
     obj = kind.schema.whole(obj)
     if (error := kind.schema.decode_error(obj)) is not None:
-        raise unreadable(kind.resource, obj, error, patched=patched)
+        raise unreadable(kind.resource, error, patched=patched)
     kept = kind.schema.prune(obj)
     if (kept is not obj or duplicates) and options.validation != IGNORE:
         unknown = (
@@ -57,7 +55,7 @@ def normalized(
         said = [*unknown, *(f'duplicate field "{path}"' for path in duplicates)]
         if said and options.validation == STRICT:
             said_all = f"strict decoding error: {', '.join(said)}"
-            raise unreadable(kind.resource, obj, said_all, patched=patched)
+            raise unreadable(kind.resource, said_all, patched=patched)
         options.warnings += said
     if applied and (causes := kind.schema.nulls(kept)):
         raise refusals.invalid(kind.resource, str(kept["metadata"].get("name", "")), causes)
@@ -70,11 +68,12 @@ def float_counts(kind: ServedKind, obj: Object) -> list[Cause]:
     return [cause for path in paths for cause in float_count(path, at(obj, path))]
 
 
-def unreadable(resource: Resource, obj: Object, error: str, *, patched: bool) -> ApiError:
-    """400 for a body; 422 for the result of a patch, as at kube-apiserver."""
+def unreadable(resource: Resource, error: str, *, patched: bool) -> ApiError:
+    """400 for a body; 422 for the result of a patch, as at kube-apiserver, but without that result: it may be
+    a Secret that the client may not read, and megabytes that its operations have copied."""
     if not patched:
         return refusals.cannot_be_handled(resource, error)
-    message = f"Invalid value: {orjson.dumps(orjson.dumps(obj).decode()).decode()}: {error}"
+    message = f'Invalid value: "the patched object": {error}'
     causes = [{"reason": "FieldValueInvalid", "message": message, "field": "patch"}]
     return Invalid(f' "" is invalid: patch: {message}', details={"causes": causes})
 

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
+from kubewright.apiserver.schema.causes import cut, invalid
 from kubewright.wire import naming
 
 ANNOTATION_BYTES = 256 * 1024
@@ -162,14 +163,14 @@ def _causes_owners(owners: Any) -> list[Cause]:
                 causes.append(_invalid(f"ownerReferences.{name}", "", "must not be empty"))
         if (version, kind) == ("v1", "Event"):
             words = "/v1, Kind=Event is disallowed from being an owner"
-            causes.append(_invalid("ownerReferences", orjson.dumps(owner).decode(), words, quoted=False))
+            causes.append(_owners_invalid(_as_go_has_it(owner), words))
     leaders = [
         f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller") is True
     ]
     if len(leaders) > 1:
         found = f'Found "true" in references for {leaders[0]} and {leaders[1]}'
         message = f"Only one reference can have Controller set to true. {found}"
-        causes.append(_invalid("ownerReferences", leaders, message))
+        causes.append(_owners_invalid([_as_go_has_it(owner) for owner in owners], message))
     return causes
 
 
@@ -187,6 +188,17 @@ def _causes_finalizers(kind: ServedKind, metadata: Mapping[str, Any]) -> list[Ca
     return causes
 
 
-def _invalid(name: str, value: Any, said: str, *, quoted: bool = True) -> Cause:
-    shown = f'"{value}"' if isinstance(value, str) and quoted else "null" if value is None else f"{value}"
-    return Cause("FieldValueInvalid", f"metadata.{name}", f"Invalid value: {shown}: {said}")
+def _invalid(name: str, value: Any, said: str) -> Cause:
+    return invalid(f"metadata.{name}", value, said)
+
+
+def _owners_invalid(owners: Any, said: str) -> Cause:
+    """Of one owner, or all of them, with their fields in Go's order."""
+    shown = cut(orjson.dumps(owners).decode())
+    return Cause("FieldValueInvalid", "metadata.ownerReferences", f"Invalid value: {shown}: {said}")
+
+
+def _as_go_has_it(owner: Mapping[str, Any]) -> dict[str, Any]:
+    always = {name: owner.get(name) or "" for name in ("apiVersion", "kind", "name", "uid")}
+    flags = ("controller", "blockOwnerDeletion")
+    return {**always, **{name: owner[name] for name in flags if owner.get(name) is not None}}

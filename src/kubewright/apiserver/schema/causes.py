@@ -50,7 +50,11 @@ MOST_QUOTED = 1024
 
 def quoted(value: Any) -> str:
     """A value as it stands in a message: JSON, cut where it is long."""
-    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return cut(orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode())
+
+
+def cut(text: str) -> str:
+    """The part of a text that a message shows."""
     return text if len(text) <= MOST_QUOTED else f"{text[:MOST_QUOTED]}..."
 
 

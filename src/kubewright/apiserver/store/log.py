@@ -252,7 +252,7 @@ def _checked(folder: Path, *, power_loss: bool, accept_loss: bool) -> int | None
         known = committed(folder)
     except InvalidInput as error:
         if not accept_loss:
-            raise InvalidInput(f"{error}; {WAY_OUT}") from None
+            raise InvalidInput(f"{error}. {WAY_OUT}") from None
         return found + GAP
     if known is None:
         if found or not (folder / TOKEN_KEY_FILE).exists():

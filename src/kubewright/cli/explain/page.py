@@ -5,7 +5,7 @@ Called by    ``command``.
 """
 
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -48,16 +48,24 @@ def lines(story: Story, now: datetime) -> Iterator[Line]:
     where = f" in namespace {story.namespace}" if story.namespace else ""
     yield Line(f"{story.kind}/{story.name}{where}", "bold")
     yield from _paragraph("state", [_state(story, now)], _colour(story))
-    yield from _paragraph("waits for", story.waits_for, WAITING)
-    above = {each for each in (*story.waits_for, story.says) if len(each) > SHORT}
+    yield from _paragraph("waits for", [_once(each, [story.says]) for each in story.waits_for], WAITING)
+    above = sorted({story.says, *story.waits_for}, key=len, reverse=True)
     yield from _paragraph("decided", [each for one in story.decisions for each in _decision(one, now, above)])
-    yield from _paragraph("next", [_expected(each, now) for each in story.next])
+    yield from _paragraph("next", [_once(_expected(each, now), above) for each in story.next])
     yield from _paragraph("belongs to", [", ".join(story.belongs_to)] if story.belongs_to else [])
     for each in story.events:
         colour = WAITING if each.type == "Warning" else PLAIN
         word = "events" if each is story.events[0] else ""
         yield from _paragraph(word, [_event(each, now, story.says)], colour, AGE)
     yield from _paragraph("note", story.notes)
+
+
+def _once(text: str, above: Sequence[str]) -> str:
+    """A text without the sentences in it that stand ``above``, the longer ones first."""
+    for sentence in above:
+        if len(sentence) > SHORT:
+            text = text.replace(sentence, ABOVE)
+    return text
 
 
 def _paragraph(word: str, texts: Sequence[str], colour: str = PLAIN, hang: int = 2) -> Iterator[Line]:
@@ -72,22 +80,22 @@ def _state(story: Story, now: datetime) -> str:
     return f"{story.state or 'it says nothing of its state'}{since}{said}"
 
 
-def _decision(each: Decision, now: datetime, above: Collection[str]) -> Iterator[str]:
+def _decision(each: Decision, now: datetime, above: Sequence[str]) -> Iterator[str]:
     by = f"{each.by}, by what this server shows" if each.source == OBJECTS else each.by
     since = f" (for {human(now - each.since)})" if each.since is not None else ""
-    because = ABOVE if each.because in above else each.because or "there is nothing to do"
+    because = _once(each.because, above) or "there is nothing to do"
     yield f"{by}: {because}{since}{_steps(each.steps)}"
     if each.at is not None:
         why = f", because {each.why}" if each.why else ""
         yield f"  it looked {human(now - each.at)} ago{why}"
     for wait in each.waits:
-        remedy = f"; {wait.remedy}" if wait.remedy else ""
+        remedy = f"; {_once(wait.remedy, above)}" if wait.remedy else ""
         yield f"  it waits for {wait.what}, for {human(now - wait.since)}{remedy}"
     if each.error:
-        yield f"  that failed: {ABOVE if each.error in above else each.error}"
+        yield f"  that failed: {_once(each.error, above)}"
     if each.acted is not None and each.acted.at != each.at:
         acted = each.acted
-        because = ABOVE if acted.because in above else acted.because
+        because = _once(acted.because, above)
         yield f"  it acted last {human(now - acted.at)} ago: {because}{_steps(acted.steps)}"
 
 

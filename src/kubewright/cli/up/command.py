@@ -5,13 +5,17 @@ import os
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from kubewright.api.kinds import Kind
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.signals import run_until_signal
 from kubewright.cli.up.merging import Merge, merge
 from kubewright.compose.embedded import Embedded
 from kubewright.compose.options import Options, ServerConfig
+from kubewright.compose.worlds import kinds
 
 
 def up(config: ServerConfig, options: Options, merging: Merge | None = None) -> None:
@@ -26,10 +30,11 @@ def up(config: ServerConfig, options: Options, merging: Merge | None = None) -> 
 
     async def work(stop: asyncio.Event) -> None:
         async with Embedded(config, options, SystemClock()) as embedded:
-            words = greeting(embedded.kubeconfig)
+            shown = first_look(kinds(options))
+            words = greeting(embedded.kubeconfig, shown)
             if merging is not None:
                 file = merge(merging, embedded.kubeconfig, config.data_dir, os.environ)
-                words = words if file is None else merged_greeting(file, merging.context)
+                words = words if file is None else merged_greeting(file, merging.context, shown)
             await embedded.serve(
                 stop, lambda: print(words + standing_by(embedded.manager.waits_for()), flush=True)
             )
@@ -54,15 +59,23 @@ def standing_by(waits: Iterable[tuple[str, str]]) -> str:
     )
 
 
-def greeting(kubeconfig: Path) -> str:
+def first_look(served: Iterable[Kind[Any]]) -> str:
+    """What kubectl may list first: classes are there from the start; other kinds by name and group."""
+    listed = [kind.resource for kind in served]
+    if MACHINE_CLASS.resource in listed:
+        return MACHINE_CLASS.resource.plural
+    return f"{listed[0].plural}.{listed[0].group}"
+
+
+def greeting(kubeconfig: Path, shown: str) -> str:
     """What is printed when all is ready; the command after ``try:`` can be pasted into a shell."""
     export = f"export KUBECONFIG={shlex.quote(str(kubeconfig.absolute()))}"
-    return f"kubewright is ready; its kubeconfig is {kubeconfig}\n  try: {export}; kubectl get machineclasses"
+    return f"kubewright is ready; its kubeconfig is {kubeconfig}\n  try: {export}; kubectl get {shown}"
 
 
-def merged_greeting(file: Path, context: str) -> str:
+def merged_greeting(file: Path, context: str, shown: str) -> str:
     """The same after a merge into the user's own kubeconfig: no variable is needed then."""
     return (
         f"kubewright is ready; context {context} is in {file}\n"
-        f"  try: kubectl --context {shlex.quote(context)} get machineclasses"
+        f"  try: kubectl --context {shlex.quote(context)} get {shown}"
     )

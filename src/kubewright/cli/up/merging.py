@@ -34,7 +34,7 @@ def merge(asked: Merge, kubeconfig: Path, data_dir: Path, environment: Mapping[s
         InvalidInput: the file is no kubeconfig, has the name for something else, or cannot be written.
     """
     path = users_file(environment)
-    if path.exists() and path.samefile(kubeconfig):
+    if os.path.realpath(path) == os.path.realpath(kubeconfig):
         return None
     change(path, ours_in(kubeconfig.read_bytes(), asked.context, data_dir), use=asked.use)
     return path

@@ -268,7 +268,8 @@ def test_a_damaged_mark_of_what_was_committed_is_refused(content: str, tmp_path:
     written(tmp_path)
     (tmp_path / "committed").write_text(content)
     with pytest.raises(
-        InvalidInput, match="committed is damaged: it does not say any more what was committed"
+        InvalidInput,
+        match=r"committed is damaged: it does not say any more what was committed last\. Put the right",
     ):
         SqliteLog(tmp_path)
     assert opened(tmp_path, accept_loss=True) == (1_000_003, ["k1", "k2", "k3"])

@@ -61,7 +61,7 @@ def _check_types(wanted: Any, *, patched: bool) -> None:
     if not isinstance(wanted, dict):
         raise BadRequest("the object provided is unrecognized (must be of type Scale): it is not an object")
     if (error := _SCHEMA.decode_error(wanted)) is not None:
-        raise intake.unreadable(SCALE, wanted, error, patched=patched)
+        raise intake.unreadable(SCALE, error, patched=patched)
 
 
 def _precondition(wanted: Mapping[str, Any], before: Object) -> dict[str, str]:
