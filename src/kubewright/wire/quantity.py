@@ -21,7 +21,7 @@ _EXACT = Context(prec=1200, rounding=ROUND_UP)
 _LONGEST = 128
 
 
-def parse(quantity: str | int) -> Decimal:
+def parse(quantity: str | float) -> Decimal:
     """The amount that a quantity stands for.
 
     Raises:
@@ -38,3 +38,31 @@ def parse(quantity: str | int) -> Decimal:
         else:
             value = number.scaleb(_TENS[suffix] if suffix in _TENS else int(suffix[1:]))
         return value.quantize(_NANO).normalize()
+
+
+def shown(quantity: str | float) -> str:
+    """A quantity as Go writes it: the greatest suffix without a fraction; powers of 1024 stay such.
+
+    What is no quantity comes back as text.
+    """
+    text = str(quantity)
+    try:
+        value = parse(quantity)
+    except ValueError:
+        return text
+    if text.endswith("i"):
+        return text
+    for suffix, scale in (("", 0), ("m", 3), ("u", 6), ("n", 9)):
+        if not (scaled := value.scaleb(scale)) % 1:
+            return _with_thousands(int(scaled)) if not suffix else f"{int(scaled)}{suffix}"
+    return text
+
+
+def _with_thousands(value: int) -> str:
+    suffixes = iter(("k", "M", "G", "T", "P", "E"))
+    suffix = ""
+    while value and value % 1000 == 0:
+        value, suffix = value // 1000, next(suffixes, "")
+        if suffix == "E":
+            break
+    return f"{value}{suffix}"
