@@ -3,7 +3,7 @@
 Theory.      A quantity is a decimal number with a suffix that is a power of ten, a power of 1024,
              or an exponent. Two texts may mean the same amount, so they are compared as numbers:
              ``parse`` returns a ``Decimal``. Like Kubernetes, anything finer than a billionth is
-             rounded away from zero.
+             rounded away from zero, and what is beyond 2^63-1 counts as that.
 Invariants.  Pure; never a float.
 Source       k8s.io/apimachinery resource.Quantity, as documented.
 """
@@ -11,7 +11,7 @@ Source       k8s.io/apimachinery resource.Quantity, as documented.
 import re
 from decimal import ROUND_UP, Context, Decimal, localcontext
 
-_SHAPE = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,3})?")
+_SHAPE = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
 _TENS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _TWOS: dict[str, int] = {
     suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)
@@ -19,9 +19,12 @@ _TWOS: dict[str, int] = {
 _NANO = Decimal("1e-9")
 _EXACT = Context(prec=1200, rounding=ROUND_UP)
 _LONGEST = 128
+_GREATEST = Decimal(2**63 - 1)
+_FURTHEST = 400
+"""Exponents beyond this make any number of _LONGEST digits greater than _GREATEST, or less than _NANO."""
 
 
-def parse(quantity: str | int) -> Decimal:
+def parse(quantity: str | float) -> Decimal:
     """The amount that a quantity stands for.
 
     Raises:
@@ -36,5 +39,37 @@ def parse(quantity: str | int) -> Decimal:
         if suffix in _TWOS:
             value = number * _TWOS[suffix]
         else:
-            value = number.scaleb(_TENS[suffix] if suffix in _TENS else int(suffix[1:]))
-        return value.quantize(_NANO).normalize()
+            value = number.scaleb(_TENS[suffix] if suffix in _TENS else _exponent(suffix))
+        return max(-_GREATEST, min(value, _GREATEST)).quantize(_NANO).normalize()
+
+
+def _exponent(suffix: str) -> int:
+    return max(-_FURTHEST, min(int(suffix[1:]), _FURTHEST))
+
+
+def shown(quantity: str | float) -> str:
+    """A quantity as Go writes it: the greatest suffix without a fraction; powers of 1024 stay such.
+
+    What is no quantity comes back as text.
+    """
+    text = str(quantity)
+    try:
+        value = parse(quantity)
+    except ValueError:
+        return text
+    if text.endswith("i"):
+        return text
+    for suffix, scale in (("", 0), ("m", 3), ("u", 6), ("n", 9)):
+        if not (scaled := value.scaleb(scale)) % 1:
+            return _with_thousands(int(scaled)) if not suffix else f"{int(scaled)}{suffix}"
+    return text
+
+
+def _with_thousands(value: int) -> str:
+    suffixes = iter(("k", "M", "G", "T", "P", "E"))
+    suffix = ""
+    while value and value % 1000 == 0:
+        value, suffix = value // 1000, next(suffixes, "")
+        if suffix == "E":
+            break
+    return f"{value}{suffix}"

@@ -255,6 +255,9 @@ TAINT = {"key": "a", "effect": "NoSchedule"}
         pytest.param({"labels": {"a": "x y"}}, "labels: 'a': a valid label", id="a value with a space"),
         pytest.param({"labels": {"a": "x" * 64}}, "no more than 63 bytes", id="a value that is too long"),
         pytest.param({"annotations": {"/a": ""}}, "annotations: '/a': prefix part", id="no prefix"),
+        pytest.param(
+            {"annotations": {"a": "x" * 2**18}}, "annotations: must have at most 262144", id="a flood"
+        ),
         pytest.param({"zone": "here and there"}, "zone: a valid label", id="a zone is a label, too"),
         pytest.param(
             {"taints": [{**TAINT, "key": "a b"}]}, r"taints\[0\].key: name part", id="a taint's key"
@@ -267,6 +270,7 @@ TAINT = {"key": "a", "effect": "NoSchedule"}
         pytest.param({"capacity": {"cpu": "-1"}}, "capacity: 'cpu': must be greater", id="less than nothing"),
         pytest.param({"capacity": {"pods": "1.5"}}, "capacity: 'pods': must be an integer", id="half a pod"),
         pytest.param({"capacity": {"a.b/gpu": "500m"}}, "'a.b/gpu': must be an integer", id="half a GPU"),
+        pytest.param({"capacity": {"a.b/gpu": "1e-400"}}, "'a.b/gpu': must be an integer", id="next to none"),
         pytest.param({"capacity": {"a b": 1}}, "capacity: 'a b': name part", id="no name of a resource"),
     ],
 )

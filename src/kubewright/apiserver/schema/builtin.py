@@ -159,10 +159,10 @@ class BuiltinSchema(Compiled):
         return _validator(self.name, strict=False)
 
     def whole(self, obj: Object) -> Object:
-        """The object with its times as Go writes them, unless it cannot be read at all."""
+        """The object with its times and quantities as Go writes them, unless it cannot be read at all."""
         if self.strict.is_valid(obj) or decode.first_error(self.node, obj) is not None:
             return obj
-        written: Object = walk.times(self.node, obj)
+        written: Object = walk.as_go_writes(self.node, obj)
         return written
 
     def decode_error(self, obj: Object) -> str | None:

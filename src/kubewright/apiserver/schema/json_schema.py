@@ -56,6 +56,8 @@ def json_schema(schema: OpenApi, *, strict: bool, whole: bool = False) -> Json:
     _exclusive(out, schema)
     if strict and (pattern := _TIMES.get(schema.get("x-go-type", ""))):
         out["pattern"] = pattern
+    if strict and schema.get("format") == "quantity":
+        out["type"] = [*(each for each in out["type"] if each != "number"), "integer"]  # a fraction: as text
     if strict and "type" not in out and not schema.get("nullable"):
         out["type"] = _VALUES
     for key in ("allOf", "anyOf", "oneOf"):

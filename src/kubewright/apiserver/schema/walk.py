@@ -1,4 +1,4 @@
-"""Walks over a schema's tree: unknown fields, pruning, defaults, nulls, times, duplicate items.
+"""Walks over a schema's tree: unknown fields, pruning, defaults, nulls, times, quantities, duplicate items.
 
 Theory.      A custom resource keeps only what its schema names. Everything else is dropped
              silently, or reported when the client asks for strict validation. Both follow the same
@@ -17,6 +17,7 @@ from kubewright.apiserver.registry.kind import Cause
 from kubewright.apiserver.schema.causes import duplicate, quoted
 from kubewright.apiserver.schema.node import MISSING, Node
 from kubewright.base.clock import parse_rfc3339, rfc3339, rfc3339_micro
+from kubewright.wire.quantity import shown
 
 _NOTHING = Node()
 
@@ -70,17 +71,22 @@ def _each(values: list[Any], change: Callable[[Any], Any]) -> list[Any]:
     return values if same else fresh
 
 
-def times(node: Node, value: Any) -> Any:
-    """``value`` with its times as Go writes them: in UTC, ``v1.Time`` in whole seconds."""
+def as_go_writes(node: Node, value: Any) -> Any:
+    """``value`` with times in UTC, ``v1.Time`` in whole seconds; and quantities with a fraction as text.
+
+    No reader of quantities expects a JSON number with a fraction or an exponent.
+    """
     if isinstance(value, str):
         write = _TIMES.get(node.go)
         return value if write is None else _written(value, write)
+    if isinstance(value, float) and node.format == "quantity":
+        return shown(value)
     if isinstance(value, dict):
-        fresh = {name: times(_child(node, name) or _NOTHING, inner) for name, inner in value.items()}
+        fresh = {name: as_go_writes(_child(node, name) or _NOTHING, inner) for name, inner in value.items()}
         return value if all(fresh[name] is value[name] for name in value) else fresh
     if isinstance(value, list) and node.items is not None:
         items = node.items
-        return _each(value, lambda item: times(items, item))
+        return _each(value, lambda item: as_go_writes(items, item))
     return value
 
 

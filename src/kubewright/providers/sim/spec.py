@@ -32,6 +32,9 @@ CodeName = Literal[
 CAPACITY = {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "20Gi", "pods": "110"}
 """What a VM has unless its class says otherwise."""
 
+ANNOTATIONS_BYTES = 256 * 1024
+"""What an API server takes of an object's annotations, keys and values together."""
+
 
 class _Part(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True
@@ -140,6 +143,8 @@ def _node_problems(spec: SimSpec) -> Iterator[str]:
         yield from (f"{name}: {said}" for said in label_value(value))  # they are labels of the node, too
     for key, value in spec.labels.items():
         yield from (f"labels: {key!r}: {said}" for said in (*label_key(key), *label_value(value)))
+    if sum(len((key + text).encode()) for key, text in spec.annotations.items()) > ANNOTATIONS_BYTES:
+        yield f"annotations: must have at most {ANNOTATIONS_BYTES} bytes"
     for key in spec.annotations:
         yield from (f"annotations: {key!r}: {said}" for said in label_key(key.lower()))
     seen: set[tuple[str, str]] = set()

@@ -133,3 +133,16 @@ def test_whole_numbers_are_written_without_a_fraction() -> None:
         "json: cannot unmarshal number 3.0 into Go struct field "
         "PodSpec.spec.terminationGracePeriodSeconds of type int64"
     )
+
+
+@pytest.mark.parametrize(
+    ("sent", "written"),
+    [(1.5, "1500m"), (1e9, "1G"), (2.0, "2"), (0.0, "0"), (1e-9, "1n"), (2, 2), ("0.5", "0.5")],
+)
+def test_a_quantity_that_was_sent_with_a_fraction_is_stored_as_text(sent: Any, written: Any) -> None:
+    containers = [{"name": "a", "resources": {"requests": {"cpu": sent}}}]
+    pod: dict[str, Any] = {"spec": {"containers": containers}}
+    stored = BuiltinSchema("core.v1.Pod").whole(pod)
+    assert stored["spec"]["containers"][0]["resources"]["requests"] == {"cpu": written}
+    node: dict[str, Any] = {"status": {"capacity": {"cpu": sent}}}
+    assert BuiltinSchema("core.v1.Node").whole(node)["status"]["capacity"] == {"cpu": written}

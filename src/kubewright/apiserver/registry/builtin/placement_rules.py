@@ -16,7 +16,7 @@ from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.causes import duplicate, forbidden, invalid, required, unsupported
 from kubewright.wire import naming
-from kubewright.wire.quantity import parse
+from kubewright.wire.quantity import parse, shown
 
 Spec = Mapping[str, Any]
 
@@ -197,27 +197,6 @@ def _cidr_fault(text: str) -> str:
     if found.ip != found.network.network_address:
         return "must not have bits set beyond the prefix length"
     return ""
-
-
-def shown(quantity: Any) -> str:
-    """A quantity as Go writes it: the greatest suffix without a fraction; powers of 1024 stay such."""
-    text, value = str(quantity), _read(quantity)
-    if value is None or text.endswith("i"):
-        return text
-    for suffix, scale in (("", 0), ("m", 3), ("u", 6), ("n", 9)):
-        if not (scaled := value.scaleb(scale)) % 1:
-            return _with_thousands(int(scaled)) if not suffix else f"{int(scaled)}{suffix}"
-    return text
-
-
-def _with_thousands(value: int) -> str:
-    suffixes = iter(("k", "M", "G", "T", "P", "E"))
-    suffix = ""
-    while value and value % 1000 == 0:
-        value, suffix = value // 1000, next(suffixes, "")
-        if suffix == "E":
-            break
-    return f"{value}{suffix}"
 
 
 def _read(quantity: Any) -> Decimal | None:
