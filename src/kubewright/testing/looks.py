@@ -1,10 +1,10 @@
 """Scenes for looks: what stands in the caches and on the server, and what the value that is read must say.
 
-Theory.      A look reads caches and servers into one frozen value, and decisions are tested with values that a
-             test made. So nothing notices when the look puts the wrong thing into a field, unless each field is
-             compared with what the scene holds. One value proves nothing: a field that is never read has its
-             default. So each field must be seen with at least two values over the scenes of its look
-             (``unproven``); a dataclass that the look fills part by part (``parts``) counts by its own fields.
+Theory.      A look reads caches and servers into one frozen value, and decisions are tested with values that
+             tests make. So nothing notices when the look puts the wrong thing into a field, unless each field
+             is compared with what the scene holds. One value proves nothing: a field that is never read has
+             its default. So each field must be seen with two values at least over the scenes of its look
+             (``unproven``); a dataclass that the look fills part by part (``parts``) counts by its fields.
              ``Shelf`` is the server of a scene. What is ``put`` on it is in the caches at once, as a write of
              this process; what is ``laid`` there only a read of the server shows.
 Invariants.  Nothing here waits. Versions grow with every change, and a uid stays with its name.
@@ -32,7 +32,7 @@ from kubewright.wire.patch import apply_merge
 
 @dataclass(frozen=True)
 class Scene:
-    """One picture. ``look`` sets it up and looks; ``shows``: what the value must say, by field or dotted path."""
+    """One picture. ``look`` sets it up and looks; ``shows``: what the value must say, by dotted path."""
 
     name: str
     look: Callable[[], Awaitable[object]]
@@ -79,9 +79,9 @@ def unproven(look: Look) -> list[str]:
     values: dict[str, set[str]] = {path: set() for path in _paths(look)}
     for scene in look.scenes:
         for path, value in scene.shows.items():
-            for known in values:
+            for known, shown_of in values.items():
                 if path == known or path.startswith(f"{known}."):
-                    values[known].add(f"{path[len(known) :]}={value!r}")
+                    shown_of.add(f"{path[len(known) :]}={value!r}")
     return [path for path, found in values.items() if len(found) < 2]
 
 
@@ -111,15 +111,13 @@ def _functions(path: Path) -> Iterable[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def _fills_a_value(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    answer = function.returns
-    return (
-        function.name in ("look", "_look") and answer is not None and "Seen" in ast.unparse(answer).split("[")[0]
-    )
+    told = ast.unparse(function.returns).split("[")[0] if function.returns is not None else ""
+    return function.name in ("look", "_look") and "Seen" in told
 
 
 @dataclass(frozen=True)
 class Named:
-    """Equals each object of this name (and ``uid``, if given): what a scene has put where, and not what it holds."""
+    """Equals each object of this name, and of ``uid`` if that is given, whatever it holds."""
 
     name: str
     uid: str = ""
@@ -145,7 +143,7 @@ class Shelf:
         self.answers: dict[str, ApiError] = {}
         self.asked: list[str] = []
         self.version = 100
-        self.client = Client(InProcess(self._handle), self.clock)
+        self.client = Client(InProcess(self.handle), self.clock)
         self.caches = Informers(self.client)
         self._putting = False
 
@@ -179,7 +177,8 @@ class Shelf:
         self.objects[path] = {**body, "metadata": {**meta, "uid": uid, "resourceVersion": version}}
         return self.objects[path]
 
-    async def _handle(self, request: Request) -> Response:
+    async def handle(self, request: Request) -> Response:
+        """The ``Handler``."""
         path = request.path.removesuffix("/status")
         if not self._putting:
             self.asked.append(f"{request.method} {request.path}")
@@ -214,7 +213,8 @@ class Shelf:
         items = [
             each
             for place, each in sorted(self.objects.items())
-            if place.startswith(f"{base}/") and place.rsplit("/", 2)[-2] == plural
+            if place.startswith(f"{base}/")
+            and place.rsplit("/", 2)[-2] == plural
             and (not node or each.get("spec", {}).get("nodeName") == node)
         ]
         return {"kind": "List", "metadata": {"resourceVersion": str(self.version)}, "items": items}

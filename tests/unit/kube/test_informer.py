@@ -383,3 +383,23 @@ async def test_an_outage_is_over_for_a_watch_that_is_refused_after_it(toy, clock
         ("watching again", ""),
         ("cannot watch; trying again", "ConnectFailed"),
     ]
+
+
+async def test_a_stream_that_fell_silent_shows_nothing_since_it_was_last_heard(toy, clock) -> None:
+    """The silence is noticed after 100 s. All of them count: the nodes' heartbeats may have been lost in them."""
+    script = Script().on(Silence(after=1), watch=True)
+    async with world(toy, clock, script) as it:
+        await it.informers.wait_synced(5)
+        await clock.sleep(20)
+        toy.put(f"{PATH}/heard", thing("heard"))
+        await clock.sleep(1)
+        heard = clock.monotonic()
+        toy.put(f"{PATH}/unheard", thing("unheard"))
+        await clock.sleep(90)
+        seen = it.things.visibility
+        assert seen.lost_for(clock.monotonic()) == 0  # not noticed yet
+        await clock.sleep(100)
+        now = clock.monotonic()
+        assert it.names() == {"heard", "unheard"}
+        assert seen.lost_for(now) == 0
+        assert seen.visible_for(now, 95) < now - heard - 95

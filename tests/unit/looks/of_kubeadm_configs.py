@@ -146,7 +146,9 @@ def _first(*, holder: str, there: bool) -> Callable[[], Awaitable[Seen]]:
         if there:
             await provider.put(MACHINE, machine(holder, control_plane=True))
         made = CONFIG_MAP.from_plain(lock.config_map(cluster(initialized=False), holder))
-        await provider.put(CONFIG_MAP, structs.replace(made, metadata=structs.replace(made.metadata, uid="lock")))
+        await provider.put(
+            CONFIG_MAP, structs.replace(made, metadata=structs.replace(made.metadata, uid="lock"))
+        )
         return await provider.looker.look(config())
 
     return look
@@ -193,17 +195,33 @@ LOOK = Look(
             "no Machine owns it",
             _alone,
             {"config": config(), "now": BEGIN, "settings": EC, "machine": None, "cluster": None, "lock": None}
-            | {"secret": None, "data": None, "pairs": {}, "sources": {}, "token": TokenSeen(), "new_token": None},
+            | {
+                "secret": None,
+                "data": None,
+                "pairs": {},
+                "sources": {},
+                "token": TokenSeen(),
+                "new_token": None,
+            },
         ),
         Scene(
             "its Machine has no Cluster",
             _without_cluster,
-            {"now": BEGIN + timedelta(seconds=60), "settings": SHORT, "machine.metadata.name": "m", "cluster": None},
+            {
+                "now": BEGIN + timedelta(seconds=60),
+                "settings": SHORT,
+                "machine.metadata.name": "m",
+                "cluster": None,
+            },
         ),
         Scene(
             "another machine holds the lock, and is gone",
             _first(holder="other", there=False),
-            {"lock": lock.Lock("lock", "other", holder_exists=False), "cluster.metadata.name": "c", "pairs": {}},
+            {
+                "lock": lock.Lock("lock", "other", holder_exists=False),
+                "cluster.metadata.name": "c",
+                "pairs": {},
+            },
         ),
         Scene(
             "another machine holds the lock",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubewright.testing.looks import wrong, unproven, looking_modules
+from kubewright.testing.looks import unproven, wrong
 
 from . import of_kubeadm_configs
 
