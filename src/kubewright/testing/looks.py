@@ -12,6 +12,7 @@ Called by    tests/unit/looks; authors of further looks.
 """
 
 import ast
+import base64
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -24,7 +25,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.testing.clocks import ManualClock
-from kubewright.wire.errors import ApiError, Conflict, NotFound, to_status
+from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, to_status
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response
 from kubewright.wire.patch import apply_merge
@@ -174,6 +175,9 @@ class Shelf:
         meta = body.get("metadata", {})
         uid = meta.get("uid") or known or f"uid-of-{path.rsplit('/', 1)[-1]}"
         version = str(self.version)
+        if texts := body.pop("stringData", None):
+            data = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+            body = {**body, "data": {**body.get("data", {}), **data}}
         self.objects[path] = {**body, "metadata": {**meta, "uid": uid, "resourceVersion": version}}
         return self.objects[path]
 
@@ -192,7 +196,10 @@ class Shelf:
     def _answer(self, request: Request, path: str) -> dict[str, Any]:
         if request.method == "POST":
             body = msgspec.json.decode(request.body)
-            return self._store(f"{path}/{body['metadata']['name']}", body)
+            place = f"{path}/{body['metadata']['name']}"
+            if place in self.objects and not self._putting:
+                raise AlreadyExists(f"{place} is there")
+            return self._store(place, body)
         if request.method == "GET" and path.rsplit("/", 1)[-1].endswith("s") and path not in self.objects:
             return self._list(path, request.param("fieldSelector"))
         if path not in self.objects:

@@ -4,9 +4,9 @@ import pytest
 
 from kubewright.testing.looks import unproven, wrong
 
-from . import of_kubeadm_configs
+from . import of_kubeadm_configs, of_machines
 
-LOOKS = (of_kubeadm_configs.LOOK,)
+LOOKS = (of_kubeadm_configs.LOOK, of_machines.LOOK)
 
 
 @pytest.mark.parametrize(

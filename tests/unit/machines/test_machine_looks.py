@@ -1,13 +1,15 @@
 """What a look at a machine reads live, and what it notes of that."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from kubewright.api.core import NODE
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine
+from kubewright.api.storage import VOLUME_ATTACHMENT, VolumeAttachment, VolumeAttachmentStatus
 from kubewright.driver.life.seen import NOTHING, VmSeen
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
@@ -19,9 +21,12 @@ from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.unanswered import Read
 from kubewright.testing.clocks import ManualClock
+from kubewright.testing.looks import Shelf
 from kubewright.testing.scenes import NOW, SILENT, machine, minutes, node
 from kubewright.wire.errors import Unavailable
 from kubewright.wire.http import Request, Response
+
+from ..looks.of_machines import Machines
 
 
 class NoCalls:
@@ -115,3 +120,63 @@ async def test_a_node_that_only_live_reads_show_is_as_old_in_each_pass() -> None
     first = (await eyes.look(0, SHOWN)).begun
     later = (await eyes.look(60, SHOWN)).begun
     assert (later.node_since, later.update_since) == (first.node_since, first.update_since)
+
+
+def attachment(name: str, volume: str, at: str, **more: Any) -> VolumeAttachment:
+    source = {"persistentVolumeName": volume} if volume else {}
+    meta = {"name": name, "uid": name, "finalizers": ["csi"], **more}
+    return VOLUME_ATTACHMENT.from_plain({"metadata": meta, "spec": {"nodeName": at, "source": source}})
+
+
+def attached(of: VolumeAttachment) -> VolumeAttachment:
+    return structs.replace(of, status=VolumeAttachmentStatus(attached=True))
+
+
+async def test_a_volume_is_on_its_node_until_its_attachment_is_gone_and_elsewhere_once_it_is_attached() -> (
+    None
+):
+    """One that is being detached is still on its node: the next pod with volumes waits for it."""
+    shelf = Shelf()
+    caches = Caches(shelf.caches, shelf.caches, MachineSettings())
+    going = attachment("b", "pv-b", "m1", deletionTimestamp="2030-01-01T00:00:00Z")
+    asked_for, arrived = attachment("c", "pv-c", "m2"), attached(attachment("d", "pv-d", "m2"))
+    inline = attachment("e", "", "m1")
+    await shelf.put(
+        VOLUME_ATTACHMENT, attached(attachment("a", "pv-a", "m1")), going, asked_for, arrived, inline
+    )
+    found = caches.volumes_of(node())
+    assert found.here == {"pv-a", "pv-b"}
+    assert [found.elsewhere(f"pv-{each}") for each in "abcd"] == [False, False, False, True]
+    assert found.listed == ()
+
+
+async def test_volumes_without_attachments_are_those_that_the_node_lists() -> None:
+    of = NODE.from_plain(
+        {
+            "metadata": {"name": "m1"},
+            "status": {
+                "volumesAttached": [{"name": "kubernetes.io/csi/d^v"}, {"name": "kubernetes.io/aws-ebs/vol"}]
+            },
+        }
+    )
+    shelf = Shelf()
+    assert Caches(shelf.caches, shelf.caches, MachineSettings()).volumes_of(of).listed == (
+        "kubernetes.io/aws-ebs/vol",
+    )
+
+
+@pytest.mark.parametrize("one_clock", [False, True])
+async def test_a_doubt_is_asked_for_with_what_the_server_and_this_process_saw(one_clock: bool) -> None:
+    machines = Machines(one_clock=one_clock)
+    machines.in_caches.machines.subscribe(lambda change: machines.moments.on_change(change, live=True))
+    of = machine("", vm=False)
+    await machines.put(MACHINE, of)
+    await machines.look(of)
+    assert machines.calls.asked == [
+        {
+            "created": of.metadata.creation_timestamp,
+            "recorded": False,
+            "confirm_absent": MachineSettings().confirm_absent,
+            "witnessed": NOW if one_clock else None,
+        }
+    ]
