@@ -4,9 +4,9 @@ import pytest
 
 from kubewright.testing.looks import unproven, wrong
 
-from . import of_kubeadm_configs, of_machines
+from . import of_infra_machines, of_kubeadm_configs, of_machines, of_sets
 
-LOOKS = (of_kubeadm_configs.LOOK, of_machines.LOOK)
+LOOKS = (of_kubeadm_configs.LOOK, of_machines.LOOK, of_sets.LOOK, of_infra_machines.LOOK)
 
 
 @pytest.mark.parametrize(
