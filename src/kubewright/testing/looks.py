@@ -13,6 +13,7 @@ Called by    tests/unit/looks; authors of further looks.
 
 import ast
 import base64
+import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -97,11 +98,11 @@ def _paths(look: Look) -> Iterator[str]:
 
 def looking_modules(root: Path) -> set[str]:
     """The modules below ``root`` that fill a value: those named ``look``, and those with a function ``look``
-    or ``_look`` that answers something named ``Seen``."""
+    or ``_look`` that answers a ``Seen``."""
     return {
         ".".join(path.relative_to(root).with_suffix("").parts)
         for path in sorted(root.rglob("*.py"))
-        if path.name == "look.py" or any(_fills_a_value(each) for each in _functions(path))
+        if path.name == "look.py" or any(_answers_seen(each) for each in _functions(path))
     }
 
 
@@ -111,9 +112,9 @@ def _functions(path: Path) -> Iterable[ast.FunctionDef | ast.AsyncFunctionDef]:
             yield node
 
 
-def _fills_a_value(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    told = ast.unparse(function.returns).split("[")[0] if function.returns is not None else ""
-    return function.name in ("look", "_look") and "Seen" in told
+def _answers_seen(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    told = ast.unparse(function.returns) if function.returns is not None else ""
+    return function.name in ("look", "_look") and re.search(r"\bSeen\b", told) is not None
 
 
 @dataclass(frozen=True)
