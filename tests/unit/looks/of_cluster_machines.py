@@ -93,22 +93,32 @@ def of_revision(kind: Any, name: str, revision: str, **labels: str) -> tuple[Any
 
 
 class Providers:
-    """The objects of providers. ``there`` by kind; ``served``: whether the server serves the others."""
+    """The objects of providers, by kind; the others are not ``there`` for a ``cause``. ``served``: whether the
+    server serves their kinds."""
 
-    def __init__(self, there: Mapping[str, Mapping[str, Any]], *, served: bool = True) -> None:
-        self.there, self.served = there, served
+    def __init__(
+        self,
+        there: Mapping[str, Mapping[str, Any]],
+        *,
+        served: bool = True,
+        cause: Cause = Cause.NOT_INSTALLED,
+    ) -> None:
+        self.there, self.served, self.cause = there, served, cause
+        self.asked: list[tuple[str, str]] = []
+        self.forgotten: list[Key] = []
 
     def get(self, owner: Key, reference: Reference) -> Answer:
         found = self.there.get(reference.kind)
         if found is None:
-            return Absent(Cause.MISSING, f"there is no {reference}")
+            return Absent(self.cause, f"there is no {reference}")
         return Found({"metadata": {"name": reference.key.name}, **found}, FOO, "v1beta1")
 
     async def is_served(self, group: str, kind: str) -> bool:
+        self.asked.append((group, kind))
         return self.served
 
     def forget(self, owner: Key) -> None:
-        """Nothing is kept."""
+        self.forgotten.append(owner)
 
 
 class Machines(Shelf):
