@@ -107,7 +107,8 @@ def looking_modules(root: Path) -> set[str]:
 
 
 def _functions(path: Path) -> Iterable[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    text = path.read_text("utf-8")
+    for node in ast.walk(ast.parse(text)) if "look(" in text else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 

@@ -403,3 +403,13 @@ async def test_a_stream_that_fell_silent_shows_nothing_since_it_was_last_heard(t
         assert it.names() == {"heard", "unheard"}
         assert seen.lost_for(now) == 0
         assert seen.visible_for(now, 95) < now - heard - 95
+
+
+async def test_a_stream_that_the_server_ends_in_time_was_seen_to_its_end(calm) -> None:
+    """Between two bookmarks nothing is heard, and nothing is missed."""
+    await calm.informers.wait_synced(5)
+    await calm.clock.sleep(1500)
+    statistics = calm.things.statistics()
+    assert statistics.watches > 2
+    assert calm.things.visibility.visible_for(calm.clock.monotonic(), 5) == float("inf")
+    assert (statistics.lists, statistics.watches) == (1, calm.wire.count() - 1)
