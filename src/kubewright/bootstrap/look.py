@@ -219,8 +219,8 @@ class Looker:
             if ours and not each.external and not shown:
                 continue
             pair = await (self._pair(name) if each.key_path and not each.external else self._authority(name))
-            if pair is not None:
-                pairs[each.purpose] = pair
+            if pair is not None:  # a key that is not written to the machine is not judged, at no look
+                pairs[each.purpose] = pair if each.key_path else KeyPair(pair.certificate)
         return pairs
 
     async def _authority(self, name: Key) -> KeyPair | None:

@@ -19,6 +19,7 @@ from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Answer, Bunch, Cut, Dice, Fault, Faulty, Lag, Lose, Say, Script, Silence
 from kubewright.wire import selectors
 from kubewright.wire.gvk import Key, Resource
+from kubewright.wire.http import Request, Response
 
 THING = dynamic(Resource("example.io", "v1", "things", "Thing"))
 PATH = "/apis/example.io/v1/namespaces/n/things"
@@ -383,3 +384,47 @@ async def test_an_outage_is_over_for_a_watch_that_is_refused_after_it(toy, clock
         ("watching again", ""),
         ("cannot watch; trying again", "ConnectFailed"),
     ]
+
+
+async def test_a_stream_that_fell_silent_shows_nothing_since_it_was_last_heard(toy, clock) -> None:
+    """The silence is noticed after 100 s. All of them count: the nodes' heartbeats may have been lost in them."""
+    script = Script().on(Silence(after=1), watch=True)
+    async with world(toy, clock, script) as it:
+        await it.informers.wait_synced(5)
+        await clock.sleep(20)
+        toy.put(f"{PATH}/heard", thing("heard"))
+        await clock.sleep(1)
+        heard = clock.monotonic()
+        toy.put(f"{PATH}/unheard", thing("unheard"))
+        await clock.sleep(90)
+        seen = it.things.visibility
+        assert seen.lost_for(clock.monotonic()) == 0  # not noticed yet
+        await clock.sleep(100)
+        now = clock.monotonic()
+        assert it.names() == {"heard", "unheard"}
+        assert seen.lost_for(now) == 0
+        assert seen.visible_for(now, 95) < now - heard - 95
+
+
+async def test_a_stream_that_ends_in_time_was_seen_to_its_end(clock) -> None:
+    """For a minute nothing was heard, and nothing was missed: the silence is no gap."""
+
+    async def nothing() -> AsyncIterator[bytes]:
+        await clock.sleep(60)
+        for never in ():
+            yield never
+
+    async def answer(request: Request) -> Response:
+        if request.param("watch"):
+            return Response(200, stream=nothing())
+        return Response(200, b'{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}')
+
+    informers = Informers(Client(InProcess(answer), clock))
+    things = informers.get(THING)
+    task = asyncio.create_task(informers.run())
+    await clock.sleep(330)
+    statistics, now = things.statistics(), clock.monotonic()
+    task.cancel()
+    await asyncio.wait([task])
+    assert (statistics.lists, statistics.watches) == (1, 6)
+    assert things.visibility.visible_for(now, 5) == float("inf")

@@ -1,27 +1,39 @@
 """What a look at a machine reads live, and what it notes of that."""
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec import structs
 
 from kubewright.api.core import NODE
 from kubewright.api.machine import names
-from kubewright.api.machine.v1alpha1 import Machine
-from kubewright.driver.life.seen import NOTHING, VmSeen
+from kubewright.api.machine.v1alpha1 import MACHINE, Machine
+from kubewright.api.storage import VOLUME_ATTACHMENT, VolumeAttachment, VolumeAttachmentStatus
+from kubewright.driver.contract import VolumeSpec
+from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
+from kubewright.kube.cache import Change
 from kubewright.kube.client import Client
+from kubewright.kube.header import read
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
-from kubewright.machines.machine.caches import Caches, LookDeps
+from kubewright.machines.machine.caches import Caches, LookDeps, shared_of
 from kubewright.machines.machine.look import Looker
 from kubewright.machines.machine.moments import Moments
 from kubewright.machines.machine.seen import Seen
 from kubewright.machines.machine.settings import MachineSettings
 from kubewright.machines.machine.unanswered import Read
+from kubewright.runtime.sessions.session import Fixed, Session
+from kubewright.runtime.shard import Shard
 from kubewright.testing.clocks import ManualClock
-from kubewright.testing.scenes import NOW, SILENT, machine, minutes, node
-from kubewright.wire.errors import Unavailable
+from kubewright.testing.looks import Named, Shelf
+from kubewright.testing.scenes import ENSURED, NOW, SILENT, called, machine, minutes, node
+from kubewright.wire.errors import Forbidden, Unavailable
+from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response
+
+from ..looks.of_machines import ALONE, Machines, named
 
 
 class NoCalls:
@@ -115,3 +127,175 @@ async def test_a_node_that_only_live_reads_show_is_as_old_in_each_pass() -> None
     first = (await eyes.look(0, SHOWN)).begun
     later = (await eyes.look(60, SHOWN)).begun
     assert (later.node_since, later.update_since) == (first.node_since, first.update_since)
+
+
+def attachment(name: str, volume: str, at: str, **more: Any) -> VolumeAttachment:
+    source = {"persistentVolumeName": volume} if volume else {}
+    meta = {"name": name, "uid": name, "finalizers": ["csi"], **more}
+    return VOLUME_ATTACHMENT.from_plain({"metadata": meta, "spec": {"nodeName": at, "source": source}})
+
+
+def attached(of: VolumeAttachment) -> VolumeAttachment:
+    return structs.replace(of, status=VolumeAttachmentStatus(attached=True))
+
+
+async def test_a_volume_is_on_its_node_until_its_attachment_is_gone_and_elsewhere_once_it_is_attached() -> (
+    None
+):
+    """One that is being detached is still on its node: the next pod with volumes waits for it."""
+    shelf = Shelf()
+    caches = Caches(shelf.caches, shelf.caches, MachineSettings())
+    going = attachment("b", "pv-b", "m1", deletionTimestamp="2030-01-01T00:00:00Z")
+    asked_for, arrived = attachment("c", "pv-c", "m2"), attached(attachment("d", "pv-d", "m2"))
+    inline = attachment("e", "", "m1")
+    await shelf.put(
+        VOLUME_ATTACHMENT, attached(attachment("a", "pv-a", "m1")), going, asked_for, arrived, inline
+    )
+    found = caches.volumes_of(node())
+    assert found.here == {"pv-a", "pv-b"}
+    assert [found.elsewhere(f"pv-{each}") for each in "abcd"] == [False, False, False, True]
+    assert found.listed == ()
+
+
+async def test_volumes_without_attachments_are_those_that_the_node_lists() -> None:
+    of = NODE.from_plain(
+        {
+            "metadata": {"name": "m1"},
+            "status": {
+                "volumesAttached": [{"name": "kubernetes.io/csi/d^v"}, {"name": "kubernetes.io/aws-ebs/vol"}]
+            },
+        }
+    )
+    shelf = Shelf()
+    assert Caches(shelf.caches, shelf.caches, MachineSettings()).volumes_of(of).listed == (
+        "kubernetes.io/aws-ebs/vol",
+    )
+
+
+@pytest.mark.parametrize("one_clock", [False, True])
+async def test_a_doubt_is_asked_for_with_what_the_server_and_this_process_saw(one_clock: bool) -> None:
+    machines = Machines(one_clock=one_clock)
+    machines.in_caches.machines.subscribe(lambda change: machines.moments.on_change(change, live=True))
+    of = machine("", vm=False)
+    await machines.put(MACHINE, of)
+    await machines.look(of)
+    assert machines.calls.asked == [
+        {
+            "created": of.metadata.creation_timestamp,
+            "recorded": False,
+            "confirm_absent": MachineSettings().confirm_absent,
+            "witnessed": NOW if one_clock else None,
+        }
+    ]
+
+
+READS_NODE = "GET /api/v1/nodes/m1"
+
+
+async def test_the_node_is_read_once_before_its_vm_goes_and_once_after() -> None:
+    machines, of = Machines(), machine("Terminating", deleted=minutes(1))
+    for _ in range(2):
+        assert (await machines.look(of)).node is None
+    assert machines.asked == [READS_NODE]
+    machines.calls.vm = called(Verb.DELETE)
+    for _ in range(2):
+        await machines.look(of)
+    assert machines.asked == [READS_NODE] * 2
+
+
+async def test_a_node_that_only_the_server_shows_is_read_again_at_each_look() -> None:
+    machines, of = Machines(), machine("Terminating", deleted=minutes(1))
+    machines.lay(NODE, node())
+    for _ in range(2):
+        assert (await machines.look(of)).node == Named("m1")
+    assert machines.asked == [READS_NODE] * 2
+
+
+async def test_while_its_vm_is_being_deleted_no_node_is_read() -> None:
+    machines, of = Machines(), machine("Terminating", deleted=minutes(1))
+    machines.calls.vm = VmSeen(verb=Verb.DELETE, began=NOW)
+    await machines.look(of)
+    assert machines.asked == []
+
+
+async def test_a_machine_without_a_node_name_has_no_node_to_read() -> None:
+    machines = Machines()
+    await machines.look(machine("Terminating", vm=False, deleted=minutes(1)))
+    assert machines.asked == []
+
+
+async def test_of_a_machine_that_is_gone_nothing_is_kept() -> None:
+    machines, of = Machines(), machine("Terminating", deleted=minutes(1))
+    machines.moments.on_change(
+        Change(Key("default", "m1"), None, read(MACHINE.encode(of)), lambda _: of), live=True
+    )
+    before = machines.looker.notes(of)
+    machines.looker.remember_refusal(of, None, Forbidden("no"))
+    machines.looker.forget(of.metadata.uid)
+    seen = await machines.look(of)
+    assert machines.looker.notes(of) is not before
+    assert (seen.refused, seen.begun.created) == ((), None)
+
+
+async def test_another_machines_notes_stay_when_one_is_forgotten() -> None:
+    machines, of = Machines(), machine("Terminating", deleted=minutes(1))
+    before = machines.looker.notes(of)
+    machines.looker.remember_refusal(of, None, Forbidden("no"))
+    machines.looker.forget("another")
+    assert machines.looker.notes(of) is before
+    assert len((await machines.look(of)).refused) == 1
+
+
+async def test_notes_on_the_living_are_kept_only_while_something_goes_on() -> None:
+    machines, of = Machines(), machine("Running")
+    assert machines.looker.notes(of) is not machines.looker.notes(of)
+    kept = machines.looker.notes(of, keep=True)
+    assert machines.looker.notes(of, keep=True) is kept
+    assert machines.looker.notes(of) is kept  # for the last time
+    assert machines.looker.notes(of) is not kept
+    asked_for = preserved()
+    assert machines.looker.notes(asked_for) is machines.looker.notes(asked_for)
+
+
+async def test_a_vm_that_the_driver_told_of_two_machines_is_the_first_ones() -> None:
+    """Recorded for both, it would be deleted with the first of them."""
+    machines = Machines()
+    machines.calls.vm = ENSURED
+    first, second = (named(machine("", vm=False), name) for name in ("m1", "m2"))
+    assert (await machines.look(first)).vm == ENSURED
+    assert (await machines.look(second)).vm.instance is None
+    machines.looker.forget(first.metadata.uid)
+    assert (await machines.look(second)).vm == ENSURED
+
+
+async def test_machines_are_looked_at_on_one_server_and_nodes_on_the_other() -> None:
+    control, target = Shelf(), Shelf()
+    control.client.one_clock = True
+    driver = Volumes()
+    environment = SimpleNamespace(
+        control=Session(control.client, control.caches),
+        targets=Fixed(Session(target.client, target.caches)),
+        recorder="recorder",
+        clock=control.clock,
+        metrics="metrics",
+        shard=Shard(1, 2),
+    )
+    shared = shared_of(environment, driver, ALONE)
+    assert (shared.control, shared.target) == (control.client, target.client)
+    assert (shared.recorder, shared.metrics, shared.shard) == ("recorder", "metrics", Shard(1, 2))
+    assert (shared.clock, shared.settings, shared.driver) == (control.clock, ALONE, driver)
+    assert shared.one_clock
+    await target.put(NODE, node())
+    await control.put(MACHINE, machine("Running"))
+    assert shared.caches.nodes.get(Key("", "m1")) == Named("m1")
+    assert shared.caches.machines.get(Key("default", "m1")) == Named("m1")
+    volume = SimpleNamespace(name="pv", spec={"csi": {}})
+    assert shared.volume_ids is not None
+    assert await shared.volume_ids(volume) == [VolumeSpec("pv", {"csi": {}})]
+
+
+class Volumes:
+    """A driver that answers the volumes that it is asked for."""
+
+    async def volume_ids(self, volumes: Any) -> Any:
+        return volumes

@@ -1,0 +1,229 @@
+"""Scenes for looks: what stands in the caches and on the server, and what the value that is read must say.
+
+Theory.      A look reads caches and servers into one frozen value, and decisions are tested with values that
+             tests make. So nothing notices when the look puts the wrong thing into a field, unless each field
+             is compared with what the scene holds. One value proves nothing: a field that is never read has
+             its default. So each field must be seen with two values at least over the scenes of its look
+             (``unproven``); a dataclass that the look fills part by part (``parts``) counts by its fields.
+             ``Shelf`` is the server of a scene. What is ``put`` on it is in the caches at once, as a write of
+             this process; what is ``laid`` there only a read of the server shows.
+Invariants.  Nothing here waits. Versions grow with every change, and a uid stays with its name.
+Called by    tests/unit/looks; authors of further looks.
+"""
+
+import ast
+import base64
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kubewright.api.kinds import Kind
+from kubewright.kube.client import Client
+from kubewright.kube.informers import Informers
+from kubewright.kube.inprocess import InProcess
+from kubewright.testing.clocks import ManualClock
+from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, to_status
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request, Response
+from kubewright.wire.patch import apply_merge
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One picture. ``look`` sets it up and looks; ``shows``: what the value must say, by dotted path."""
+
+    name: str
+    look: Callable[[], Awaitable[object]]
+    shows: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Look:
+    """A look and its scenes.
+
+    ``module``  the module that looks, below kubewright: ``bootstrap.look``
+    ``sees``    the dataclass that it fills
+    ``parts``   fields whose value is a dataclass that it fills, too
+    ``given``   fields that it does not read, each with the reason
+    """
+
+    module: str
+    sees: type
+    scenes: tuple[Scene, ...]
+    parts: Mapping[str, type] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
+
+
+def shown(seen: object, path: str) -> object:
+    """What the value says at a dotted path; None where something on the way is None."""
+    for name in path.split("."):
+        seen = getattr(seen, name) if seen is not None else None
+    return seen
+
+
+async def wrong(scene: Scene) -> list[str]:
+    """Look, and say where the value differs from what the scene holds."""
+    seen = await scene.look()
+    found = {path: shown(seen, path) for path in scene.shows}
+    return [
+        f"{path} is {found[path]!r}, not {wanted!r}"
+        for path, wanted in scene.shows.items()
+        if found[path] != wanted
+    ]
+
+
+def unproven(look: Look) -> list[str]:
+    """The fields of which the scenes show fewer than two values."""
+    values: dict[str, set[str]] = {path: set() for path in _paths(look)}
+    for scene in look.scenes:
+        for path, value in scene.shows.items():
+            for known, shown_of in values.items():
+                if path == known or path.startswith(f"{known}."):
+                    shown_of.add(f"{path[len(known) :]}={value!r}")
+    return [path for path, found in values.items() if len(found) < 2]
+
+
+def _paths(look: Look) -> Iterator[str]:
+    for each in fields(look.sees):
+        if each.name in look.given:
+            continue
+        part = look.parts.get(each.name)
+        inner = () if part is None else fields(part)
+        yield from (f"{each.name}.{one.name}" for one in inner) if inner else (each.name,)
+
+
+def looking_modules(root: Path) -> set[str]:
+    """The modules below ``root`` that fill a value: those named ``look``, and those with a function ``look``
+    or ``_look`` that answers a ``Seen``."""
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts)
+        for path in sorted(root.rglob("*.py"))
+        if path.name == "look.py" or any(_answers_seen(each) for each in _functions(path))
+    }
+
+
+def _functions(path: Path) -> Iterable[ast.FunctionDef | ast.AsyncFunctionDef]:
+    text = path.read_text("utf-8")
+    for node in ast.walk(ast.parse(text)) if "look(" in text else ():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def _answers_seen(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    told = ast.unparse(function.returns) if function.returns is not None else ""
+    return function.name in ("look", "_look") and re.search(r"\bSeen\b", told) is not None
+
+
+@dataclass(frozen=True)
+class Named:
+    """Equals each object of this name, and of ``uid`` if that is given, whatever it holds."""
+
+    name: str
+    uid: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        meta = getattr(other, "metadata", None)
+        return meta is not None and meta.name == self.name and self.uid in ("", meta.uid)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class Shelf:
+    """A server of objects, and the caches of a client of it.
+
+    ``answers``  what a path is answered instead of what is there: an error, or an error once it was told
+    ``asked``    method and path of each request that came, but for those that ``put`` sent
+    """
+
+    def __init__(self, clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock()
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.answers: dict[str, ApiError] = {}
+        self.asked: list[str] = []
+        self.version = 100
+        self.client = Client(InProcess(self.handle), self.clock)
+        self.caches = Informers(self.client)
+        self._putting = False
+
+    async def put(self, kind: Kind[Any], *objects: Any) -> None:
+        """Objects that are there, and in the caches."""
+        for each in objects:
+            self._putting = True
+            await self.client.create(kind, each, namespace=each.metadata.namespace)
+            self._putting = False
+
+    def lay(self, kind: Kind[Any], *objects: Any) -> None:
+        """Objects that are there, and in no cache yet."""
+        for each in objects:
+            meta = each.metadata
+            self._store(kind.resource.path(meta.namespace, meta.name), msgspec.json.decode(kind.encode(each)))
+
+    def at(self, kind: Kind[Any], key: Key) -> dict[str, Any]:
+        """The object as the server has it, as plain JSON.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self.objects[kind.resource.path(key.namespace, key.name)]
+
+    def _store(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        known = self.objects.get(path, {}).get("metadata", {}).get("uid", "")
+        meta = body.get("metadata", {})
+        uid = meta.get("uid") or known or f"uid-of-{path.rsplit('/', 1)[-1]}"
+        version = str(self.version)
+        if texts := body.pop("stringData", None):
+            data = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+            body = {**body, "data": {**body.get("data", {}), **data}}
+        self.objects[path] = {**body, "metadata": {**meta, "uid": uid, "resourceVersion": version}}
+        return self.objects[path]
+
+    async def handle(self, request: Request) -> Response:
+        """The ``Handler``."""
+        path = request.path.removesuffix("/status")
+        if not self._putting:
+            self.asked.append(f"{request.method} {request.path}")
+        try:
+            if (refused := self.answers.get(path)) is not None:
+                raise refused
+            return Response(200, msgspec.json.encode(self._answer(request, path)))
+        except ApiError as error:
+            return Response(error.code, msgspec.json.encode(to_status(error)))
+
+    def _answer(self, request: Request, path: str) -> dict[str, Any]:
+        if request.method == "POST":
+            body = msgspec.json.decode(request.body)
+            place = f"{path}/{body['metadata']['name']}"
+            if place in self.objects and not self._putting:
+                raise AlreadyExists(f"{place} is there")
+            return self._store(place, body)
+        if request.method == "GET" and path.rsplit("/", 1)[-1].endswith("s") and path not in self.objects:
+            return self._list(path, request.param("fieldSelector"))
+        if path not in self.objects:
+            raise NotFound(f"{path} not found")
+        if request.method == "PATCH":
+            return self._patched(path, msgspec.json.decode(request.body))
+        return self.objects.pop(path) if request.method == "DELETE" else self.objects[path]
+
+    def _patched(self, path: str, patch: dict[str, Any]) -> dict[str, Any]:
+        wanted = patch.get("metadata", {}).get("resourceVersion", "")
+        if wanted and wanted != self.objects[path]["metadata"]["resourceVersion"]:
+            raise Conflict("the object has been modified")
+        return self._store(path, apply_merge(self.objects[path], patch))
+
+    def _list(self, path: str, selector: str) -> dict[str, Any]:
+        base, _, plural = path.rpartition("/")
+        node = selector.removeprefix("spec.nodeName=")
+        items = [
+            each
+            for place, each in sorted(self.objects.items())
+            if place.startswith(f"{base}/")
+            and place.rsplit("/", 2)[-2] == plural
+            and (not node or each.get("spec", {}).get("nodeName") == node)
+        ]
+        return {"kind": "List", "metadata": {"resourceVersion": str(self.version)}, "items": items}

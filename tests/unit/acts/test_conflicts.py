@@ -1,0 +1,244 @@
+"""A write that meets another version changes nothing and is told nobody: the next look decides anew.
+
+Each act is given a plan that was made from an older version than the server has by now.
+"""
+
+from dataclasses import dataclass, field
+
+import pytest
+from msgspec import structs
+
+from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, InitConfiguration, KubeadmConfigSpec
+from kubewright.api.cluster.v1beta1 import (
+    CLUSTER,
+    MACHINE,
+    ApiEndpoint,
+    Cluster,
+    Condition,
+    Machine,
+    MachineHealthCheck,
+    MachineSpec,
+    ObjectReference,
+)
+from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlane
+from kubewright.api.core import SECRET, Secret
+from kubewright.api.infra.v1beta1 import KUBEWRIGHT_MACHINE, KubewrightMachine
+from kubewright.api.machine.v1alpha1 import MACHINE as MCM_MACHINE
+from kubewright.api.meta import ObjectMeta
+from kubewright.base.errors import KubewrightError
+from kubewright.base.plan import Plan
+from kubewright.bootstrap import act as bootstrap
+from kubewright.bootstrap import steps as bootstrap_steps
+from kubewright.clusters.cluster import act as cluster_act
+from kubewright.clusters.cluster import seen as cluster_seen
+from kubewright.clusters.external.object import External
+from kubewright.clusters.healthcheck import act as check_act
+from kubewright.clusters.healthcheck import seen as check_seen
+from kubewright.clusters.machine import act as machine_act
+from kubewright.clusters.machine import seen as machine_seen
+from kubewright.controlplanes.family import Family
+from kubewright.controlplanes.plane import act as plane_act
+from kubewright.controlplanes.plane import decide as plane_decide
+from kubewright.controlplanes.plane.seen import Seen as PlaneSeen
+from kubewright.driver.contract import Instance
+from kubewright.infra.machine import act as infra_act
+from kubewright.infra.machine import steps as infra_steps
+from kubewright.infra.machine.seen import Seen as InfraSeen
+from kubewright.infra.settings import InfraSettings
+from kubewright.machines.machine import act as mcm_act
+from kubewright.machines.machine import steps as mcm_steps
+from kubewright.machines.machine.look import Notes
+from kubewright.pki.keys import Algorithm
+from kubewright.replicas.reports import Reports
+from kubewright.runtime.credentials.contents import new_pair
+from kubewright.runtime.credentials.values import Authority, Kubeconfig, Purpose
+from kubewright.runtime.refused import unless_refused
+from kubewright.runtime.result import Result
+from kubewright.testing import scenes
+from kubewright.testing.clocks import BEGIN
+from kubewright.testing.looks import Shelf
+from kubewright.wire.errors import Conflict, Forbidden
+
+from ..looks.of_kubeadm_configs import TOKEN as DATA_TOKEN
+from ..looks.of_kubeadm_configs import Provider, config, data_for, machine
+
+
+@dataclass
+class Told:
+    """The events that were recorded, and the writer of each component."""
+
+    events: list[tuple[object, ...]] = field(default_factory=list)
+
+    def event(self, *event: object, **_how: object) -> None:
+        self.events.append(event)
+
+    def of(self, _component: str) -> "Told":
+        return self
+
+
+NOBODY = Told()
+META = ObjectMeta(name="m", namespace="n", uid="u", resource_version="7")
+VM = Instance("sim:///here/vm-1", "m")
+
+
+@dataclass
+class Happened:
+    """What one act did: the error that ended it, what it would show, and the events that it sent."""
+
+    error: BaseException | None = None
+    shown: dict[str, str] = field(default_factory=dict)
+    errors: list[BaseException] = field(default_factory=list)
+    events: list[tuple[object, ...]] = field(default_factory=list)
+
+
+async def done(work, told: Told) -> Happened:
+    try:
+        outcome = await work
+    except KubewrightError as error:
+        return Happened(error, events=told.events)
+    return Happened(None, getattr(outcome, "failed", {}), getattr(outcome, "errors", []), told.events)
+
+
+async def kubeadm_config(*, data: bool) -> tuple[Shelf, Happened]:
+    provider, told = Provider(), Told()
+    await provider.has(of=machine(data="m"))
+    old = structs.replace(config(), metadata=structs.replace(config().metadata, resource_version="7"))
+    provider.lay(KUBEADM_CONFIG, config())
+    if data:
+        await provider.put(SECRET, data_for(DATA_TOKEN))
+        seen = await provider.looker.look(old)
+        await provider.put(SECRET, data_for(DATA_TOKEN))  # another client writes it
+        steps: tuple[bootstrap_steps.Step, ...] = (bootstrap_steps.OwnData(),)
+    else:
+        seen = await provider.looker.look(old)
+        steps = (bootstrap_steps.PatchSpec(KubeadmConfigSpec(init_configuration=InitConfiguration())),)
+    reports = Reports(provider.client, KUBEADM_CONFIG, told)
+    actor = bootstrap.Actor(provider.client, provider.looker, provider.calls, reports)
+    provider.asked.clear()
+    return provider, await done(actor.perform(seen, bootstrap_steps.Plan(steps)), told)
+
+
+async def kubeadm_spec() -> tuple[Shelf, Happened]:
+    return await kubeadm_config(data=False)
+
+
+async def kubeadm_data() -> tuple[Shelf, Happened]:
+    return await kubeadm_config(data=True)
+
+
+class Nothing:
+    """What an act does not need for these steps."""
+
+    def __init__(self, **what: object) -> None:
+        self.__dict__ |= what
+
+
+async def mcm_machine() -> tuple[Shelf, Happened]:
+    shelf, told, of = Shelf(), Told(), scenes.machine("", vm=False)
+    shelf.lay(MCM_MACHINE, of)
+    shared = Nothing(
+        control=shelf.client, target=shelf.client, recorder=told, clock=shelf.clock, removals=None
+    )
+    actor = mcm_act.Actor(shared, None, None, lambda *_: None, lambda *_: None)
+    plan = mcm_steps.Plan((mcm_steps.Record(scenes.VM),))
+    return shelf, await done(actor.perform(scenes.seen(of), plan, Notes()), told)
+
+
+async def infra_machine() -> tuple[Shelf, Happened]:
+    shelf, told = Shelf(), Told()
+    of = KubewrightMachine(metadata=META)
+    shelf.lay(KUBEWRIGHT_MACHINE, of)
+    shared = Nothing(control=shelf.client, clock=shelf.clock, recorder=told)
+    actor = infra_act.Actor(shared, None, None)
+    seen = InfraSeen(machine=of, settings=InfraSettings(), now=BEGIN)
+    plan = infra_steps.Plan((infra_steps.Record(VM, ""),))
+    return shelf, await done(unless_refused(actor.perform(seen, plan), of, told), told)
+
+
+async def cluster_machine() -> tuple[Shelf, Happened]:
+    shelf = Shelf()
+    of = Machine(metadata=META, spec=MachineSpec(cluster_name="c"))
+    shelf.lay(MACHINE, of)
+    seen = machine_seen.Seen(of, BEGIN, BEGIN, External(ObjectReference()))
+    actor = machine_act.Actor(shelf.client, None, None, None, removals=None, wake=lambda *_: None)
+    plan = Plan((machine_seen.UpdateMachine({"metadata": {"labels": {"a": "b"}}}),))
+    return shelf, await done(actor.perform(seen, plan), NOBODY)
+
+
+async def cluster() -> tuple[Shelf, Happened]:
+    shelf = Shelf()
+    of = Cluster(metadata=META)
+    shelf.lay(CLUSTER, of)
+    actor = cluster_act.Actor(shelf.client, Nothing())
+    return shelf, await done(
+        actor.perform(cluster_seen.Seen(of, BEGIN), Plan((cluster_seen.AddFinalizer(),))), NOBODY
+    )
+
+
+async def kubeconfig() -> tuple[Shelf, Happened]:
+    shelf = Shelf()
+    there = Secret(metadata=ObjectMeta(name="m-kubeconfig", namespace="n", uid="s", resource_version="7"))
+    shelf.lay(SECRET, there)
+    pair = new_pair(Purpose.CA, BEGIN, Algorithm.EC)
+    authority = Authority(pair.certificate, pair.key, "", BEGIN, BEGIN)
+    old = Kubeconfig(there.metadata, "")
+    step = cluster_seen.WriteKubeconfig(ApiEndpoint(host="h", port=6443), authority, old)
+    seen = cluster_seen.Seen(Cluster(metadata=META), BEGIN)
+    actor = cluster_act.Actor(shelf.client, Nothing())
+    return shelf, await done(actor.perform(seen, Plan((step,))), NOBODY)
+
+
+async def health_check() -> tuple[Shelf, Happened]:
+    shelf, told = Shelf(), Told()
+    of = Machine(metadata=META, spec=MachineSpec(cluster_name="c"))
+    shelf.lay(MACHINE, of)
+    seen = check_seen.Seen(MachineHealthCheck(metadata=META), None, 0.0, BEGIN)
+    told_of = (Condition(type="HealthCheckSucceeded", status="False"),)
+    plan = Plan((check_seen.WriteConditions(of, told_of, unhealthy=True),))
+    return shelf, await done(check_act.Actor(shelf.client, told).perform(seen, plan), told)
+
+
+async def plane() -> tuple[Shelf, Happened]:
+    shelf, told = Shelf(), Told()
+    of = NestedControlPlane(metadata=META)
+    shelf.lay(NESTED_CONTROL_PLANE, of)
+    actor = plane_act.Actor(shelf.client, told)
+    plan = plane_decide.Plan((plane_decide.AddFinalizer(),))
+    return shelf, await done(actor.perform(PlaneSeen(Family(of), BEGIN), plan), told)
+
+
+ACTS = {
+    each.__name__: each
+    for each in (
+        kubeadm_spec,
+        kubeadm_data,
+        mcm_machine,
+        infra_machine,
+        cluster_machine,
+        cluster,
+        kubeconfig,
+        health_check,
+        plane,
+    )
+}
+
+
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+async def test_a_conflict_is_another_look_and_neither_condition_nor_event(act):
+    shelf, happened = await act()
+    met = [happened.error] if happened.error is not None else happened.errors
+    assert [type(each) for each in met] == [Conflict]
+    assert (happened.shown, happened.events) == ({}, [])
+    assert len(shelf.asked) == 1  # no status says so either
+    assert {body["metadata"]["resourceVersion"] for body in shelf.objects.values()} != {"7"}
+
+
+async def test_what_is_refused_for_good_is_told():
+    """The other way round: else the test above would also pass if nothing were ever told."""
+    told, about = Told(), KubewrightMachine(metadata=META)
+
+    async def refused() -> Result:
+        raise Forbidden("no")
+
+    await unless_refused(refused(), about, told)
+    assert [event[1] for event in told.events] == ["FailedUpdate"]
