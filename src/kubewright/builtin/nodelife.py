@@ -5,8 +5,10 @@ Theory.      A kubelet shows that it lives by renewing a Lease and by posting it
              we *saw* either of them change. A node not heard of for ``grace`` seconds gets Unknown for
              the conditions that its kubelet owns, and its pods stop being Ready: nobody vouches for them,
              so no budget may count on them. When the kubelet is back it writes all of it itself.
-             While every node of the cluster is silent, none gets a taint that evicts: then it is likelier
-             that we cannot see them than that all of them died, and there is no node to move pods to.
+             Nodes fall silent one after the other, also where all of them do. As soon as every node of the
+             cluster is lost, none keeps a taint of ours that evicts, and none gets one until another node
+             is back: it is likelier that we cannot see them than that all of them died, and there is no node to
+             move pods to.
              Time in which we could not see heartbeats does not count: a server that was away was away for
              the kubelets too. And a watch may be late, or dead without an error: before a node is marked
              the server is asked for the Lease.
@@ -98,6 +100,13 @@ class NodeLifecycle:
         nodes.subscribe(self._node_changed)
         leases.subscribe(self._lease_changed)
 
+    def of_node(self, change: Change[Node]) -> Iterable[Key]:
+        """A changed node; and all lost ones where it may be the last of the others, or the first again."""
+        yield change.key
+        fate = {None if each is None else is_lost(each) for each in (change.before(), change.after())}
+        if len(fate) > 1 and len(self._known - self._lost) <= 1:
+            yield from (Key("", name) for name in self._lost - {change.key.name})
+
     def of_pod(self, change: Change[Pod]) -> Iterable[Key]:
         """The node of a changed pod, where pods are not to be ready."""
         if self._lost and (pod := change.after()) is not None and pod.spec.node_name in self._lost:
@@ -180,9 +189,12 @@ class NodeLifecycle:
     def _node_changed(self, change: Change[Node]) -> None:
         if change.new is None:
             self._known.discard(change.key.name)
+            self._lost.discard(change.key.name)
             return
         self._known.add(change.key.name)
-        before, after = heartbeat(change.before()), heartbeat(change.after())
+        node = change.after()
+        (self._lost.add if node is not None and is_lost(node) else self._lost.discard)(change.key.name)
+        before, after = heartbeat(change.before()), heartbeat(node)
         if change.old is None or before != after:
             self._hear(change.key.name)
 
@@ -234,13 +246,12 @@ def unknown(node: Node, now: datetime) -> tuple[NodeCondition, ...]:
 def taint_patch(node: Node, now: datetime, *, evicts: bool = True) -> Patch:
     """Give a node the taints that follow from its Ready condition. Merge patch, with the node's version.
 
-    ``evicts``: also the one that evicts pods; one that is there already stays.
+    ``evicts``: also the one that evicts pods; else one that is there is taken off.
     """
     ready = condition_of(node.status.conditions, "Ready")
     key = {"True": "", "False": NOT_READY}.get(ready.status if ready else "Unknown", UNREACHABLE)
     added: dict[str, datetime | None] = {"NoSchedule": None, "NoExecute": now.replace(microsecond=0)}
-    there = any((each.key, each.effect) == (key, "NoExecute") for each in node.spec.taints)
-    if not (evicts or there):
+    if not evicts:
         del added["NoExecute"]
     wanted = tuple(Taint(key=key, effect=effect, time_added=at) for effect, at in added.items() if key)
     return marks.sync(node, marks.Desired(taints=wanted), marks.Desired(taints=OURS))

@@ -134,16 +134,33 @@ async def test_a_silent_node_evicts_its_pods_after_their_time_while_another_live
 
 
 async def test_nothing_is_evicted_while_all_nodes_are_silent(run):
-    for name in ("n1", "n2"):
+    names = ("n1", "n2", "n3")
+    for name in names:
         await a_node(run, name)
-    await a_pod(run, "p1")
-    await run.eventually(lambda: is_unknown(run, "n1"), 60)
-    await run.eventually(lambda: is_unknown(run, "n2"), 60)
+        await a_pod(run, f"p-{name}", node=name)
+        await asyncio.sleep(3)
+    for name in names[:2]:
+        await run.eventually(lambda name=name: evicting(run, name), 60)
+    await run.eventually(lambda: is_unknown(run, "n3"), 60)
+    await asyncio.sleep(1)
+    assert not any([await evicting(run, name) for name in names])
     await asyncio.sleep(400)
-    evictions = [await evicting(run, name) for name in ("n1", "n2")]
-    assert evictions.count(True) <= 1  # the first of them fell silent while the other was known to live
+    pods = [await run.get(PODS, f"p-{name}") for name in names]
+    assert not any("deletionTimestamp" in pod["metadata"] for pod in pods)
     await post_status(run, "n2")
-    await run.eventually(lambda: evicting(run, "n1"), 30)
+    await run.eventually(lambda: evicting(run, "n1"), 5)
+    assert [await evicting(run, name) for name in names] == [True, False, True]
+
+
+async def test_lost_nodes_stop_evicting_when_the_last_other_one_is_deleted(run):
+    await a_node(run, "n1")
+    await a_node(run, "n2")
+    alive = asyncio.create_task(beat(run, "n2", 1000))
+    await run.eventually(lambda: evicting(run, "n1"), 60)
+    alive.cancel()
+    await run.delete(NODES, "n2")
+    await asyncio.sleep(1)
+    assert not await evicting(run, "n1")
 
 
 # ---------------------------------------------------------------- budgets and pods
