@@ -21,7 +21,7 @@ Called by    ``controllers`` of ``builtin``.
 Source       kube-controller-manager's node life cycle: 40 s, reasons and sentences, taints.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -36,7 +36,7 @@ from kubewright.kube.patches import with_uid, with_version
 from kubewright.nodes import marks
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.errors import ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
 
@@ -124,14 +124,13 @@ class NodeLifecycle:
         silent = min(heard, self._leases.visibility.visible_for(now, LONGEST_GAP))
         remaining = grace_of(node, self._settings) - silent
         if remaining > 0:
-            await self._mark(node, ())
-            return Result.later(remaining)
+            return Result.later(remaining).unless(await self._mark(node, ()))
         silenced = unknown(node, self._clock.now())
         if silenced and await self._renewed(key.name):
             self._hear(key.name)
             return Result.later(grace_of(node, self._settings))
-        await self._mark(node, silenced)
-        return Result.later(LOOK_AGAIN if self._all_are_lost else None)
+        errors = await self._mark(node, silenced)
+        return Result.later(LOOK_AGAIN if self._all_are_lost else None).unless(errors)
 
     async def _renewed(self, name: str) -> bool:
         """Whether the server has a Lease of this node that our watch has not brought yet."""
@@ -143,8 +142,8 @@ class NodeLifecycle:
             return False
         return known is None or int(lease.metadata.resource_version) > known.version
 
-    async def _mark(self, node: Node, silent: tuple[NodeCondition, ...]) -> None:
-        """Write conditions and taints where they are not as they should be."""
+    async def _mark(self, node: Node, silent: tuple[NodeCondition, ...]) -> Sequence[ApiError]:
+        """Write conditions and taints where they are not as they should be. What was refused of its pods."""
         key = Key("", node.name)
         try:
             if silent:
@@ -158,16 +157,16 @@ class NodeLifecycle:
             if self._settings.taints and patch:
                 await self._client.patch(NODE, key, patch)
         except NotFound:
-            return
-        if node.name in self._lost:
-            await self._mark_pods(node.name)
+            return ()
+        return await self._mark_pods(node.name) if node.name in self._lost else ()
 
     @property
     def _all_are_lost(self) -> bool:
         return len(self._lost) >= len(self._known)
 
-    async def _mark_pods(self, node: str) -> None:
-        """Pods of a node that fell silent are not Ready any more."""
+    async def _mark_pods(self, node: str) -> Sequence[ApiError]:
+        """Pods of a node that fell silent are not Ready any more; one that is refused keeps back no other."""
+        errors = []
         for pod in self._pods.by(BY_NODE, node) if self._pods is not None else ():
             if not is_condition_true(pod.status.conditions, "Ready"):
                 continue
@@ -179,8 +178,12 @@ class NodeLifecycle:
                 await self._client.patch(POD, key, patch, subresource="status", content_type=STRATEGIC_PATCH)
             except (NotFound, Conflict):  # gone, or its name belongs to another pod now
                 continue
+            except ApiError as error:
+                errors.append(error)
+                continue
             if self._recorder is not None:
                 self._recorder.event(pod, "NodeNotReady", "Node is not ready", warning=True)
+        return errors
 
     def _lease_changed(self, change: Change[Lease]) -> None:
         if change.new is not None and change.key.namespace == LEASE_NAMESPACE:
