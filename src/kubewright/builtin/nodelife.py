@@ -7,8 +7,8 @@ Theory.      A kubelet shows that it lives by renewing a Lease and by posting it
              so no budget may count on them. When the kubelet is back it writes all of it itself.
              Nodes fall silent one after the other, also where all of them do. As soon as every node of the
              cluster is lost, none keeps a taint of ours that evicts, and none gets one until another node
-             is back: it is likelier that we cannot see them than that all of them died, and there is no node to
-             move pods to.
+             is back: it is likelier that we cannot see them than that all of them died, and there is no node
+             to move pods to.
              Time in which we could not see heartbeats does not count: a server that was away was away for
              the kubelets too. And a watch may be late, or dead without an error: before a node is marked
              the server is asked for the Lease.

@@ -5,8 +5,9 @@ Theory.      A taint with this effect is an order to leave: a user's, the node l
              deleted at once, with its own grace period and without regard to budgets; one that tolerates
              them for a time, when the shortest of these times has passed since we first saw it beside them.
 Keys.        A key's name is a node's name.
-Invariants.  A pod is deleted by its uid. One that cannot be evicted keeps no other from it, and is tried again. What is remembered is since when a pod is beside a taint; it makes
-             us wait longer after a restart, never shorter, as upstream.
+Invariants.  A pod is deleted by its uid. One that cannot be evicted keeps no other from it, and is tried
+             again. What is remembered is since when a pod is beside a taint; it makes us wait
+             longer after a restart, never shorter, as upstream.
 Frugal.      Nodes without such a taint cost nothing: only changes of these taints, and of pods on nodes that
              have one, wake anything.
 Called by    ``controllers`` of ``builtin``. Continues in ``podgc``, which removes what no kubelet will.

@@ -107,7 +107,9 @@ async def test_a_deletion_of_a_definition_is_finished_by_the_next_life(serving: 
         assert (await api.get(MACHINES)).code == 404
 
 
-async def test_a_new_schema_for_a_definition_that_is_being_deleted_lets_no_instance_be_lost(bare: Any) -> None:
+async def test_a_new_schema_for_a_definition_that_is_being_deleted_lets_no_instance_be_lost(
+    bare: Any,
+) -> None:
     size = {"type": "integer"}
     (await bare.post(CRDS, small({"size": size}))).ok()
     held = {**SMALL, "metadata": {"name": "s", "finalizers": ["example.io/hold"]}}

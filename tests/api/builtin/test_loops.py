@@ -204,7 +204,10 @@ def toys(**more):
 async def test_a_budget_that_cannot_be_counted_is_counted_again_after_a_while(run):
     await run.create(DEFINITIONS, "toys.example.org", spec=toys())
     toy = await run.create(TOYS, "t", spec={"replicas": 3})
-    owner = {**run.owner_reference({"apiVersion": "example.org/v1", "kind": "Toy", **toy}), "controller": True}
+    owner = {
+        **run.owner_reference({"apiVersion": "example.org/v1", "kind": "Toy", **toy}),
+        "controller": True,
+    }
     metadata = {"labels": {"app": "web"}, "ownerReferences": [owner]}
     spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
     await run.create(NODES, "n1")

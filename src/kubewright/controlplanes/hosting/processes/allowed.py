@@ -208,7 +208,7 @@ def _settings(content: bytes) -> tuple[str, ...]:
 
 
 def _is_pem(content: bytes) -> bool:
-    """Whether each line is in a block of PEM, blank, or a note: ``-----BEGIN a: b`` may begin a map as well."""
+    """Whether each line is in a block of PEM, blank, or a note. ``-----BEGIN a: b`` may begin a map."""
     label = b""
     for line in map(bytes.strip, content.splitlines()):
         bound = _PEM_BOUND.fullmatch(line)
