@@ -143,7 +143,7 @@ def node_lifecycle(
     pods, client = informers.get(POD), informers.client
     life = NodeLifecycle(client, nodes, leases, settings=settings, pods=pods, recorder=recorder)
     controller = Controller("node-lifecycle", life, client.clock, workers=workers, metrics=metrics)
-    return controller.watches(nodes).watches(pods, life.of_pod)
+    return controller.watches(nodes, life.of_node).watches(pods, life.of_pod)
 
 
 def scheduler(

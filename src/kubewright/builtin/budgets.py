@@ -69,7 +69,7 @@ class Budgets:
         try:
             wanted = await self._scales.of(pods) if counts_scales(budget) else Wanted(0)
         except NoScale as error:
-            verdict = failed(budget, str(error))
+            verdict = failed(budget, str(error), error.retry.seconds)
         else:
             seen = Seen(budget, pods, wanted.replicas, wanted.unmanaged)
             verdict = judge(seen, self._client.clock.now())

@@ -83,9 +83,12 @@ def judge(seen: Seen, now: datetime) -> Verdict:
     return Verdict(status, wake, expired, seen.unmanaged)
 
 
-def failed(budget: PodDisruptionBudget, why: str) -> Verdict:
-    """What follows when the pods cannot be counted: no disruption is allowed, all else stays as it was."""
-    return Verdict(msgspec.structs.replace(budget.status, disruptions_allowed=0), message=why)
+def failed(budget: PodDisruptionBudget, why: str, wake: float) -> Verdict:
+    """What follows when the pods cannot be counted: no disruption is allowed, all else stays as it was.
+
+    ``wake``: seconds until they are counted again, since no event tells that an owner has a scale now.
+    """
+    return Verdict(msgspec.structs.replace(budget.status, disruptions_allowed=0), wake, message=why)
 
 
 def counts_scales(budget: PodDisruptionBudget) -> bool:

@@ -5,8 +5,10 @@ Theory.      A kubelet shows that it lives by renewing a Lease and by posting it
              we *saw* either of them change. A node not heard of for ``grace`` seconds gets Unknown for
              the conditions that its kubelet owns, and its pods stop being Ready: nobody vouches for them,
              so no budget may count on them. When the kubelet is back it writes all of it itself.
-             While every node of the cluster is silent, none gets a taint that evicts: then it is likelier
-             that we cannot see them than that all of them died, and there is no node to move pods to.
+             Nodes fall silent one after the other, also where all of them do. As soon as every node of the
+             cluster is lost, none keeps a taint of ours that evicts, and none gets one until another node
+             is back: it is likelier that we cannot see them than that all of them died, and there is no node
+             to move pods to.
              Time in which we could not see heartbeats does not count: a server that was away was away for
              the kubelets too. And a watch may be late, or dead without an error: before a node is marked
              the server is asked for the Lease.
@@ -19,7 +21,7 @@ Called by    ``controllers`` of ``builtin``.
 Source       kube-controller-manager's node life cycle: 40 s, reasons and sentences, taints.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -34,7 +36,7 @@ from kubewright.kube.patches import with_uid, with_version
 from kubewright.nodes import marks
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.errors import ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
 
@@ -98,6 +100,13 @@ class NodeLifecycle:
         nodes.subscribe(self._node_changed)
         leases.subscribe(self._lease_changed)
 
+    def of_node(self, change: Change[Node]) -> Iterable[Key]:
+        """A changed node; and all lost ones where it may be the last of the others, or the first again."""
+        yield change.key
+        fate = {None if each is None else is_lost(each) for each in (change.before(), change.after())}
+        if len(fate) > 1 and len(self._known - self._lost) <= 1:
+            yield from (Key("", name) for name in self._lost - {change.key.name})
+
     def of_pod(self, change: Change[Pod]) -> Iterable[Key]:
         """The node of a changed pod, where pods are not to be ready."""
         if self._lost and (pod := change.after()) is not None and pod.spec.node_name in self._lost:
@@ -115,14 +124,13 @@ class NodeLifecycle:
         silent = min(heard, self._leases.visibility.visible_for(now, LONGEST_GAP))
         remaining = grace_of(node, self._settings) - silent
         if remaining > 0:
-            await self._mark(node, ())
-            return Result.later(remaining)
+            return Result.later(remaining).unless(await self._mark(node, ()))
         silenced = unknown(node, self._clock.now())
         if silenced and await self._renewed(key.name):
             self._hear(key.name)
             return Result.later(grace_of(node, self._settings))
-        await self._mark(node, silenced)
-        return Result.later(LOOK_AGAIN if self._all_are_lost else None)
+        errors = await self._mark(node, silenced)
+        return Result.later(LOOK_AGAIN if self._all_are_lost else None).unless(errors)
 
     async def _renewed(self, name: str) -> bool:
         """Whether the server has a Lease of this node that our watch has not brought yet."""
@@ -134,8 +142,8 @@ class NodeLifecycle:
             return False
         return known is None or int(lease.metadata.resource_version) > known.version
 
-    async def _mark(self, node: Node, silent: tuple[NodeCondition, ...]) -> None:
-        """Write conditions and taints where they are not as they should be."""
+    async def _mark(self, node: Node, silent: tuple[NodeCondition, ...]) -> Sequence[ApiError]:
+        """Write conditions and taints where they are not as they should be. What was refused of its pods."""
         key = Key("", node.name)
         try:
             if silent:
@@ -149,16 +157,16 @@ class NodeLifecycle:
             if self._settings.taints and patch:
                 await self._client.patch(NODE, key, patch)
         except NotFound:
-            return
-        if node.name in self._lost:
-            await self._mark_pods(node.name)
+            return ()
+        return await self._mark_pods(node.name) if node.name in self._lost else ()
 
     @property
     def _all_are_lost(self) -> bool:
         return len(self._lost) >= len(self._known)
 
-    async def _mark_pods(self, node: str) -> None:
-        """Pods of a node that fell silent are not Ready any more."""
+    async def _mark_pods(self, node: str) -> Sequence[ApiError]:
+        """Pods of a node that fell silent are not Ready any more; one that is refused keeps back no other."""
+        errors = []
         for pod in self._pods.by(BY_NODE, node) if self._pods is not None else ():
             if not is_condition_true(pod.status.conditions, "Ready"):
                 continue
@@ -170,8 +178,12 @@ class NodeLifecycle:
                 await self._client.patch(POD, key, patch, subresource="status", content_type=STRATEGIC_PATCH)
             except (NotFound, Conflict):  # gone, or its name belongs to another pod now
                 continue
+            except ApiError as error:
+                errors.append(error)
+                continue
             if self._recorder is not None:
                 self._recorder.event(pod, "NodeNotReady", "Node is not ready", warning=True)
+        return errors
 
     def _lease_changed(self, change: Change[Lease]) -> None:
         if change.new is not None and change.key.namespace == LEASE_NAMESPACE:
@@ -180,9 +192,12 @@ class NodeLifecycle:
     def _node_changed(self, change: Change[Node]) -> None:
         if change.new is None:
             self._known.discard(change.key.name)
+            self._lost.discard(change.key.name)
             return
         self._known.add(change.key.name)
-        before, after = heartbeat(change.before()), heartbeat(change.after())
+        node = change.after()
+        (self._lost.add if node is not None and is_lost(node) else self._lost.discard)(change.key.name)
+        before, after = heartbeat(change.before()), heartbeat(node)
         if change.old is None or before != after:
             self._hear(change.key.name)
 
@@ -234,13 +249,12 @@ def unknown(node: Node, now: datetime) -> tuple[NodeCondition, ...]:
 def taint_patch(node: Node, now: datetime, *, evicts: bool = True) -> Patch:
     """Give a node the taints that follow from its Ready condition. Merge patch, with the node's version.
 
-    ``evicts``: also the one that evicts pods; one that is there already stays.
+    ``evicts``: also the one that evicts pods; else one that is there is taken off.
     """
     ready = condition_of(node.status.conditions, "Ready")
     key = {"True": "", "False": NOT_READY}.get(ready.status if ready else "Unknown", UNREACHABLE)
     added: dict[str, datetime | None] = {"NoSchedule": None, "NoExecute": now.replace(microsecond=0)}
-    there = any((each.key, each.effect) == (key, "NoExecute") for each in node.spec.taints)
-    if not (evicts or there):
+    if not evicts:
         del added["NoExecute"]
     wanted = tuple(Taint(key=key, effect=effect, time_added=at) for effect, at in added.items() if key)
     return marks.sync(node, marks.Desired(taints=wanted), marks.Desired(taints=OURS))

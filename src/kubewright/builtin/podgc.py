@@ -12,7 +12,7 @@ Called by    ``controllers`` of ``builtin``.
 Source       kube-controller-manager's pod garbage collector: 40 s, phase, condition and sentence.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kubewright.api.conditions import is_condition_true
 from kubewright.api.core import NODE, POD, Node, Pod
@@ -22,7 +22,7 @@ from kubewright.kube.informer import Change, Informer
 from kubewright.kube.patches import with_uid
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.errors import ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
 
@@ -87,15 +87,26 @@ class PodCollector:
     async def reconcile(self, key: Key) -> Result:
         """Remove the pods of a node, if it is really gone; of one that is out of service, those that end."""
         keys = self._pods.keys_by(BY_NODE, key.name)
+        errors: list[ApiError] = []
         if keys and (node := self._nodes.get(key)) is not None and is_out_of_service(node):
-            for pod in self._pods.by(BY_NODE, key.name):
-                if pod.metadata.deleting:
-                    await self._remove(pod)
+            ending = [pod for pod in self._pods.by(BY_NODE, key.name) if pod.metadata.deleting]
+            errors += await self._remove_all(ending)
         if not keys or self._nodes.header(key) is not None or await self._exists(key):
-            return Result.done()
-        for pod in self._pods.by(BY_NODE, key.name):
-            await self._remove(pod, GONE)
-        return Result.done()
+            return Result.done().unless(errors)
+        errors += await self._remove_all(self._pods.by(BY_NODE, key.name), GONE)
+        return Result.done().unless(errors)
+
+    async def _remove_all(
+        self, pods: Iterable[Pod], condition: Mapping[str, str] | None = None
+    ) -> Sequence[ApiError]:
+        """Remove each of these pods; what was refused keeps back no other, and is to be tried again."""
+        errors = []
+        for pod in pods:
+            try:
+                await self._remove(pod, condition)
+            except ApiError as error:
+                errors.append(error)
+        return errors
 
     async def _exists(self, node: Key) -> bool:
         try:

@@ -21,7 +21,7 @@ import msgspec
 from kubewright.api.core import Pod
 from kubewright.api.meta import OwnerReference
 from kubewright.base import delays
-from kubewright.base.errors import KubewrightError, Retry
+from kubewright.base.errors import After, KubewrightError
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Informer
 from kubewright.wire import naming
@@ -38,7 +38,7 @@ APPS = frozenset(("apps", "extensions"))
 class NoScale(KubewrightError):
     """The owner of a pod does not say how many pods there should be."""
 
-    retry: Retry = delays.MEDIUM
+    retry: After = After(delays.UNHEARD.total_seconds())
 
 
 class _Scale(msgspec.Struct, frozen=True):

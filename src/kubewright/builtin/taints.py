@@ -5,8 +5,9 @@ Theory.      A taint with this effect is an order to leave: a user's, the node l
              deleted at once, with its own grace period and without regard to budgets; one that tolerates
              them for a time, when the shortest of these times has passed since we first saw it beside them.
 Keys.        A key's name is a node's name.
-Invariants.  A pod is deleted by its uid. What is remembered is since when a pod is beside a taint; it makes
-             us wait longer after a restart, never shorter, as upstream.
+Invariants.  A pod is deleted by its uid. One that cannot be evicted keeps no other from it, and is tried
+             again. What is remembered is since when a pod is beside a taint; it makes us wait
+             longer after a restart, never shorter, as upstream.
 Frugal.      Nodes without such a taint cost nothing: only changes of these taints, and of pods on nodes that
              have one, wake anything.
 Called by    ``controllers`` of ``builtin``. Continues in ``podgc``, which removes what no kubelet will.
@@ -25,7 +26,7 @@ from kubewright.kube.patches import with_uid
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.errors import ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import STRATEGIC_PATCH
 
@@ -83,7 +84,7 @@ class TaintEviction:
         before = self._since.pop(key.name, {})
         if taints:
             self._since[key.name] = {}
-        now, waits = self._client.clock.monotonic(), []
+        now, waits, errors = self._client.clock.monotonic(), [], []
         for pod in self._bound_to(key.name):
             stays = patience(pod.spec.tolerations, taints)
             if stays is None:
@@ -91,10 +92,13 @@ class TaintEviction:
                 continue
             since = self._since[key.name][pod.metadata.uid] = before.get(pod.metadata.uid, now)
             if since + stays <= now:
-                await self._evict(pod)
+                try:
+                    await self._evict(pod)
+                except ApiError as error:
+                    errors.append(error)
             else:
                 waits.append(since + stays - now)
-        return Result.later(min(waits, default=None))
+        return Result.later(min(waits, default=None)).unless(errors)
 
     def _bound_to(self, node: str) -> Iterable[PodSlice]:
         """The pods of a node that are not being deleted."""

@@ -39,7 +39,12 @@ from kubewright.apiserver.store.log import SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.builtin.nodelife import Settings as NodeSettings
-from kubewright.compose.plane_controllers import concerns_controllers, controllers_of, when_needed
+from kubewright.compose.plane_controllers import (
+    begun_again,
+    concerns_controllers,
+    controllers_of,
+    when_needed,
+)
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
@@ -124,7 +129,7 @@ class Planes:
         self._listens = listens
         self._nodes = nodes or NodeSettings()
         beside = builtin.Settings(watch_nodes=False, schedule_pods=True, run_apps=True)
-        self._run_controllers = when_needed(controllers_of(beside, clock))
+        self._run_controllers = begun_again(when_needed(controllers_of(beside, clock)))
         self._planes: dict[str, Plane] = {}
         self._reserved: dict[str, str] = {}
         self._owners: dict[str, str] = {}

@@ -7,15 +7,17 @@ Theory.      Those of a nested control plane are a component of it, and all of t
              first work; what a control plane has when it begins to serve says so too, since it may have kept
              it from before. They reach their API server by a call, not by a socket, under a name of their
              own.
-Invariants.  Once they run they run until the control plane pauses or ends.
+Invariants.  Once they run they run until the control plane pauses or ends. Their errors end nothing else.
 Called by    ``api_servers`` and ``task_hosting``.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
+import structlog
 
 from kubewright import builtin
 from kubewright.api.apps import DEPLOYMENT, REPLICA_SET
@@ -23,7 +25,10 @@ from kubewright.api.core import NAMESPACE, PDB, POD
 from kubewright.api.kinds import Kind
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.clock import Clock
+from kubewright.base.errors import KubewrightError
+from kubewright.builtin.garbage.graph import FOREGROUND, ORPHAN
 from kubewright.kube.client import Client
+from kubewright.kube.discovery import discover
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.runtime.events import Recorder
@@ -31,11 +36,19 @@ from kubewright.runtime.group import Group, Work
 from kubewright.runtime.manager import Manager
 from kubewright.wire.http import Request
 
+log = structlog.get_logger("kubewright.controlplanes")
+
 CONTROLLER_MANAGER = "kube-controller-manager"
 """The reporting component in the events of these controllers, as in Kubernetes."""
 
 WORK: Sequence[Kind[Any]] = (POD, DEPLOYMENT, REPLICA_SET, PDB)
 """The kinds of which one object is work for these controllers."""
+
+LEFT = frozenset({"events", "leases"})
+"""Their owners go without that the controllers begin: a Node's Lease is left where its Node was deleted."""
+
+AGAIN_SECONDS = 5.0
+"""From the end of controllers by an error to their next begin."""
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 QUIET = (
@@ -107,6 +120,54 @@ def concerns_controllers(request: Request) -> bool:
     return any(mark in said for mark in MARKS) or not request.path.startswith(QUIET)
 
 
+def begun_again(run: RunControllers) -> RunControllers:
+    """The same controllers; where they end by an error, that is logged, and they begin again."""
+
+    async def running(plane: Served, ending: asyncio.Event) -> None:
+        while not ending.is_set():
+            try:
+                await run(plane, ending)
+                break
+            except KubewrightError as error:
+                log.warning("controllers ended, and begin again", address=plane.address, why=str(error))
+            except Exception:
+                log.exception("controllers ended, and begin again", address=plane.address)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_SECONDS):
+                    await ending.wait()
+
+    return running
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """An object, as far as the garbage collector's work shows in it."""
+
+    class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+        class _Owner(msgspec.Struct, frozen=True):
+            uid: str = ""
+
+        uid: str = ""
+        deletion_timestamp: str | None = None
+        finalizers: list[str] = msgspec.field(default_factory=list)
+        owner_references: list[_Owner] = msgspec.field(default_factory=list)
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    items: list[Kept]
+
+
+def has_garbage(objects: Sequence[Kept]) -> bool:
+    """Whether the garbage collector has work with these, which are all of a server. Pure."""
+    known = {each.metadata.uid for each in objects}
+    return any(
+        (each.metadata.deletion_timestamp and not {FOREGROUND, ORPHAN}.isdisjoint(each.metadata.finalizers))
+        or any(owner.uid not in known for owner in each.metadata.owner_references)
+        for each in objects
+    )
+
+
 async def has_work(client: Client) -> bool:
     """Whether a control plane holds anything that these controllers work on.
 
@@ -117,4 +178,11 @@ async def has_work(client: Client) -> bool:
         request = client.request("GET", kind.resource.path(), query=(("limit", "1"),))
         if msgspec.json.decode((await client.send(request)).body)["items"]:
             return True
-    return any(each.metadata.deleting for each in await client.list(NAMESPACE))
+    if any(each.metadata.deleting for each in await client.list(NAMESPACE)):
+        return True
+    found: list[Kept] = []
+    for served in (await discover(client)).served:
+        if "list" in served.verbs and served.resource.plural not in LEFT:
+            answer = await client.send(client.request("GET", served.resource.path()))
+            found += msgspec.json.decode(answer.body, type=_Listed).items
+    return has_garbage(found)

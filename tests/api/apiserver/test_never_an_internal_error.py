@@ -4,6 +4,7 @@ and never a refusal without ``details``, into which clients look without asking 
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -248,3 +249,47 @@ async def test_the_message_of_a_patch_to_a_wrong_type_does_not_have_the_object()
         assert b"cannot unmarshal number into Go struct field" in answer.body
         assert b"d29yZ" not in answer.body
     await server.close()
+
+
+HUGE = ("1e30", "1e300", "1" * 100, "-1e30", "1e1000", "1e-1000", "1.5e30")
+
+
+@pytest.mark.parametrize("amount", HUGE)
+async def test_an_amount_of_any_size_is_stored_or_refused(bare: Any, amount: str) -> None:
+    node = {"metadata": {"name": "n"}}
+    (await bare.post("/api/v1/nodes", node)).ok()
+    limits = {"cpu": amount, "memory": amount, "example.org/toy": amount}
+    container = {"name": "c", "image": "i", "resources": {"limits": limits, "requests": limits}}
+    spec = {"limits": [{"type": "Container", "min": limits, "max": limits}]}
+    capacity = {"storageClassName": "s", "capacity": amount}
+    answers = [
+        await bare.patch("/api/v1/nodes/n/status", {"status": {"capacity": {"pods": amount}}}),
+        await bare.post(bare.at("pods"), {"metadata": {"name": "p"}, "spec": {"containers": [container]}}),
+        await bare.post(bare.at("resourcequotas"), {"metadata": {"name": "q"}, "spec": {"hard": limits}}),
+        await bare.post(bare.at("limitranges"), {"metadata": {"name": "l"}, "spec": spec}),
+        await bare.post(
+            bare.at("csistoragecapacities", group="storage.k8s.io"), {"metadata": {"name": "c"}, **capacity}
+        ),
+    ]
+    assert {answer.code for answer in answers} <= {200, 201, 422}
+
+
+async def test_a_limit_defaults_requests_from_what_is_the_default_and_else_from_the_least(bare: Any) -> None:
+    item = {"type": "Container", "min": {"cpu": "1", "memory": "1Gi"}, "default": {"cpu": "2"}}
+    made = await bare.post(bare.at("limitranges"), {"metadata": {"name": "l"}, "spec": {"limits": [item]}})
+    assert made.ok()["spec"]["limits"][0]["defaultRequest"] == {"cpu": "2", "memory": "1Gi"}
+
+
+async def test_a_quota_counts_huge_pages(bare: Any) -> None:
+    hard = {"requests.hugepages-2Mi": "4Mi", "hugepages-1Gi": "1Gi"}
+    made = await bare.post(bare.at("resourcequotas"), {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+    assert made.ok()["spec"]["hard"] == hard
+
+
+async def test_an_address_of_a_node_that_is_there_twice_is_refused(bare: Any) -> None:
+    (await bare.post("/api/v1/nodes", {"metadata": {"name": "n"}})).ok()
+    once = {"type": "InternalIP", "address": "10.0.0.1"}
+    twice = {"status": {"addresses": [once, {**once, "address": "10.0.0.2"}, dict(reversed(once.items()))]}}
+    refused = await bare.patch("/api/v1/nodes/n/status", twice)
+    assert refused.code == 422
+    assert "status.addresses[2]" in refused.message

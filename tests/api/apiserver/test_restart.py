@@ -107,6 +107,27 @@ async def test_a_deletion_of_a_definition_is_finished_by_the_next_life(serving: 
         assert (await api.get(MACHINES)).code == 404
 
 
+async def test_a_new_schema_for_a_definition_that_is_being_deleted_lets_no_instance_be_lost(
+    bare: Any,
+) -> None:
+    size = {"type": "integer"}
+    (await bare.post(CRDS, small({"size": size}))).ok()
+    held = {**SMALL, "metadata": {"name": "s", "finalizers": ["example.io/hold"]}}
+    (await bare.post(SMALLS, held)).ok()
+    definition = f"{CRDS}/smalls.s.example.io"
+    await bare.delete(definition)
+    await bare.clock.sleep(1)
+    changed = small({"size": size, "new": {"type": "string"}})["spec"]
+    (await bare.patch(definition, {"spec": changed})).ok()
+    await bare.clock.sleep(1)
+    assert (await bare.get(definition)).ok()["metadata"]["finalizers"] != []
+    assert "deletionTimestamp" in (await bare.get(f"{SMALLS}/s")).ok()["metadata"]
+    await bare.patch(f"{SMALLS}/s", {"metadata": {"finalizers": None}})
+    await bare.clock.sleep(1)
+    assert (await bare.get(definition)).code == 404
+    assert (await bare.get(SMALLS)).code == 404
+
+
 async def test_a_folder_in_use_is_refused(serving: Any, tmp_path: Path) -> None:
     async with serving(tmp_path):
         with pytest.raises(InvalidInput, match="is in use by another kubewright"):

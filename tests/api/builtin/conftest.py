@@ -28,14 +28,17 @@ CONFIG_MAPS = dynamic(Resource("", "v1", "configmaps", "ConfigMap"))
 
 class Wire:
     """A transport that counts requests by method and path (streams as WATCH), and fails in every way
-    with the probability ``trouble``."""
+    with the probability ``trouble``. ``refused``: the paths of patches that are always refused."""
 
     def __init__(self, inner):
         self.inner, self.seen = inner, Counter()
         self.trouble, self.chance = 0.0, random.Random(0)
+        self.refused = set()
 
     async def request(self, request, *, timeout):
         self.seen[request.method, request.path] += 1
+        if request.method == "PATCH" and request.path in self.refused:
+            return Response(422)
         how = self.chance.choice(("refused", "busy", "lost")) if self._fails() else ""
         if how == "refused":
             raise ConnectFailed("refused")

@@ -8,6 +8,7 @@ import pytest
 
 from kubewright.api.core import CRD, NODE
 from kubewright.api.kinds import dynamic
+from kubewright.compose.plane_controllers import has_work
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Resource
 
@@ -257,3 +258,10 @@ def _collect(made, alive, free):
     for name in alive:
         owners = made[name][1]
         owners[:] = [owner for owner in owners if owner in alive]
+
+
+async def test_a_deletion_in_the_foreground_that_was_begun_before_is_work(world):
+    await world.config_map("owner")
+    assert not await has_work(world.user)
+    await world.delete(CONFIG_MAPS, "owner", propagation="Foreground")
+    assert await has_work(world.user)

@@ -4,13 +4,15 @@ import asyncio
 
 import pytest
 
-from kubewright.api.core import CLUSTER_ROLE, LEASE, NAMESPACE, NODE, PDB, POD
+from kubewright.api.core import CLUSTER_ROLE, CRD, LEASE, NAMESPACE, NODE, PDB, POD
 from kubewright.api.kinds import dynamic
 from kubewright.base.clock import rfc3339, rfc3339_micro
 from kubewright.wire.errors import TooManyRequests
 from kubewright.wire.gvk import Key, Resource
 
 CONFIG_MAP = dynamic(Resource("", "v1", "configmaps", "ConfigMap"))
+TOYS = dynamic(Resource("example.org", "v1", "toys", "Toy"))
+DEFINITIONS = dynamic(CRD.resource)
 KINDS = (CONFIG_MAP, LEASE, NAMESPACE, NODE, PDB, POD)
 CONFIG_MAPS, LEASES, NAMESPACES, NODES, BUDGETS, PODS = (dynamic(kind.resource) for kind in KINDS)
 
@@ -134,19 +136,90 @@ async def test_a_silent_node_evicts_its_pods_after_their_time_while_another_live
 
 
 async def test_nothing_is_evicted_while_all_nodes_are_silent(run):
-    for name in ("n1", "n2"):
+    names = ("n1", "n2", "n3")
+    for name in names:
         await a_node(run, name)
-    await a_pod(run, "p1")
-    await run.eventually(lambda: is_unknown(run, "n1"), 60)
-    await run.eventually(lambda: is_unknown(run, "n2"), 60)
+        await a_pod(run, f"p-{name}", node=name)
+        await asyncio.sleep(3)
+    for name in names[:2]:
+        await run.eventually(lambda name=name: evicting(run, name), 60)
+    await run.eventually(lambda: is_unknown(run, "n3"), 60)
+    await asyncio.sleep(1)
+    assert not any([await evicting(run, name) for name in names])
     await asyncio.sleep(400)
-    evictions = [await evicting(run, name) for name in ("n1", "n2")]
-    assert evictions.count(True) <= 1  # the first of them fell silent while the other was known to live
+    pods = [await run.get(PODS, f"p-{name}") for name in names]
+    assert not any("deletionTimestamp" in pod["metadata"] for pod in pods)
     await post_status(run, "n2")
-    await run.eventually(lambda: evicting(run, "n1"), 30)
+    await run.eventually(lambda: evicting(run, "n1"), 5)
+    assert [await evicting(run, name) for name in names] == [True, False, True]
+
+
+async def test_lost_nodes_stop_evicting_when_the_last_other_one_is_deleted(run):
+    await a_node(run, "n1")
+    await a_node(run, "n2")
+    alive = asyncio.create_task(beat(run, "n2", 1000))
+    await run.eventually(lambda: evicting(run, "n1"), 60)
+    alive.cancel()
+    await run.delete(NODES, "n2")
+    await asyncio.sleep(1)
+    assert not await evicting(run, "n1")
+
+
+async def test_a_pod_that_cannot_be_written_keeps_no_other_from_being_marked_and_evicted(run):
+    await a_node(run, "n1")
+    await a_node(run, "n2")
+    for name in ("p1", "p2", "p3"):
+        await a_pod(run, name)
+    bad = "/api/v1/namespaces/default/pods/p1/status"
+    run.requests.refused.add(bad)
+    alive = asyncio.create_task(beat(run, "n2", 3000))
+    await run.eventually(lambda: evicting(run, "n1"), 60)
+    await asyncio.sleep(1)
+    ready = {}
+    for name in ("p1", "p2", "p3"):
+        conditions = (await run.get(PODS, name))["status"]["conditions"]
+        ready[name] = next(each["status"] for each in conditions if each["type"] == "Ready")
+    assert ready == {"p1": "True", "p2": "False", "p3": "False"}
+    await asyncio.sleep(310)
+    leaving = [await run.get(PODS, name) for name in ("p1", "p2", "p3")]
+    assert ["deletionTimestamp" in pod["metadata"] for pod in leaving] == [False, True, True]
+    run.requests.refused.clear()
+    await asyncio.sleep(300)
+    assert "deletionTimestamp" in (await run.get(PODS, "p1"))["metadata"]
+    alive.cancel()
 
 
 # ---------------------------------------------------------------- budgets and pods
+
+
+def toys(**more):
+    """The definition of a kind whose objects want a number of pods."""
+    numbers = {"type": "object", "properties": {"replicas": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"spec": numbers, "status": numbers}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **more}
+    names = {"plural": "toys", "kind": "Toy"}
+    return {"group": "example.org", "scope": "Namespaced", "names": names, "versions": [version]}
+
+
+async def test_a_budget_that_cannot_be_counted_is_counted_again_after_a_while(run):
+    await run.create(DEFINITIONS, "toys.example.org", spec=toys())
+    toy = await run.create(TOYS, "t", spec={"replicas": 3})
+    owner = {
+        **run.owner_reference({"apiVersion": "example.org/v1", "kind": "Toy", **toy}),
+        "controller": True,
+    }
+    metadata = {"labels": {"app": "web"}, "ownerReferences": [owner]}
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+    await run.create(NODES, "n1")
+    await run.create(PODS, "p", metadata=metadata, spec=spec)
+    await run.create(BUDGETS, "b", spec={"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}})
+    await asyncio.sleep(1)
+    (failed,) = (await run.get(BUDGETS, "b"))["status"]["conditions"]
+    assert failed["reason"] == "SyncFailed"
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    await run.patch(DEFINITIONS, "toys.example.org", {"spec": toys(subresources={"scale": scale})})
+    await asyncio.sleep(65)
+    assert (await run.get(BUDGETS, "b"))["status"]["expectedPods"] == 3
 
 
 async def a_pod(run, name, *, node="n1", **labels):
@@ -196,6 +269,19 @@ async def test_pods_of_a_lost_node_are_removed_after_a_while(run):
     assert await run.names(PODS) == {"p1", "p2"}
     await asyncio.sleep(2)
     assert await run.names(PODS) == {"p2"}
+
+
+async def test_a_pod_of_a_lost_node_that_cannot_be_written_keeps_no_other_from_being_removed(run):
+    await run.create(NODES, "n1")
+    for name in ("p1", "p2", "p3"):
+        await a_pod(run, name)
+    run.requests.refused.add("/api/v1/namespaces/default/pods/p1/status")
+    await run.delete(NODES, "n1")
+    await asyncio.sleep(45)
+    assert await run.names(PODS) == {"p1"}
+    run.requests.refused.clear()
+    await asyncio.sleep(300)
+    assert await run.names(PODS) == set()
 
 
 async def test_a_node_that_comes_back_keeps_its_pods(run):

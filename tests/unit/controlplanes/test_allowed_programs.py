@@ -216,6 +216,7 @@ kind: Config
 clusters: [{name: a, cluster: {server: "https://x", certificate-authority-data: YQ==}}]
 users: [{name: a, user: %s}]
 """
+PEM = "-----BEGIN CERTIFICATE-----\nTUlJ\nexec\nQQ==\n-----END CERTIFICATE-----"
 EXEC = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, id]}}"
 
 
@@ -271,6 +272,50 @@ EXEC = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: 
         ),
         pytest.param("rules: [{level: None, nonResourceURLs: ['/healthz*']}]", "", id="a policy of audits"),
         pytest.param("-----BEGIN CERTIFICATE-----\nexec\n-----END", "", id="a certificate"),
+        pytest.param(f"# of us\n{PEM}\n\n# path !\r\n{PEM}", "", id="certificates with notes"),
+        pytest.param(
+            f"-----BEGIN a: b\n{KUBECONFIG % EXEC}",
+            "'users.user.exec' names a command to run",
+            id="a first line as of PEM",
+        ),
+        pytest.param(
+            f"-----BEGIN A: b-----\n{KUBECONFIG % EXEC}-----END A: b-----",
+            "'users.user.exec' names a command to run",
+            id="bounds as of PEM",
+        ),
+        pytest.param(
+            f"{PEM}\n---\n{KUBECONFIG % EXEC}",
+            "'users.user.exec' names a command to run",
+            id="a certificate before it",
+        ),
+        pytest.param(
+            f"# \u2028{KUBECONFIG % EXEC}\n{PEM}",
+            "it cannot be read as YAML, and may name a command",
+            id="a note with another line break",
+        ),
+        pytest.param(
+            "users: [{user: {? !!binary ZXhlYw== : {command: sh}}}]",
+            "it has a tag, which cannot be judged",
+            id="a key in base64",
+        ),
+        pytest.param(
+            "users: [{user: {? !<tag:yaml.org,2002:binary> ZXhlYw== : {command: sh}}}]",
+            "it has a tag, which cannot be judged",
+            id="a key in base64 with a long tag",
+        ),
+        pytest.param("a: !!map {b: c}", "it has a tag, which cannot be judged", id="a map with a tag"),
+        pytest.param(
+            '{"? !!binary x": [}',
+            "it cannot be read as YAML, and may name a command",
+            id="unreadable with a tag",
+        ),
+        pytest.param(
+            "u\u017fers: [{u: x}]",
+            "it has a key with letters beyond ASCII, which cannot be judged",
+            id="a long s for an s",
+        ),
+        pytest.param("a: h\u00e9llo\nb: well!", "", id="values beyond ASCII"),
+        pytest.param("#!/bin/sh\ncase x in [", "", id="a script"),
         pytest.param("token,user,uid,exec", "", id="a list of tokens"),
         pytest.param(b"\xff\xfe\x00exec", "it cannot be read as YAML, and may name a command", id="bytes"),
         pytest.param(

@@ -366,11 +366,15 @@ async def test_another_program_is_one_in_a_folder_that_the_administrator_named(
 
 
 def test_a_kept_program_is_started_again_only_from_where_it_may_come_from(tmp_path):
-    programs = Binaries(Places(named=(tmp_path / "named",)))
-    assert programs.admits(Path("/anywhere/etcd"), "etcd")
-    assert programs.admits(tmp_path / "named/v1/toy", "etcd")
-    assert not programs.admits(Path("/bin/sh"), "etcd")
-    assert not programs.admits(tmp_path / "named/../sh", "etcd")
+    named, cache, bins = (tmp_path / each for each in ("named", "cache", "bin"))
+    programs = Binaries(Places((named, cache), (bins,), (named,)))
+    for good in ("cache/etcd", "cache/v1/etcd", "bin/etcd-slim", "named/toy", "named/v1/toy"):
+        assert programs.admits(tmp_path / good, "etcd")
+    for bad in (
+        "evil/etcd", "bin/v1/etcd", "cache/v1/bin/etcd", "cache/toy", "bin/sh", "named/../etcd", "named/kubectl",
+    ):  # fmt: skip
+        assert not programs.admits(tmp_path / bad, "etcd")
+    assert not Binaries(Places()).admits(Path("/tmp/evil/etcd"), "etcd")
 
 
 def test_a_folder_of_the_administrator_that_is_in_path_or_the_cache_has_not_programs_of_any_name(tmp_path):

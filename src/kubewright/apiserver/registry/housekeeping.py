@@ -3,12 +3,15 @@
 Theory.      A CRD that is deleted keeps a finalizer (``serving.CLEANUP``). The server deletes its
              instances, waits until the last of them is gone (they may have finalizers of their
              own), and removes the finalizer. Events are deleted an hour after their last write.
-Invariants.  Idempotent: what a crash interrupts, the next start finishes.
+Invariants.  Idempotent: what a crash interrupts, the next start finishes. A definition keeps its finalizer
+             until its collection was seen to be empty.
 Called by    ``server``, which runs ``Housekeeping.run`` for as long as it lives.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import orjson
 import structlog
@@ -45,13 +48,24 @@ class Housekeeping:
         """Until cancelled, or until the store takes no more writes."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._expire_events())
-            watcher = self._store.watch(str(CRDS))
-            try:
-                while not watcher.closed:
+            async with aclosing(self._looks(str(CRDS))) as looks:
+                async for _ in looks:
                     for record in self._store.scan(str(CRDS)):
                         if record.deleting and record.key not in self._ending:
                             self._ending.add(record.key)
                             tasks.create_task(self._end(record))
+
+    async def _looks(self, resource: str) -> AsyncGenerator[None]:
+        """Once now and after each change of a collection, until the store takes no more writes.
+
+        That a watcher is closed says nothing of its collection: the kind is served anew, or the changes were
+        too many at once. Another watcher goes on, and everything is looked at again.
+        """
+        while not self._store.refusal:
+            watcher = self._store.watch(resource)
+            try:
+                while not watcher.closed:
+                    yield
                     await watcher.ready()
                     watcher.take()
             finally:
@@ -60,9 +74,9 @@ class Housekeeping:
     async def _end(self, definition: Record) -> None:
         """Empty the collection of a definition, then remove its finalizer."""
         try:
-            await self._empty(definition)
-            target = Target(self._kind(str(CRDS)), name=definition.key)
-            await self._writing.update(target, _released, Options(validation=IGNORE))
+            if await self._empty(definition):
+                target = Target(self._kind(str(CRDS)), name=definition.key)
+                await self._writing.update(target, _released, Options(validation=IGNORE))
         except NotFound:
             pass  # a user removed our finalizer, and the definition is gone
         except (ApiError, Refused) as error:
@@ -70,22 +84,26 @@ class Housekeeping:
         finally:
             self._ending.discard(definition.key)
 
-    async def _empty(self, definition: Record) -> None:
+    async def _empty(self, definition: Record) -> bool:
+        """Delete all instances of a definition. False: the definition or the store was gone before them."""
         crd: Object = orjson.loads(definition.data)
         group, plural = crd["spec"]["group"], crd["spec"]["names"]["plural"]
-        kind = next(
-            (k for k in self._catalog if (k.resource.group, k.resource.plural) == (group, plural)), None
-        )
-        watcher = self._store.watch(definition.key)
-        try:
-            while kind is not None and self._store.count(definition.key) and not watcher.closed:
+        async with aclosing(self._looks(definition.key)) as looks:
+            async for _ in looks:
+                known = self._store.get(str(CRDS), definition.key)
+                if known is None or not known.deleting:
+                    return False
+                kind = self._served(group, plural)
+                if kind is None or not self._store.count(definition.key):
+                    return True
                 waiting = [record.key for record in self._store.scan(definition.key) if not record.deleting]
                 await self._delete(kind, waiting)
-                if self._store.count(definition.key):
-                    await watcher.ready()
-                    watcher.take()
-        finally:
-            self._store.unwatch(watcher)
+        return False
+
+    def _served(self, group: str, plural: str) -> ServedKind | None:
+        """A kind as it is served now: another schema may have been applied meanwhile."""
+        names = ((kind, kind.resource.group, kind.resource.plural) for kind in self._catalog)
+        return next((kind for kind, *name in names if name == [group, plural]), None)
 
     async def _expire_events(self) -> None:
         """Delete the events whose version is at most the store's version of an hour ago: they were not

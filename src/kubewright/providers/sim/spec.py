@@ -168,7 +168,9 @@ def _capacity_problems(resource: str, amount: str | int) -> Iterator[str]:
         return
     if number < 0:
         yield "must be greater than or equal to 0"
-    if number % 1 and (resource == "pods" or ("/" in resource and "kubernetes.io/" not in resource)):
+    if number != number.to_integral_value() and (
+        resource == "pods" or ("/" in resource and "kubernetes.io/" not in resource)
+    ):
         yield "must be an integer"
 
 

@@ -34,7 +34,7 @@ CHANGE = 12
 """A user's change: set and finalizer, sizes, revision, two statuses a few times each, events."""
 
 CLASSES = 6
-"""What the driver says of the three classes of a story, in their statuses, and an event of one that is refused."""
+"""What the driver says of the classes of a story in their statuses, and an event of one that is refused."""
 
 LIFE = 25
 """The beginning of a manager beside its lists and watches: looks for kinds, its Lease, an event or two; and

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
+import orjson
+
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.causes import duplicate, forbidden, invalid, required, unsupported
@@ -129,7 +131,7 @@ def _within(name: str, quantity: Any, limits: Spec, path: str) -> Iterator[Cause
         if fixed:
             yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         return
-    asked, most = _read(quantity), _read(limit)
+    asked, most = amount_of(quantity), amount_of(limit)
     if asked is None or most is None:
         return
     if fixed and asked != most:
@@ -151,20 +153,21 @@ def node_resources(new: Object, old: Object | None) -> Iterator[Cause]:
 
 def node_addresses(new: Object, old: Object | None) -> Iterator[Cause]:
     """An update leaves no address twice."""
-    addresses = at(new, "status.addresses") or []
-    for index, address in enumerate(addresses if old is not None else ()):
-        if address in addresses[:index]:
+    seen = set()
+    for index, address in enumerate((at(new, "status.addresses") or ()) if old is not None else ()):
+        if (known := orjson.dumps(address, option=orjson.OPT_SORT_KEYS)) in seen:
             yield duplicate(f"status.addresses[{index}]", address)
+        seen.add(known)
 
 
 def _amount(name: str, quantity: Any, where: str) -> Iterator[Cause]:
     """Not negative; whole where things are counted."""
-    value = _read(quantity)
+    value = amount_of(quantity)
     if value is None:
         return
     if value < 0:
         yield invalid(where, shown(quantity), "must be greater than or equal to 0")
-    if (name in _COUNTED or _is_extended(name)) and value % 1:
+    if (name in _COUNTED or _is_extended(name)) and not _is_whole(value):
         yield invalid(where, shown(quantity), "must be an integer")
 
 
@@ -199,11 +202,17 @@ def _cidr_fault(text: str) -> str:
     return ""
 
 
-def _read(quantity: Any) -> Decimal | None:
+def amount_of(quantity: Any) -> Decimal | None:
+    """The amount of a quantity of a user; None where we cannot read it, though the schema takes it."""
     try:
         return parse(quantity)
     except ValueError:
         return None
+
+
+def _is_whole(value: Decimal) -> bool:
+    """Of an amount of any size: ``value % 1`` fails where the digits are more than those of the context."""
+    return value == value.to_integral_value()
 
 
 def _is_native(name: str) -> bool:

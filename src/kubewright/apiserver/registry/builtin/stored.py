@@ -16,11 +16,11 @@ from typing import Any
 from kubewright.apiserver.registry.builtin import workload_rules as workload
 from kubewright.apiserver.registry.builtin.autoscalers import PERCENT, cpu, to_newer
 from kubewright.apiserver.registry.builtin.cells import at
+from kubewright.apiserver.registry.builtin.placement_rules import amount_of
 from kubewright.apiserver.registry.builtin.rules import Rule, at_least
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.builtin import BuiltinSchema
 from kubewright.apiserver.schema.causes import invalid, required, unsupported
-from kubewright.wire.quantity import parse
 
 Change = Callable[[Object], Object]
 
@@ -33,6 +33,8 @@ STANDARD = frozenset(
     )
 )  # fmt: skip
 """What a quota may count under a name without a domain."""
+
+_HUGE = "hugepages-", "requests.hugepages-"
 
 NEWER_DEFINITION = "autoscaling.v2.HorizontalPodAutoscaler"
 _SCALERS = "HorizontalPodAutoscalers, and scales nothing by them"
@@ -79,7 +81,7 @@ def _with_defaults(item: dict[str, Any]) -> dict[str, Any]:
     if item.get("type") != "Container":
         return item
     default = {**(item.get("max") or {}), **(item.get("default") or {})}
-    requests = {**default, **(item.get("min") or {}), **(item.get("defaultRequest") or {})}
+    requests = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {})}
     filled = {"default": default, "defaultRequest": requests}
     return {**item, **{name: value for name, value in filled.items() if value}}
 
@@ -215,9 +217,9 @@ def quota(new: Object, _old: Object | None) -> Iterator[Cause]:
     """What a quota counts has a name that is known, or one with a domain, and no amount is negative."""
     for name, amount in at(new, "spec.hard", {}).items():
         where = f"spec.hard[{name}]"
-        if parse(amount) < 0:
+        if _is_negative(amount):
             yield invalid(where, str(amount), "must be greater than or equal to 0")
-        if "/" not in name and name not in STANDARD:
+        if "/" not in name and name not in STANDARD and not name.startswith(_HUGE):
             yield invalid(where, name, "must be a standard resource type or fully qualified")
             yield invalid(where, name, "must be a standard resource for quota")
 
@@ -227,7 +229,8 @@ def limit_range(new: Object, _old: Object | None) -> Iterator[Cause]:
     for index, item in enumerate(at(new, "spec.limits", ())):
         most = item.get("max") or {}
         for name, least in (item.get("min") or {}).items():
-            if name in most and parse(least) > parse(most[name]):
+            asked, allowed = amount_of(least), amount_of(most[name]) if name in most else None
+            if asked is not None and allowed is not None and asked > allowed:
                 words = f"min value {least} is greater than max value {most[name]}"
                 yield invalid(f"spec.limits[{index}].min[{name}]", str(least), words)
 
@@ -258,9 +261,13 @@ def resource_slice(new: Object, _old: Object | None) -> Iterator[Cause]:
 
 
 def capacity(new: Object, _old: Object | None) -> Iterator[Cause]:
-    amount = new.get("capacity")
-    if amount is not None and parse(amount) < 0:
-        yield invalid("capacity", str(amount), "must be greater than or equal to 0")
+    if _is_negative(new.get("capacity")):
+        yield invalid("capacity", str(new["capacity"]), "must be greater than or equal to 0")
+
+
+def _is_negative(quantity: Any) -> bool:
+    amount = None if quantity is None else amount_of(quantity)
+    return amount is not None and amount < 0
 
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import orjson
+
 from kubewright.apiserver.registry.builtin import placement_rules as placement
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.rules import Rule
@@ -130,12 +132,17 @@ def selectors(*paths: str) -> Rule:
 
     def rule(new: Object, old: Object | None) -> Iterator[Cause]:
         for path in paths:
-            before = [chosen for _, chosen in _found(old, path)]
+            before = {_text(chosen) for _, chosen in _found(old, path)}
             for where, chosen in _found(new, path):
-                if isinstance(chosen, dict) and chosen not in before:
+                if isinstance(chosen, dict) and _text(chosen) not in before:
                     yield from label_selector(chosen, where)
 
     return rule
+
+
+def _text(value: Any) -> bytes:
+    """The same for equal values, and quick to look up among many."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _found(obj: Object | None, path: str) -> Iterator[tuple[str, Any]]:

@@ -66,10 +66,16 @@ the next one, then reads as its settings."""
 SETTINGS, DATA = "\x01", "\x02"
 """Stand for the folders of files and of data of the program's own in a text that is judged."""
 
+_TAG = rb"(?<![#0-9a-z])!"
+"""What may begin a YAML tag: after ``!!binary`` a key is written so that its letters cannot be seen."""
 _SECOND_LOOK = re.compile(
-    rb"exec|auth-?provider|file|path|dir|certificate|key|uds|endpoint|output|\\", re.IGNORECASE
+    rb"exec|auth-?provider|file|path|dir|certificate|key|uds|endpoint|output|\\|[^\x00-\x7f]|" + _TAG,
+    re.IGNORECASE,
 )
-_MAY_RUN = re.compile(rb"exec|auth-?provider|\\u|\\x", re.IGNORECASE)
+_MAY_RUN = re.compile(rb"exec|auth-?provider|\\u|\\x|" + _TAG, re.IGNORECASE)
+_IN_PEM = re.compile(rb"[A-Za-z0-9+/]*={0,2}")
+_PEM_BOUND = re.compile(rb"-----(BEGIN|END) ([A-Z0-9][A-Z0-9 ]*)-----")
+_NOTE = re.compile(rb"(?:#[\t -~]*)?")
 _RUNS = frozenset({"exec", "authprovider"})
 _WRITTEN = frozenset({"datadir", "waldir", "logoutputs"})
 """Keys of etcd's file of settings."""
@@ -190,7 +196,7 @@ def _of_own(flag: str, text: str, value: str) -> str:
 def _settings(content: bytes) -> tuple[str, ...]:
     """What is wrong with a file that a program reads its settings from; nothing with any other file."""
     readable = content.replace(b"\0", b"")  # YAML may be written in UTF-16
-    if content.lstrip().startswith(b"-----BEGIN ") or not _SECOND_LOOK.search(readable):
+    if _is_pem(content) or not _SECOND_LOOK.search(readable):
         return ()
     if len(content) > LARGEST_SETTINGS:
         return (f"it has {len(content)} bytes, and {LARGEST_SETTINGS} are the most of a file of settings",)
@@ -201,11 +207,25 @@ def _settings(content: bytes) -> tuple[str, ...]:
         return ("it cannot be read as YAML, and may name a command",) if _MAY_RUN.search(readable) else ()
 
 
+def _is_pem(content: bytes) -> bool:
+    """Whether each line is in a block of PEM, blank, or a note. ``-----BEGIN a: b`` may begin a map."""
+    label = b""
+    for line in map(bytes.strip, content.splitlines()):
+        bound = _PEM_BOUND.fullmatch(line)
+        if bound is None and (_IN_PEM if label else _NOTE).fullmatch(line):
+            continue
+        if bound is None or (bound[1] == b"END") != bool(label) or label not in (b"", bound[2]):
+            return False
+        label = b"" if label else bound[2]
+    return not label
+
+
 def _of_events(events: Iterable[yaml.Event]) -> Iterator[str]:
     """Keys that name a command, and values that name a file elsewhere, with their paths.
 
     No value is made of what is read, and it is not read to the end where it is nested too deeply: the library
-    would end this process. An alias could bring under one key what is harmless under another.
+    would end this process. An alias could bring under one key what is harmless under another, a tag decides
+    which text a key is, and a program in Go takes a few letters beyond ASCII for ASCII ones in keys.
     """
     stack: list[_Open] = []
     for event in events:
@@ -216,6 +236,9 @@ def _of_events(events: Iterable[yaml.Event]) -> Iterator[str]:
             if not stack.pop().is_key:
                 _value_ended(stack)
         elif isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
+            if event.tag is not None:
+                yield "it has a tag, which cannot be judged"
+                return
             yield from _entered(event, stack)
         if len(stack) > DEEPEST:
             yield "it is nested too deeply"
@@ -229,6 +252,8 @@ def _entered(event: yaml.ScalarEvent | yaml.CollectionStartEvent, stack: "list[_
     path = tuple(each.key for each in stack if each.key)
     if is_key:
         stack[-1].key = text or ""
+        if not stack[-1].key.isascii():
+            yield "it has a key with letters beyond ASCII, which cannot be judged"
     elif told := _of_value(text, path):
         yield f"{_short('.'.join(path))} {told}"
     if text is None:

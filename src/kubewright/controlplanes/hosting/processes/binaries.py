@@ -82,10 +82,16 @@ def admitted(program: str, usual: str) -> bool:
     return program == usual or program.startswith(f"{usual}-")
 
 
+def _folders(program: str, usual: str, where: Places) -> Places:
+    """Those of the folders from which a component may have this program instead of the usual one."""
+    if admitted(program, usual):
+        return where
+    return Places(() if program in TOOLS else where.named)
+
+
 def candidates(program: str, version: str, where: Places, usual: str = "") -> Iterator[Path]:
     """The programs of this name: in each folder itself, then in its subfolders, that of the version first."""
-    if not admitted(program, usual or program):
-        where = Places(() if program in TOOLS else where.named)
+    where = _folders(program, usual or program, where)
     for folder in where.versioned:
         below = sorted(_below(folder), key=lambda each: each.name.removeprefix("v") != version)
         yield from _executable(each / program for each in (folder, *below[:MOST_VERSIONS]))
@@ -124,9 +130,16 @@ class Binaries:
         self._said: dict[Stamp, str] = {}
 
     def admits(self, path: Path, usual: str) -> bool:
-        """Whether a program of a component that has this one may be started again from this path."""
-        above = path.resolve().parents
-        return admitted(path.name, usual) or any(each.resolve() in above for each in self._where.named)
+        """Whether a program of a component that has this one may be started again from this path.
+
+        The folders are those that ``candidates`` looks into, so what is started again could be found again.
+        """
+        where = _folders(path.name, usual, self._where)
+        above = [each.resolve() for each in (path.parent, path.parent.parent)]
+        return ".." not in path.parts and (
+            any(each.resolve() in above for each in where.versioned)
+            or any(each.resolve() == above[0] for each in where.flat)
+        )
 
     def known(self, program: str, version: str, usual: str = "") -> Path | Missing | None:
         """The program of this version, without asking any; None: some were not asked yet.
