@@ -229,6 +229,16 @@ TABLE = [
             vm=called(Verb.LOOK, error=DENIED),
             doubt_until=NOW - timedelta(minutes=9),
         ),
+        (Call(Verb.DELETE),),
+        "Deleting/Info",
+    ),
+    (
+        "when it could not be deleted by its name either",
+        seen(
+            machine(labels={"force-deletion": "True"}, **DELETED),
+            vm=called(Verb.DELETE, error=DENIED),
+            doubt_until=NOW - timedelta(minutes=9),
+        ),
         (RemoveFinalizer(),),
         "",
     ),

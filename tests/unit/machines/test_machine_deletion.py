@@ -444,9 +444,29 @@ DELETION = [
         "if the cloud has no VM of this machine, label the machine force-deletion=True",
     ),
     Case(
-        "until a user forces the deletion",
+        "a user who forces the deletion has it deleted by name first",
         seen(FORCED_WITHOUT_VM, vm=called(Verb.LOOK, error=UNKNOWN_FIELD), doubt_until=NOW - minutes(8)),
+        [Call(Verb.DELETE)],
+    ),
+    Case(
+        "and lets go of it when that is refused too",
+        seen(FORCED_WITHOUT_VM, vm=called(Verb.DELETE, error=UNKNOWN_FIELD), doubt_until=NOW - minutes(8)),
         [RemoveFinalizer()],
+    ),
+    Case(
+        "but not of one that has a node",
+        seen(
+            structs.replace(
+                FORCED_WITHOUT_VM,
+                metadata=structs.replace(FORCED_WITHOUT_VM.metadata, labels=FORCED.metadata.labels),
+            ),
+            node(cordoned=True),
+            vm=called(Verb.DELETE, error=UNKNOWN_FIELD),
+            doubt_until=NOW - minutes(8),
+        ),
+        [],
+        Phase.TERMINATING,
+        "unknown field zoen",
     ),
     Case(
         "a VM on record stays for a driver that refuses, also by force",

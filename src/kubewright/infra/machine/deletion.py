@@ -82,6 +82,6 @@ def _blocked(seen: Seen) -> Plan:
 def _way_out(seen: Seen, error: DriverError | None = None) -> str:
     """What a user may do about a driver that cannot be asked, or (``error``) will fail again."""
     mend = "Mend what is missing" if error is None else "Mend providerSpec, credentials or the driver"
-    if not (seen.recorded or seen.vm.instance):
+    if not (seen.recorded or seen.vm.instance or seen.vm.told):
         return f"{mend}; or, if the cloud has no VM of it, label it {FORCE_DELETION_LABEL}=True"
     return f"{mend}: its VM stays until the driver deletes it" if error is not None and error.refuses else ""

@@ -308,7 +308,7 @@ def _way_out(seen: Seen) -> str:
     """What a user may do about a driver that cannot be called."""
     if not seen.secret_missing:
         return f"Make it anew, or label the machine {_FORCE} to leave its VM behind"
-    if seen.machine.spec.provider_id or seen.vm.instance:
+    if seen.machine.spec.provider_id or seen.vm.instance or seen.vm.told:
         return "Make it anew: the VM may exist, and without its credentials it would stay"
     return f"Make it anew; or, {_IF_NONE}"
 
@@ -318,7 +318,7 @@ def _advice(seen: Seen, error: DriverError) -> str:
     if not error.lasts:
         return ""
     mend = "Mend its MachineClass, its Secret or what the driver runs with"
-    if seen.machine.spec.provider_id or seen.vm.instance:
+    if seen.machine.spec.provider_id or seen.vm.instance or seen.vm.told:
         return f"{mend}: its VM stays until the driver deletes it. " if error.refuses else ""
     return f"{mend}; or, {_IF_NONE}. "
 

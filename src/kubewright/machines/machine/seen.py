@@ -177,7 +177,7 @@ class Seen:
             self.doubt_until,
             self.can_call,
             self.inputs,
-            identified=bool(self.machine.spec.provider_id),
+            identified=bool(self.machine.spec.provider_id) or (self.node is not None and not self.vm.absent),
             let_go=self._lets_go,
         )
         return plan(self.vm, wanted, self.settings.resource_exhausted_retry, self.now)
