@@ -211,6 +211,12 @@ TABLE = [
         "",
     ),
     (
+        "the driver cannot be told, and an earlier process may have made a VM a moment ago",
+        seen(machine(**DELETED), problem="no such driver", doubt_until=NOW + timedelta(minutes=1)),
+        (),
+        "VMDeletionFailed/Warning",
+    ),
+    (
         "the driver refuses to delete it, and no process can have made a VM",
         seen(machine(**DELETED), vm=called(Verb.DELETE, error=DENIED)),
         (RemoveFinalizer(),),

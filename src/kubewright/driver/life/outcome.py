@@ -44,7 +44,8 @@ async def outcome(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: Vm
         found = replace(before, error=failure, told=told, last_known_state=_state_after(verb, failure))
     except KubewrightError as failure:  # the cloud was not even asked
         code = Code.FailedPrecondition if is_refusal(failure) else Code.Unavailable
-        return replace(before, error=DriverError.of(code, f"the request could not be made: {failure}"))
+        error = DriverError.of(code, f"the request could not be made: {failure}", begun=False)
+        return replace(before, error=error)
     except Exception as failure:  # a fault of ours must not leave a call without an end
         log.exception("a call about a VM failed in this program", verb=verb.value)
         doubt = clock.now() if verb is Verb.ENSURE else before.doubt

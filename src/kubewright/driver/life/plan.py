@@ -165,7 +165,8 @@ def _released(found: VmPlan, vm: VmSeen, wanted: Wanted) -> VmPlan:
     if wanted.recorded or wanted.identified or vm.told or vm.instance is not None:
         return found
     if wanted.doubt_until is None:
-        if blocked or (error is not None and error.refuses):
+        refused = error is not None and (error.refuses or (not error.begun and error.lasts))
+        if blocked or refused:
             return VmPlan(
                 State.DONE, "no VM was ever made, so none is missed that the driver will not delete"
             )
@@ -223,8 +224,7 @@ def _confirmed(vm: VmSeen, wanted: Wanted, now: datetime) -> VmPlan:
     if (left := wanted.doubt_until - now) > timedelta(0):
         because = f"a creation may still be under way; the cloud is asked again in {time_left(left)}"
         return VmPlan(State.DOUBTFUL, because, wake=left)
-    began, ended = vm.began, vm.ended
-    if began and ended and began >= wanted.doubt_until and ended >= now - ANSWER_LASTS:
+    if vm.is_absent_since(wanted.doubt_until) and vm.ended and vm.ended >= now - ANSWER_LASTS:
         return VmPlan(State.DONE, "there is no VM, and none can come")
     return _call(Verb.LOOK, "it makes sure that no late creation left a VM", wanted)
 

@@ -62,6 +62,11 @@ class VmSeen:
         """Whether the last call was ``verb`` and came to a good end."""
         return self.verb is verb and not self.running and self.error is None
 
+    def is_absent_since(self, moment: datetime | None) -> bool:
+        """Whether the last call, begun no earlier than that, has shown that there is no VM."""
+        begun = self.began is not None and (moment is None or self.began >= moment)
+        return self.absent and begun and not self.running and self.error is None
+
     def failed(self, verb: Verb) -> DriverError | None:
         """The error that the last call ended with, if it was ``verb``."""
         return self.error if self.verb is verb and not self.running else None

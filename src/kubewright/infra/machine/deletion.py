@@ -76,7 +76,8 @@ def _blocked(seen: Seen) -> Plan:
     message = f"its VM cannot be deleted: {seen.problem}" + (f". {advice}" if advice else "")
     warning = Event(EventReason.FAILED_DELETE_VM, message, warning=True)
     report = waits(ConditionReason.VM_DELETION_FAILED, WARNING, message)
-    return Plan(because=message, report=report, event=warning, awaits=correction(seen))
+    wake = None if seen.source_missing or seen.doubt_left <= timedelta(0) else seen.doubt_left
+    return Plan(wake=wake, because=message, report=report, event=warning, awaits=correction(seen))
 
 
 def _way_out(seen: Seen, error: DriverError | None = None) -> str:
