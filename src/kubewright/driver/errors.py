@@ -103,6 +103,9 @@ REFUSALS = frozenset(
 """What a driver says that will do nothing for this class until somebody changes it, its secrets or the cloud.
 ``OutOfRange`` is none of them: it says that there are VMs, too many."""
 
+TELLING = frozenset((Code.AlreadyExists, Code.OutOfRange, Code.Uninitialized))
+"""What a driver says that has found a VM."""
+
 BROKEN = Meaning(Trouble.BROKEN, nothing_done=False)
 """Of errors that the guard made of what no driver should do (``DriverError.broken``), whatever their code."""
 
@@ -205,11 +208,9 @@ class DriverError(KubewrightError):
 
     @property
     def lasts(self) -> bool:
-        """The same call is likely to fail until somebody has changed something. It is not said that there
-        are several VMs, which is an answer."""
-        return (
-            self.meaning.trouble in (Trouble.PERSISTENT, Trouble.BROKEN) and self.code is not Code.OutOfRange
-        )
+        """The same call is likely to fail until somebody has changed something. An error that says that there
+        is a VM (``TELLING``) is an answer."""
+        return self.meaning.trouble in (Trouble.PERSISTENT, Trouble.BROKEN) and self.code not in TELLING
 
     def pause(self, during: During, exhausted: timedelta = LONG.pause) -> timedelta:
         """How long to wait before the call is repeated. ``exhausted``: after a creation for which the cloud

@@ -85,6 +85,7 @@ class Caches:
         self.clusters.index("cluster", lambda each: _in_cluster(each.metadata))
         self.clusters.index("credentials", lambda each: _credentials(each.metadata, each.spec))
         self.core_machines.index("data", _data)
+        self.core_machines.index("infrastructure", _infrastructure)
         self.core_machines.index("provider-id", lambda each: _provider_id(each.spec.provider_id))
 
     def machine_of(self, found: KubewrightMachine) -> Machine | None:
@@ -147,12 +148,16 @@ class Caches:
         return self.machines.keys_by("cluster", str(cluster))
 
     def unowned(self, machines: Iterable[Key]) -> tuple[Key, ...]:
-        """Those of some KubewrightMachines that no object owns, and that are not being deleted."""
+        """Those of some KubewrightMachines that no object owns, that no Machine names, and that are not being
+        deleted. One that a Machine names is that Machine's to delete, which owns it in a moment."""
         found = ((key, self.machines.get(key)) for key in machines)
         return tuple(
             key
             for key, each in found
-            if each is not None and not each.metadata.owner_references and not each.metadata.deleting
+            if each is not None
+            and not each.metadata.owner_references
+            and not each.metadata.deleting
+            and not self.core_machines.count_by("infrastructure", str(key))
         )
 
     def clusters_in(self, cluster: Key) -> tuple[Key, ...]:
@@ -215,6 +220,11 @@ def _owner_cluster(meta: ObjectMeta) -> Iterable[str]:
 
 def _provider_id(found: str | None) -> Iterable[str]:
     return (found,) if found else ()
+
+
+def _infrastructure(machine: Machine) -> Iterable[str]:
+    ref = machine.spec.infrastructure_ref
+    return (str(Key(machine.namespace, ref.name)),) if refers(ref, KUBEWRIGHT_MACHINE) else ()
 
 
 def _data(machine: Machine) -> Iterable[str]:

@@ -4,11 +4,12 @@ import asyncio
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from tests.api.infra.management import management_cluster
+from tests.api.infra.management import GROUP, management_cluster
 
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import SECRET
 from kubewright.api.infra import rbac
+from kubewright.api.infra.names import CLUSTER_FINALIZER
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE, KUBEWRIGHT_MACHINE_TEMPLATE
 from kubewright.api.rbac import READ
 from kubewright.testing import permissions
@@ -269,6 +270,37 @@ async def test_a_machine_that_nothing_owns_goes_with_its_cluster_and_not_with_th
         await asyncio.sleep(5)
         assert await cluster.people.list(KUBEWRIGHT_MACHINE, NS) == []
         assert await cluster.people.list(KUBEWRIGHT_CLUSTER, NS) == []
+
+
+NAMED = {"metadata": {**UNOWNED["metadata"], "name": "named"}}
+COPY = {"metadata": {**UNOWNED["metadata"], "name": "copy", "finalizers": [CLUSTER_FINALIZER]}}
+
+
+async def test_a_copy_of_a_kubewright_cluster_deletes_no_machine_of_the_cluster_that_its_label_names():
+    async with ready_cluster() as cluster, cluster.provider():
+        for each in (UNOWNED, NAMED):
+            await cluster.people.create(KUBEWRIGHT_MACHINE, each, namespace=NS)
+        ref = {"apiVersion": GROUP, "kind": "KubewrightMachine", "name": "named"}
+        core = {
+            "metadata": {"name": "named"},
+            "spec": {
+                "clusterName": "demo",
+                "infrastructureRef": ref,
+                "bootstrap": {"dataSecretName": "data"},
+            },
+        }
+        await cluster.people.create(MACHINE, core, namespace=NS)
+        await cluster.people.create(KUBEWRIGHT_CLUSTER, COPY, namespace=NS)
+        await cluster.people.delete(KUBEWRIGHT_CLUSTER, Key(NS, "copy"))
+        await asyncio.sleep(30)
+        assert len(await cluster.people.list(KUBEWRIGHT_MACHINE, NS)) == 2
+        await cluster.people.delete(CLUSTER, Key(NS, "demo"))
+        await asyncio.sleep(5)
+        (left,) = await cluster.people.list(KUBEWRIGHT_MACHINE, NS)
+        assert left.metadata.name == "named", "its Machine deletes it"
+        await cluster.people.delete(MACHINE, Key(NS, "named"))
+        await asyncio.sleep(5)
+        assert await cluster.people.list(KUBEWRIGHT_MACHINE, NS) == []
 
 
 async def test_the_role_that_we_ship_allows_what_a_cluster_asks_for_and_no_write_of_a_cluster():

@@ -81,7 +81,7 @@ def test_a_driver_that_fails_by_a_defect_of_its_own_refuses_nothing() -> None:
     assert plan(broken, GONE, EXHAUSTED, NOW).state is State.FAILED
 
 
-LASTING = (*REFUSING, Code.Canceled, Code.AlreadyExists, Code.Internal, Code.DataLoss, Code.Uninitialized)
+LASTING = (*REFUSING, Code.Canceled, Code.Internal, Code.DataLoss)
 
 
 @pytest.mark.parametrize("code", [code for code in Code if code not in (Code.OK, Code.NotFound)], ids=str)
@@ -92,10 +92,23 @@ def test_a_user_lets_go_only_of_a_vm_in_doubt_that_the_driver_will_never_tell_of
     doubtful = replace(want, doubt_until=OVER)
     refused = ended(Verb.LOOK, code=code)
     assert plan(refused, doubtful, EXHAUSTED, NOW).state is State.FAILED
+    forced = replace(doubtful, let_go=True)
+    tried = refused if want is KNOWN else ended(Verb.DELETE, code=code)
     ends = State.DONE if code in LASTING else State.FAILED
-    assert plan(refused, replace(doubtful, let_go=True), EXHAUSTED, NOW).state is ends
-    kept = replace(want, doubt_until=OVER, let_go=True, identified=True)
-    assert plan(refused, kept, EXHAUSTED, NOW).state is State.FAILED
+    assert plan(tried, forced, EXHAUSTED, NOW).state is ends
+    assert plan(tried, replace(forced, identified=True), EXHAUSTED, NOW).state is State.FAILED
+    assert plan(replace(tried, told=True), forced, EXHAUSTED, NOW).state is State.FAILED
+
+
+def test_a_vm_that_cannot_be_looked_for_is_deleted_by_name_once_before_a_user_lets_go_of_it() -> None:
+    forced = replace(GONE, doubt_until=OVER, let_go=True)
+    denied = ended(Verb.LOOK, code=Code.PermissionDenied)
+    found = plan(denied, forced, EXHAUSTED, NOW)
+    assert (found.state, found.call) == (State.CALL, Verb.DELETE)
+    looks = plan(DELETED, forced, EXHAUSTED, NOW + seconds(1))
+    assert (looks.state, looks.call) in ((State.CALL, Verb.LOOK), (State.DONE, None))
+    again = replace(denied, absent=True, deleted=True)
+    assert plan(again, forced, EXHAUSTED, NOW).state is State.DONE
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def cluster(*, finalizer=True, spec=None, status=None, **meta):
 
 
 def seen(found=None, **facts):
-    return Seen(found or cluster(), NOW, **{"owner": OWNER, **facts})
+    return Seen(found or cluster(), NOW, **{"owner": OWNER, "lives": True, **facts})
 
 
 def failed(seconds):
@@ -95,13 +95,19 @@ TABLE = [
     ("it is being deleted before its machines", seen(GOING, machines=TWO), (), "WaitingForMachines/Info"),
     (
         "it is being deleted with its Cluster before a machine that nothing owns",
-        seen(GOING, owner=LEAVING, machines=TWO, unowned=TWO[:1]),
+        seen(GOING, owner=LEAVING, lives=False, machines=TWO, unowned=TWO[:1]),
         (Step.DELETE_MACHINES,),
         "WaitingForMachines/Info",
     ),
     (
         "it is being deleted alone before a machine that nothing owns",
         seen(GOING, machines=TWO, unowned=TWO[:1]),
+        (),
+        "WaitingForMachines/Info",
+    ),
+    (
+        "it is a copy that nothing owns, and the Cluster of its label lives",
+        seen(GOING, owner=None, machines=TWO, unowned=TWO[:1]),
         (),
         "WaitingForMachines/Info",
     ),

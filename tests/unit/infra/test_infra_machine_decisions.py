@@ -211,6 +211,12 @@ TABLE = [
         "",
     ),
     (
+        "the driver cannot be told, and an earlier process may have made a VM a moment ago",
+        seen(machine(**DELETED), problem="no such driver", doubt_until=NOW + timedelta(minutes=1)),
+        (),
+        "VMDeletionFailed/Warning",
+    ),
+    (
         "the driver refuses to delete it, and no process can have made a VM",
         seen(machine(**DELETED), vm=called(Verb.DELETE, error=DENIED)),
         (RemoveFinalizer(),),
@@ -227,6 +233,16 @@ TABLE = [
         seen(
             machine(labels={"force-deletion": "True"}, **DELETED),
             vm=called(Verb.LOOK, error=DENIED),
+            doubt_until=NOW - timedelta(minutes=9),
+        ),
+        (Call(Verb.DELETE),),
+        "Deleting/Info",
+    ),
+    (
+        "when it could not be deleted by its name either",
+        seen(
+            machine(labels={"force-deletion": "True"}, **DELETED),
+            vm=called(Verb.DELETE, error=DENIED),
             doubt_until=NOW - timedelta(minutes=9),
         ),
         (RemoveFinalizer(),),

@@ -93,7 +93,7 @@ look       | Unknown            | status                   | Terminating Delete 
 look       | InvalidArgument    | status                   | Terminating Delete Failed      | InvalidArgument    | kept  | Medium | look told
 look       | DeadlineExceeded   | status                   | Terminating Delete Failed      | DeadlineExceeded   | kept  | Short  | look again
 look       | NotFound           | status                   | -                              | -                  | kept  | -      | Call
-look       | AlreadyExists      | status                   | Terminating Delete Failed      | AlreadyExists      | kept  | Medium | look told
+look       | AlreadyExists      | status                   | Terminating Delete Failed      | AlreadyExists      | kept  | Medium | look stops
 look       | PermissionDenied   | status                   | Terminating Delete Failed      | PermissionDenied   | kept  | Medium | look told
 look       | ResourceExhausted  | status                   | Terminating Delete Failed      | ResourceExhausted  | kept  | Medium | look stops
 look       | FailedPrecondition | status                   | Terminating Delete Failed      | FailedPrecondition | kept  | Medium | look told

@@ -383,6 +383,55 @@ DELETION = [
         "VM deletion is blocked: no class",
     ),
     Case(
+        "so does one of which an earlier process may have made a VM a moment ago",
+        seen(
+            machine(vm=False, deleted=timedelta(0)),
+            doubt_until=NOW + minutes(1),
+            problem="no class",
+            can_call=False,
+        ),
+        [],
+        Phase.TERMINATING,
+        "VM deletion is blocked: no class",
+    ),
+    Case(
+        "until that VM would have shown",
+        seen(machine(vm=False, deleted=timedelta(0)), doubt_until=NOW, problem="no class", can_call=False),
+        [RemoveFinalizer()],
+    ),
+    Case(
+        "one denial does not settle a doubt: who forces the deletion after it is told",
+        seen(
+            FORCED_WITHOUT_VM,
+            vm=called(Verb.LOOK, ago=minutes(9), absent=True),
+            doubt_until=NOW - minutes(8),
+            **SECRETLESS,
+        ),
+        [RemoveFinalizer()],
+    ),
+    Case(
+        "where our API server refuses what a call needs, the driver has refused nothing",
+        seen(
+            machine(vm=False, deleted=timedelta(0)),
+            vm=called(Verb.LOOK, error=DriverError.of(Code.FailedPrecondition, "forbidden", begun=False)),
+            doubt_until=NOW - minutes(8),
+        ),
+        [],
+        Phase.TERMINATING,
+        "forbidden",
+    ),
+    Case(
+        "nor does a refusal settle what came of a creation without an answer",
+        seen(
+            machine(vm=False, deleted=timedelta(0)),
+            vm=called(Verb.LOOK, error=UNKNOWN_FIELD, doubt=NOW - minutes(9)),
+            doubt_until=NOW - minutes(8),
+        ),
+        [],
+        Phase.TERMINATING,
+        "unknown field zoen",
+    ),
+    Case(
         "a person may leave a VM behind whose class is gone",
         seen(FORCED, problem="no class", can_call=False),
         [RemoveFinalizer()],
@@ -444,9 +493,29 @@ DELETION = [
         "if the cloud has no VM of this machine, label the machine force-deletion=True",
     ),
     Case(
-        "until a user forces the deletion",
+        "a user who forces the deletion has it deleted by name first",
         seen(FORCED_WITHOUT_VM, vm=called(Verb.LOOK, error=UNKNOWN_FIELD), doubt_until=NOW - minutes(8)),
+        [Call(Verb.DELETE)],
+    ),
+    Case(
+        "and lets go of it when that is refused too",
+        seen(FORCED_WITHOUT_VM, vm=called(Verb.DELETE, error=UNKNOWN_FIELD), doubt_until=NOW - minutes(8)),
         [RemoveFinalizer()],
+    ),
+    Case(
+        "but not of one that has a node",
+        seen(
+            structs.replace(
+                FORCED_WITHOUT_VM,
+                metadata=structs.replace(FORCED_WITHOUT_VM.metadata, labels=FORCED.metadata.labels),
+            ),
+            node(cordoned=True),
+            vm=called(Verb.DELETE, error=UNKNOWN_FIELD),
+            doubt_until=NOW - minutes(8),
+        ),
+        [],
+        Phase.TERMINATING,
+        "unknown field zoen",
     ),
     Case(
         "a VM on record stays for a driver that refuses, also by force",
@@ -722,3 +791,28 @@ def test_the_token_of_a_machine_that_ran_is_not_asked_for_however_long_the_delet
 
 def test_a_state_that_is_to_be_reported_at_once_is() -> None:
     assert seen(DYING).until_worth_reporting(since=NOW, after=timedelta(0)) == timedelta(0)
+
+
+WITHOUT_WORD = "where our API server refuses what a call needs, the driver has refused nothing"
+IN_DOUBT = "nor does a refusal settle what came of a creation without an answer"
+REFUSED = "one that refuses to look for a VM that may have been made does, and the machine names a way out"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [(WITHOUT_WORD, "Aborted"), (IN_DOUBT, "Aborted"), (REFUSED, "InvalidArgument")]
+)
+def test_only_the_drivers_own_refusal_without_a_doubt_of_ours_is_told_by_its_code(
+    name: str, code: str
+) -> None:
+    """Sets count a machine in deletion with such a code as one without a VM."""
+    (found,) = (case for case in CASES if case.name == name)
+    report = decide(found.seen).report
+    assert report is not None and report.error_code == code
+
+
+def test_a_machine_that_goes_in_doubt_says_that_a_vm_may_be_left_behind() -> None:
+    name = "one denial does not settle a doubt: who forces the deletion after it is told"
+    (found,) = (case for case in CASES if case.name == name)
+    plan = decide(found.seen)
+    assert plan.warning is not None and plan.warning[0] == "VMLeftBehind"
+    assert plan.milestone is not None and plan.milestone.message.endswith("not known whether it had a VM")

@@ -18,7 +18,15 @@ import structlog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import Driver, Instance, MachineRequest
-from kubewright.driver.errors import Code, DriverError, NotFound, Trouble, Unimplemented, Uninitialized
+from kubewright.driver.errors import (
+    TELLING,
+    Code,
+    DriverError,
+    NotFound,
+    Trouble,
+    Unimplemented,
+    Uninitialized,
+)
 from kubewright.driver.life.seen import Verb, VmSeen
 from kubewright.wire.errors import is_refusal
 
@@ -32,10 +40,12 @@ async def outcome(driver: Driver, clock: Clock, verb: Verb, ask: Ask, before: Vm
     try:
         found = await _asked(driver, clock, verb, ask, before)
     except DriverError as failure:
-        found = replace(before, error=failure, last_known_state=_state_after(verb, failure))
+        told = before.told or failure.code in TELLING
+        found = replace(before, error=failure, told=told, last_known_state=_state_after(verb, failure))
     except KubewrightError as failure:  # the cloud was not even asked
         code = Code.FailedPrecondition if is_refusal(failure) else Code.Unavailable
-        return replace(before, error=DriverError.of(code, f"the request could not be made: {failure}"))
+        error = DriverError.of(code, f"the request could not be made: {failure}", begun=False)
+        return replace(before, error=error)
     except Exception as failure:  # a fault of ours must not leave a call without an end
         log.exception("a call about a VM failed in this program", verb=verb.value)
         doubt = clock.now() if verb is Verb.ENSURE else before.doubt
@@ -76,8 +86,15 @@ async def _ensure(driver: Driver, clock: Clock, request: MachineRequest, before:
             found = await driver.create(request)
         except DriverError as failure:
             doubt = before.doubt if failure.meaning.nothing_done else clock.now()
-            state = _state_after(Verb.ENSURE, failure)
-            return replace(before, error=failure, initializing=False, doubt=doubt, last_known_state=state)
+            state, told = _state_after(Verb.ENSURE, failure), before.told or failure.code in TELLING
+            return replace(
+                before,
+                error=failure,
+                told=told,
+                initializing=False,
+                doubt=doubt,
+                last_known_state=state,
+            )
     if not complete and not _strange(found, request):
         try:
             found = _filled(await driver.initialize(request), found)
@@ -95,8 +112,8 @@ def _named(found: Instance, request: MachineRequest, before: VmSeen, clock: Cloc
     if not (wrong := _strange(found, request) or _lacks(found)):
         return VmSeen(instance=found, doubt=before.doubt, last_known_state=found.last_known_state or None)
     error = DriverError.of(Code.Internal, f"the driver answered with {wrong}")
-    state = found.last_known_state or None
-    return replace(before, error=error, initializing=False, doubt=clock.now(), last_known_state=state)
+    state, now = found.last_known_state or None, clock.now()
+    return replace(before, error=error, told=True, initializing=False, doubt=now, last_known_state=state)
 
 
 async def _find(driver: Driver, request: MachineRequest, *, complete: bool) -> tuple[Instance | None, bool]:
@@ -129,8 +146,10 @@ async def _look(driver: Driver, request: MachineRequest, before: VmSeen) -> VmSe
     except Unimplemented:  # then only another deletion can tell
         return replace(before, error=None, absent=False, deleted=False)
     if wrong := _strange(found, request):
-        raise DriverError.of(Code.Internal, f"the driver answered with {wrong}")
-    return VmSeen(instance=None if _lacks(found) else found, doubt=before.doubt)
+        error = DriverError.of(Code.Internal, f"the driver answered with {wrong}")
+        return replace(before, error=error, told=True, last_known_state=None)
+    lacks = bool(_lacks(found))
+    return VmSeen(instance=None if lacks else found, told=lacks, doubt=before.doubt)
 
 
 async def _delete(driver: Driver, request: MachineRequest, before: VmSeen) -> VmSeen:

@@ -8,7 +8,8 @@ Theory.      A VM is wanted (``ENSURED``), or it is not (``GONE``). On the way t
              A failed call is repeated after the pause of its error, or at once when what the driver is told
              has changed. Two things end that. A VM that cannot have been made needs no deletion: where none
              is known and no creation is in doubt, a driver that refuses, or cannot be asked, changes nothing.
-             And where a creation is in doubt that no driver will ever settle, a user may let go of it.
+             And where a creation is in doubt that no driver will ever settle, a user may let go of it: what
+             cannot be looked for is tried to be deleted by its name before that.
 Invariants.  While a creation or a look is in flight nothing else is called.
              ``GONE`` is done only by an answer that was asked for after the doubt was over, and that is not
              older than ``ANSWER_LASTS``.
@@ -54,7 +55,7 @@ class Wanted:
     ``doubt_until``  until when an unanswered creation may still bring a VM (``VmCalls.doubt_until``)
     ``callable``     what the driver must be told is there; without it no call is made
     ``inputs``       changes whenever what the driver is told does
-    ``identified``   something on the object names its VM, if not all that ``recorded`` needs
+    ``identified``   something shows that there is a VM, if not all that ``recorded`` needs: its id, its node
     ``let_go``       a user accepts that a VM whose creation is in doubt may be left behind
     """
 
@@ -161,15 +162,18 @@ def _released(found: VmPlan, vm: VmSeen, wanted: Wanted) -> VmPlan:
     error, blocked = found.error, found.state is State.BLOCKED
     if not blocked and (found.state is not State.FAILED or error is None):
         return found
-    if wanted.recorded or wanted.identified or vm.instance is not None:
+    if wanted.recorded or wanted.identified or vm.told or vm.instance is not None:
         return found
     if wanted.doubt_until is None:
-        if blocked or (error is not None and error.refuses):
+        refused = error is not None and (error.refuses or (not error.begun and error.lasts))
+        if blocked or refused:
             return VmPlan(
                 State.DONE, "no VM was ever made, so none is missed that the driver will not delete"
             )
         return found
     if wanted.let_go and (blocked or (error is not None and error.lasts)):
+        if wanted.want is Want.GONE and vm.failed(Verb.LOOK) and wanted.callable and not vm.deleted:
+            return VmPlan(State.CALL, "a user lets go of its VM; it is tried once to delete it", Verb.DELETE)
         return VmPlan(State.DONE, "a user lets go of a VM that the driver may have made")
     return found
 
@@ -220,8 +224,7 @@ def _confirmed(vm: VmSeen, wanted: Wanted, now: datetime) -> VmPlan:
     if (left := wanted.doubt_until - now) > timedelta(0):
         because = f"a creation may still be under way; the cloud is asked again in {time_left(left)}"
         return VmPlan(State.DOUBTFUL, because, wake=left)
-    began, ended = vm.began, vm.ended
-    if began and ended and began >= wanted.doubt_until and ended >= now - ANSWER_LASTS:
+    if vm.is_absent_since(wanted.doubt_until) and vm.ended and vm.ended >= now - ANSWER_LASTS:
         return VmPlan(State.DONE, "there is no VM, and none can come")
     return _call(Verb.LOOK, "it makes sure that no late creation left a VM", wanted)
 

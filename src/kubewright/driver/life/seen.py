@@ -30,6 +30,8 @@ class VmSeen:
     ``began``, ``ended``  of the last call; ``ended`` is None while it runs
     ``instance``          the VM, when the last completed call found or created one
     ``error``             what the last call ended with; None: well, or it still runs and none failed before
+    ``told``              the cloud has told of a VM that is no ``instance``: it lacks a name, is said to be
+                          another machine's, or only an error tells of it; no answer since said otherwise
     ``absent``            by the last answer of the driver there is no VM
     ``deleted``           a deletion has succeeded, and no VM was seen since
     ``initializing``      the VM is there, its initialization failed
@@ -44,6 +46,7 @@ class VmSeen:
     ended: datetime | None = None
     instance: Instance | None = None
     error: DriverError | None = None
+    told: bool = False
     absent: bool = False
     deleted: bool = False
     initializing: bool = False
@@ -58,6 +61,11 @@ class VmSeen:
     def settled(self, verb: Verb) -> bool:
         """Whether the last call was ``verb`` and came to a good end."""
         return self.verb is verb and not self.running and self.error is None
+
+    def is_absent_since(self, moment: datetime | None) -> bool:
+        """Whether the last call, begun no earlier than that, has shown that there is no VM."""
+        begun = self.began is not None and (moment is None or self.began >= moment)
+        return self.absent and begun and not self.running and self.error is None
 
     def failed(self, verb: Verb) -> DriverError | None:
         """The error that the last call ended with, if it was ``verb``."""

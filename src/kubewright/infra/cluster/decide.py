@@ -4,8 +4,9 @@ Theory.      Machines of a cluster may be made when it is known where its API se
              their bootstrap data and certificates name that place. The endpoint is the user's, on this object
              or on the Cluster; else the driver is asked for one, if it can; else it is waited for.
              On deletion the machines go first: they may take driver and credentials from this object. The
-             core deletes them; those that nothing owns are deleted from here, unless the Cluster stays. Then
-             the endpoint is given back, then the finalizer goes.
+             core deletes them; those that nothing owns are deleted from here, unless the Cluster stays. Nor
+             does a copy of this object that nobody owns: it has the label, too. Then the endpoint is given
+             back, then the finalizer goes.
 Invariants.  An endpoint that is complete is never changed. ``ready`` never goes down again: the core would
              take that for an infrastructure that has gone.
 Source       capi.md §3.2, §3.5 (externally managed), §6.4 (order of deletion); decision 0023.
@@ -126,8 +127,7 @@ def _without_endpoint(seen: Seen) -> Plan:
 def _deleted(seen: Seen) -> Plan:
     call = seen.endpoint
     if seen.machines:
-        ends = seen.owner is None or seen.owner.metadata.deleting
-        steps = (Step.DELETE_MACHINES,) if seen.unowned and ends else ()
+        steps = (Step.DELETE_MACHINES,) if seen.unowned and not seen.lives else ()
         first, more = min(each.name for each in seen.machines), len(seen.machines) - 1
         message = (
             f"KubewrightMachine {first}{f' and {more} more' if more else ''} of its cluster is still there"

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import assert_never
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
-from kubewright.api.cluster.v1beta1 import Cluster
+from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster, Machine
 from kubewright.api.faults import summary
 from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION, CLUSTER_COMPONENT, CLUSTER_FINALIZER
 from kubewright.api.infra.v1beta1 import (
@@ -77,7 +77,8 @@ class InfraClusters:
         """Everything that the decision reads, and the request for a call to the driver."""
         meta, owner = cluster.metadata, self._caches.cluster_of(cluster)
         credentials, missing = self._caches.credentials(meta.namespace, cluster.spec.credentials_ref)
-        name = owner.name if owner is not None else meta.labels.get(CLUSTER_NAME_LABEL, "")
+        name = _cluster_name(meta, owner)
+        named = self._caches.cluster_named(meta.namespace, name)
         machines = self._caches.machines_in(Key(meta.namespace, name)) if name else ()
         untellable = untold(self._caches.clusters, Key(meta.namespace, meta.name))
         broken = "" if meta.deleting else summary(validate_cluster(cluster))  # to give back is always right
@@ -86,6 +87,7 @@ class InfraClusters:
             cluster,
             self._clock.now(),
             owner=owner,
+            lives=named is not None and not named.metadata.deleting,
             paused=paused(meta, owner),
             machines=machines,
             unowned=self._caches.unowned(machines) if meta.deleting else (),
@@ -122,8 +124,9 @@ class InfraClusters:
                 endpoint = {"host": host, "port": port}
                 return await self._writer.patch(meta, {"spec": {"controlPlaneEndpoint": endpoint}})
             case Step.DELETE_MACHINES:
-                for each in seen.unowned:
-                    await self._delete_machine(each)
+                if not await self._lives(Key(key.namespace, _cluster_name(meta, seen.owner))):
+                    for each in seen.unowned:
+                        await self._delete_machine(each)
             case Step.RELEASE:
                 self._calls.release(key, meta.uid, request)
             case Step.REMOVE_FINALIZER:
@@ -132,6 +135,12 @@ class InfraClusters:
                 assert_never(step)
         return meta
 
+    async def _lives(self, cluster: Key) -> bool:
+        """Whether the server itself shows a Cluster that is not being deleted: our cache may be late."""
+        with suppress(NotFound):
+            return not (await self._control.get(CLUSTER, cluster)).metadata.deleting
+        return False
+
     async def _delete_machine(self, key: Key) -> None:
         header = self._caches.machines.header(key)
         if header is not None:
@@ -139,6 +148,11 @@ class InfraClusters:
                 await self._control.delete(
                     KUBEWRIGHT_MACHINE, key, uid=header.uid, resource_version=str(header.version)
                 )
+
+
+def _cluster_name(meta: ObjectMeta, owner: Cluster | None) -> str:
+    """The Cluster that a KubewrightCluster is of: its owner, or where there is none what its label says."""
+    return owner.name if owner is not None else meta.labels.get(CLUSTER_NAME_LABEL, "")
 
 
 def wire(shared: Shared) -> tuple[Controller, EndpointCalls]:
@@ -153,7 +167,13 @@ def wire(shared: Shared) -> tuple[Controller, EndpointCalls]:
         metrics=shared.metrics,
     )
     controller.watches(caches.clusters, only(lambda change: not status_alone(change)))
-    controller.watches(caches.core_clusters, only(_owner_differs, _clusters_of_owner))
+    controller.watches(
+        caches.core_clusters, only(_owner_differs, lambda change: _clusters_of_owner(caches, change))
+    )
+    controller.watches(
+        caches.core_machines,  # the end of one that names a machine which nothing owns
+        only(lambda change: change.after() is None, lambda change: _cluster_of_machine(caches, change)),
+    )
     controller.watches(caches.machines, lambda change: _cluster_of_machine(caches, change))
     controller.watches(caches.secrets, lambda change: caches.clusters.keys_by("credentials", str(change.key)))
     return controller, calls
@@ -167,15 +187,19 @@ def _owner_differs(change: Change[Cluster]) -> bool:
     return (before.spec, before.metadata.deleting) != (after.spec, after.metadata.deleting)
 
 
-def _clusters_of_owner(change: Change[Cluster]) -> list[Key]:
-    """The KubewrightCluster that a Cluster refers to, or referred to before the change."""
+def _clusters_of_owner(caches: Caches, change: Change[Cluster]) -> list[Key]:
+    """The KubewrightClusters that a Cluster refers to, or referred to before the change, or whose label
+    names it."""
     sides = (change.before(), change.after())
     refs = [each.spec.infrastructure_ref for each in sides if each is not None]
     ours = [ref.name for ref in refs if ref is not None and refers(ref, KUBEWRIGHT_CLUSTER)]
-    return [Key(change.key.namespace, name) for name in dict.fromkeys(ours)]
+    referred = [Key(change.key.namespace, name) for name in ours]
+    return list(dict.fromkeys((*referred, *caches.clusters_in(change.key))))
 
 
-def _cluster_of_machine(caches: Caches, change: Change[KubewrightMachine]) -> tuple[Key, ...]:
+def _cluster_of_machine(
+    caches: Caches, change: Change[KubewrightMachine] | Change[Machine]
+) -> tuple[Key, ...]:
     """When a machine is gone or has lost its owners, the KubewrightCluster whose deletion may wait for it."""
     before, after = change.before(), change.after()
     last = after or before

@@ -42,9 +42,10 @@ class Seen:
     """One KubewrightCluster and all that decides about it.
 
     ``owner``     the Cluster that controls it; None: none names it, or it is not there
+    ``lives``     a Cluster of the name that its machines carry is there, and is not being deleted
     ``paused``    the object or its cluster is paused
-    ``machines``  the KubewrightMachines of its cluster; ``unowned``: those that no object owns, and that are
-                  not being deleted
+    ``machines``  the KubewrightMachines of its cluster; ``unowned``: those that no object owns and no
+                  Machine names, and that are not being deleted
     ``problem``   why the driver cannot be told of this cluster
     ``offers_endpoints``  the driver gives endpoints
     """
@@ -52,6 +53,7 @@ class Seen:
     cluster: KubewrightCluster
     now: datetime
     owner: Cluster | None = None
+    lives: bool = False
     paused: bool = False
     machines: tuple[Key, ...] = ()
     unowned: tuple[Key, ...] = ()

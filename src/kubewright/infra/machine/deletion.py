@@ -76,12 +76,13 @@ def _blocked(seen: Seen) -> Plan:
     message = f"its VM cannot be deleted: {seen.problem}" + (f". {advice}" if advice else "")
     warning = Event(EventReason.FAILED_DELETE_VM, message, warning=True)
     report = waits(ConditionReason.VM_DELETION_FAILED, WARNING, message)
-    return Plan(because=message, report=report, event=warning, awaits=correction(seen))
+    wake = None if seen.source_missing or seen.doubt_left <= timedelta(0) else seen.doubt_left
+    return Plan(wake=wake, because=message, report=report, event=warning, awaits=correction(seen))
 
 
 def _way_out(seen: Seen, error: DriverError | None = None) -> str:
     """What a user may do about a driver that cannot be asked, or (``error``) will fail again."""
     mend = "Mend what is missing" if error is None else "Mend providerSpec, credentials or the driver"
-    if not (seen.recorded or seen.vm.instance):
+    if not (seen.recorded or seen.vm.instance or seen.vm.told):
         return f"{mend}; or, if the cloud has no VM of it, label it {FORCE_DELETION_LABEL}=True"
     return f"{mend}: its VM stays until the driver deletes it" if error is not None and error.refuses else ""

@@ -4,7 +4,7 @@ Called by    ``look`` (makes it), ``decide`` and ``status`` (use it). Nothing he
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import structs
 
@@ -78,16 +78,23 @@ class Seen:
     @property
     def _lets_go(self) -> bool:
         """Whether a VM whose creation is in doubt may be left behind: a user says so; or the spec breaks a
-        rule or names an unknown driver, and this process has asked for none. While credentials or the
-        KubewrightCluster are missing, an earlier process may have asked."""
+        rule or names an unknown driver, this process has asked for none, and what the process before may
+        have asked for would have shown by now. While credentials or the KubewrightCluster are missing, an
+        earlier process may have asked."""
         unasked = bool(self.problem) and not self.source_missing and self.vm.doubt is None
-        return force_deletion(self.machine.metadata.labels) or unasked
+        forced = force_deletion(self.machine.metadata.labels)
+        return forced or (unasked and self.doubt_left <= timedelta(0))
+
+    @property
+    def doubt_left(self) -> timedelta:
+        """For how long a creation may still bring a VM; zero or less: none can any more."""
+        return self.doubt_until - self.now if self.doubt_until is not None else timedelta(0)
 
     @property
     def left_in_doubt(self) -> bool:
-        """Whether the object goes by force although nothing has shown that it has no VM."""
-        doubtful = self.doubt_until is not None and not self.vm.absent and not self.recorded
-        return doubtful and force_deletion(self.machine.metadata.labels)
+        """Whether the object goes although no answer has shown that it has no VM, and that none can come."""
+        doubtful = self.doubt_until is not None and not self.recorded
+        return doubtful and not self.vm.is_absent_since(self.doubt_until)
 
     def vm_plan(self, want: Want) -> VmPlan:
         """What comes next for the machine's VM."""

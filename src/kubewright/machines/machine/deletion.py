@@ -29,7 +29,7 @@ from kubewright.base import delays
 from kubewright.base.clock import rfc3339
 from kubewright.base.durations import format_duration
 from kubewright.base.plan import AT_ONCE
-from kubewright.driver.errors import Code, DriverError, Trouble
+from kubewright.driver.errors import REFUSALS, Code, DriverError, Trouble
 from kubewright.driver.life.plan import State, VmPlan, Want
 from kubewright.driver.life.seen import Verb
 from kubewright.machines.machine import node_marks, states
@@ -103,7 +103,7 @@ def identify_vm(seen: Seen) -> Plan | None:
         return _calling(seen, vm)
     failed = f"{LOOK_FAILED_TEXT}, aborting {_AFTER_LOOK[vm.error.meaning.trouble]} {vm.error}"
     text = f"{failed}. {_advice(seen, vm.error)}{GETTING_STATUS}"
-    return _again(vm, deletion_blocked_report(text, vm.error.code.name))
+    return _again(vm, deletion_blocked_report(text, _code(seen, vm.error)))
 
 
 def wait_until_readable(seen: Seen) -> Plan | None:
@@ -203,7 +203,7 @@ def delete_vm(seen: Seen) -> Plan | None:
         return _undrained(seen, _calling(seen, vm))
     failed = _AFTER_DELETION[vm.error.meaning.trouble].format(error=vm.error)
     text = f"{failed}. {_advice(seen, vm.error)}{DELETING_VM}"
-    return _again(vm, deletion_blocked_report(text, vm.error.code.name))
+    return _again(vm, deletion_blocked_report(text, _code(seen, vm.error)))
 
 
 def delete_node(seen: Seen) -> Plan | None:
@@ -289,12 +289,16 @@ def _blocked(seen: Seen) -> Plan | None:
 
     While a secret is missing a machine with a known VM stays even if its deletion is forced: that is about
     pods. Without its class such a machine goes once a user forces its deletion, which leaves the VM behind.
+    One of which nothing is known but that an earlier process may have made its VM waits until that would
+    have shown.
     """
     if not seen.secret_missing and names.force_deletion(seen.machine.metadata.labels):
         return None
     text = f"VM deletion is blocked: {seen.problem}. {_way_out(seen)}. {DELETING_VM}"
+    doubt = None if seen.secret_missing or seen.doubt_left <= timedelta(0) else seen.doubt_left
     return Plan(
-        report=deletion_blocked_report(text, Code.InvalidArgument.name),
+        report=deletion_blocked_report(text, Code.Aborted.name),
+        wake=doubt,
         because=seen.problem,
         warning=(EventReason.FAILED_DELETE_VM, text),
     )
@@ -308,7 +312,7 @@ def _way_out(seen: Seen) -> str:
     """What a user may do about a driver that cannot be called."""
     if not seen.secret_missing:
         return f"Make it anew, or label the machine {_FORCE} to leave its VM behind"
-    if seen.machine.spec.provider_id or seen.vm.instance:
+    if seen.shows_vm:
         return "Make it anew: the VM may exist, and without its credentials it would stay"
     return f"Make it anew; or, {_IF_NONE}"
 
@@ -318,9 +322,18 @@ def _advice(seen: Seen, error: DriverError) -> str:
     if not error.lasts:
         return ""
     mend = "Mend its MachineClass, its Secret or what the driver runs with"
-    if seen.machine.spec.provider_id or seen.vm.instance:
+    if seen.shows_vm:
         return f"{mend}: its VM stays until the driver deletes it. " if error.refuses else ""
     return f"{mend}; or, {_IF_NONE}. "
+
+
+def _code(seen: Seen, error: DriverError) -> str:
+    """The code in the status. By a refusal there sets take a machine for one without a VM
+    (``machineset.member``), if no VM is on record. So one that is not the driver's own is not told there, nor
+    while something else shows a VM, or a creation of this process is in doubt. The description has it."""
+    without = error.refuses and not seen.shows_vm and seen.vm.doubt is None
+    hidden = error.code in REFUSALS and not (without or seen.machine.spec.provider_id)
+    return Code.Aborted.name if hidden else error.code.name
 
 
 def _again(vm: VmPlan, report: Report) -> Plan:

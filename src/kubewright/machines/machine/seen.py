@@ -177,23 +177,38 @@ class Seen:
             self.doubt_until,
             self.can_call,
             self.inputs,
-            identified=bool(self.machine.spec.provider_id),
+            identified=self.shows_vm,
             let_go=self._lets_go,
         )
         return plan(self.vm, wanted, self.settings.resource_exhausted_retry, self.now)
 
     @property
+    def shows_vm(self) -> bool:
+        """Whether something shows that there is a VM: its id, its node that no answer has belied, the cloud."""
+        node = self.node is not None and not self.vm.absent
+        return bool(self.machine.spec.provider_id) or node or self.vm.instance is not None or self.vm.told
+
+    @property
     def _lets_go(self) -> bool:
         """Whether a VM whose creation is in doubt may be left behind: a user forces the deletion; or the
-        class is gone, which stays while machines have VMs by it, and this process has asked for none."""
-        class_gone = not self.can_call and not self.secret_missing
-        return names.force_deletion(self.machine.metadata.labels) or (class_gone and self.vm.doubt is None)
+        class is gone, which stays while machines have VMs by it, this process has asked for none, and what
+        the process before may have asked for would have shown by now."""
+        class_gone = not self.can_call and not self.secret_missing and self.vm.doubt is None
+        forced = names.force_deletion(self.machine.metadata.labels)
+        return forced or (class_gone and self.doubt_left <= timedelta(0))
+
+    @property
+    def doubt_left(self) -> timedelta:
+        """For how long a creation may still bring a VM; zero or less: none can any more."""
+        return self.doubt_until - self.now if self.doubt_until is not None else timedelta(0)
 
     @property
     def left_in_doubt(self) -> bool:
-        """Whether the machine goes by force although nothing has shown that it has no VM."""
-        doubtful = self.doubt_until is not None and not self.vm.absent and not self.machine.spec.provider_id
-        return doubtful and names.force_deletion(self.machine.metadata.labels)
+        """Whether the machine goes although no answer has shown that it has no VM, and that none can come."""
+        doubtful = self.doubt_until is not None or self.shows_vm
+        return (
+            doubtful and not self.machine.spec.provider_id and not self.vm.is_absent_since(self.doubt_until)
+        )
 
     @property
     def creation_timeout(self) -> timedelta:

@@ -251,7 +251,8 @@ def _without_vm(machine: Machine) -> bool:
     """Whether its deletion waits only for a driver that refuses to be asked about a VM of which no record is.
     What it waits for, its status says (``machines.machine.deletion``)."""
     last = machine.status.last_operation
-    if not machine.metadata.deleting or machine.spec.provider_id or last.type != OperationType.DELETE:
+    shown = machine.spec.provider_id or names.node_name(machine.metadata.labels)
+    if not machine.metadata.deleting or shown or last.type != OperationType.DELETE:
         return False
     return last.state == OperationState.FAILED and last.error_code in _REFUSALS
 
