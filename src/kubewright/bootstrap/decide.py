@@ -49,6 +49,8 @@ Decider = Callable[[Seen], Plan | None]
 
 CERTIFICATE_REMEDY = "create it, with a certificate and its key, or let its controller make it"
 
+PUT_BACK = "put it back from a backup, or delete the Machine"
+
 TOKEN_RUNS = Plan(because="its bootstrap token is being looked at")
 NO_REFERENCE = "spec.infrastructureRef, and so no infrastructure"
 
@@ -140,7 +142,7 @@ def release_lock(seen: Seen) -> Plan | None:
 def keep_ready(seen: Seen) -> Plan | None:
     """The data is there; while its machine may still boot, the token in it is refreshed.
 
-    If it is lost before there is a VM, it is made again by the deciders that come later.
+    If it is lost before a VM is known, it is made again by the deciders that come later.
     """
     status = seen.config.status
     if not status.ready or seen.lost_data:
@@ -221,13 +223,19 @@ def wait_for_lock(seen: Seen) -> Plan | None:
 
 
 def make_certificates(seen: Seen) -> Plan | None:
-    """Make the cluster's certificates; if it has a controlPlaneRef, that object's controller makes them."""
+    """Make the cluster's certificates; if it has a controlPlaneRef, that object's controller makes them.
+
+    Those that data were made of are not made anew: the VM that has the data has their keys.
+    """
     wanted = generation.wanted_certificates(seen)
     missing = certificates.missing(wanted, seen.pairs)
     if not missing:
         return None
     assert seen.cluster is not None
     made = tuple(each.purpose for each in missing if not each.external)
+    if seen.may_initialize:
+        lost = f"{_secrets(seen, missing)} is gone, and a VM may have been made of it; {PUT_BACK}"
+        return _without_certificates(seen, Reason.CERTIFICATES_CORRUPTED, lost, missing)
     if seen.cluster.spec.control_plane_ref is None and len(made) == len(missing):
         return Plan((MakeCertificates(made),), AT_ONCE, "the cluster has no certificates yet")
     reason = Reason.CERTIFICATES_GENERATION_FAILED
@@ -372,7 +380,8 @@ def _sources(seen: Seen) -> Iterator[Awaited]:
 
 
 def _release_own_lock(seen: Seen) -> tuple[ReleaseLock, ...]:
-    held = seen.lock if seen.holds_lock and seen.role is Role.INIT else None
+    """Let another machine be the first, unless this one's VM may have begun with data that were lost."""
+    held = seen.lock if seen.holds_lock and seen.role is Role.INIT and not seen.may_initialize else None
     return (ReleaseLock(held.uid),) if held is not None else ()
 
 

@@ -137,7 +137,7 @@ class Looker:
         seen = replace(seen, token=self._token(seen, machine))
         if not makes_data(seen):
             return seen
-        ours = seen.role is Role.INIT and cluster.spec.control_plane_ref is None
+        ours = seen.role is Role.INIT and cluster.spec.control_plane_ref is None and not seen.may_initialize
         pairs = await self._pairs(cluster, wanted_certificates(seen), ours=ours)
         seen = replace(seen, pairs=pairs, sources=await self._sources(config))
         if not self._needs_token(seen):

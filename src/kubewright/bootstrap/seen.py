@@ -126,10 +126,21 @@ class Seen:
 
     @property
     def lost_data(self) -> bool:
-        """Whether the data are gone before a VM could boot from them, so that they must be made again."""
+        """Whether the data are gone before a VM is known, so that they must be made again.
+
+        One may boot from them all the same: while a call creates it, the driver holds them already.
+        """
         if self.data is None or self.data.made or self.machine is None:
             return False
         return not (self.machine.spec.provider_id or self.machine.status.infrastructure_ready)
+
+    @property
+    def may_initialize(self) -> bool:
+        """Whether data that were handed out and are gone may still make a VM initialize the cluster: no other
+        machine may, and no other authorities may be made."""
+        if self.machine is None or self.role is not Role.INIT or not self.lost_data:
+            return False
+        return self.config.status.ready or self.machine.spec.bootstrap.data_secret_name is not None
 
     @property
     def join_token(self) -> Token | None:

@@ -22,14 +22,20 @@ from kubewright.api.bootstrap.v1beta1 import (
     SecretSource,
     User,
 )
-from kubewright.api.cluster.v1beta1 import ClusterNetwork, ClusterStatus, NetworkRanges, ObjectReference
+from kubewright.api.cluster.v1beta1 import (
+    Bootstrap,
+    ClusterNetwork,
+    ClusterStatus,
+    NetworkRanges,
+    ObjectReference,
+)
 from kubewright.api.core import Secret, Taint
 from kubewright.api.meta import ObjectMeta, OwnerReference
 from kubewright.base.delays import UNHEARD
 from kubewright.base.plan import AT_ONCE
 from kubewright.bootstrap.decide import decide, makes_data
 from kubewright.bootstrap.lock import Lock
-from kubewright.bootstrap.seen import Seen, TokenSeen
+from kubewright.bootstrap.seen import DataSeen, Seen, TokenSeen
 from kubewright.bootstrap.steps import (
     KeepToken,
     MakeCertificates,
@@ -431,6 +437,54 @@ def test_bad_input_is_reported_where_it_is_wrong(seen: Seen, told: str) -> None:
 def test_a_machine_that_cannot_go_on_lets_others_be_the_first() -> None:
     plan = decide(respec(holding(), files=(File(path="/a"), File(path="/a"))))
     assert plan.steps == (ReleaseLock("lock"),)
+
+
+LOST = replace(
+    holding(data=DataSeen(made=False)),
+    config=structs.replace(first().config, status=KubeadmConfigStatus(ready=True, data_secret_name="m")),
+)
+"""The first machine, whose data are gone after they were handed out: a VM may be in the making with them."""
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(respec(LOST, files=(File(path="/x", content_from=SecretSource()),)), id="a bad spec"),
+        pytest.param(
+            respec(
+                LOST,
+                files=(File(path="/x", content_from=SecretSource(secret=SecretKey(name="gone", key="k"))),),
+            ),
+            id="a source that is gone",
+        ),
+        pytest.param(replace(LOST, secret=data(labels={})), id="a Secret of another"),
+        pytest.param(replace(LOST, pairs={}), id="no certificates"),
+        pytest.param(replace(LOST, pairs={**PAIRS, Purpose.CA: KeyPair(b"x", b"x")}), id="bad certificates"),
+        pytest.param(
+            replace(
+                LOST,
+                config=first().config,
+                machine=machine(control_plane=True, bootstrap=Bootstrap(data_secret_name="m")),
+                pairs={},
+            ),
+            id="the status is lost too",
+        ),
+    ],
+)
+def test_who_was_handed_the_data_of_the_first_machine_stays_the_first(seen: Seen) -> None:
+    plan = decide(seen)
+    assert plan.steps == ()
+    assert message(plan)
+
+
+def test_lost_data_of_the_first_machine_are_made_again_of_what_is_there() -> None:
+    assert written(decide(LOST)) == written(decide(holding()))
+
+
+def test_authorities_that_a_vm_may_use_are_not_made_anew() -> None:
+    plan = decide(replace(LOST, pairs={}))
+    assert "Secret c-ca" in message(plan)
+    assert "backup" in message(plan)
 
 
 def test_files_and_passwords_come_from_secrets() -> None:
