@@ -26,6 +26,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.hosting.contract import Workload
 from kubewright.controlplanes.hosting.processes.volumes import VOLUMES, WORKING
 from kubewright.processes.program import FILES, Command, Program
+from kubewright.wire import goyaml
 
 PROGRAM_OF: Mapping[Component, str] = {
     Component.ETCD: "etcd",
@@ -195,9 +196,9 @@ def _settings(content: bytes) -> tuple[str, ...]:
     if len(content) > LARGEST_SETTINGS:
         return (f"it has {len(content)} bytes, and {LARGEST_SETTINGS} are the most of a file of settings",)
     try:
-        found = _of_events(yaml.parse(content, yaml.CSafeLoader))
+        found = _of_events(goyaml.events(content))
         return tuple(islice(dict.fromkeys(found), MOST_TOLD))
-    except (yaml.YAMLError, ValueError):
+    except goyaml.Unreadable:
         return ("it cannot be read as YAML, and may name a command",) if _MAY_RUN.search(readable) else ()
 
 

@@ -15,6 +15,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -25,9 +26,13 @@ from kubewright.wire import goyaml
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 """Label, and taint, of the nodes of a control plane."""
+MOST_LINES = 20_000
+"""Lines that the commands of a VM and their scripts may have together; a cluster's have dozens."""
+
 PKI = "/etc/kubernetes/pki"
 PORT = 6443
 
+_NEXT = re.compile(r"&&|;")
 _ECHO = re.compile(r"echo\s+(?P<text>.*?)\s*(?P<how>>>?)\s*(?P<path>\S+)")
 _TAINTS = (TaintSpec(key=CONTROL_PLANE, effect="NoSchedule"),)
 
@@ -85,14 +90,29 @@ def actions(boot: BootData) -> Iterator[Action]:
     """What the commands do, in order.
 
     Raises:
-        Unbootable: a file that kubeadm is given is missing or wrong.
+        Unbootable: a file that kubeadm is given is missing or wrong, or the commands have no end.
     """
+    lines = sum(1 for _ in islice(_lines(boot), MOST_LINES + 1))
+    if lines > MOST_LINES:
+        raise Unbootable(f"its commands and their scripts have more than {MOST_LINES} lines")
     for line in boot.commands:
         yield from _line(line, boot, depth=0)
 
 
+def _lines(boot: BootData) -> Iterator[str]:
+    """Each line that is looked at, as often as it is."""
+    texts: dict[str, list[str]] = {}
+    for line in boot.commands:
+        for part in re.split(_NEXT, line):
+            yield part
+            path = next(iter(_words(part.strip())), "")
+            if path in boot.files:
+                texts[path] = texts.get(path) or boot.files[path].splitlines()
+                yield from texts[path]
+
+
 def _line(line: str, boot: BootData, depth: int) -> Iterator[Action]:
-    for part in re.split(r"&&|;", line):
+    for part in re.split(_NEXT, line):
         command = part.strip()
         if (echo := _ECHO.fullmatch(command)) is not None:
             yield Write(echo["path"], echo["text"].strip("'\""), echo["how"] == ">>")
