@@ -7,6 +7,7 @@ import pytest
 
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema import formats
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.wire.gvk import Resource
 
@@ -234,3 +235,10 @@ def test_the_causes_of_a_rule_are_bounded_too() -> None:
         *(f"f{n}" for n in range(100)),
         "<nil>",
     ]
+
+
+def test_formats_take_time_that_grows_with_the_length_of_a_text() -> None:
+    """A search from each digit to the last one would take hours for a megabyte."""
+    for text in ("0" * 1_000_000, "0 " * 500_000, "0" + " " * 1_000_000):
+        assert not formats.is_duration(text)
+    assert all(map(formats.is_duration, ("1 day", "PT1H", "a 10  weeks", "1h30m")))

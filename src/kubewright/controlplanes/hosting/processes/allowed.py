@@ -43,7 +43,10 @@ NAMED_BY = re.compile(r"\$\(([^()]+)\)")
 _URL = re.compile(r"\bhttps?://[^\s,;\"'\\]*")
 _NETWORK = re.compile(r"::/[0-9]{1,3}(?=$|,)")
 """The end of a range of IPv6 addresses."""
-_SCHEME = re.compile(r"\b(?!https?://)[A-Za-z][A-Za-z0-9+.-]*://|\b(?:unix|unixs|file):", re.IGNORECASE)
+_SCHEME = re.compile(
+    r"(?<![a-z0-9+.-])(?!https?://)[0-9+.-]*+[a-z][a-z0-9+.-]*+://|\b(?:unix|unixs|file):", re.IGNORECASE
+)
+"""Begins only where a name of a scheme can, so that a long text is looked at once."""
 _BEFORE = r"(?:^|[\s=,:;#@|\"'(\[{])"
 _UPWARDS = re.compile(r"(?:^|[\s=,:;#@|\"'(\[{/\\])\.\.(?:$|[\s=,:;#@|\"')\]}/\\])")
 _ABSOLUTE = re.compile(rf"{_BEFORE}(?:/|~)")
