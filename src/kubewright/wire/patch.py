@@ -153,7 +153,7 @@ class _Moved:
     def __init__(self) -> None:
         self._left = MOST_MOVED
 
-    def count(self, pointer: _Pointer, document: Any) -> None:
+    def count(self, pointer: jsonpointer.JsonPointer, document: Any) -> None:
         """What it takes to add or remove at a pointer.
 
         Raises:
@@ -250,7 +250,7 @@ def _applied(document: Any, operations: Sequence[Mapping[str, Any]], most: int) 
             operation = {**operation, "value": orjson.loads(written)}  # shared with nothing
         if (known := _OPERATIONS.get(operation.get("op", ""))) is None:
             raise _refused()
-        step = known(operation, pointer_cls=_Pointer)
+        step: Any = known(operation, pointer_cls=_Pointer)
         step.moved = moved
         document = step.apply(document)
     return document

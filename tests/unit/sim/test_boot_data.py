@@ -217,6 +217,21 @@ def test_a_value_that_aliases_make_of_little_text_is_bounded() -> None:
         read(f"#cloud-config\n{bomb}runcmd: [*k5]\n".encode(), "cloud-config", {})
 
 
+@pytest.mark.parametrize("line", ["echo a" + " " * 1_000_000 + "b", "echo a" + " > y" * 500_000 + " y"])
+def test_a_long_command_is_looked_at_in_time_that_grows_with_its_length(line: str) -> None:
+    with pytest.raises(Unbootable, match="have more than 20000 lines, or 262144 characters"):
+        asked(cloud_config(line))
+
+
+def test_what_a_command_writes_is_found_however_it_is_spaced() -> None:
+    lines = ("echo  'a'  >  /x", "echo a>>/x", "echo a > b >>/x")
+    assert asked(cloud_config(*lines)) == [
+        Write("/x", "a", append=False),
+        Write("/x", "a", append=True),
+        Write("/x", "a > b", append=True),
+    ]
+
+
 def test_a_file_is_appended_to() -> None:
     entries = [{"path": "/a", "content": "x"}, {"path": "/a", "content": "y", "append": True}]
     data = f"#cloud-config\n{json.dumps({'write_files': entries})}".encode()
@@ -262,7 +277,7 @@ def test_commands_that_make_no_node_do_nothing() -> None:
         (
             cloud_config(*["/a;" * 200] * 10, **{"/a": "true\n" * 10}),
             "cloud-config",
-            "its commands and their scripts have more than 20000 lines",
+            "its commands and their scripts have more than 20000 lines, or 262144 characters",
         ),
         (b"", "talos", "no image of the simulated cloud reads user data of format 'talos'"),
         (cloud_config("kubeadm init --config /a"), "cloud-config", "kubeadm init has no file /a"),

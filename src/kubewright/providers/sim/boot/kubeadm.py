@@ -15,7 +15,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -26,14 +25,16 @@ from kubewright.wire import goyaml
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 """Label, and taint, of the nodes of a control plane."""
-MOST_LINES = 20_000
-"""Lines that the commands of a VM and their scripts may have together; a cluster's have dozens."""
+MOST_LINES, MOST_CHARS = 20_000, 256 * 1024
+"""What the commands of a VM and their scripts may have together; a cluster's have dozens of lines."""
 
 PKI = "/etc/kubernetes/pki"
 PORT = 6443
 
 _NEXT = re.compile(r"&&|;")
-_ECHO = re.compile(r"echo\s+(?P<text>.*?)\s*(?P<how>>>?)\s*(?P<path>\S+)")
+_ECHO = re.compile(r"echo\s(?P<text>.*?)(?P<how>>>?)\s*+(?P<path>\S++)")
+LONGEST_ECHO = 4096
+"""Characters of a command that is searched for what it writes, and where."""
 _TAINTS = (TaintSpec(key=CONTROL_PLANE, effect="NoSchedule"),)
 
 
@@ -92,9 +93,12 @@ def actions(boot: BootData) -> Iterator[Action]:
     Raises:
         Unbootable: a file that kubeadm is given is missing or wrong, or the commands have no end.
     """
-    lines = sum(1 for _ in islice(_lines(boot), MOST_LINES + 1))
-    if lines > MOST_LINES:
-        raise Unbootable(f"its commands and their scripts have more than {MOST_LINES} lines")
+    lines = chars = 0
+    for line in _lines(boot):
+        lines, chars = lines + 1, chars + len(line)
+        if lines > MOST_LINES or chars > MOST_CHARS:
+            told = f"more than {MOST_LINES} lines, or {MOST_CHARS} characters"
+            raise Unbootable(f"its commands and their scripts have {told}")
     for line in boot.commands:
         yield from _line(line, boot, depth=0)
 
@@ -105,7 +109,7 @@ def _lines(boot: BootData) -> Iterator[str]:
     for line in boot.commands:
         for part in re.split(_NEXT, line):
             yield part
-            path = next(iter(_words(part.strip())), "")
+            path = next(iter(part.split()), "").strip("'\"")
             if path in boot.files:
                 texts[path] = texts.get(path) or boot.files[path].splitlines()
                 yield from texts[path]
@@ -114,8 +118,9 @@ def _lines(boot: BootData) -> Iterator[str]:
 def _line(line: str, boot: BootData, depth: int) -> Iterator[Action]:
     for part in re.split(_NEXT, line):
         command = part.strip()
-        if (echo := _ECHO.fullmatch(command)) is not None:
-            yield Write(echo["path"], echo["text"].strip("'\""), echo["how"] == ">>")
+        echo = _ECHO.fullmatch(command) if len(command) <= LONGEST_ECHO else None
+        if echo is not None:
+            yield Write(echo["path"], echo["text"].strip().strip("'\""), echo["how"] == ">>")
             continue
         words = _words(command)
         if words[:1] and words[0] in boot.files and depth == 0:
