@@ -177,3 +177,17 @@ def test_one_module_makes_the_contexts_of_tls() -> None:
         if re.search(r"\bSSLContext\(|create_default_context|_create_unverified_context", path.read_text())
     ]
     assert makers == ["pki/tls.py"]
+
+
+def test_one_module_reads_yaml() -> None:
+    """Elsewhere a text of a user that is nested deep would end the process: the library recurses in C."""
+    readers = [
+        path.relative_to(SOURCES / "kubewright").as_posix()
+        for path in (SOURCES / "kubewright").rglob("*.py")
+        if re.search(
+            r"\byaml\.(?:(?:safe_|full_|unsafe_)?load|compose|parse|scan)(?:_all)?\b"
+            r"|\byaml\.\w*Loader\b|\bfrom yaml\b",
+            path.read_text(),
+        )
+    ]
+    assert readers == ["wire/goyaml.py"]

@@ -24,6 +24,7 @@ import msgspec
 from msgspec import inspect
 
 from kubewright.base.errors import InvalidInput
+from kubewright.wire import gojson
 from kubewright.wire.gvk import Resource
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ class Kind(Generic[T]):
         """
         try:
             return self._decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self.from_plain(self._parsed(data))
 
     def part(self, data: bytes) -> T:
@@ -115,7 +116,10 @@ class Kind(Generic[T]):
 
     def _parsed(self, data: bytes) -> Any:
         try:
-            return msgspec.json.decode(data)
+            try:
+                return msgspec.json.decode(data)
+            except RecursionError:
+                return msgspec.json.decode(gojson.shallow(data, gojson.LEVEL_OF_OBJECT))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Undecodable(self.resource, str(error)) from None
 

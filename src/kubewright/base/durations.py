@@ -1,6 +1,7 @@
 """Go duration strings (``1h30m``, ``20m0s``, ``150ms``), as every API we serve writes them.
 
 The reader accepts exactly what Go's ``time.ParseDuration`` accepts, so ``1d`` is refused;
+a text of any length takes time in proportion to it;
 the printer gives Go's canonical form, so ``2h`` comes back as ``2h0m0s``.
 """
 
@@ -9,7 +10,8 @@ from datetime import timedelta
 
 _UNIT = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST = 2**63 / 1e9  # Go counts nanoseconds in 64 bits: some 292 years
-_TERM = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_MOST_SHOWN = 64
+_TERM = re.compile(r"([0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(ns|us|µs|μs|ms|s|m|h)")
 
 
 def parse_duration(text: str) -> timedelta:
@@ -22,11 +24,12 @@ def parse_duration(text: str) -> timedelta:
     if body == "0":
         return timedelta()
     seconds, at = 0.0, 0
-    while body[at:] and (term := _TERM.match(body, at)):
+    while at < len(body) and (term := _TERM.match(body, at)):
         seconds += float(term[1]) * _UNIT[term[2]]
         at = term.end()
     if at == 0 or at != len(body) or seconds >= _LONGEST:
-        raise ValueError(f"{text!r} is not a duration; write it like 90s, 20m or 1h30m")
+        shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+        raise ValueError(f"{shown!r} is not a duration; write it like 90s, 20m or 1h30m")
     return sign * timedelta(seconds=seconds)
 
 

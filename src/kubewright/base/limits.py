@@ -57,3 +57,20 @@ MESSAGE_CHARS = 1024
 DRIVER_MESSAGE_CHARS = 16 * 1024
 """Longest message of a driver's error that goes into a status: clouds answer with whole pages of HTML, and a
 server takes no object that is too large."""
+
+
+MOST_NUMBER = 10**18
+"""A number of so many digits is more than any bound that a number is compared with."""
+
+
+def number_of(digits: str) -> int:
+    """The number that digits stand for, or ``MOST_NUMBER`` where that is less. ``int`` raises an error of its
+    own for a user's text of 5,000 digits.
+
+    Raises:
+        ValueError: there are none, or not only digits.
+    """
+    if not digits.isdecimal():
+        raise ValueError("it is no whole number")
+    bare = digits.lstrip("0") or "0"
+    return int(bare) if len(bare) <= 18 else MOST_NUMBER

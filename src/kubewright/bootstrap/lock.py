@@ -34,7 +34,7 @@ def holder_of(data: Mapping[str, str]) -> str:
     """The machine that a lock's data names; empty if it names none."""
     try:
         said = msgspec.json.decode(data.get(LOCK_KEY, ""))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
     name = said.get("machineName") if isinstance(said, dict) else None
     return name if isinstance(name, str) else ""

@@ -20,6 +20,7 @@ import msgspec
 
 from kubewright.api.conditions import condition_of, is_condition_true
 from kubewright.api.core import Pod, PodDisruptionBudget, PodDisruptionBudgetStatus
+from kubewright.base.limits import number_of
 
 EXPIRY_SECONDS = 120.0
 
@@ -123,9 +124,9 @@ def portion(of: int | str, total: int) -> int:
     if isinstance(of, int):
         return of
     share = of.removesuffix("%")
-    return (
-        ceil(Fraction(int(share), 100) * total) if share.isascii() and share.isdigit() and share != of else 0
-    )
+    if not share.isascii() or not share.isdigit() or share == of:
+        return 0
+    return ceil(Fraction(number_of(share), 100) * total)
 
 
 def _disrupted(seen: Seen, now: datetime) -> tuple[Mapping[str, datetime], float | None, tuple[str, ...]]:

@@ -323,6 +323,7 @@ class Planes:
             port=int(port),
             held=held,
             connections=self._connections,
+            tenant=f"the control plane at {plane.address}",
         )
         await listener.start()
         return listener

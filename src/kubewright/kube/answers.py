@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from kubewright.kube.errors import BadAnswer
+from kubewright.wire import gojson
 from kubewright.wire.errors import ApiError, from_status
 from kubewright.wire.http import Response
 
@@ -24,7 +25,7 @@ def refusal(code: int, body: bytes, retry_after: str = "") -> ApiError:
     """The error that a ``Status`` describes; whatever else the body is, the code counts."""
     try:
         return from_status(code, msgspec.json.decode(body), _seconds(retry_after))
-    except (msgspec.DecodeError, ValueError, TypeError):
+    except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
         return from_status(code, None, _seconds(retry_after))
 
 
@@ -62,7 +63,10 @@ def read_page(body: bytes) -> Page:
         BadAnswer: it is not a list.
     """
     try:
-        answer = _list.decode(body)
+        try:
+            answer = _list.decode(body)
+        except RecursionError:
+            answer = _list.decode(gojson.shallow(body, gojson.LEVEL_OF_LIST))
         return Page(answer.items or [], int(answer.metadata.resource_version or 0), answer.metadata.token)
     except (msgspec.DecodeError, ValueError) as error:
         raise BadAnswer(f"the server answered a list request with something else: {error}") from None
@@ -89,7 +93,10 @@ def read_status(body: bytes) -> StatusDetails | None:
         BadAnswer: it is neither of the two.
     """
     try:
-        answer = _status.decode(body)
+        try:
+            answer = _status.decode(body)
+        except RecursionError:
+            answer = _status.decode(gojson.shallow(body, gojson.LEVEL_OF_OBJECT))
     except msgspec.DecodeError as error:
         raise BadAnswer(f"the server answered a delete with something else: {error}") from None
     if answer.kind != "Status":

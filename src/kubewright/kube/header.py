@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from kubewright.kube.errors import BadAnswer
+from kubewright.wire import gojson
 from kubewright.wire.gvk import Key
 
 
@@ -44,7 +45,7 @@ class Header(Struct, frozen=True, gc=False):
     @property
     def finalizers(self) -> Sequence[str]:
         """The object's finalizers; decoded at each call."""
-        return _metadata(self.data).finalizers or ()
+        return _metadata(self.data)[0].finalizers or ()
 
     def __repr__(self) -> str:
         """Without the bytes: they may be a Secret's."""
@@ -57,7 +58,7 @@ def read(data: bytes) -> Header:
     Raises:
         BadAnswer: these bytes are no object, or its version is no number.
     """
-    return _header(_metadata(data), data)
+    return _header(*_metadata(data))
 
 
 def read_answer(data: bytes, *, deleted: bool) -> tuple[Header, bool]:
@@ -73,7 +74,7 @@ def read_answer(data: bytes, *, deleted: bool) -> tuple[Header, bool]:
     Raises:
         BadAnswer: as ``read``.
     """
-    meta = _metadata(data)
+    meta, data = _metadata(data)
     ending = meta.deletion_timestamp is not None
     held = bool(meta.finalizers) or (meta.deletion_grace_period_seconds or 0) > 0
     lives = (ending and (held or _held_by_spec(data))) if deleted or ending else True
@@ -92,7 +93,7 @@ def read_version(data: bytes) -> int:
     Raises:
         BadAnswer: as ``read``.
     """
-    return _version(_metadata(data))
+    return _version(_metadata(data)[0])
 
 
 class _Owner(Struct, gc=False):
@@ -129,9 +130,15 @@ _objects = msgspec.json.Decoder(_Object)
 _labels = msgspec.json.Decoder(_Labelled)
 
 
-def _metadata(data: bytes) -> _Metadata:
+def _metadata(data: bytes) -> tuple[_Metadata, bytes]:
+    """The metadata, and the object: without what is nested too deep, where something is.
+
+    Raises:
+        BadAnswer: these bytes are no object.
+    """
     try:
-        return _objects.decode(data).metadata
+        data = gojson.shallow(data, gojson.LEVEL_OF_OBJECT)
+        return _objects.decode(data).metadata, data
     except msgspec.DecodeError as error:
         raise BadAnswer(f"the server sent something that is no object: {error}") from None
 

@@ -7,6 +7,8 @@ possible: then one member may be unavailable (mcm.md §1.5, capi.md §7.9).
 import re
 from dataclasses import dataclass
 
+from kubewright.base.limits import number_of
+
 _PERCENT = re.compile(r"([0-9]+)%")
 INT32_MAX = 2**31 - 1
 
@@ -42,7 +44,7 @@ def resolve(value: IntOrPercent, of: int, *, up: bool) -> int:
         if not 0 <= value <= INT32_MAX:
             raise ValueError(f"{value} is no whole number between 0 and {INT32_MAX}")
         return value
-    if not (match := _PERCENT.fullmatch(value)) or int(match[1]) > INT32_MAX:
+    if not (match := _PERCENT.fullmatch(value)) or number_of(match[1]) > INT32_MAX:
         raise ValueError(f"{value!r} is neither a whole number nor a percentage such as 25%")
     return (of * int(match[1]) + (99 if up else 0)) // 100
 

@@ -10,6 +10,7 @@ Source       mcm.md §7.3 and §7.10, capi.md §7.9.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from kubewright.base.limits import number_of
 from kubewright.rollout.model import Group, Rank
 
 
@@ -49,7 +50,8 @@ class Revision:
 
 def read_history(text: str) -> tuple[int, ...]:
     """The numbers in an annotation, separated by commas; anything else is dropped."""
-    return tuple(int(part) for part in text.split(",") if part.strip().isdigit())
+    parts = (part.strip() for part in text.split(","))
+    return tuple(number_of(part) for part in parts if part.isdecimal())
 
 
 def write_history(history: Sequence[int]) -> str:

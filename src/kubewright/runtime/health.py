@@ -9,11 +9,12 @@ Paths.       ``/healthz``  200 ``OK`` while the event loop turns, whatever else 
              ``/debug/pprof/``  profiles, where they are asked for (``profiles``)
 Source       mcm.md §10.4 for ``/healthz``.
 Invariants.  Listens on loopback by default (no host: on all addresses, IPv4 and IPv6); there is
-             no authentication and nothing secret.
+             no authentication and nothing secret. Connections are bounded (``accepting``).
 Called by    ``compose.on_kubernetes``, as a service of ``manager`` from the first moment to the last.
 """
 
 import asyncio
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ import structlog
 from aiohttp import web
 
 from kubewright.base.errors import InvalidInput
+from kubewright.runtime.accepting import Accepting
 from kubewright.runtime.metrics import CONTENT_TYPE, Metrics
 from kubewright.runtime.profiles import Profiles
 from kubewright.runtime.records import PATH, Answer, wanted_waits
@@ -72,26 +74,29 @@ class HealthServer:
         Raises:
             InvalidInput: the address cannot be listened on.
         """
-        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=1.0)
+        accepting = Accepting("health")
+        runner = web.AppRunner(self._app(accepting), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
+        assert runner.server is not None
         try:
-            await self._listen(runner)
+            listening = await self._listen(accepting)
             self.started.set()
-            await asyncio.Event().wait()
+            await accepting.serve(listening, runner.server)
         finally:
             await runner.cleanup()
 
-    async def _listen(self, runner: web.AppRunner) -> None:
+    async def _listen(self, accepting: Accepting) -> list[socket.socket]:
         try:
-            await web.TCPSite(runner, self.host or None, self.port).start()
+            listening = await accepting.listen(self.host, self.port)
         except OSError as error:
             reason = error.strerror or str(error)
             raise InvalidInput(f"cannot serve health on {self.host or '*'}:{self.port}: {reason}") from None
-        self.port = int(runner.addresses[0][1])
+        self.port = int(listening[0].getsockname()[1])
         log.debug("health endpoints", host=self.host, port=self.port)
+        return listening
 
-    def _app(self) -> web.Application:
-        app = web.Application()
+    def _app(self, accepting: Accepting) -> web.Application:
+        app = web.Application(middlewares=[accepting.marks])
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/livez", self._healthz)
         app.router.add_get("/readyz", self._readyz)

@@ -55,6 +55,40 @@ def writable(value: Any) -> bool:
     return True
 
 
+LEVEL_OF_OBJECT, LEVEL_OF_EVENT, LEVEL_OF_LIST = 2, 3, 4
+"""How many brackets stand around ``spec.replicas`` in an object, in an event of a watch, in a list."""
+
+MOST_READ = 400
+"""Levels that every reader of JSON here can read, wherever it is called. A real API server takes 10,000."""
+
+OMITTED = b'"it is nested too deeply"'
+"""Stands for a value that was cut out: a text, so that no reader takes what is left for the whole."""
+
+
+def shallow(data: bytes, level: int) -> bytes:
+    """A document in which ``OMITTED`` stands for each value that is nested too deep to be read.
+
+    A value begins where ``level`` brackets are open. Without this one object of one user would make the list
+    of its kind unreadable. The same bytes where no value is nested deeper than ``MOST_READ`` levels.
+    """
+    if data.count(b"{") + data.count(b"[") <= MOST_READ:
+        return data
+    parts, kept, start, depth, deepest = list[bytes](), 0, 0, 0, 0
+    for token in _TOKENS.finditer(data):
+        found = token.group()
+        if found in b"[{":
+            if depth == level:
+                start, deepest = token.start(), 0
+            depth += 1
+            deepest = max(deepest, depth)
+        elif found in b"]}":
+            depth -= 1
+            if depth == level and deepest > MOST_READ:
+                parts += (data[kept:start], OMITTED)
+                kept = token.end()
+    return b"".join((*parts, data[kept:]))
+
+
 def _may_be_deep(data: bytes) -> bool:
     return data.count(b"{") + data.count(b"[") > MOST_DEPTH
 

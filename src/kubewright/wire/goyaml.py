@@ -4,7 +4,10 @@ Theory.      What a plain word of YAML is depends on who reads it: ``y`` is true
              ``1e3`` is a number for Go and text for Python, ``12:30`` a number for Python and text for Go, a
              date is text, a time or an error. So the writer quotes each text that some reader of YAML 1.1 or
              1.2 takes for something else, keys too. The reader resolves words as ``sigs.k8s.io/yaml`` does,
-             with which Kubernetes reads, and answers what JSON could hold.
+             with which Kubernetes reads, and answers what JSON could hold. The library composes nodes by a
+             recursion in C, and a text that is nested deep enough ends the whole process there. So every text
+             of a user is read through this module, also one that is for a program in Python
+             (``loads_as_python``): its events, which need no recursion, are counted first.
 Invariants.  No line is folded, keys keep their order, an anchor is never written. A document that is read has
              a bound on its levels, and on what its aliases expand to. What is wrong raises ``Unreadable``, in
              the words of Go where it has some.
@@ -34,6 +37,9 @@ EXPANDED = 10
 
 SMALL = 10_000
 """... beyond so many."""
+
+MOST_DIGITS = 4_000
+"""Characters of a number that is read as Python does, whose integers have no largest one."""
 
 # ---------------------------------------------------------------- writing
 
@@ -154,6 +160,52 @@ def load_all(text: bytes | str, *, aliases: bool = True, unique: bool = False) -
     return _documents(text, _Reader, aliases=aliases, unique=unique)
 
 
+def loads_as_python(text: bytes | str) -> Any:
+    """The value of a text's only document as PyYAML reads it, and cloud-init with it; None of an empty text.
+
+    Raises:
+        Unreadable
+    """
+    with _readable():
+        spare = _checked(yaml.parse(text, Loader=_Nodes), aliases=True)
+        loader = yaml.CSafeLoader(text)
+        try:
+            if (node := loader.get_single_node()) is None:
+                return None
+            _Sizes(spare, unique=False).value(node)
+            return loader.construct_document(node)
+        except Unreadable:
+            raise
+        except ValueError:  # a date such as 2024-13-45
+            raise Unreadable("a value is not what it looks like") from None
+        finally:
+            loader.dispose()
+
+
+def events(text: bytes | str) -> Iterator[yaml.Event]:
+    """The pieces of a text, one by one: no value is made, so its levels have no bound but the reader's.
+
+    Raises:
+        Unreadable: while it is iterated.
+    """
+    with _readable():
+        yield from yaml.parse(text, Loader=_Nodes)
+
+
+def marked(text: str) -> yaml.Node | None:
+    """The only document as nodes with their places in the text, for a program that changes the text there.
+
+    Raises:
+        Unreadable
+    """
+    with _readable():
+        spare = _checked(yaml.parse(text, Loader=_Nodes), aliases=True)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None:
+            _Sizes(spare, unique=False).value(node)
+        return node
+
+
 def _documents(text: bytes | str, reader: "type[_Reader]", *, aliases: bool, unique: bool) -> list[Any]:
     with _readable():
         spare = _checked(yaml.parse(text, Loader=_Nodes), aliases=aliases)
@@ -172,6 +224,8 @@ def _readable() -> Iterator[None]:
         raise Unreadable(str(error.reason)) from None
     except (yaml.YAMLError, UnicodeError):
         raise Unreadable("it is no text in UTF-8") from None
+    except RecursionError:
+        raise Unreadable("it is nested too deeply") from None
 
 
 def _first(events: Iterator[yaml.Event]) -> Iterator[yaml.Event]:
@@ -322,6 +376,29 @@ class _Words(_Reader):
         if not isinstance(node, yaml.ScalarNode):
             raise Unreadable("unsupported map key: it is a map or a list", _line(node))
         return str(node.value)
+
+
+class _Sizes(_Reader):
+    """Reads nodes for nothing but their bounds, before the library makes values of them."""
+
+    def _leaf(self, node: yaml.ScalarNode) -> None:
+        _checked_number(node)
+
+    def _name(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise Unreadable("unsupported map key: it is a map or a list", _line(node))
+        _checked_number(node)
+        return str(node.value)
+
+
+def _checked_number(node: yaml.ScalarNode) -> None:
+    """Refuse a number of so many digits that making it takes longer than reading them.
+
+    Raises:
+        Unreadable
+    """
+    if len(node.value) > MOST_DIGITS and node.tag in (f"{_TAG}int", f"{_TAG}float"):
+        raise Unreadable(f"a number has more than {MOST_DIGITS} digits", _line(node))
 
 
 def _is_merge(key: yaml.Node) -> bool:

@@ -6,8 +6,9 @@ Theory.      ``apply_merge`` (RFC 7386) is also what our own controllers send. `
              the merge key and strategy of each list.
 Invariants.  Pure. Unchanged parts are shared with the document given, which is never changed. No directive of
              a strategic patch ever reaches the result. A patch takes time and memory in proportion to itself
-             and the document: what a JSON patch copies is bounded, and merged lists are looked up by key,
-             never searched for each element.
+             and the document: what a JSON patch copies is bounded, and how many items of lists it moves by
+             adding and removing others before them; merged lists are looked up by key, never searched for
+             each element.
 """
 
 import copy
@@ -30,6 +31,9 @@ _PATCH, _RETAIN = "$patch", "$retainKeys"
 _ORDER, _DELETE = "$setElementOrder/", "$deleteFromPrimitiveList/"
 MOST_OPERATIONS = 10_000
 """Operations that one JSON patch may have: kube-apiserver's bound."""
+MOST_MOVED = 100_000_000
+"""Items of lists that one JSON patch may move, in a tenth of a second. So 10,000 operations may
+each add to the beginning of a list of 10,000."""
 
 
 def apply_merge(document: Any, patch: Any) -> Any:
@@ -45,6 +49,16 @@ def apply_merge(document: Any, patch: Any) -> Any:
         else:
             merged[name] = value
     return merged
+
+
+class MovesTooMuch(TooLarge):
+    """The operations of a JSON patch move more items of lists than they may."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"Request entity too large: The operations of a JSON patch may move {MOST_MOVED} items of lists; "
+            "replace the list as a whole"
+        )
 
 
 class GrowsTooMuch(Invalid):
@@ -73,7 +87,7 @@ def apply_json(document: Any, operations: Any, *, most: int = PATCH_BYTES) -> An
 
     Raises:
         BadRequest: ``operations`` is not a list of JSON patch operations.
-        TooLarge: there are more than ``MOST_OPERATIONS``.
+        TooLarge: there are more than ``MOST_OPERATIONS``, or (``MovesTooMuch``) they move too much.
         Invalid: an operation does not fit the document, or (``GrowsTooMuch``) they bring too much.
     """
     if not isinstance(operations, list):
@@ -133,14 +147,46 @@ def _place(doc: Any, part: Any, beyond: int) -> Any:
     return str(index + len(doc) + beyond if index < 0 else index)
 
 
+class _Moved:
+    """Counts the items that operations move in lists, to make a gap or to close one."""
+
+    def __init__(self) -> None:
+        self._left = MOST_MOVED
+
+    def count(self, pointer: jsonpointer.JsonPointer, document: Any) -> None:
+        """What it takes to add or remove at a pointer.
+
+        Raises:
+            MovesTooMuch
+        """
+        inside, place = pointer.to_last(document)
+        if isinstance(inside, list):
+            self._left -= max(0, len(inside) - place) if isinstance(place, int) else 0
+        if self._left < 0:
+            raise MovesTooMuch
+
+
 class _Add(jsonpatch.AddOperation):
+    moved: _Moved
+
     def apply(self, obj: Any) -> Any:
         self.pointer = _Gap(self.location)
+        self.moved.count(self.pointer, obj)
+        return super().apply(obj)
+
+
+class _Remove(jsonpatch.RemoveOperation):
+    moved: _Moved
+
+    def apply(self, obj: Any) -> Any:
+        self.moved.count(self.pointer, obj)
         return super().apply(obj)
 
 
 class _Move(jsonpatch.MoveOperation):
     """As the library does it, to a place that is read after the value is gone from its old one."""
+
+    moved: _Moved
 
     def apply(self, obj: Any) -> Any:
         source = _Pointer(self.operation["from"])
@@ -149,13 +195,10 @@ class _Move(jsonpatch.MoveOperation):
         if self.pointer.contains(source):
             raise _refused()
         value = source.resolve(obj)
-        removed = {"op": "remove", "path": self.operation["from"]}
-        obj = jsonpatch.RemoveOperation(removed, pointer_cls=_Pointer).apply(obj)
-        return _added(self.location, value, obj)
-
-
-def _added(location: str, value: Any, obj: Any) -> Any:
-    return jsonpatch.AddOperation({"path": location, "value": value}, pointer_cls=_Gap).apply(obj)
+        removing = _Remove({"op": "remove", "path": self.operation["from"]}, pointer_cls=_Pointer)
+        adding = _Add({"op": "add", "path": self.location, "value": value}, pointer_cls=_Pointer)
+        removing.moved = adding.moved = self.moved
+        return adding.apply(removing.apply(obj))
 
 
 class _Replace(jsonpatch.ReplaceOperation):
@@ -182,6 +225,7 @@ _OPERATIONS: Mapping[str, type[jsonpatch.PatchOperation]] = {
     **jsonpatch.JsonPatch.operations,
     "add": _Add,
     "move": _Move,
+    "remove": _Remove,
     "replace": _Replace,
     "test": _Test,
 }
@@ -193,7 +237,7 @@ def _applied(document: Any, operations: Sequence[Mapping[str, Any]], most: int) 
     Raises:
         Invalid, BadRequest: and whatever the library raises.
     """
-    brought = 0
+    brought, moved = 0, _Moved()
     for each in operations:
         operation, name = each, each.get("op", "")
         if name == "copy":
@@ -206,7 +250,9 @@ def _applied(document: Any, operations: Sequence[Mapping[str, Any]], most: int) 
             operation = {**operation, "value": orjson.loads(written)}  # shared with nothing
         if (known := _OPERATIONS.get(operation.get("op", ""))) is None:
             raise _refused()
-        document = known(operation, pointer_cls=_Pointer).apply(document)
+        step: Any = known(operation, pointer_cls=_Pointer)
+        step.moved = moved
+        document = step.apply(document)
     return document
 
 

@@ -10,6 +10,8 @@ Called by    the server's discovery, and ``runtime.references`` on the client's 
 import re
 from collections.abc import Iterable
 
+from kubewright.base.limits import number_of
+
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _STAGE = {None: 0, "beta": 1, "alpha": 2}
 _NO_VERSION = 3
@@ -22,7 +24,7 @@ def rank(version: str) -> Rank:
     match = _VERSION.fullmatch(version)
     if match is None:
         return (_NO_VERSION, 0, 0, version)
-    return (_STAGE[match[2]], -int(match[1]), -int(match[3] or 0), "")
+    return (_STAGE[match[2]], -number_of(match[1]), -number_of(match[3] or "0"), "")
 
 
 def by_preference(versions: Iterable[str]) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kubewright.base.limits import EVENT_LINE_BYTES
+from kubewright.wire import gojson
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -66,7 +67,10 @@ def decode(line: bytes) -> Event:
         Malformed: it is not an event.
     """
     try:
-        envelope = _envelopes.decode(line)
+        try:
+            envelope = _envelopes.decode(line)
+        except RecursionError:
+            envelope = _envelopes.decode(gojson.shallow(line, gojson.LEVEL_OF_EVENT))
     except msgspec.DecodeError as error:
         raise Malformed(f"not a watch event: {error}") from None
     return Event(envelope.type, bytes(envelope.object))

@@ -124,3 +124,16 @@ async def test_a_schema_as_deep_as_the_server_takes_it_is_served(api: Api) -> No
         "a": {"a": {"a": {}, "b": 1}},
     }
     assert (await api.post("/apis/deep.com/v1/namespaces/default/foos", made)).ok()["a"] == {"a": {"a": {}}}
+
+
+async def test_fields_that_nobody_knows_are_told_within_a_bound(api: Api) -> None:
+    """Three megabytes of them would come back as a header of a hundred, which no client takes."""
+    named = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
+    sent = json.dumps({**named, **{f"unknown{number}": 1 for number in range(3_000)}}).encode()
+    maps = "/api/v1/namespaces/default/configmaps"
+    strict = await api.call("POST", maps, sent, query={"fieldValidation": "Strict"})
+    assert (strict.code, len(strict.message) < 10_000) == (400, True)
+    assert 'unknown field "unknown99", and 2900 more such fields' in strict.message
+    warned = await api.call("POST", maps, sent, query={"fieldValidation": "Warn"})
+    assert warned.code == 201
+    assert 1_000 < len(warned.headers["warning"]) < 5_000

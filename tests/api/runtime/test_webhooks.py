@@ -23,6 +23,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.pki.certificates import has_signed
 from kubewright.pki.keys import pems
+from kubewright.runtime.accepting import MOST_CONNECTIONS
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.webhooks.certificates import (
     Keyring,
@@ -335,6 +336,18 @@ async def test_a_new_certificate_is_shown_in_new_handshakes_and_open_connections
         async with one.client() as late:
             with pytest.raises(aiohttp.ClientConnectorCertificateError):
                 await asks(late)
+
+
+@real_time
+async def test_connections_without_a_handshake_have_a_bound_and_keep_no_review_out():
+    async with serving() as one, one.client() as http, asyncio.timeout(10):
+        port = one.server.port
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS + 1)]
+        assert await asks(http)
+        with suppress(ConnectionError):
+            assert await silent[0][0].read() == b""
+        for _, writer in silent:
+            writer.transport.abort()
 
 
 async def asks(http):

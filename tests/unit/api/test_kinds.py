@@ -184,3 +184,8 @@ def test_a_secret_shows_its_keys_only():
     secret = SECRET.decode(b'{"metadata":{"name":"s"},"data":{"token":"aHVudGVyMg=="}}')
     assert secret.data["token"] == b"hunter2"
     assert "hunter2" not in repr(secret)
+
+
+def test_an_object_that_is_nested_too_deep_is_undecodable() -> None:
+    with pytest.raises(Undecodable, match=r"spec\.class"):
+        MACHINE.decode(b'{"spec": {"class": ' + b'{"a":' * 3_000 + b"1" + b"}" * 3_002)

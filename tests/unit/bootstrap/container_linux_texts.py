@@ -160,6 +160,7 @@ REFUSED = {
     "a size without a unit": "storage: {disks: [{device: /dev/a, partitions: [{size: 1048576}]}]}",
     "a size in small letters": "storage: {disks: [{device: /dev/a, partitions: [{size: 1mb}]}]}",
     "a size that is no whole MiB": "storage: {disks: [{device: /dev/a, partitions: [{size: 1KiB}]}]}",
+    "a long size": f"storage: {{disks: [{{device: /dev/a, partitions: [{{size: {'0' * 20_000}x}}]}}]}}",
     "a size below zero": "storage: {disks: [{device: /dev/a, partitions: [{size: -1GiB}]}]}",
     "a GUID that is none": "storage: {disks: [{device: /dev/a, partitions: [{type_guid: swap}]}]}",
     "a number twice": "storage: {disks: [{device: /dev/a, partitions: [{number: 1}, {number: 1}]}]}",

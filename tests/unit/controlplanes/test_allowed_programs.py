@@ -339,3 +339,14 @@ def test_files_of_settings_name_no_command_and_no_file_elsewhere(content, found)
 def test_no_content_of_a_file_is_told():
     (found,) = told(files={"c.yaml": b"tokenFile: /very/secret"})
     assert "secret" not in found
+
+
+def test_a_long_file_is_judged_in_time_that_grows_with_its_length() -> None:
+    """Half a megabyte of it; a search of each scheme from each letter would take hours."""
+    for text in ("a." * 250_000, "a" * 500_000, "1-" * 250_000, "a:" * 250_000):
+        assert told(files={"c.yaml": f"path: {text}x".encode()}) == []
+
+
+@pytest.mark.parametrize("text", ["xhttp://a", "ftp://a", "x-http://a", "UNIX:a", "1.x+y://a", "file:a"])
+def test_a_scheme_other_than_http_is_found(text: str) -> None:
+    assert told(files={"c.yaml": f"tokenFile: {text}".encode()})

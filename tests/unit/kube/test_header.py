@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 
+from kubewright.api.kinds import Undecodable
+from kubewright.api.machine.v1alpha1 import MACHINE
 from kubewright.kube import header
+from kubewright.kube.answers import read_page
 from kubewright.kube.errors import BadAnswer
 from kubewright.kube.header import Header
 from kubewright.kube.scope import Scope
+from kubewright.wire import watch
+from kubewright.wire.gojson import MOST_READ
 from kubewright.wire.gvk import Key
 
 
@@ -118,3 +123,30 @@ SCOPES = [
 def test_a_scope_takes_what_the_server_would_send(scope: Scope, covers: bool) -> None:
     data = body({"nodeName": "w", "unschedulable": True}, labels={"x": "y"})
     assert scope.covers(header.read(data)) is covers
+
+
+def nested(levels: int) -> bytes:
+    deep = '{"a":' * levels + "1" + "}" * levels
+    meta = '{"name":"a","namespace":"n","uid":"u","resourceVersion":"7"}'
+    spec = f'{{"class":{{"name":"c"}},"providerID":{deep},"text":"}}]"}}'
+    return f'{{"metadata":{meta},"spec":{spec}}}'.encode()
+
+
+@pytest.mark.parametrize("levels", [MOST_READ, 950, 3_000])
+def test_an_object_that_is_nested_too_deep_is_told_and_spoils_no_list(levels: int) -> None:
+    """A real API server takes 10,000 levels."""
+    body = b'{"metadata":{"resourceVersion":"9"},"items":[%b,%b]}' % (nested(2), nested(levels))
+    whole, cut = (header.read(bytes(item)) for item in read_page(body).items)
+    event = header.read(watch.decode(watch.encode(watch.ADDED, nested(levels)).strip()).data)
+    assert (whole.data, cut.key, event) == (nested(2), Key("n", "a"), cut)
+    assert json.loads(cut.data)["spec"] == {
+        "class": {"name": "c"},
+        "providerID": "it is nested too deeply",
+        "text": "}]",
+    }
+    with pytest.raises(Undecodable, match=r"spec.class: Expected"):
+        MACHINE.decode(header.read(nested(levels).replace(b'"providerID"', b'"class"')).data)
+
+
+def test_an_object_that_is_not_nested_too_deep_stays_as_it_is() -> None:
+    assert header.read(nested(MOST_READ - 3)).data == nested(MOST_READ - 3)

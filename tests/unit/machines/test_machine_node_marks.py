@@ -133,7 +133,7 @@ class TestTemplate:
         there = node({"a": "1", MACHINE_NAME_LABEL: "m"}, {LAST_APPLIED_ANNOTATION: upstreams}, [taint("t")])
         assert node_marks.sync_node(there, machine({"a": "1"}, taints=[taint("t")])) == {}
 
-    @pytest.mark.parametrize("text", ["", "{", "[]", '{"metadata":{"labels":{"a":1}}}'])
+    @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 3000, '{"metadata":{"labels":{"a":1}}}'])
     def test_a_broken_base_counts_as_none(self, text):
         after = synced(node({"a": "1", "b": "2"}, {LAST_APPLIED_ANNOTATION: text}), machine({"a": "1"}))
         assert after.metadata.labels == {"a": "1", "b": "2", MACHINE_NAME_LABEL: "m"}

@@ -1,14 +1,17 @@
 """The log hides secrets; the endpoints answer."""
 
+import asyncio
 import io
 import json
 import socket
+from contextlib import suppress
 
 import pytest
 import structlog
 from tests.unit.runtime.conftest import serving
 
 from kubewright.base.errors import InvalidInput
+from kubewright.runtime.accepting import MOST_CONNECTIONS
 from kubewright.runtime.health import HealthServer
 from kubewright.runtime.log import configure
 from kubewright.runtime.metrics import Metrics
@@ -94,6 +97,20 @@ async def test_without_a_host_every_address_answers():
     async with serving(host="", port=port) as session:
         assert await page(session, "/healthz") == (200, "OK")
         assert await page(session, f"http://127.0.0.2:{port}/healthz") == (200, "OK")
+
+
+@pytest.mark.looptime(False)
+async def test_silent_connections_have_a_bound_and_keep_no_probe_out():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with serving(port=port) as session, asyncio.timeout(10):
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(MOST_CONNECTIONS + 1)]
+        assert await page(session, "/healthz") == (200, "OK")
+        with suppress(ConnectionError):
+            assert await silent[0][0].read() == b""
+        for _, writer in silent:
+            writer.transport.abort()
 
 
 async def page(session, path):

@@ -11,7 +11,7 @@ from kubewright.api.bootstrap.v1beta1 import File, KubeadmConfigSpec
 from kubewright.bootstrap.cloudinit import cloud_config as cloud_config_of
 from kubewright.bootstrap.userdata import Role, UserData
 from kubewright.providers.sim.boot.kubeadm import CONTROL_PLANE, Init, Join, NodeSetup, Write, actions
-from kubewright.providers.sim.boot.userdata import Unbootable, read
+from kubewright.providers.sim.boot.userdata import LARGEST, Unbootable, read
 from kubewright.providers.sim.spec import TaintSpec
 
 SENTINEL = "/run/cluster-api/bootstrap-success.complete"
@@ -200,6 +200,38 @@ def test_files_are_decoded(entry, content) -> None:
     assert read(data, "cloud-config", {}).files == {"/a": content}
 
 
+def test_what_is_packed_into_all_files_is_bounded() -> None:
+    packed = base64.b64encode(gzip.compress(bytes(LARGEST // 2))).decode()
+    entry = {"content": packed, "encoding": "gz+b64"}
+    entries = [{"path": f"/{name}", **entry} for name in "abc"]
+    data = f"#cloud-config\n{json.dumps({'write_files': entries})}".encode()
+
+    with pytest.raises(Unbootable, match="the files have more than 16777216 bytes"):
+        read(data, "cloud-config", {})
+
+
+def test_a_value_that_aliases_make_of_little_text_is_bounded() -> None:
+    bomb = "".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}' if n else 'x'] * 9)}]\n" for n in range(6))
+
+    with pytest.raises(Unbootable, match="the cloud-config is no YAML"):
+        read(f"#cloud-config\n{bomb}runcmd: [*k5]\n".encode(), "cloud-config", {})
+
+
+@pytest.mark.parametrize("line", ["echo a" + " " * 1_000_000 + "b", "echo a" + " > y" * 500_000 + " y"])
+def test_a_long_command_is_looked_at_in_time_that_grows_with_its_length(line: str) -> None:
+    with pytest.raises(Unbootable, match="have more than 20000 lines, or 262144 characters"):
+        asked(cloud_config(line))
+
+
+def test_what_a_command_writes_is_found_however_it_is_spaced() -> None:
+    lines = ("echo  'a'  >  /x", "echo a>>/x", "echo a > b >>/x")
+    assert asked(cloud_config(*lines)) == [
+        Write("/x", "a", append=False),
+        Write("/x", "a", append=True),
+        Write("/x", "a > b", append=True),
+    ]
+
+
 def test_a_file_is_appended_to() -> None:
     entries = [{"path": "/a", "content": "x"}, {"path": "/a", "content": "y", "append": True}]
     data = f"#cloud-config\n{json.dumps({'write_files': entries})}".encode()
@@ -223,6 +255,9 @@ def test_commands_that_make_no_node_do_nothing() -> None:
             "the user data is no cloud-config: it does not begin with #cloud-config",
         ),
         (b"#cloud-config\na: [", "cloud-config", "the cloud-config is no YAML in line 3"),
+        (b"#cloud-config\na: " + b"[" * 241 + b"]" * 241, "cloud-config", "the cloud-config is no YAML"),
+        (b"#cloud-config\na: 1" + b":00" * 2000, "cloud-config", "the cloud-config is no YAML in line 2"),
+        (b"#cloud-config\na: 2024-13-45", "cloud-config", "the cloud-config is no YAML"),
         (b"#cloud-config\nwrite_files: 3", "cloud-config", "write_files is no list"),
         (b"#cloud-config\nwrite_files: [{}]", "cloud-config", "an entry of write_files has no path"),
         (
@@ -232,6 +267,18 @@ def test_commands_that_make_no_node_do_nothing() -> None:
         ),
         (b"[]", "ignition", "the user data is no Ignition config: it has no member ignition"),
         (b"{", "ignition", "the Ignition config is no JSON"),
+        (b'{"ignition": ' + b"[" * 1200 + b"]" * 1200 + b"}", "ignition", "the Ignition config is no JSON"),
+        (b'{"ignition": {}, "storage": {"files": [3]}}', "ignition", "an entry of files is no map"),
+        (
+            b'{"ignition": {}, "storage": {"files": [{"contents": {"source": "data:;base64,abcde"}}]}}',
+            "ignition",
+            "a file of the Ignition config is not what its encoding base64 says",
+        ),
+        (
+            cloud_config(*["/a;" * 200] * 10, **{"/a": "true\n" * 10}),
+            "cloud-config",
+            "its commands and their scripts have more than 20000 lines, or 262144 characters",
+        ),
         (b"", "talos", "no image of the simulated cloud reads user data of format 'talos'"),
         (cloud_config("kubeadm init --config /a"), "cloud-config", "kubeadm init has no file /a"),
         (cloud_config("kubeadm join"), "cloud-config", "kubeadm join has no file --config"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.wire.errors import ApiError, BadRequest, Invalid, TooLarge
-from kubewright.wire.patch import GrowsTooMuch, apply_json, apply_merge, apply_strategic
+from kubewright.wire.patch import GrowsTooMuch, MovesTooMuch, apply_json, apply_merge, apply_strategic
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=3),
@@ -303,3 +303,28 @@ def test_large_lists_merge_in_time_that_grows_with_their_size() -> None:
     merged = apply_strategic({"tags": many[:70_000], "items": items[:70_000]}, patch, keys)
     assert merged["tags"] == many[:49_999:-1]
     assert merged["items"] == items[50_000:]
+
+
+TO_THE_BEGINNING = {
+    "adding": {"op": "add", "path": "/l/0", "value": 0},
+    "adding by a negative index": {"op": "add", "path": "/l/-200000", "value": 0},
+    "copying": {"op": "copy", "from": "/l/1", "path": "/l/0"},
+    "removing": {"op": "remove", "path": "/l/0"},
+    "moving": {"op": "move", "from": "/l/0", "path": "/l/1"},
+}
+
+
+@pytest.mark.parametrize("step", TO_THE_BEGINNING.values(), ids=TO_THE_BEGINNING)
+def test_a_json_patch_that_moves_a_large_list_again_and_again_is_refused(step: Any) -> None:
+    with pytest.raises(MovesTooMuch):
+        apply_json({"l": [0] * 200_000}, [step] * 1_000)
+
+
+def test_a_json_patch_may_change_a_large_list_at_its_end_and_a_small_one_anywhere() -> None:
+    """And ask for items of a large one."""
+    steps = [
+        *[{"op": "add", "path": "/l/-", "value": 1}, {"op": "test", "path": "/l/0", "value": 0}] * 4_000,
+        *[{"op": "add", "path": "/s/0", "value": 1}] * 1_000,
+    ]
+    found = apply_json({"l": [0] * 200_000, "s": []}, steps)
+    assert (len(found["l"]), len(found["s"])) == (204_000, 1_000)

@@ -27,6 +27,7 @@ from kubewright.api.machine.v1alpha1 import (
     RollingUpdate,
 )
 from kubewright.api.meta import LabelSelector
+from kubewright.base.limits import number_of
 from kubewright.wire.naming import machine_name_problem
 
 INT32_MAX = 2**31 - 1
@@ -160,7 +161,9 @@ def _bounds(bounds: RollingUpdate, path: str) -> Errors:
         if value is None or not is_count_or_percent(value):
             yield FieldError(f"{path}.{name}", f"unable to convert {name} to int32")
     below = bounds.max_unavailable
-    if isinstance(below, str) and is_count_or_percent(below) and int(below.removesuffix("%")) > WHOLE_PERCENT:
+    if not isinstance(below, str) or not is_count_or_percent(below):
+        return
+    if number_of(below.removesuffix("%")) > WHOLE_PERCENT:
         yield FieldError(f"{path}.maxUnavailable", "must not be greater than 100%", Fault.INVALID, below)
 
 

@@ -142,11 +142,21 @@ def plain(value: Mapping[str, Any], wanted: Form, *, code: int = 200) -> Respons
     return _in_media(orjson.dumps(value), wanted, code)
 
 
+MOST_WARNED, MOST_CUT = 4 * 1024, 256
+
+
 def with_warnings(answer: Response, warnings: Sequence[str]) -> Response:
-    """The answer with a Warning header. All warnings are in one header line, separated by commas."""
+    """The answer with a Warning header. All warnings are in one header line, separated by commas.
+
+    Beyond ``MOST_WARNED`` characters each is cut short, and what then still is too much is left out, as
+    kube-apiserver does: clients bound a header.
+    """
     if not warnings:
         return answer
-    lines = [f"299 - {orjson.dumps(text).decode()}" for text in dict.fromkeys(warnings)]
+    texts = list(dict.fromkeys(warnings))
+    if sum(map(len, texts)) > MOST_WARNED:
+        texts = [text[:MOST_CUT] for text in texts][: MOST_WARNED // MOST_CUT]
+    lines = [f"299 - {orjson.dumps(text).decode()}" for text in texts]
     return replace(answer, headers={**answer.headers, "warning": ", ".join(lines)})
 
 

@@ -198,7 +198,7 @@ def _as_json(text: str, wanted: Plain) -> str:
 
 
 def _spliced(text: str, found: Plain, wanted: Plain, name: str) -> str:
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    root = goyaml.marked(text)
     values = {key.value: value for key, value in root.value} if isinstance(root, yaml.MappingNode) else {}
     edits, added = [], {}
     for key, value in wanted.items():

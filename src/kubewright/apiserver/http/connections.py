@@ -4,7 +4,8 @@ Theory.      Every connection begins as a stranger's, and becomes known when a r
              credential. Strangers have a part of the places only. Where it is full, the stranger that came
              first makes room for the newcomer: a client with a credential needs some milliseconds to show it,
              so it gets in, however many others hold a place for nothing. The places are fewer than the files
-             that the process may open, so that ``accept`` does not fail for want of one.
+             that the process may open, so that ``accept`` does not fail for want of one. Of the places of the
+             known, one holder has a part only (``holder_of``): who has more makes room with its own.
              One look a second at all connections ends those that are late, with the head of a request or with
              reading what is sent to them. A client that reads slowly is not late: time counts from the last
              bytes that it took.
@@ -16,12 +17,14 @@ Called by    ``listener`` (accepts) and ``exchange`` (tells what a connection do
 
 import asyncio
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import structlog
 
+from kubewright.apiserver.authorization.attributes import ACCOUNT, MASTERS
 from kubewright.base.clock import Clock
+from kubewright.wire.http import User
 
 log = structlog.get_logger("kubewright.apiserver.http")
 
@@ -61,6 +64,24 @@ class Places:
     def known(self) -> int:
         """A few places are always left for those who have yet to show who they are."""
         return self.all - max(1, self.all // 16)
+
+    @property
+    def each(self) -> int:
+        """How many of the known may be of one holder."""
+        return max(1, self.known // 4)
+
+
+def holder_of(user: User, tenant: str = "") -> str:
+    """Who holds the connections of a user; empty: one who may hold all, as the administrator may. Pure.
+
+    Who makes one service account can make more, so those of a namespace are one holder. So are all users of a
+    ``tenant``, a cluster that a user of this server has made: that user is an administrator there.
+    """
+    if tenant:
+        return f"all users of {tenant}"
+    if MASTERS in user.groups:
+        return ""
+    return user.name.rpartition(":")[0] if user.name.startswith(ACCOUNT) else user.name
 
 
 def places(files: int) -> Places:
@@ -251,7 +272,8 @@ class Connections:
         self.clock = clock
         self._limit = limit or places(raise_file_limit())
         self._strangers: dict[Connection, None] = {}
-        self._known: dict[Connection, None] = {}
+        self._known: dict[Connection, str] = {}
+        """With who holds each."""
         self._looking: asyncio.TimerHandle | None = None
         self._told: dict[str, tuple[float, int]] = {}
         """When a line was written last, and how often it was meant since."""
@@ -277,20 +299,32 @@ class Connections:
             self._end(oldest)
         return oldest is not None
 
-    def recognized(self, connection: Connection) -> None:
-        """A request on it has shown a valid credential. Where all places for such are taken, the one that has
-        asked for nothing the longest makes room."""
+    def recognized(self, connection: Connection, holder: str = "") -> None:
+        """A request on it has shown a valid credential of ``holder``. Where all places for such are taken, or
+        all that one holder may have, the one of these that has asked for nothing the longest makes room."""
         if connection not in self._strangers:
             return
-        if len(self._known) >= self._limit.known:
+        own = [each for each, other in self._known.items() if holder and other == holder]
+        if len(own) >= self._limit.each:
+            self._warn("connections of one client are ended", f"{holder} may have no more than {len(own)}")
+            fits = self._end_idle(own)
+        elif len(self._known) >= self._limit.known:
             self._warn("connections are ended", "all places of clients with a credential are taken")
-            idle = [(since, each) for each in self._known if (since := each.idle_since) is not None]
-            if not idle:
-                self._end(connection)
-                return
-            self._end(min(idle, key=lambda found: found[0])[1])
+            fits = self._end_idle(self._known)
+        else:
+            fits = True
+        if not fits:
+            self._end(connection)
+            return
         del self._strangers[connection]
-        self._known[connection] = None
+        self._known[connection] = holder
+
+    def _end_idle(self, those: Iterable[Connection]) -> bool:
+        """End the one that has asked for nothing the longest; False: each is being answered."""
+        idle = [(since, each) for each in those if (since := each.idle_since) is not None]
+        if idle:
+            self._end(min(idle, key=lambda found: found[0])[1])
+        return bool(idle)
 
     def forget(self, connection: Connection) -> None:
         """It is over."""

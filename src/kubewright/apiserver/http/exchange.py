@@ -21,7 +21,7 @@ from aiohttp import HttpVersion11, StreamReader, web
 
 from kubewright.apiserver.http import answers, bodies
 from kubewright.apiserver.http.authn import Authenticator, refuse_anonymous
-from kubewright.apiserver.http.connections import Connection, Connections
+from kubewright.apiserver.http.connections import Connection, Connections, holder_of
 from kubewright.apiserver.http.impersonation import PREFIX
 from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.wire.errors import ApiError, BadRequest, ServerError, TooManyRequests, Unavailable
@@ -50,9 +50,11 @@ TOO_MANY = "Too many requests, please try again later."
 class Exchange:
     """Turns HTTP into values and back, and tracks the requests in flight."""
 
-    def __init__(self, handler: Handler, authenticator: Authenticator, connections: Connections) -> None:
+    def __init__(
+        self, handler: Handler, authenticator: Authenticator, connections: Connections, tenant: str = ""
+    ) -> None:
         self._handler, self._authenticator = handler, authenticator
-        self._connections = connections
+        self._connections, self._tenant = connections, tenant
         self._working = self._arriving = 0
         self._held: dict[int, int] = {}
         """Sizes of the large bodies that are being sent, by their identity: some are sent to many."""
@@ -137,7 +139,7 @@ class Exchange:
         refuse_anonymous(user, http.method, http.path)
         known = AUTHENTICATED in user.groups
         if known:
-            self._connections.recognized(connection)
+            self._connections.recognized(connection, holder_of(user, self._tenant))
         _refuse_upgrade(headers)
         url = http.rel_url
         query = tuple(url.query.items()) if url.raw_query_string else ()

@@ -66,6 +66,7 @@ class Listener:
         port: 0 takes a free one; ``port`` and ``url`` tell which.
         held: a socket that is bound to the port already, which nothing else can have taken since.
         connections: those of all listeners of the process.
+        tenant: whose cluster this is, if a user of another server has made it (``connections.holder_of``).
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Listener:
         port: int = 0,
         held: socket.socket | None = None,
         connections: Connections,
+        tenant: str = "",
     ) -> None:
         if not 0 <= port <= 65535:
             raise InvalidInput(f"{port} is not a port; ports go from 0 (any free one) to 65535")
@@ -84,7 +86,7 @@ class Listener:
         self._held = held
         self._pki = pki
         self._connections = connections
-        self._exchange = Exchange(handler, authenticator, connections)
+        self._exchange = Exchange(handler, authenticator, connections, tenant)
         self._web: web.Server | None = None
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None

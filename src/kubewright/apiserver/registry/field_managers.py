@@ -19,8 +19,9 @@ from kubewright.apiserver.fields import applying, managers, paths, shapes, updat
 from kubewright.apiserver.fields.managers import Managed, Manager
 from kubewright.apiserver.fields.paths import Malformed
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import Object, ServedKind
+from kubewright.apiserver.registry.kind import MOST_CAUSES, Object, ServedKind
 from kubewright.apiserver.registry.target import Options
+from kubewright.apiserver.schema.causes import MOST_QUOTED
 from kubewright.apiserver.schema.node import Node
 from kubewright.base.clock import Clock, rfc3339
 from kubewright.wire.errors import BadRequest
@@ -141,7 +142,10 @@ def check_applied(kind: ServedKind, wanted: Any) -> None:
     check_depth(wanted)
     about = f"failed to create typed patch object ({_about(metadata)}; {_slashed(version)}, Kind={name})"
     if unknown := kind.schema.unknown_fields(wanted):
-        said = "; ".join(f".{path}: field not declared in schema" for path in unknown)
+        told = unknown[:MOST_CAUSES]
+        said = "; ".join(f".{path[:MOST_QUOTED]}: field not declared in schema" for path in told)
+        if len(unknown) > len(told):
+            said += f"; and {len(unknown) - len(told)} more such fields"
         raise BadRequest(f"{about}: {said}")
     if (error := kind.schema.decode_error(wanted)) is not None:
         raise BadRequest(f"{about}: {error}")

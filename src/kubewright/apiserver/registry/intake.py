@@ -12,8 +12,9 @@ from typing import Any
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.custom import float_count
-from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
+from kubewright.apiserver.registry.kind import MOST_CAUSES, Cause, Object, ServedKind
 from kubewright.apiserver.registry.target import IGNORE, STRICT, Options, Target
+from kubewright.apiserver.schema.causes import MOST_QUOTED
 from kubewright.wire import gojson
 from kubewright.wire.errors import ApiError, BadRequest, Invalid
 from kubewright.wire.gvk import Resource
@@ -52,7 +53,7 @@ def normalized(
         unknown = (
             [f'unknown field "{path}"' for path in kind.schema.unknown_fields(obj)] if kept is not obj else []
         )
-        said = [*unknown, *(f'duplicate field "{path}"' for path in duplicates)]
+        said = _first([*unknown, *(f'duplicate field "{path}"' for path in duplicates)])
         if said and options.validation == STRICT:
             said_all = f"strict decoding error: {', '.join(said)}"
             raise unreadable(kind.resource, said_all, patched=patched)
@@ -60,6 +61,13 @@ def normalized(
     if applied and (causes := kind.schema.nulls(kept)):
         raise refusals.invalid(kind.resource, str(kept["metadata"].get("name", "")), causes)
     return kind.schema.default(kept)
+
+
+def _first(said: list[str]) -> list[str]:
+    """As many as one answer tells, each of a bounded length."""
+    told = [each if len(each) <= MOST_QUOTED else f"{each[:MOST_QUOTED]}..." for each in said[:MOST_CAUSES]]
+    more = len(said) - len(told)
+    return [*told, f"and {more} more such fields"] if more else told
 
 
 def float_counts(kind: ServedKind, obj: Object) -> list[Cause]:

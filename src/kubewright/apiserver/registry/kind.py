@@ -9,7 +9,7 @@ Continues    in ``builtin`` (the built-in kinds), ``custom`` (those from CRDs), 
              ``writing`` (what can be done to them).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -37,6 +37,26 @@ class Cause:
     reason: str
     field: str
     message: str
+
+
+MOST_CAUSES, MOST_CAUSES_CHARS = 100, 256 * 1024
+"""Of one refusal: who mends a hundred fields sends the object again, and learns of the next."""
+TOO_MANY = "TooManyCauses"
+"""The reason of the cause that stands for those which are not told."""
+
+
+def bounded(causes: Iterable[Cause], rest: Iterator[object] | None = None) -> list[Cause]:
+    """The first causes, and one that says how many more there are. ``rest`` is what ``causes`` are made of,
+    where counting that is cheaper than making them."""
+    kept, chars = list[Cause](), 0
+    left = iter(causes)
+    for cause in left:
+        kept.append(cause)
+        chars += len(cause.field) + len(cause.message)
+        if len(kept) == MOST_CAUSES or chars > MOST_CAUSES_CHARS:
+            break
+    more = sum(1 for _ in (left if rest is None else rest))
+    return [*kept, Cause(TOO_MANY, "<nil>", f"and {more} more errors")] if more else kept
 
 
 class Schema(Protocol):

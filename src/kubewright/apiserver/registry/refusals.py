@@ -6,7 +6,7 @@ Every function returns an error and does not raise it: ``raise not_found(...)`` 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubewright.apiserver.registry.kind import Cause
+from kubewright.apiserver.registry.kind import TOO_MANY, Cause, bounded
 from kubewright.wire import errors
 from kubewright.wire.errors import (
     AlreadyExists,
@@ -82,8 +82,11 @@ def no_kubelet(resource: Resource, name: str, subresource: str) -> ApiError:
 
 
 def invalid(resource: Resource, name: str, causes: Sequence[Cause]) -> Invalid:
-    """422 with every cause."""
-    told = [{"reason": c.reason, "message": c.message, "field": c.field} for c in causes]
+    """422 with every cause, as far as there is a bound for them."""
+    # The one that stands for others comes last, and does not count.
+    cut = [cause for cause in causes if cause.reason == TOO_MANY]
+    shown = causes if cut else bounded(causes)
+    told = [{"reason": c.reason, "message": c.message, "field": c.field} for c in shown]
     return errors.invalid(resource, name, told)
 
 

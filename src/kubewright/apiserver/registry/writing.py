@@ -16,7 +16,7 @@ from typing import Any
 from kubewright.apiserver.registry import codec, edits, field_managers, intake, lifecycle, metadata, refusals
 from kubewright.apiserver.registry.admission import Admission
 from kubewright.apiserver.registry.field_managers import FieldManagers
-from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
+from kubewright.apiserver.registry.kind import TOO_MANY, Cause, Object, ServedKind
 from kubewright.apiserver.registry.serving import Serving
 from kubewright.apiserver.registry.target import Options, Target
 from kubewright.apiserver.schema.causes import invalid
@@ -325,7 +325,8 @@ def _violations(kind: ServedKind, new: Object, old: Object | None, subresource: 
     A status is looked at alone, of a custom kind: whatever its spec is, it can be written."""
     part = "status" if kind.custom and subresource == "status" else ""
     causes = kind.schema.validate(new, old, part)
-    if subresource == "binding" or any(cause.reason == "FieldValueTypeInvalid" for cause in causes):
+    unfit = ("FieldValueTypeInvalid", TOO_MANY)
+    if subresource == "binding" or any(cause.reason in unfit for cause in causes):
         return causes
     told = {cause.field for cause in causes}
     more = (cause for cause in kind.check(new, old) if cause.field not in told)

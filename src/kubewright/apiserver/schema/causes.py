@@ -26,7 +26,7 @@ def field_path(parts: Iterable[str | int]) -> str:
     path = ""
     for part in parts:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
-    return path
+    return path if len(path) <= MOST_QUOTED else f"{path[:MOST_QUOTED]}..."
 
 
 _JSON_TYPES: Mapping[type, str] = {

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from jsonschema_rs import ValidationError
 
-from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.registry.kind import Cause, Object, bounded
 from kubewright.apiserver.schema import walk
 from kubewright.apiserver.schema.causes import causes
 from kubewright.apiserver.schema.node import Node
@@ -57,7 +57,10 @@ class Compiled:
         return obj
 
     def validate(self, obj: Object, _old: Object | None = None, _part: str = "") -> list[Cause]:
-        return [] if self.strict.is_valid(obj) else list(causes(self.loose.iter_errors(obj)))
+        if self.strict.is_valid(obj):
+            return []
+        errors = iter(self.loose.iter_errors(obj))
+        return bounded(causes(errors), errors)
 
     def unknown_fields(self, obj: Object) -> list[str]:
         return [] if self.strict.is_valid(obj) else list(walk.unknown_fields(self.node, obj))

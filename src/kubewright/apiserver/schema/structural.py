@@ -8,14 +8,14 @@ Theory.      What ``spec.versions[].schema.openAPIV3Schema`` says describes spec
 Called by    ``registry.custom``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
 import jsonschema_rs
 import orjson
 
-from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.registry.kind import Cause, Object, bounded
 from kubewright.apiserver.schema import builtin, decode, formats, patterns, ratcheting, walk
 from kubewright.apiserver.schema.causes import causes
 from kubewright.apiserver.schema.compiled import Compiled
@@ -59,18 +59,18 @@ class Structural(Compiled):
         return _compiled(orjson.dumps(self.source), strict=strict, envelope=self.envelope)
 
     def validate(self, obj: Object, old: Object | None = None, part: str = "") -> list[Cause]:
-        return [*self._invalid(obj, old, part), *self._duplicates(obj, old)]
+        return self._invalid(obj, old, part) + self._duplicates(obj, old)
 
-    def _invalid(self, obj: Object, old: Object | None, part: str) -> Iterator[Cause]:
+    def _invalid(self, obj: Object, old: Object | None, part: str) -> list[Cause]:
         if self.strict.is_valid(obj):
-            return
-        errors = self.loose.iter_errors(obj)
+            return []
+        errors = iter(self.loose.iter_errors(obj))
         if part:
             errors = (error for error in errors if error.instance_path[:1] == [part])
         if old is not None:
             whole = ratcheting.Place(self.node, obj, old)
             errors = (error for error in errors if not whole.is_excused(error))
-        yield from causes(errors, self.source)
+        return bounded(causes(errors, self.source), errors)
 
     def _duplicates(self, obj: Object, old: Object | None) -> list[Cause]:
         """Equal items, unless the object had some before, wherever that was."""

@@ -40,7 +40,8 @@ _TYPES = {
     "raid_partition": "a19d880f-05fc-4d3b-a006-743f0f84911e",
 }
 _UNITS = {unit: 1024**power for power, unit in enumerate(("", "K", "M", "G", "T", "P", "E"))}
-_SIZE = re.compile(r"(\d+\.?\d*|\.\d+)([KMGTPE]?)(iB|B)")
+LONGEST_SIZE = 64
+_SIZE = re.compile(r"((?<!\d)\d++(?:\.\d*+)?|\.\d++)([KMGTPE]?)(iB|B)")
 
 
 def converted(text: str, *, strict: bool) -> Tree:
@@ -206,8 +207,8 @@ def _mebibytes(path: str, size: str, report: Report) -> int:
     """A size such as ``1GiB`` in mebibytes. ``GB`` is the same: all units are powers of two here."""
     unsigned = size.removeprefix("+").removeprefix("-")
     total, place = Fraction(0), 0
-    suffix = {found[3] for found in _SIZE.finditer(unsigned) if found[2]}
-    while found := _SIZE.match(unsigned, place):
+    suffix = {found[3] for found in _SIZE.finditer(unsigned[:LONGEST_SIZE]) if found[2]}
+    while len(unsigned) <= LONGEST_SIZE and (found := _SIZE.match(unsigned, place)):
         if (found[3] == "iB" and not found[2]) or len(suffix) > 1:
             break
         total += Fraction(found[1]) * _UNITS[found[2]]

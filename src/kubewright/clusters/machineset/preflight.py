@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from kubewright.api.cluster import names
 from kubewright.api.cluster.names import PreflightCheck
 from kubewright.api.cluster.v1beta1 import MachineSet
+from kubewright.base.limits import number_of
 from kubewright.clusters.external import fields
 from kubewright.clusters.external.object import External
 
@@ -52,7 +53,7 @@ def failed_checks(machine_set: MachineSet, control_plane: External | None) -> li
 def parse_version(text: str) -> Version | None:
     """Major, minor and patch of a version, with or without its ``v``; None if it is none."""
     found = _VERSION.fullmatch(text)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else None
+    return (number_of(found[1]), number_of(found[2]), number_of(found[3])) if found else None
 
 
 def _stable(control_plane: External, wanted: Version) -> Iterator[str]:

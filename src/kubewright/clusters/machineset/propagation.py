@@ -117,5 +117,5 @@ def _propagated_keys(annotations: Texts, part: str) -> frozenset[str]:
     try:
         found = json.loads(annotations.get(names.PROPAGATED_ANNOTATION, "{}"))
         return frozenset(each for each in found[part] if isinstance(each, str))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return frozenset()

@@ -18,6 +18,7 @@ from functools import partial
 
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import ComponentSpec
+from kubewright.base.limits import number_of
 from kubewright.controlplanes.templates.catalog import Catalog, Entry, Manifest
 
 _RELEASE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(-[0-9a-z.-]+)?")
@@ -127,5 +128,5 @@ def _order(version: str) -> Order:
     match = _RELEASE.fullmatch(version)
     if match is None:
         return (0, 0, 0, 0, 0, "")
-    major, lesser, patch = (int(each or 0) for each in match.group(1, 2, 3))
+    major, lesser, patch = (number_of(each or "0") for each in match.group(1, 2, 3))
     return (1, major, lesser, patch, 0 if match[4] else 1, match[4] or "")

@@ -55,7 +55,7 @@ def _applied(node: Node) -> Mapping[str, Any]:
         return {}
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return {}
 
 

@@ -157,7 +157,7 @@ def _last_applied(node: Node) -> NodeTemplateSpec:
     try:
         text = node.metadata.annotations[names.LAST_APPLIED_ANNOTATION]
         return msgspec.json.decode(text, type=NodeTemplateSpec)
-    except (KeyError, msgspec.DecodeError):
+    except (KeyError, msgspec.DecodeError, RecursionError):
         return NodeTemplateSpec()
 
 

@@ -24,6 +24,7 @@ from datetime import timedelta
 from kubewright.api.machine import names
 from kubewright.api.machine.names import MAX_REPLACEMENTS_ANNOTATION, Phase
 from kubewright.api.machine.v1alpha1 import Machine
+from kubewright.base.limits import number_of
 from kubewright.nodes import health
 from kubewright.rollout.bounds import IntOrPercent, resolve
 
@@ -102,7 +103,7 @@ def parsed_limit(text: str) -> IntOrPercent:
     Raises:
         ValueError: neither a whole number nor a percentage.
     """
-    value: IntOrPercent = int(text) if text.isascii() and text.isdigit() else text
+    value: IntOrPercent = number_of(text) if text.isascii() and text.isdigit() else text
     resolve(value, 0, up=True)
     return value
 

@@ -5,13 +5,14 @@ Theory.      An API server keeps its connections, and sends the reviews of many 
              be replaced while connections are open: those go on, and each new handshake shows the new one.
 Invariants.  Nothing is served before there is a certificate. Every client that reaches the port may ask: an
              API server shows no credentials here. So an answer tells only what was sent; and the size of a
-             body, the time for it, and the number of bodies in memory are bounded. The number of connections
-             is not: a network policy has to keep clients away that open too many. No object is logged.
+             body, the time for it, and the number of bodies in memory are bounded, and so is the number of
+             connections (``runtime.accepting``). No object is logged.
 Called by    ``compose.webhooks``. What is answered: ``api.webhooks.review``.
 """
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Iterable
 
@@ -25,6 +26,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.base.limits import BODY_BYTES
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity
+from kubewright.runtime.accepting import IDLE_SECONDS, Accepting
 from kubewright.runtime.metrics import Metrics
 from kubewright.wire.errors import (
     ApiError,
@@ -46,13 +48,8 @@ ANSWER_SECONDS = 10.0
 BODIES, WAITING = 16, 400
 """Bodies in memory at one time, and requests that wait for their turn."""
 
-IDLE_SECONDS = 300.0
-"""Longer than an API server keeps idle connections (90 s), so that it closes first: a POST that meets a
-connection being closed is not repeated."""
-
-HANDSHAKE_SECONDS, TLS_END_SECONDS, GRACE = 10.0, 0.25, 2.0
-"""For a client that stops in the middle: of the handshake, of the end of TLS, and, when we end, of a
-request."""
+GRACE = 2.0
+"""For a client that stops in the middle of a request when we end."""
 
 log = structlog.get_logger("kubewright.webhooks")
 _quiet = logging.getLogger("kubewright.webhooks.http")
@@ -92,7 +89,8 @@ class WebhookServer:
             InvalidInput: the address cannot be listened on.
         """
         await self._ready.wait()
-        app = web.Application(client_max_size=REVIEW_BYTES)
+        accepting = Accepting("webhooks")
+        app = web.Application(client_max_size=REVIEW_BYTES, middlewares=[accepting.marks])
         app.router.add_route("*", "/{path:.*}", self._serve)
         runner = web.AppRunner(
             app,
@@ -103,32 +101,22 @@ class WebhookServer:
             auto_decompress=False,
         )
         await runner.setup()
+        assert runner.server is not None
         try:
-            server = await self._listen(runner)
-            try:
-                self.listening.set()
-                await asyncio.Event().wait()
-            finally:
-                server.close()
+            listening = await self._listen(accepting)
+            self.listening.set()
+            await accepting.serve(listening, runner.server, self._context)
         finally:
             await runner.cleanup()
 
-    async def _listen(self, runner: web.AppRunner) -> asyncio.Server:
-        assert runner.server is not None
+    async def _listen(self, accepting: Accepting) -> list[socket.socket]:
         try:
-            found = await asyncio.get_running_loop().create_server(
-                runner.server,
-                self.host or None,
-                self.port,
-                ssl=self._context,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=TLS_END_SECONDS,
-            )
+            found = await accepting.listen(self.host, self.port)
         except OSError as error:
             reason = error.strerror or str(error)
             where = f"{self.host or '*'}:{self.port}"
             raise InvalidInput(f"cannot serve webhooks on {where}: {reason}") from None
-        self.port = int(found.sockets[0].getsockname()[1])
+        self.port = int(found[0].getsockname()[1])
         log.info("webhooks are served", port=self.port, webhooks=len(self._webhooks))
         return found
 

@@ -19,7 +19,7 @@ from kubewright.testing import keys
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import Handler, Request, Response, User
 
-TOKENS = {"ann-token": User("ann", ("devs",))}
+TOKENS = {"ann-token": User("ann", ("devs",)), "bob-token": User("bob")}
 
 
 class World:

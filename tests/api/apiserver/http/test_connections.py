@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from kubewright.apiserver.http.connections import MOST_CONNECTIONS, Places, places
-from kubewright.wire.http import Request, Response
+from kubewright.apiserver.http.connections import MOST_CONNECTIONS, Places, holder_of, places
+from kubewright.wire.http import Request, Response, User
 
 PODS = "/api/v1/namespaces/default/pods"
 Serving = Callable[..., AbstractAsyncContextManager[Any]]
@@ -156,6 +156,50 @@ async def test_of_known_clients_the_one_that_is_idle_the_longest_makes_room(serv
         for each in (known[0], known[2], known[3], newest):
             assert await ask(each) == b"HTTP/1.1 200 OK\r\n"
             each[1].close()
+
+
+async def test_one_user_has_a_part_of_the_places_and_keeps_no_other_out(serving: Serving) -> None:
+    async def ask(streams: Streams, token: str) -> bytes:
+        head = f"GET {PODS}?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
+        streams[1].write(head.encode())
+        return await streams[0].readline()
+
+    async def held(_request: Request) -> Response:
+        return await asyncio.Future() if holding else Response(200, b"{}")
+
+    holding = True
+    async with serving(held, limit=Places(20, 10)) as world:
+        streams = [await stranger(world) for _ in range(9)]
+        waiting = [asyncio.create_task(ask(each, "ann-token")) for each in streams]
+        await asyncio.sleep(1)
+        ended = [each for each in waiting if each.done() and not each.result()]
+        assert (len(ended), Places(20, 10).each) == (5, 4)
+        holding = False
+        streams.append(bob := await stranger(world))
+        assert await ask(bob, "bob-token") == b"HTTP/1.1 200 OK\r\n"
+        async with world.client() as admin:
+            assert (await admin.get(PODS)).status == 200
+        for each in streams:
+            each[1].transport.abort()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("user", "tenant", "holder"),
+    [
+        (User("ann", ("devs",)), "", "ann"),
+        (User("ann", ("system:masters",)), "", ""),
+        (
+            User("ann", ("system:masters",)),
+            "the control plane at x:1",
+            "all users of the control plane at x:1",
+        ),
+        (User("system:serviceaccount:n:a"), "", "system:serviceaccount:n"),
+        (User("system:node:n"), "", "system:node:n"),
+    ],
+)
+def test_who_holds_a_connection(user: User, tenant: str, holder: str) -> None:
+    assert holder_of(user, tenant) == holder
 
 
 async def test_requests_that_are_read_slowly_keep_no_other_from_being_worked_on(serving: Serving) -> None:

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
-from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.registry import refusals
+from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.schema import formats
 from kubewright.apiserver.schema.structural import Structural
+from kubewright.wire.gvk import Resource
 
 PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
 
@@ -206,3 +209,36 @@ def test_a_part_is_looked_at_alone():
     bad = {"apiVersion": "x/v1", "kind": "X", "metadata": {"name": "x"}, "status": 1}
     assert [cause.field for cause in schema.validate(bad)] == ["spec", "status"]
     assert [cause.field for cause in schema.validate(bad, None, "status")] == ["status"]
+
+
+def test_a_hundred_errors_are_told_and_the_number_of_the_others() -> None:
+    schema = of(a={"type": "array", "items": STRING})
+    found = schema.validate(obj(a=[1] * 300))
+    assert [cause.field for cause in found] == [*(f"spec.a[{number}]" for number in range(100)), "<nil>"]
+    assert found[-1].message == "and 200 more errors"
+    refused = refusals.invalid(Resource("x", "v1", "xs", "X"), "x", found)
+    assert len(refused.details["causes"]) == 101
+    assert refused.message.endswith(", <nil>: and 200 more errors]")
+
+
+def test_long_errors_are_told_up_to_a_bound_in_characters() -> None:
+    schema = of(m={"type": "object", "additionalProperties": {"type": "string", "format": "date"}})
+    found = schema.validate(obj(m={f"{number}{'k' * 20_000}": "x" * 20_000 for number in range(200)}))
+    assert sum(len(cause.field) + len(cause.message) for cause in found) < 300_000
+    assert found[-1].message == f"and {201 - len(found)} more errors"
+
+
+def test_the_causes_of_a_rule_are_bounded_too() -> None:
+    causes = [Cause("FieldValueInvalid", f"f{number}", "no") for number in range(150)]
+    refused = refusals.invalid(Resource("x", "v1", "xs", "X"), "x", causes)
+    assert [cause["field"] for cause in refused.details["causes"]] == [
+        *(f"f{n}" for n in range(100)),
+        "<nil>",
+    ]
+
+
+def test_formats_take_time_that_grows_with_the_length_of_a_text() -> None:
+    """A search from each digit to the last one would take hours for a megabyte."""
+    for text in ("0" * 1_000_000, "0 " * 500_000, "0" + " " * 1_000_000):
+        assert not formats.is_duration(text)
+    assert all(map(formats.is_duration, ("1 day", "PT1H", "a 10  weeks", "1h30m")))

@@ -11,6 +11,7 @@ from kubewright.apiserver.registry.builtin.cells import at
 from kubewright.apiserver.registry.builtin.rules import Rule
 from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema.causes import duplicate, forbidden, invalid, required, unsupported
+from kubewright.base.limits import number_of
 from kubewright.wire import naming
 
 Spec = dict[str, Any]
@@ -209,7 +210,7 @@ def amounts(*paths: str, bounded: Iterable[str] = ()) -> Rule:
             value = at(new, path)
             if isinstance(value, str) and not _PERCENT.fullmatch(value):
                 yield invalid(path, value, _PERCENT_WORDS)
-            elif isinstance(value, str) and path in limited and int(value[:-1]) > 100:
+            elif isinstance(value, str) and path in limited and number_of(value[:-1]) > 100:
                 yield invalid(path, value, "must not be greater than 100%")
             elif isinstance(value, int) and value < 0:
                 yield invalid(path, value, "must be greater than or equal to 0")

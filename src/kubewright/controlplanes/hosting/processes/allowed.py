@@ -26,6 +26,7 @@ from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.hosting.contract import Workload
 from kubewright.controlplanes.hosting.processes.volumes import VOLUMES, WORKING
 from kubewright.processes.program import FILES, Command, Program
+from kubewright.wire import goyaml
 
 PROGRAM_OF: Mapping[Component, str] = {
     Component.ETCD: "etcd",
@@ -42,7 +43,10 @@ NAMED_BY = re.compile(r"\$\(([^()]+)\)")
 _URL = re.compile(r"\bhttps?://[^\s,;\"'\\]*")
 _NETWORK = re.compile(r"::/[0-9]{1,3}(?=$|,)")
 """The end of a range of IPv6 addresses."""
-_SCHEME = re.compile(r"\b(?!https?://)[A-Za-z][A-Za-z0-9+.-]*://|\b(?:unix|unixs|file):", re.IGNORECASE)
+_SCHEME = re.compile(
+    r"(?<![a-z0-9+.-])(?!https?://)[0-9+.-]*+[a-z][a-z0-9+.-]*+://|\b(?:unix|unixs|file):", re.IGNORECASE
+)
+"""Begins only where a name of a scheme can, so that a long text is looked at once."""
 _BEFORE = r"(?:^|[\s=,:;#@|\"'(\[{])"
 _UPWARDS = re.compile(r"(?:^|[\s=,:;#@|\"'(\[{/\\])\.\.(?:$|[\s=,:;#@|\"')\]}/\\])")
 _ABSOLUTE = re.compile(rf"{_BEFORE}(?:/|~)")
@@ -201,9 +205,9 @@ def _settings(content: bytes) -> tuple[str, ...]:
     if len(content) > LARGEST_SETTINGS:
         return (f"it has {len(content)} bytes, and {LARGEST_SETTINGS} are the most of a file of settings",)
     try:
-        found = _of_events(yaml.parse(content, yaml.CSafeLoader))
+        found = _of_events(goyaml.events(content))
         return tuple(islice(dict.fromkeys(found), MOST_TOLD))
-    except (yaml.YAMLError, ValueError):
+    except goyaml.Unreadable:
         return ("it cannot be read as YAML, and may name a command",) if _MAY_RUN.search(readable) else ()
 
 

@@ -25,10 +25,16 @@ from kubewright.wire import goyaml
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 """Label, and taint, of the nodes of a control plane."""
+MOST_LINES, MOST_CHARS = 20_000, 256 * 1024
+"""What the commands of a VM and their scripts may have together; a cluster's have dozens of lines."""
+
 PKI = "/etc/kubernetes/pki"
 PORT = 6443
 
-_ECHO = re.compile(r"echo\s+(?P<text>.*?)\s*(?P<how>>>?)\s*(?P<path>\S+)")
+_NEXT = re.compile(r"&&|;")
+_ECHO = re.compile(r"echo\s(?P<text>.*?)(?P<how>>>?)\s*+(?P<path>\S++)")
+LONGEST_ECHO = 4096
+"""Characters of a command that is searched for what it writes, and where."""
 _TAINTS = (TaintSpec(key=CONTROL_PLANE, effect="NoSchedule"),)
 
 
@@ -85,17 +91,36 @@ def actions(boot: BootData) -> Iterator[Action]:
     """What the commands do, in order.
 
     Raises:
-        Unbootable: a file that kubeadm is given is missing or wrong.
+        Unbootable: a file that kubeadm is given is missing or wrong, or the commands have no end.
     """
+    lines = chars = 0
+    for line in _lines(boot):
+        lines, chars = lines + 1, chars + len(line)
+        if lines > MOST_LINES or chars > MOST_CHARS:
+            told = f"more than {MOST_LINES} lines, or {MOST_CHARS} characters"
+            raise Unbootable(f"its commands and their scripts have {told}")
     for line in boot.commands:
         yield from _line(line, boot, depth=0)
 
 
+def _lines(boot: BootData) -> Iterator[str]:
+    """Each line that is looked at, as often as it is."""
+    texts: dict[str, list[str]] = {}
+    for line in boot.commands:
+        for part in re.split(_NEXT, line):
+            yield part
+            path = next(iter(part.split()), "").strip("'\"")
+            if path in boot.files:
+                texts[path] = texts.get(path) or boot.files[path].splitlines()
+                yield from texts[path]
+
+
 def _line(line: str, boot: BootData, depth: int) -> Iterator[Action]:
-    for part in re.split(r"&&|;", line):
+    for part in re.split(_NEXT, line):
         command = part.strip()
-        if (echo := _ECHO.fullmatch(command)) is not None:
-            yield Write(echo["path"], echo["text"].strip("'\""), echo["how"] == ">>")
+        echo = _ECHO.fullmatch(command) if len(command) <= LONGEST_ECHO else None
+        if echo is not None:
+            yield Write(echo["path"], echo["text"].strip().strip("'\""), echo["how"] == ">>")
             continue
         words = _words(command)
         if words[:1] and words[0] in boot.files and depth == 0:

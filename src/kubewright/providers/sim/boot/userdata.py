@@ -21,14 +21,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-import msgspec
-import yaml
-
 from kubewright.base.errors import InvalidInput
+from kubewright.wire import gojson, goyaml
 
 CLOUD_CONFIG, IGNITION = "cloud-config", "ignition"
 LARGEST = 16 * 1024 * 1024
-"""Bytes of a file, unpacked: more is a mistake, or an attack on the process that unpacks it."""
+"""Bytes of all files, unpacked: more is a mistake, or an attack on the process that unpacks them."""
 
 GZIP = 16 + zlib.MAX_WBITS
 
@@ -37,7 +35,6 @@ _JINJA = re.compile(
     r"|\{\{ '(?P<printed>\{[{%#])' \}\}"
     r"|\{%[^%]*+%\}\n?|\{#[^#]*+#\}\n?"
 )
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Unbootable(InvalidInput):
@@ -76,19 +73,22 @@ def _cloud_config(text: str, variables: Mapping[str, str]) -> BootData:
     if not text.lstrip().startswith("#cloud-config"):
         raise Unbootable("the user data is no cloud-config: it does not begin with #cloud-config")
     try:
-        document = yaml.load(text, _LOADER)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark is not None else ""
+        document = goyaml.loads_as_python(text)
+    except goyaml.Unreadable as error:
+        where = f" in line {error.line}" if error.line else ""
         raise Unbootable(f"the cloud-config is no YAML{where}") from None
     sections = document if isinstance(document, Mapping) else {}
-    files: dict[str, str] = {}
+    files, left = dict[str, list[str]](), LARGEST
     for entry in _list(sections, "write_files"):
         if not isinstance(entry, Mapping) or not isinstance(entry.get("path"), str):
             raise Unbootable("an entry of write_files has no path")
-        before = files.get(entry["path"], "") if entry.get("append") else ""
-        files[entry["path"]] = before + _content(entry)
-    return BootData(files, tuple(_commands(_list(sections, "runcmd"))))
+        if not entry.get("append"):
+            files.pop(entry["path"], None)
+        content = _content(entry, left)
+        left -= len(content)
+        files.setdefault(entry["path"], []).append(content)
+    whole = {path: "".join(parts) for path, parts in files.items()}
+    return BootData(whole, tuple(_commands(_list(sections, "runcmd"))))
 
 
 def _filled(found: re.Match[str], variables: Mapping[str, str]) -> str:
@@ -107,7 +107,7 @@ def _commands(entries: Iterable[Any]) -> Iterable[str]:
             yield entry
 
 
-def _content(entry: Mapping[str, Any]) -> str:
+def _content(entry: Mapping[str, Any], most: int) -> str:
     content, encoding = entry.get("content") or "", str(entry.get("encoding") or "").lower()
     if not encoding or encoding == "text/plain":
         return str(content)
@@ -115,28 +115,39 @@ def _content(entry: Mapping[str, Any]) -> str:
     try:
         if "b64" in encoding or "base64" in encoding:
             raw = base64.b64decode(raw)
-        return _text(_unpacked(raw) if "gz" in encoding else raw)
+        return _text(_unpacked(raw, most) if "gz" in encoding else raw)
     except (binascii.Error, zlib.error):
         raise Unbootable(f"{entry['path']} is not what its encoding {encoding!r} says") from None
 
 
-def _unpacked(raw: bytes) -> bytes:
-    return zlib.decompressobj(GZIP).decompress(raw, LARGEST)
+def _unpacked(raw: bytes, most: int) -> bytes:
+    """What was packed, ``most`` bytes at most.
+
+    Raises:
+        Unbootable: it is more.
+        zlib.error: it is not packed.
+    """
+    unpacking = zlib.decompressobj(GZIP)
+    found = unpacking.decompress(raw, most + 1)
+    if len(found) > most:
+        raise Unbootable(f"the files have more than {LARGEST} bytes")
+    return found
 
 
 def _ignition(data: bytes) -> BootData:
     try:
-        document = msgspec.json.decode(data)
-    except msgspec.DecodeError:
+        document = gojson.loads(data)
+    except gojson.Unreadable:
         raise Unbootable("the Ignition config is no JSON") from None
     if not isinstance(document, Mapping) or "ignition" not in document:
         raise Unbootable("the user data is no Ignition config: it has no member ignition")
     files: dict[str, str] = {}
-    for entry in _list(document.get("storage") or {}, "files"):
-        source = str((entry.get("contents") or {}).get("source") or "")
-        files[str(entry.get("path", ""))] = _data_url(source)
+    for entry in _maps(document.get("storage"), "files"):
+        contents = entry.get("contents")
+        source = contents.get("source") if isinstance(contents, Mapping) else ""
+        files[str(entry.get("path", ""))] = _data_url(str(source or ""))
     commands: list[str] = []
-    for unit in _list(document.get("systemd") or {}, "units"):
+    for unit in _maps(document.get("systemd"), "units"):
         for line in str(unit.get("contents") or "").splitlines():
             if line.startswith("ExecStart=") and unit.get("enabled", True):
                 commands.append(line.removeprefix("ExecStart="))
@@ -149,7 +160,17 @@ def _data_url(source: str) -> str:
     if not comma or not head.startswith("data:"):
         return ""
     raw = unquote_to_bytes(body)
-    return _text(base64.b64decode(raw) if head.endswith(";base64") else raw)
+    try:
+        return _text(base64.b64decode(raw) if head.endswith(";base64") else raw)
+    except binascii.Error:
+        raise Unbootable("a file of the Ignition config is not what its encoding base64 says") from None
+
+
+def _maps(sections: Any, name: str) -> list[Mapping[str, Any]]:
+    found = _list(sections, name)
+    if not all(isinstance(each, Mapping) for each in found):
+        raise Unbootable(f"an entry of {name} is no map")
+    return found
 
 
 def _list(sections: Any, name: str) -> list[Any]:
