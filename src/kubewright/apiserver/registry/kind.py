@@ -18,6 +18,7 @@ import orjson
 
 from kubewright.apiserver.schema.node import Node
 from kubewright.apiserver.store.records import Record
+from kubewright.wire.errors import TooLarge
 from kubewright.wire.gvk import Resource
 
 Object = dict[str, Any]
@@ -114,9 +115,12 @@ class Schema(Protocol):
 
 def read_by(schema: Schema, obj: Object) -> Object:
     """What a schema makes of an object that is stored or sent, without a word about what does not fit."""
-    if (ready := schema.ready(obj)) is not None:
-        return ready
-    return schema.default(schema.prune(schema.whole(obj)))
+    try:
+        if (ready := schema.ready(obj)) is not None:
+            return ready
+        return schema.default(schema.prune(schema.whole(obj)))
+    except TooLarge:  # by a default that its kind has got since; one object must not spoil a list
+        return schema.prune(schema.whole(obj))
 
 
 class Older:

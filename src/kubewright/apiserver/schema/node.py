@@ -10,6 +10,8 @@ Continues    in ``walk`` (prune, default, unknown fields), ``decode`` (Go's type
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import orjson
+
 MISSING: Final = object()
 """No default: ``None`` would be one."""
 
@@ -34,9 +36,9 @@ class Node:
     """
 
     __slots__ = (
-        "atomic", "default", "default_fields", "defaults", "embedded", "fields", "format", "go", "items",
-        "list_keys", "list_type", "merge_key", "nullable", "open", "strategies", "struct", "type", "unique",
-        "unique_fields", "values", "zero",
+        "atomic", "default", "default_bytes", "default_fields", "defaults", "embedded", "fields", "format",
+        "go", "items", "list_keys", "list_type", "merge_key", "nullable", "open", "strategies", "struct",
+        "type", "unique", "unique_fields", "values", "zero",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -52,6 +54,7 @@ class Node:
         self.embedded = False
         self.nullable = False
         self.default: Any = MISSING
+        self.default_bytes = 0
         self.zero: Any = MISSING
         self.defaults = False
         self.default_fields: tuple[tuple[str, Node], ...] = ()
@@ -139,6 +142,7 @@ def _extensions(node: Node, schema: OpenApi) -> None:
     node.default = schema.get("default", MISSING)
     if node.default is None and not node.nullable:
         node.default = MISSING
+    node.default_bytes = 0 if node.default is MISSING else len(orjson.dumps(node.default))
     node.list_type = schema.get("x-kubernetes-list-type", "")
     node.list_keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))
     node.merge_key = schema.get("x-kubernetes-patch-merge-key")

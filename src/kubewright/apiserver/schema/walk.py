@@ -17,7 +17,11 @@ from kubewright.apiserver.registry.kind import Cause
 from kubewright.apiserver.schema.causes import duplicate, quoted
 from kubewright.apiserver.schema.node import MISSING, Node
 from kubewright.base.clock import parse_rfc3339, rfc3339, rfc3339_micro
+from kubewright.wire.errors import TooLarge
 from kubewright.wire.quantity import shown
+
+DEFAULTED_BYTES = 3 * 1024 * 1024
+"""Bytes that defaults may add to one object, as much as a request may have."""
 
 _NOTHING = Node()
 
@@ -101,37 +105,62 @@ def _written(text: str, write: Callable[[datetime], str]) -> str:
     return text if written == text else written
 
 
-def default(node: Node, value: Any) -> Any:
-    """``value`` with defaults; the same object when nothing was missing."""
+class Allowance:
+    """How many bytes defaults may still add to one object: each item of a list gets all of its own."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = DEFAULTED_BYTES
+
+    def spend(self, size: int) -> None:
+        """Take a default of this size.
+
+        Raises:
+            TooLarge: they add too much; such an object could not be stored either.
+        """
+        self.left -= size
+        if self.left < 0:
+            raise TooLarge("etcdserver: request is too large")
+
+
+def default(node: Node, value: Any, allowance: Allowance | None = None) -> Any:
+    """``value`` with defaults; the same object when nothing was missing.
+
+    Raises:
+        TooLarge: the defaults come to more than ``DEFAULTED_BYTES``.
+    """
     if not node.defaults:
         return value
+    allowance = allowance or Allowance()
     if isinstance(value, dict):
-        return _default_map(node, value)
+        return _default_map(node, value, allowance)
     if isinstance(value, list) and node.items is not None:
         items = node.items
-        return _each(value, lambda item: default(items, item))
+        return _each(value, lambda item: default(items, item, allowance))
     return value
 
 
-def _default_map(node: Node, value: dict[str, Any]) -> dict[str, Any]:
+def _default_map(node: Node, value: dict[str, Any], allowance: Allowance) -> dict[str, Any]:
     filled = dict(value)
     for name, child in node.default_fields:
-        _fill(filled, name, child)
+        _fill(filled, name, child, allowance)
     if node.values is not None and node.values.defaults:
         for name in value.keys() - node.fields.keys():
-            _fill(filled, name, node.values)
+            _fill(filled, name, node.values, allowance)
     same = filled.keys() == value.keys() and all(filled[name] is value[name] for name in value)
     return value if same else filled
 
 
-def _fill(filled: dict[str, Any], name: str, child: Node) -> None:
+def _fill(filled: dict[str, Any], name: str, child: Node, allowance: Allowance) -> None:
     """Default one field. A null where null is not allowed counts as missing."""
     value = filled.get(name, MISSING)
     if value is MISSING or (value is None and not child.nullable):
         if child.default is MISSING:
             return
+        allowance.spend(child.default_bytes)
         value = copy.deepcopy(child.default)
-    filled[name] = default(child, value)
+    filled[name] = default(child, value, allowance)
 
 
 def drop_nulls(node: Node, value: Any) -> Any:

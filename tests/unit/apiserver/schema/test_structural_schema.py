@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from kubewright.apiserver.registry import refusals
-from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.registry.kind import Cause, Object, read_by
 from kubewright.apiserver.schema import formats
 from kubewright.apiserver.schema.structural import Structural
+from kubewright.wire.errors import TooLarge
 from kubewright.wire.gvk import Resource
 
 PRESERVE = {"x-kubernetes-preserve-unknown-fields": True}
@@ -143,6 +144,27 @@ def test_defaults(properties: Any, given: Any, filled: Any) -> None:
     assert once == obj(**filled)
     assert body == before, "the argument is not changed"
     assert schema.default(once) is once, "a second time nothing is missing"
+
+
+HEAVY = {"type": "object", "properties": {"t": {**STRING, "default": "d" * 10_000}}}
+MULTIPLIED = {
+    "in each item of a list": ({"type": "array", "items": HEAVY}, [{}] * 400),
+    "in each value of a map": (
+        {"type": "object", "additionalProperties": HEAVY},
+        {f"k{n}": {} for n in range(400)},
+    ),
+    "in lists of lists": ({"type": "array", "items": {"type": "array", "items": HEAVY}}, [[{}] * 20] * 20),
+}
+
+
+@pytest.mark.parametrize(("field", "given"), MULTIPLIED.values(), ids=MULTIPLIED)
+def test_defaults_that_add_more_than_an_object_may_have_are_refused(field: Any, given: Any) -> None:
+    schema, body = of(many=field), obj(many=given)
+    with pytest.raises(TooLarge, match="request is too large"):
+        schema.default(body)
+    assert read_by(schema, body) == body, "an object that was stored before stays readable"
+    few = dict(list(given.items())[:3]) if isinstance(given, dict) else given[:3]
+    assert schema.default(obj(many=few)) != obj(many=few)
 
 
 def test_defaults_are_not_shared_between_objects() -> None:
