@@ -1,9 +1,9 @@
 """HorizontalPodAutoscalers of autoscaling/v1 and v2: the same objects, written in two shapes.
 
 Theory.      The older version has one metric, the share of cpu; older kubectls still write it. The store
-             holds the newer shape. What the older one has no field for is in four annotations there, of
-             the names that kube-apiserver gives them, so that a client of the older version loses nothing that
-             it sends back. Of what is measured, the older one shows the share of cpu.
+             holds the newer shape. What the older one has no field for is in four annotations there, named as
+             by kube-apiserver, so that a client of the older version loses nothing that it sends back. Of
+             what is measured, the older one shows the share of cpu.
 Invariants.  Pure. What is read in the older shape and sent back means the same, spec and status.
 Called by    ``builtin.served``, as the ``to_stored`` and ``from_stored`` of autoscaling/v1; ``stored``.
 """
