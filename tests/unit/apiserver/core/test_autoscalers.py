@@ -42,9 +42,25 @@ def test_what_is_measured_is_shown_as_a_share():
     }
 
 
+CPU_NOW, MEMORY_NOW = (
+    {"type": "Resource", "resource": {"name": name, "current": {"averageValue": "1", **more}}}
+    for name, more in (("cpu", {"averageUtilization": 20}), ("memory", {}))
+)
+LIMITED = {"type": "ScalingLimited", "status": "True", "reason": "TooFew"}
+
+
+def test_the_older_status_has_only_fields_that_this_version_has():
+    status = {"currentReplicas": 2, "currentMetrics": [MEMORY_NOW], "conditions": [LIMITED]}
+    assert to_older(newer(cpu(50), status=status))["status"] == {"currentReplicas": 2}
+
+
 @pytest.mark.parametrize(
     "whole",
     [
+        pytest.param(
+            newer(cpu(50), status={"currentMetrics": [CPU_NOW, MEMORY_NOW], "conditions": [LIMITED]}),
+            id="what is measured, and conditions",
+        ),
         pytest.param(newer(cpu(50), maxReplicas=3), id="the share of cpu alone"),
         pytest.param(newer(cpu(50), MEMORY), id="another metric beside it"),
         pytest.param(newer(MEMORY), id="another metric alone"),
@@ -53,11 +69,11 @@ def test_what_is_measured_is_shown_as_a_share():
         ),
     ],
 )
-def test_a_spec_that_is_read_as_the_older_version_and_sent_back_means_the_same(whole):
+def test_what_is_read_as_the_older_version_and_sent_back_means_the_same(whole):
     assert to_newer(to_older(whole)) == whole
 
 
-@pytest.mark.parametrize("note", ["", "[", "{}", '"x"', "7"])
+@pytest.mark.parametrize("note", ["", "[", "{}", '"x"', "7", "[7]"])
 def test_an_annotation_that_is_no_list_of_metrics_counts_as_none(note):
     spec = {"targetCPUUtilizationPercentage": 50}
     found = to_newer({"metadata": {"annotations": {METRICS: note}}, "spec": spec})

@@ -1,10 +1,10 @@
 """HorizontalPodAutoscalers of autoscaling/v1 and v2: the same objects, written in two shapes.
 
 Theory.      The older version has one metric, the share of cpu; older kubectls still write it. The store
-             holds the newer shape. What the older one has no field for is in two annotations there, as
-             kube-apiserver writes them, so that a client of the older version loses no metric that it sends
-             back. Of what is measured, the older one shows the share of cpu.
-Invariants.  Pure. A spec that is read in the older shape and sent back means the same.
+             holds the newer shape. What the older one has no field for is in four annotations there, named as
+             by kube-apiserver, so that a client of the older version loses nothing that it sends back. Of
+             what is measured, the older one shows the share of cpu.
+Invariants.  Pure. What is read in the older shape and sent back means the same, spec and status.
 Called by    ``builtin.served``, as the ``to_stored`` and ``from_stored`` of autoscaling/v1; ``stored``.
 """
 
@@ -23,7 +23,10 @@ PERCENT = 80
 
 _PREFIX = "autoscaling.alpha.kubernetes.io"
 _METRICS, _BEHAVIOR = f"{_PREFIX}/metrics", f"{_PREFIX}/behavior"
+_CURRENT, _CONDITIONS = f"{_PREFIX}/current-metrics", f"{_PREFIX}/conditions"
 _TARGET, _MEASURED = "targetCPUUtilizationPercentage", "currentCPUUtilizationPercentage"
+_OF_STATUS: Mapping[str, str] = {_CURRENT: "currentMetrics", _CONDITIONS: "conditions"}
+"""What the older status has no field for, by annotation. Such a note counts more than the share of cpu."""
 
 
 def cpu(percent: int) -> dict[str, Any]:
@@ -44,6 +47,9 @@ def to_newer(obj: Object) -> Object:
     if measured is not None:
         current = {"averageUtilization": measured, "averageValue": "0"}
         status["currentMetrics"] = [{"type": "Resource", "resource": {"name": "cpu", "current": current}}]
+    for note, name in _OF_STATUS.items():
+        if (kept := _read(notes.pop(note, None), list)) is not None:
+            status[name] = kept
     return _put(obj, NEWER.api_version, meta, notes, spec, status)
 
 
@@ -59,6 +65,10 @@ def to_older(obj: Object) -> Object:
         notes[_METRICS] = orjson.dumps(others).decode()
     if behavior:
         notes[_BEHAVIOR] = orjson.dumps(behavior).decode()
+    for note, name in _OF_STATUS.items():
+        if name in status:
+            notes[note] = orjson.dumps(status[name]).decode()
+    status.pop("conditions", None)
     for each in status.pop("currentMetrics", None) or ():
         if (share := _share(each, "current")) is not None:
             status[_MEASURED] = share
@@ -78,6 +88,8 @@ def _read(text: Any, form: type) -> Any:
     try:
         found = orjson.loads(text) if isinstance(text, str) else None
     except orjson.JSONDecodeError:
+        return None
+    if isinstance(found, list) and not all(isinstance(each, dict) for each in found):
         return None
     return found if isinstance(found, form) else None
 
