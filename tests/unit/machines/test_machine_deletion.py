@@ -807,12 +807,15 @@ def test_only_the_drivers_own_refusal_without_a_doubt_of_ours_is_told_by_its_cod
     """Sets count a machine in deletion with such a code as one without a VM."""
     (found,) = (case for case in CASES if case.name == name)
     report = decide(found.seen).report
-    assert report is not None and report.error_code == code
+    assert report is not None
+    assert report.error_code == code
 
 
 def test_a_machine_that_goes_in_doubt_says_that_a_vm_may_be_left_behind() -> None:
     name = "one denial does not settle a doubt: who forces the deletion after it is told"
     (found,) = (case for case in CASES if case.name == name)
     plan = decide(found.seen)
-    assert plan.warning is not None and plan.warning[0] == "VMLeftBehind"
-    assert plan.milestone is not None and plan.milestone.message.endswith("not known whether it had a VM")
+    assert plan.warning is not None
+    assert plan.warning[0] == "VMLeftBehind"
+    assert plan.milestone is not None
+    assert plan.milestone.message.endswith("not known whether it had a VM")

@@ -184,7 +184,7 @@ class Seen:
 
     @property
     def shows_vm(self) -> bool:
-        """Whether something shows that there is a VM: its id, its node that no answer has belied, the cloud."""
+        """Whether something shows that there is a VM: its id, a node that no answer belies, the cloud."""
         node = self.node is not None and not self.vm.absent
         return bool(self.machine.spec.provider_id) or node or self.vm.instance is not None or self.vm.told
 
