@@ -14,7 +14,7 @@ Called by    ``runtime.controller``; wired by ``world``. The call is awaited by 
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import structs
@@ -49,6 +49,9 @@ from kubewright.wire.gvk import Key
 
 WORKERS = 4
 
+AGAIN = timedelta(minutes=10)
+"""When a driver is asked again that has refused a template: what it refused may be mended in the cloud."""
+
 
 class Templates:
     """The reconciler of KubewrightMachineTemplates."""
@@ -74,11 +77,12 @@ class Templates:
         answer = found if isinstance(found, Refused) else await self._asked(found)
         after = template_status(template.status, answer, self._clock.now())
         patch = merge_patch(template.status, after)
-        if not patch:
-            return Result.done()
-        if isinstance(answer, Refused):
+        if patch and isinstance(answer, Refused):
             self._recorder.event(template, EventReason.FAILED_VALIDATION, answer.problem, warning=True)
-        return await unless_refused(self._write(template, patch), template, self._recorder)
+        result = Result.later(AGAIN) if isinstance(answer, Refused) else Result.done()
+        if not patch:
+            return result
+        return result.sooner(await unless_refused(self._write(template, patch), template, self._recorder))
 
     async def _write(self, template: KubewrightMachineTemplate, patch: dict[str, Any]) -> Result:
         key, body = Key(template.namespace, template.name), onto({"status": patch}, template.metadata)
@@ -90,13 +94,16 @@ class Templates:
         try:
             with suppress(Unimplemented):
                 await self._driver.validate(request)
-            with suppress(Unimplemented):
-                return await self._driver.size(request)
         except DriverError as error:
             if not error.refuses:
                 raise
             return Refused(error.message)
-        return None
+        try:
+            return await self._driver.size(request)
+        except DriverError as error:
+            if not error.refuses:
+                raise
+            return None  # the size is not known, and machines may be made all the same
 
     def _resolve(self, template: KubewrightMachineTemplate) -> "ClassRequest | Refused | None":
         """What the driver is told; None while it cannot be called, or need not be."""

@@ -18,7 +18,7 @@ Called by    ``client``, for writes in the passes of a controller; ``runtime.con
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -149,7 +149,15 @@ class Contests:
 
 
 CONTESTS: ContextVar[Contests | None] = ContextVar("contests", default=None)
-"""Those of the controller in whose pass we are; None outside of a pass."""
+"""Those of the controller in whose pass we are; None outside of a pass, and so in tasks that are begun with
+``outside_of_a_pass``."""
+
+
+def outside_of_a_pass() -> Context:
+    """The present context without a pass, for a task that outlives it: a call of a driver that writes."""
+    context = copy_context()
+    context.run(CONTESTS.set, None)
+    return context
 
 
 def _is_over(known: _Written, now: float) -> bool:

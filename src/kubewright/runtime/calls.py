@@ -21,6 +21,7 @@ import structlog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.base.limits import REQUEST_SECONDS
+from kubewright.kube.contests import outside_of_a_pass
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T")
@@ -68,7 +69,9 @@ class Calls(Generic[T]):
             return
         before = self.seen(key)
         self._seen[key] = Call(True, before.answer, before.ended, before.error, before.failures)
-        self._tasks[key] = asyncio.create_task(self._run(key, make), name=f"call for {key}")
+        self._tasks[key] = asyncio.create_task(
+            self._run(key, make), name=f"call for {key}", context=outside_of_a_pass()
+        )
 
     def forget(self, key: Key) -> None:
         """Nothing is known any more; the end of a call that still runs is not kept."""

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
-from kubewright.base.clock import SystemClock
-from kubewright.clusters.cluster.verification import NOT_KNOWN, NOT_TRUSTED, Verifier
+from kubewright.base.clock import Clock, SystemClock
+from kubewright.clusters.cluster.verification import AT_ONCE, NOT_KNOWN, NOT_TRUSTED, Verifier
+from kubewright.kube.access import Access
+from kubewright.kube.transport import Transport
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity, new_server
 from kubewright.pki.clusters import LIFETIME, new_cluster_authority
@@ -72,3 +74,21 @@ async def test_it_is_told_whether_the_api_server_verifies(held: Authority, statu
 async def test_an_api_server_that_is_not_there_is_told() -> None:
     found = await asked("https://127.0.0.1:1", OURS)
     assert found.startswith("its API server cannot be asked: ")
+
+
+async def test_a_fault_of_ours_ends_one_question_and_no_worker() -> None:
+    def broken(_access: Access, _clock: Clock) -> Transport:
+        raise RuntimeError("a defect")
+
+    verifier, heard = Verifier(CLOCK, broken), asyncio.Queue[Key]()
+    verifier.answered = heard.put_nowait
+    keys = [Key("default", f"demo{number}") for number in range(AT_ONCE + 1)]
+    async with asyncio.timeout(30):
+        task = asyncio.create_task(verifier.run())
+        for each in keys:
+            assert verifier.problem(each, "https://127.0.0.1:1", OURS) is None
+            assert await heard.get() == each
+        task.cancel()
+        await asyncio.wait([task])
+    said = "its API server cannot be asked: RuntimeError in Kubewright itself"
+    assert {verifier.problem(each, "https://127.0.0.1:1", OURS) for each in keys} == {said}

@@ -170,6 +170,12 @@ class TestRules:
             "spec.maxEvictRetries: Invalid value: -1: must be greater than or equal to 0",
         ]
 
+    @pytest.mark.parametrize(("vm", "faults"), [("", 1), ("sim:///vm-1", 0)])
+    def test_a_machine_with_a_vm_keeps_a_name_that_no_new_one_may_have(self, vm, faults):
+        spec = {"class": {"kind": "MachineClass", "name": "small"}, "providerID": vm}
+        found = MACHINE.from_plain({"metadata": {"name": 64 * "x"}, "spec": spec})
+        assert len(validate_machine(found)) == faults
+
     def test_class(self):
         capacity = "MachineClass NodeTemplate Capacity should mandatorily have CPU, GPU and Memory configured"
         names_missing = "MachineClass NodeTemplate Instance Type, region and zone cannot be empty"

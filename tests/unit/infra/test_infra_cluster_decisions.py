@@ -50,8 +50,10 @@ GOING = cluster(spec={"controlPlaneEndpoint": ENDPOINT}, **DELETED)
 FORCED = cluster(labels={"force-deletion": "True"}, **DELETED)
 
 
-def refused():
-    return replace(failed(3), error=DriverError.of(Code.InvalidArgument, "no such region"))
+def refused(*, releasing=True):
+    return replace(
+        failed(3), error=DriverError.of(Code.InvalidArgument, "no such region"), releasing=releasing
+    )
 
 
 TABLE = [
@@ -132,7 +134,7 @@ TABLE = [
     ),
     (
         "the driver does not take it back",
-        seen(GOING, offers_endpoints=True, endpoint=failed(3)),
+        seen(GOING, offers_endpoints=True, endpoint=replace(failed(3), releasing=True)),
         (),
         "EndpointFailed/Warning",
     ),
@@ -156,9 +158,15 @@ TABLE = [
     ),
     (
         "a user lets go of it while the driver may still take it back",
-        seen(FORCED, offers_endpoints=True, endpoint=failed(3)),
+        seen(FORCED, offers_endpoints=True, endpoint=replace(failed(3), releasing=True)),
         (),
         "EndpointFailed/Warning",
+    ),
+    (
+        "the driver has refused to give it, and was not asked yet to take it back",
+        seen(FORCED, offers_endpoints=True, endpoint=refused(releasing=False)),
+        (Step.RELEASE,),
+        "",
     ),
     (
         "the driver cannot be told, and a user lets go of it",

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from kubewright.kube.contests import FREE, KEPT, LONGEST, Contested, Contests, Target
+from kubewright.kube.contests import (
+    CONTESTS,
+    FREE,
+    KEPT,
+    LONGEST,
+    Contested,
+    Contests,
+    Target,
+    outside_of_a_pass,
+)
 from kubewright.wire.gvk import Key, Resource
 
 NODE = Resource("", "v1", "nodes", "Node", namespaced=False)
@@ -160,3 +169,12 @@ def test_so_many_patches_are_remembered_and_no_more(pen: Pen) -> None:
     for number in range(KEPT + 10):
         pen.write(target=Target("here", NODE, Key("", f"n{number}")))
     assert len(pen.contests) == KEPT
+
+
+def test_a_task_that_outlives_a_pass_is_begun_without_its_contests(pen: Pen) -> None:
+    token = CONTESTS.set(pen.contests)
+    try:
+        assert outside_of_a_pass().run(CONTESTS.get) is None
+        assert CONTESTS.get() is pen.contests
+    finally:
+        CONTESTS.reset(token)

@@ -1,16 +1,18 @@
 """What is seen of a class with its secrets, and whether a class or a secret holds our finalizer."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from kubewright.api.core import SECRET, Secret
-from kubewright.api.machine.v1alpha1 import MachineClass
+from kubewright.api.machine.v1alpha1 import MachineClass, MachineClassCondition, MachineClassStatus
 from kubewright.api.machine.v1alpha1.classes import SecretReference
 from kubewright.api.meta import ObjectMeta
 from kubewright.kube import header as headers
 from kubewright.kube.cache import Change
 from kubewright.machines.machine.caches import ClassSeen, class_seen, secret_keys
+from kubewright.machines.machineclass.acceptance import status_after
 from kubewright.runtime.in_use import InUse, finalizers
 from kubewright.wire.gvk import Key
 
@@ -115,3 +117,12 @@ def test_without_all_its_secrets_no_driver_is_called(
 
 def test_without_its_class_no_driver_is_called() -> None:
     assert not ClassSeen(problem="not found").can_call
+
+
+@pytest.mark.parametrize(("status", "left"), [("False", 0), ("True", 1)])
+def test_what_a_driver_said_once_against_a_class_goes_when_nobody_can_judge_it(
+    status: str, left: int
+) -> None:
+    known = MachineClassCondition(type="Accepted", status=status, reason="PermissionDenied", message="no")
+    before = MachineClassStatus(conditions=(known,))
+    assert len(status_after(before, None, datetime(2030, 1, 1, tzinfo=UTC)).conditions) == left

@@ -168,3 +168,23 @@ def test_timeouts_and_the_order_of_labels_in_the_digest() -> None:
 )  # fmt: skip
 def test_a_failed_machine_is_kept(facts: dict[str, Any], kept: bool) -> None:
     assert replace(PLAIN, **facts).kept_at(NOW) is kept
+
+
+@pytest.mark.parametrize(
+    ("code", "node", "without"),
+    [
+        pytest.param("InvalidArgument", "", True, id="the driver refused to look for it"),
+        pytest.param("InvalidArgument", "n1", False, id="it has a node, whatever is refused"),
+        pytest.param("Aborted", "", False, id="the driver was not asked, or a creation is in doubt"),
+    ],
+)
+def test_which_machine_in_deletion_has_no_vm(code: str, node: str, without: bool) -> None:
+    last = {"type": "Delete", "state": "Failed", "errorCode": code}
+    meta = {"name": "m1", "uid": "u1", "deletionTimestamp": "2030-01-01T00:00:00Z"}
+    found = MACHINE.from_plain(
+        {
+            "metadata": {**meta, "labels": {"node": node} if node else {}},
+            "status": {"lastOperation": last},
+        }
+    )
+    assert member_of(found).without_vm is without

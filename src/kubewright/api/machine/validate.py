@@ -38,7 +38,8 @@ _PERCENT = re.compile(r"\d{1,9}%")
 def validate_machine(machine: Machine) -> list[FieldError]:
     """Every broken rule of a Machine; empty when it is good."""
     spec = machine.spec
-    return [*_name(machine.metadata.name), *_class(spec.machine_class, "spec"), *_configuration(spec, "spec")]
+    name = _name(machine.metadata.name) if not spec.provider_id else ()  # one with a VM had room for it
+    return [*name, *_class(spec.machine_class, "spec"), *_configuration(spec, "spec")]
 
 
 def validate_set(machine_set: MachineSet) -> list[FieldError]:

@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
+import structlog
+
 from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
@@ -26,6 +28,8 @@ from kubewright.pki.certificates import Identity, new_client
 from kubewright.runtime.credentials.values import ADMIN, Authority
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request
+
+log = structlog.get_logger(__name__)
 
 AT_ONCE = 8
 PERIOD = delays.UNHEARD
@@ -45,7 +49,6 @@ class _Asked:
     authority: Authority
     answer: str | None = None
     at: float = 0.0
-    under_way: bool = False
 
 
 class Verifier:
@@ -56,17 +59,18 @@ class Verifier:
         self._clock = clock
         self._connect = connect
         self._known: dict[Key, _Asked] = {}
-        self._queue: asyncio.Queue[Key] = asyncio.Queue()  # a cluster is in it once at most
+        self._queue: asyncio.Queue[Key] = asyncio.Queue()
+        self._waiting: set[Key] = set()
+        """Those that are in the queue or being asked, forgotten or not: none is twice."""
 
     def problem(self, cluster: Key, server: str, authority: Authority) -> str | None:
         """Why the API server at this URL does not verify by it. Empty: it does; None: it is being asked."""
         known = self._known.get(cluster)
         if known is None or (known.server, known.authority) != (server, authority):
-            under_way = known is not None and known.under_way
-            known = self._known[cluster] = _Asked(server, authority, under_way=under_way)
+            known = self._known[cluster] = _Asked(server, authority)
         due = known.answer is None or self._clock.monotonic() - known.at >= PERIOD.total_seconds()
-        if due and not known.under_way:
-            known.under_way = True
+        if due and cluster not in self._waiting:
+            self._waiting.add(cluster)
             self._queue.put_nowait(cluster)
         return known.answer
 
@@ -83,13 +87,22 @@ class Verifier:
     async def _work(self) -> None:
         while True:
             cluster = await self._queue.get()
-            if (asked := self._known.get(cluster)) is None:
-                continue
-            answer = await self._ask(asked.server, asked.authority)
-            asked.answer, asked.at, asked.under_way = answer, self._clock.monotonic(), False
-            if (now := self._known.get(cluster)) is not None:
-                now.under_way = False  # it may be another question by now
+            try:
+                if (asked := self._known.get(cluster)) is None:
+                    continue
+                answer = await self._answer(cluster, asked)
+                asked.answer, asked.at = answer, self._clock.monotonic()
+            finally:
+                self._waiting.discard(cluster)
             self.answered(cluster)
+
+    async def _answer(self, cluster: Key, asked: _Asked) -> str:
+        """What one API server answers; a fault of ours ends this question, and no worker."""
+        try:
+            return await self._ask(asked.server, asked.authority)
+        except Exception as error:
+            log.exception("the verification of an API server failed here", cluster=str(cluster))
+            return f"its API server cannot be asked: {type(error).__name__} in Kubewright itself"
 
     async def _ask(self, server: str, authority: Authority) -> str:
         try:

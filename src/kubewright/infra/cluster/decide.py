@@ -136,9 +136,10 @@ def _deleted(seen: Seen) -> Plan:
         return replace(_waiting(ConditionReason.WAITING_FOR_MACHINES, message, left), steps=steps)
     if not seen.offers_endpoints or call.released:
         return Plan((Step.REMOVE_FINALIZER,), because="nothing of it is left")
-    refused = call.error is not None and not call.running and call.error.refuses
+    error = call.error if call.releasing else None  # a refused reservation says nothing of the release
+    refused = error is not None and not call.running and error.refuses
     if (seen.problem or refused) and force_deletion(seen.cluster.metadata.labels):
-        message = f"its endpoint may be left behind: {seen.problem or call.error}"
+        message = f"its endpoint may be left behind: {seen.problem or error}"
         event = Event(EventReason.ENDPOINT_LEFT_BEHIND, message, warning=True)
         return Plan((Step.REMOVE_FINALIZER,), because="a user lets go of its endpoint", event=event)
     if seen.problem:
@@ -147,7 +148,7 @@ def _deleted(seen: Seen) -> Plan:
         return Plan(because=message, report=report, awaits=_correction(seen))
     if call.running:
         return Plan(because="the driver takes the endpoint back", awaits=(DRIVER,))
-    if call.error is None:
+    if error is None:
         return Plan((Step.RELEASE,), because="its endpoint is not needed any more", awaits=(DRIVER,))
     return _again(seen, Step.RELEASE, _WAY_OUT if refused else "")
 

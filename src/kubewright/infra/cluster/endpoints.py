@@ -18,6 +18,7 @@ from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import Code, DriverError, During, NotFound, Unimplemented
 from kubewright.driver.routing import RoutedDriver
 from kubewright.infra.cluster.seen import NOTHING, EndpointSeen
+from kubewright.kube.contests import outside_of_a_pass
 from kubewright.wire.gvk import Key
 
 
@@ -45,7 +46,7 @@ class EndpointCalls:
 
     def release(self, key: Key, uid: str, request: ClassRequest) -> None:
         """Give the endpoint back."""
-        self._start(key, uid, lambda: self._released(request))
+        self._start(key, uid, lambda: self._released(request), releasing=True)
 
     async def run(self) -> None:
         """Own the calls until cancelled; what still runs then is cancelled too."""
@@ -70,16 +71,23 @@ class EndpointCalls:
             await self._driver.release(request)
         return EndpointSeen(released=True)
 
-    def _start(self, key: Key, uid: str, call: Callable[[], Awaitable[EndpointSeen]]) -> None:
+    def _start(
+        self, key: Key, uid: str, call: Callable[[], Awaitable[EndpointSeen]], *, releasing: bool = False
+    ) -> None:
         if uid not in self._tasks:
-            self._seen[uid] = EndpointSeen(running=True)
-            self._tasks[uid] = asyncio.create_task(self._run(key, uid, call), name=f"endpoint of {key}")
+            self._seen[uid] = EndpointSeen(running=True, releasing=releasing)
+            self._tasks[uid] = asyncio.create_task(
+                self._run(key, uid, call, releasing), name=f"endpoint of {key}", context=outside_of_a_pass()
+            )
 
-    async def _run(self, key: Key, uid: str, call: Callable[[], Awaitable[EndpointSeen]]) -> None:
+    async def _run(
+        self, key: Key, uid: str, call: Callable[[], Awaitable[EndpointSeen]], releasing: bool
+    ) -> None:
         try:
             after = await call()
         except DriverError as error:
-            after = EndpointSeen(error=error, again=self._clock.now() + error.pause(During.LOOKING))
+            again = self._clock.now() + error.pause(During.LOOKING)
+            after = EndpointSeen(error=error, again=again, releasing=releasing)
         finally:
             del self._tasks[uid]
         if uid in self._seen:

@@ -19,12 +19,14 @@ class EndpointSeen:
 
     ``address``   host and port, once the driver has told them
     ``released``  the driver has taken it back
+    ``releasing`` the last call was to give it back
     ``error``     what the last call failed with, and ``again`` when it is repeated
     """
 
     running: bool = False
     address: tuple[str, int] | None = None
     released: bool = False
+    releasing: bool = False
     error: DriverError | None = None
     again: datetime | None = None
 

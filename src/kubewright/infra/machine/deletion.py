@@ -16,7 +16,7 @@ from datetime import timedelta
 
 from kubewright.api.cluster.conditions import INFO, WARNING
 from kubewright.api.infra.names import ConditionReason, EventReason
-from kubewright.api.machine.names import FORCE_DELETION_LABEL
+from kubewright.api.machine.names import FORCE_DELETION_LABEL, force_deletion
 from kubewright.base.durations import time_left
 from kubewright.driver.errors import DriverError
 from kubewright.driver.life.plan import State, VmPlan, Want
@@ -47,7 +47,7 @@ def remove_finalizer(seen: Seen) -> Plan:
     event = Event(EventReason.VM_DELETED, f"VM {vm} is deleted") if vm else None
     if vm and not seen.vm.deleted:
         event = Event(EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}", warning=True)
-    elif seen.left_in_doubt:
+    elif seen.left_in_doubt and force_deletion(seen.machine.metadata.labels):
         message = f"a VM may be left behind: {seen.problem or seen.vm.error}"
         event = Event(EventReason.VM_LEFT_BEHIND, message, warning=True)
     return Plan((RemoveFinalizer(),), because="nothing of it exists any more", event=event)

@@ -227,7 +227,7 @@ def remove_finalizer(seen: Seen) -> Plan | None:
     left = None
     if vm and not seen.vm.deleted:
         left = (EventReason.VM_LEFT_BEHIND, f"VM {vm} was not deleted: {seen.problem}")
-    elif seen.left_in_doubt:
+    elif seen.left_in_doubt and names.force_deletion(seen.machine.metadata.labels):
         left = (EventReason.VM_LEFT_BEHIND, f"A VM may be left behind: {seen.problem or seen.vm.error}")
     over = Milestone(EventReason.DELETED, _last_message(seen))
     because = "nothing of it exists any more"

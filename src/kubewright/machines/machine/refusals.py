@@ -121,7 +121,7 @@ def remember(step: Step | None, error: KubewrightError, now: datetime) -> Refuse
         problem = f"The target cluster does not answer, asked to {doing}: {error}"[:MESSAGE_CHARS]
         return Refused(step, problem, Code.Unavailable, now + delays.UNHEARD, unanswered=True)
     if isinstance(error, Contested):
-        problem = f"It is not tried for now to {doing}: {error}"[:MESSAGE_CHARS]
+        problem = f"It is not tried for now to {doing}: {error.steady}"[:MESSAGE_CHARS]
         return Refused(step, problem, Code.Aborted, now + timedelta(seconds=error.wait))
     code = Code.PermissionDenied if isinstance(error, Forbidden) else Code.InvalidArgument
     problem = f"The API server refused to {doing}: {error}"[:MESSAGE_CHARS]

@@ -2,8 +2,8 @@
 
 Theory.      A typo in a providerSpec is told on each machine that the driver refuses. It can be told earlier:
              the rules of the API are known, and a driver that offers it is asked
-             (``driver.contract.Validates``) whenever class or Secrets change, and at each start. The answer
-             is the condition Accepted, and an event when it is no.
+             (``driver.contract.Validates``) whenever class or Secrets change, at each start, and ``AGAIN``
+             after each no. The answer is the condition Accepted, and an event when it is no.
              A class that nothing ever spoke against has no condition: then nothing is written.
              The call is awaited by a worker of this controller, which has no other work.
 Invariants.  Nothing is decided by the condition: machines ask the driver themselves. What passes by itself (a
@@ -13,7 +13,7 @@ Called by    ``machines.world``.
 
 from collections.abc import Iterable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import structs
@@ -43,6 +43,9 @@ from kubewright.wire.gvk import Key
 
 WORKERS = 4
 
+AGAIN = timedelta(minutes=10)
+"""When a driver is asked again that has refused a class: what it refused may be mended in the cloud."""
+
 
 class Acceptance:
     """The reconciler of the condition. ``driver`` is guarded."""
@@ -65,13 +68,15 @@ class Acceptance:
         if found is None or found.metadata.deleting:
             return Result.done()
         wanted = await self._judged(found)
-        status = status_after(found.status, wanted, self._clock.now()) if wanted is not None else found.status
+        status = status_after(found.status, wanted, self._clock.now())
         patch = merge_patch(found.status, status)
-        if not patch or wanted is None:
-            return Result.done()
-        if wanted.status == "False":
+        refused = wanted is not None and wanted.status == "False"
+        if patch and wanted is not None and refused:
             self._recorder.event(found, EventReason.FAILED_VALIDATION, wanted.message, warning=True)
-        return await unless_refused(self._write(found, patch), found, self._recorder)
+        result = Result.later(AGAIN) if refused else Result.done()
+        if not patch:
+            return result
+        return result.sooner(await unless_refused(self._write(found, patch), found, self._recorder))
 
     async def _judged(self, found: MachineClass) -> MachineClassCondition | None:
         """What is to be said of the class; None: nothing is known, as while one of its Secrets is missing."""
@@ -98,15 +103,18 @@ class Acceptance:
 
 
 def status_after(
-    before: MachineClassStatus, wanted: MachineClassCondition, now: datetime
+    before: MachineClassStatus, wanted: MachineClassCondition | None, now: datetime
 ) -> MachineClassStatus:
-    """The status that says so; where nothing spoke against a class, and nothing does, it says nothing.
-    Pure."""
+    """The status that says so; where nothing spoke against a class, and nothing does, it says nothing. So it
+    does of one that nobody can judge any more (None). Pure."""
     known = condition_of(before.conditions, CLASS_ACCEPTED)
+    others = tuple(each for each in before.conditions if each.type != CLASS_ACCEPTED)
+    if wanted is None:
+        stale = known is not None and known.status == "False"
+        return structs.replace(before, conditions=others) if stale else before
     if known is None and wanted.status == "True":
         return before
     fresh = dated(structs.replace(wanted, last_transition_time=now), known)
-    others = (each for each in before.conditions if each.type != CLASS_ACCEPTED)
     return structs.replace(before, conditions=(*others, fresh))
 
 

@@ -336,6 +336,8 @@ async def force_what_a_driver_refuses(person: Person) -> None:
     """Until a user forces their deletion machines wait, of which a manager before may have made VMs."""
     await person.delete("pool")
     await person.wait(30.0)
+    undisturbed = not person.world.plot.schedule.faults
+    assert person.machines or not undisturbed, "machines wait until they are forced"
     for machine in person.machines:
         await person.force(machine["metadata"]["name"])
 
@@ -344,6 +346,7 @@ async def break_a_class(person: Person) -> None:
     """The driver understands a class no longer while VMs are made by it: none of them is forgotten."""
     await person.deploy("pool", 2)
     await person.wait(0.08)
+    await person.until(lambda: bool(person.vms), "a VM is made")
     await person.change_class("small", TYPO)
     await person.delete("pool")
     await person.wait(30.0)
