@@ -19,7 +19,6 @@ from kubewright.driver.contract import Driver
 from kubewright.driver.life.doubts import doubt_until
 from kubewright.driver.life.outcome import Ask, outcome
 from kubewright.driver.life.seen import NOTHING, Verb, VmSeen
-from kubewright.kube.contests import outside_of_a_pass
 from kubewright.wire.gvk import Key
 
 
@@ -77,9 +76,7 @@ class VmCalls:
         def call() -> Awaitable[VmSeen]:
             return outcome(self._driver, self._clock, verb, ask, before)
 
-        self._tasks[uid] = asyncio.create_task(
-            self._run(key, uid, call), name=f"{verb.value} {key}", context=outside_of_a_pass()
-        )
+        self._tasks[uid] = asyncio.create_task(self._run(key, uid, call), name=f"{verb.value} {key}")
 
     async def run(self) -> None:
         """Own the calls until cancelled: what still runs then is cancelled too.

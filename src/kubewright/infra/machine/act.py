@@ -21,6 +21,7 @@ from kubewright.infra.machine.look import Looker
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.status import machine_status
 from kubewright.infra.machine.steps import AddFinalizer, Call, Plan, Record, RemoveFinalizer, Step
+from kubewright.kube.contests import outside_of_a_pass
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.result import Result
 from kubewright.runtime.writer import Writer
@@ -85,4 +86,5 @@ class Actor:
         async def ask() -> Any:
             return self._looker.request(machine, verb, state)
 
-        self._calls.start(key, machine.metadata.uid, verb, ask, inputs=seen.inputs)
+        start = self._calls.start  # the call outlives this pass, and may write
+        outside_of_a_pass().run(start, key, machine.metadata.uid, verb, ask, inputs=seen.inputs)

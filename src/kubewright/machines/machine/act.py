@@ -32,6 +32,7 @@ from kubewright.base.errors import KubewrightError, Retry
 from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
+from kubewright.kube.contests import outside_of_a_pass
 from kubewright.kube.errors import TransportError
 from kubewright.kube.patches import onto, with_uid
 from kubewright.machines.machine.caches import Shared
@@ -242,7 +243,8 @@ class Actor:
     def _call(self, seen: Seen, verb: Verb) -> None:
         machine = structs.replace(seen.machine, status=seen.status)
         key = Key(machine.metadata.namespace, machine.metadata.name)
-        self._calls.start(
+        outside_of_a_pass().run(  # the call outlives this pass, and may write
+            self._calls.start,
             key,
             machine.metadata.uid,
             verb,
