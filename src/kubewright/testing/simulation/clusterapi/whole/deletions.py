@@ -10,6 +10,7 @@ Called by    ``stories``.
 from collections.abc import Callable
 from typing import Any
 
+from kubewright.api.apps import REPLICA_SET
 from kubewright.api.cluster import names
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE_DEPLOYMENT
 from kubewright.api.core import PDB, POD
@@ -71,12 +72,32 @@ async def run_pod(person: Person) -> None:
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "containers": [{"name": "main", "image": "busybox"}],
     }
-    meta = {"name": "web", "namespace": DEFAULT, "labels": {"app": "web"}, "ownerReferences": [_OWNER]}
-    await in_cluster(person, lambda client: client.create(POD, {"metadata": meta, "spec": spec}))
+    meta = {"name": "web", "namespace": DEFAULT, "labels": {"app": "web"}}
+
+    async def act(client: Any) -> None:
+        owner = await client.create(REPLICA_SET, {"metadata": meta, "spec": _SET})
+        ref = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": "web",
+            "uid": owner.metadata.uid,
+            "controller": True,
+        }
+        await client.create(POD, {"metadata": {**meta, "ownerReferences": [ref]}, "spec": spec})
+
+    await in_cluster(person, act)
     await person.wait(3.0)
 
 
-_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
+_SET = {
+    "replicas": 1,
+    "selector": {"matchLabels": {"app": "web"}},
+    "template": {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "busybox"}]},
+    },
+}
+"""The set that the pod belongs to: whose owner is not there, the garbage collector deletes."""
 
 
 async def guard_pod(person: Person) -> None:
