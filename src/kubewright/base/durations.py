@@ -9,7 +9,7 @@ from datetime import timedelta
 
 _UNIT = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LONGEST = 2**63 / 1e9  # Go counts nanoseconds in 64 bits: some 292 years
-_TERM = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_TERM = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 
 
 def parse_duration(text: str) -> timedelta:
@@ -22,7 +22,7 @@ def parse_duration(text: str) -> timedelta:
     if body == "0":
         return timedelta()
     seconds, at = 0.0, 0
-    while body[at:] and (term := _TERM.match(body, at)):
+    while at < len(body) and (term := _TERM.match(body, at)):
         seconds += float(term[1]) * _UNIT[term[2]]
         at = term.end()
     if at == 0 or at != len(body) or seconds >= _LONGEST:
