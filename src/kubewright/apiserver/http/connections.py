@@ -277,20 +277,21 @@ class Connections:
             self._end(oldest)
         return oldest is not None
 
-    def recognized(self, connection: Connection) -> None:
+    def recognized(self, connection: Connection) -> bool:
         """A request on it has shown a valid credential. Where all places for such are taken, the one that has
-        asked for nothing the longest makes room."""
+        asked for nothing the longest makes room; False: there is none, and the connection has ended."""
         if connection not in self._strangers:
-            return
+            return connection in self._known
         if len(self._known) >= self._limit.known:
             self._warn("connections are ended", "all places of clients with a credential are taken")
             idle = [(since, each) for each in self._known if (since := each.idle_since) is not None]
             if not idle:
                 self._end(connection)
-                return
+                return False
             self._end(min(idle, key=lambda found: found[0])[1])
         del self._strangers[connection]
         self._known[connection] = None
+        return True
 
     def forget(self, connection: Connection) -> None:
         """It is over."""

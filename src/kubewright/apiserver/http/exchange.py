@@ -136,8 +136,8 @@ class Exchange:
         user = self._authenticator.user(certificate, headers.pop("authorization", ""))
         refuse_anonymous(user, http.method, http.path)
         known = AUTHENTICATED in user.groups
-        if known:
-            self._connections.recognized(connection)
+        if known and not self._connections.recognized(connection):
+            raise TooManyRequests(TOO_MANY, retry_after=1)  # it has ended: nothing is done for nobody
         _refuse_upgrade(headers)
         url = http.rel_url
         query = tuple(url.query.items()) if url.raw_query_string else ()
