@@ -219,6 +219,24 @@ async def test_bodies_that_never_end_are_held_within_a_bound_and_for_thirty_seco
             writer.transport.abort()
 
 
+async def test_a_user_whose_bodies_never_end_leaves_others_a_half_of_the_bound(serving: Serving) -> None:
+    async with serving() as world:
+        slow = []
+        for _ in range(50):
+            slow.append(streams := await world.raw())
+            streams[1].write(b"POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n")
+            streams[1].write(b"x" * 2_999_999)
+            await streams[1].drain()
+        reader, writer = await stranger(world)
+        writer.write(f"POST {PODS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ann-token\r\n".encode())
+        writer.write(b"Content-Length: 3000000\r\n\r\n" + b"x" * 2_999_999)
+        await asyncio.sleep(0.5)
+        writer.write(b"x")
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        for each in (*slow, (reader, writer)):
+            each[1].transport.abort()
+
+
 class Poor(socket.socket):
     """A socket of a process that has no files left."""
 
