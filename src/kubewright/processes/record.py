@@ -119,7 +119,7 @@ def make_data(folder: Path, names: Iterable[str], owner: Owner | None = None) ->
     for name in names:
         *above, last = beneath.parts_of(name)
         mode = PRIVATE if owner is None else OPEN
-        with beneath.opened(folder, *above, mode=mode) as inside, suppress(FileExistsError):
+        with beneath.opened(folder, *above, mode=mode, change=False) as inside, suppress(FileExistsError):
             os.mkdir(last, PRIVATE, dir_fd=inside)
         with beneath.opened(folder, *above, last) as data:
             former = os.fstat(data).st_uid

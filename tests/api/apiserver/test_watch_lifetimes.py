@@ -141,3 +141,29 @@ async def test_both_groups_of_events_show_the_same_ones(bare: Api) -> None:
     assert [each["note"] for each in found] == ["hello"]
     async with bare.watch(new, resourceVersion="0") as watch:
         assert (await watch.next("ADDED"))["object"]["note"] == "hello"
+
+
+async def test_a_new_description_of_a_field_ends_no_watch_and_a_new_default_does(bare: Api) -> None:
+    names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+
+    def version(**field: str) -> dict[str, object]:
+        properties = {"description": {"type": "string", **field}}
+        spec = {"type": "object", "properties": properties}
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+        return {"name": "v1", "served": True, "storage": True, "schema": schema}
+
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    spec = {"group": "x.io", "scope": "Namespaced", "names": names, "versions": [version(description="old")]}
+    meta = {"metadata": {"name": "things.x.io"}}
+    kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    (await bare.post(crds, {**kind, **meta, "spec": spec})).ok()
+    things = "/apis/x.io/v1/namespaces/default/things"
+    async with bare.watch(things, timeoutSeconds="60") as watch:
+        (await bare.patch(f"{crds}/things.x.io", {"spec": {"versions": [version(description="new")]}})).ok()
+        thing = {"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {}}
+        (await bare.post(things, thing)).ok()
+        assert (await watch.next("ADDED"))["object"]["metadata"]["name"] == "a"
+        start = bare.clock.monotonic()
+        (await bare.patch(f"{crds}/things.x.io", {"spec": {"versions": [version(default="x")]}})).ok()
+        assert await watch.rest() == []
+        assert bare.clock.monotonic() - start < 1

@@ -76,3 +76,10 @@ def test_the_last_lines_of_output(tmp_path):
     assert record.last_lines(tmp_path) == []
     (tmp_path / record.OUTPUT).write_text("\n".join(str(number) for number in range(100)))
     assert record.last_lines(tmp_path) == [str(number) for number in range(70, 100)]
+
+
+def test_a_folder_above_data_keeps_its_mode(tmp_path) -> None:
+    (tmp_path / "a").mkdir(mode=0o755)
+    (tmp_path / "a").chmod(0o755)
+    record.make_data(tmp_path, ["a/b"])
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b")] == [0o755, 0o700]

@@ -42,7 +42,7 @@ NO_TOPOLOGY = (
     "ClusterClass is not supported: refer to a control plane and an infrastructure by controlPlaneRef and "
     "infrastructureRef, and make MachineDeployments for workers"
 )
-_VERSION = re.compile(r"v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)([-0-9a-zA-Z_.+]*)?")
+_VERSION = re.compile(r"v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*+)([-0-9a-zA-Z_.+]*)?")
 _PERCENT = re.compile(r"[0-9]{1,9}%")
 _RANGE = re.compile(r"\[([0-9]{1,19})-([0-9]{1,19})\]")
 _INT32_MAX = 2**31 - 1

@@ -73,10 +73,14 @@ def merged(text: str, ours: Ours, *, use: bool = False, certain: bool = False) -
     wanted = _wanted(found, ours, use=use)
     if wanted == found:
         return text
-    made = _as_json(text, wanted) or _spliced(text, found, wanted, ours.name)
     try:
+        made = _as_json(text, wanted) or _spliced(text, found, wanted, ours.name)
         kept = _parsed(made) == wanted
-    except goyaml.Unreadable:
+    except (
+        goyaml.Unreadable,
+        yaml.YAMLError,
+        RecursionError,
+    ):  # the parser with places in the text takes less
         kept = False
     if not kept:
         raise InvalidInput(

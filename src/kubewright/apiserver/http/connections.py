@@ -299,11 +299,12 @@ class Connections:
             self._end(oldest)
         return oldest is not None
 
-    def recognized(self, connection: Connection, holder: str = "") -> None:
+    def recognized(self, connection: Connection, holder: str = "") -> bool:
         """A request on it has shown a valid credential of ``holder``. Where all places for such are taken, or
-        all that one holder may have, the one of these that has asked for nothing the longest makes room."""
+        all that one holder may have, the one of these that has asked for nothing the longest makes room; False:
+        there is none, and the connection has ended."""
         if connection not in self._strangers:
-            return
+            return connection in self._known
         own = [each for each, other in self._known.items() if holder and other == holder]
         if len(own) >= self._limit.each:
             self._warn("connections of one client are ended", f"{holder} may have no more than {len(own)}")
@@ -315,9 +316,10 @@ class Connections:
             fits = True
         if not fits:
             self._end(connection)
-            return
+            return False
         del self._strangers[connection]
         self._known[connection] = holder
+        return True
 
     def _end_idle(self, those: Iterable[Connection]) -> bool:
         """End the one that has asked for nothing the longest; False: each is being answered."""

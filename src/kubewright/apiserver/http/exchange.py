@@ -13,6 +13,7 @@ Called by    ``listener``. ``authn`` finds the user of a request.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 
@@ -39,7 +40,7 @@ HELD_BYTES = 128 * 1024 * 1024
 """Large responses that are being sent at one time, one more than these in any case."""
 
 ARRIVING_BYTES = 128 * 1024 * 1024
-"""Bodies of requests that have not arrived as a whole yet."""
+"""Bodies of requests that have not arrived as a whole yet; half of it is the most for one user."""
 
 IN_FLIGHT = 400
 """Ordinary requests that are worked on at one time, as kube-apiserver's ``--max-requests-inflight``."""
@@ -56,8 +57,9 @@ class Exchange:
         self._handler, self._authenticator = handler, authenticator
         self._connections, self._tenant = connections, tenant
         self._working = self._arriving = 0
-        self._held: dict[int, int] = {}
-        """Sizes of the large bodies that are being sent, by their identity: some are sent to many."""
+        self._arriving_of: Counter[str] = Counter()
+        self._held: dict[int, tuple[int, int]] = {}
+        """Sizes of the large bodies that are being sent, by their identity, and to how many each is."""
         self._requests: set[asyncio.Task[object]] = set()
         self._streams: set[asyncio.Task[object]] = set()
         self._ending = False
@@ -138,15 +140,15 @@ class Exchange:
         user = self._authenticator.user(certificate, headers.pop("authorization", ""))
         refuse_anonymous(user, http.method, http.path)
         known = AUTHENTICATED in user.groups
-        if known:
-            self._connections.recognized(connection, holder_of(user, self._tenant))
+        if known and not self._connections.recognized(connection, holder_of(user, self._tenant)):
+            raise TooManyRequests(TOO_MANY, retry_after=1)  # it has ended: nothing is done for nobody
         _refuse_upgrade(headers)
         url = http.rel_url
         query = tuple(url.query.items()) if url.raw_query_string else ()
-        body = await self._body(http, headers) if known else b""  # what strangers may read needs none
+        body = await self._body(http, headers, user.name) if known else b""  # strangers' reads need none
         return Request(http.method, url.path, query, headers, body, user)
 
-    async def _body(self, http: web.BaseRequest, headers: Mapping[str, str]) -> bytes:
+    async def _body(self, http: web.BaseRequest, headers: Mapping[str, str], user: str) -> bytes:
         """The whole body; mostly it came with the headers and there is nothing to wait for.
 
         Raises:
@@ -161,25 +163,29 @@ class Exchange:
             await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                return await self._arrived(http.content)
+                return await self._arrived(http.content, user)
         except TimeoutError:
             raise BadRequest(f"the body did not arrive within {REQUEST_SECONDS:g} s") from None
         except web.RequestPayloadError:
             raise BadRequest("the body is not what its headers announce") from None
 
-    async def _arrived(self, content: StreamReader) -> bytes:
+    async def _arrived(self, content: StreamReader, user: str) -> bytes:
         pieces, size = [], 0
         try:
             while piece := await content.readany():
                 pieces.append(piece)
                 size += len(piece)
                 self._arriving += len(piece)
+                self._arriving_of[user] += len(piece)
                 bodies.bounded(size)
-                if self._arriving > ARRIVING_BYTES:
+                if self._arriving > ARRIVING_BYTES or self._arriving_of[user] > ARRIVING_BYTES // 2:
                     raise TooManyRequests(TOO_MANY, retry_after=1)
             return b"".join(pieces)
         finally:
             self._arriving -= size
+            self._arriving_of[user] -= size
+            if not self._arriving_of[user]:
+                del self._arriving_of[user]
 
     async def _whole(
         self, http: web.BaseRequest, connection: Connection, response: Response
@@ -190,7 +196,7 @@ class Exchange:
             if self._ending:
                 small.force_close()
             return small
-        if self._held and sum(self._held.values()) + len(body) > HELD_BYTES and id(body) not in self._held:
+        if self._held and self._held_bytes() + len(body) > HELD_BYTES and id(body) not in self._held:
             return await self._whole(
                 http, connection, answers.failure(TooManyRequests(TOO_MANY, retry_after=1))
             )
@@ -207,13 +213,16 @@ class Exchange:
 
     @contextmanager
     def _holding(self, body: bytes) -> Iterator[None]:
-        first = id(body) not in self._held
-        self._held.setdefault(id(body), len(body))
+        self._held[id(body)] = len(body), self._held.get(id(body), (0, 0))[1] + 1
         try:
             yield
         finally:
-            if first:
-                self._held.pop(id(body), None)
+            size, times = self._held.pop(id(body))
+            if times > 1:
+                self._held[id(body)] = size, times - 1
+
+    def _held_bytes(self) -> int:
+        return sum(size for size, _ in self._held.values())
 
     async def _stream(
         self, http: web.BaseRequest, connection: Connection, response: Response

@@ -19,6 +19,7 @@ from typing import Any
 
 from kubewright.apiserver.http.config_text import BODIES, Ours, is_cluster_of, merged
 from kubewright.apiserver.http.private_file import make_private_folder, write_private
+from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
 from kubewright.pki.certificates import Identity
 from kubewright.wire import goyaml
@@ -30,6 +31,9 @@ LARGEST = 4 * 1024 * 1024
 """Bytes of a file that may be a kubeconfig."""
 
 OWNER_ONLY = 0o600
+
+STALE_SECONDS = 60.0
+"""A lock of our own kubeconfig is held for milliseconds; one of this age was left behind."""
 
 
 def render(url: str, authority: bytes, identity: Identity) -> bytes:
@@ -68,11 +72,16 @@ def write(path: Path, content: bytes, data_dir: Path) -> None:
             f"{path} is not a kubeconfig of ours and will not be overwritten; "
             "choose another file with --kubeconfig, or move this one away"
         )
-    change(path, ours_in(content, NAME, data_dir), certain=True)
+    patience = STALE_SECONDS if path.absolute().parent == data_dir.absolute() else None
+    change(path, ours_in(content, NAME, data_dir), certain=True, patience=patience)
 
 
-def change(path: Path, ours: Ours, *, use: bool = False, certain: bool = False) -> None:
+def change(
+    path: Path, ours: Ours, *, use: bool = False, certain: bool = False, patience: float | None = None
+) -> None:
     """Put entries into the file at ``path``, as ``config_text.merged`` does, under kubectl's own lock.
+
+    ``patience``: seconds after which a lock was left by a process that was killed; None: no lock is.
 
     Raises:
         InvalidInput: it has the name for something else, or cannot be changed safely, read or written;
@@ -81,7 +90,7 @@ def change(path: Path, ours: Ours, *, use: bool = False, certain: bool = False) 
     _existing(path)  # before anything is made beside it
     if not path.parent.is_dir():
         make_private_folder(path.parent)
-    with _locked(path):
+    with _locked(path, patience):
         before = _text(path, _existing(path))
         try:
             after = merged(before, ours, use=use, certain=certain)
@@ -154,10 +163,16 @@ def _text(path: Path, content: bytes) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, patience: float | None) -> Iterator[None]:
     """Hold kubectl's own lock of a kubeconfig, so that neither program loses what the other writes."""
     lock = path.with_name(path.name + ".lock")
     try:
+        if (
+            patience is not None
+            and lock.exists()
+            and SystemClock().now().timestamp() > lock.stat().st_mtime + patience
+        ):
+            lock.unlink(missing_ok=True)
         os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, OWNER_ONLY))
     except FileExistsError:
         raise InvalidInput(f"another program is changing {path}; if none is, delete {lock}") from None

@@ -181,7 +181,7 @@ class Listener:
             raise
 
     async def close(self) -> None:
-        """Stop listening and end what is under way; takes some two seconds at most. May be called twice."""
+        """Stop listening and end what is under way; takes some three seconds at most. May be called twice."""
         serving, self._web = self._web, None
         listening, self._socket = self._socket, None
         if serving is None or listening is None or self._accepting is None:
@@ -191,7 +191,16 @@ class Listener:
         listening.close()
         serving.pre_shutdown()
         await self._exchange.end(GRACE)
+        await self._end_greetings()
         await serving.shutdown(TLS_END_SECONDS)
+
+    async def _end_greetings(self) -> None:
+        """Who is at the door still has ``GRACE`` to come in and be told that the server shuts down."""
+        if greetings := tuple(self._greeting):
+            _, late = await asyncio.wait(greetings, timeout=GRACE)
+            for greeting in late:
+                greeting.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
 
 def _why_not(error: OSError, port: int) -> str:

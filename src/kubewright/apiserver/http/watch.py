@@ -135,7 +135,7 @@ class _Stream(AsyncGenerator[bytes, None]):
                 self._pieces = self._view.changed(iter(changes))
                 continue
             now = self._clock.monotonic()
-            if self._watcher.closed or now >= self._ends:
+            if self._watcher.ended or now >= self._ends:
                 return None
             if self._bookmarks and now >= self._marked + BOOKMARK_SECONDS:
                 self._marked = now

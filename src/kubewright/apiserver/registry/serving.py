@@ -6,7 +6,9 @@ Theory.      A definition takes effect in the turn in which its write is staged,
 Called by    ``writing`` at each write, ``server`` at start.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import orjson
 
@@ -105,10 +107,11 @@ class Serving:
         return self._catalog.find(group, version, resource.plural) if group == resource.group else None
 
     def _put(self, kind: ServedKind, version: int) -> None:
-        """Serve a kind. If its schema changes, its watches end: who watches must see all objects anew."""
+        """Serve a kind. If its schema changes, its watches end: who watches must see all objects anew. A
+        description is no part of it here."""
         resource = kind.resource
         served = self._catalog.find(resource.group, resource.version, resource.plural)
-        if served is not None and served.schema.openapi() == kind.schema.openapi():
+        if served is not None and _unsaid(served.schema.openapi()) == _unsaid(kind.schema.openapi()):
             older = served.older
         else:
             older = Older(kind.schema, resource.api_version, version, max(version, self._store.version))
@@ -120,3 +123,14 @@ class Serving:
             resource = kind.resource
             if (resource.group, resource.plural) == (group, plural) and resource.version not in keeping:
                 self._catalog.drop(group, resource.version, plural)
+
+
+def _unsaid(schema: Any) -> Any:
+    """A schema without its descriptions. A field of that name has a schema, and no text; a default stays."""
+    if isinstance(schema, Mapping):
+        return {
+            name: inner if name in ("default", "enum") else _unsaid(inner)
+            for name, inner in schema.items()
+            if name not in ("description", "title") or not isinstance(inner, str)
+        }
+    return [_unsaid(inner) for inner in schema] if isinstance(schema, list) else schema

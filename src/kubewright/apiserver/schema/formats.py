@@ -28,8 +28,10 @@ PREFIX = "k8s:"
 """Before the name of a format in the schema of a custom kind."""
 
 _WORDY = re.compile(
-    r"(?i)(?<!\d)\d++\s*+(ns|us|µs|ms|s|m|h|d|w|nano|micro|milli|sec|second|min|minute|hr|hour|day|week|month)s?\b"
+    r"(?i)\d\s*(?:ns|us|µs|ms|s|m|h|d|w|nano|micro|milli|sec|second|min|minute|hr|hour|day|week|month)s?\b"
 )
+"""From the last digit of a number on: one that tries all of them at each takes the square of their number."""
+
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
 _ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})|[\x00-\x1f\x7f]")
 _HEX = "[0-9a-fA-F]"

@@ -19,9 +19,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from kubewright.apiserver.schema.causes import quoted
 from kubewright.apiserver.schema.node import ANYTHING, Node
-from kubewright.apiserver.schema.walk import list_key
+from kubewright.apiserver.schema.walk import identity, list_key
 
 _ABOVE = ("allOf", "anyOf", "oneOf", "not")
 _DOWN = {"properties": 2, "additionalProperties": 1, "items": 1}
@@ -81,14 +80,14 @@ class Place:
         items, new = self._node.items, self._new
         if self._node.list_type != "map" or items is None or not isinstance(new, list):
             return None
-        key = quoted(list_key(self._node, new[index]))
+        key = identity(list_key(self._node, new[index]))
         return Place(items, new[index], self._by_key[key]) if key in self._by_key else None
 
     @cached_property
-    def _by_key(self) -> dict[str, Any]:
+    def _by_key(self) -> dict[bytes, Any]:
         """The items of the old list by their keys; of equal ones the first."""
         items = self._old if isinstance(self._old, list) else []
-        return {quoted(list_key(self._node, item)): item for item in reversed(items)}
+        return {identity(list_key(self._node, item)): item for item in reversed(items)}
 
 
 def _depth(schema_path: list[str | int]) -> int:

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+import orjson
+
 from kubewright.apiserver.registry.kind import Cause
-from kubewright.apiserver.schema.causes import duplicate, quoted
+from kubewright.apiserver.schema.causes import duplicate
 from kubewright.apiserver.schema.node import MISSING, Node
 from kubewright.base.clock import parse_rfc3339, rfc3339, rfc3339_micro
 from kubewright.wire.errors import TooLarge
@@ -237,13 +239,13 @@ def duplicates(node: Node, value: Any, path: str = "") -> Iterator[Cause]:
 def _twice(node: Node, values: list[Any], path: str) -> Iterator[Cause]:
     if node.list_type not in ("set", "map"):
         return
-    seen: set[str] = set()
+    seen: set[bytes] = set()
     for index, item in enumerate(values):
         key = list_key(node, item)
-        shown = quoted(key)
-        if shown in seen:
+        known = identity(key)
+        if known in seen:
             yield duplicate(f"{path}[{index}]", key)
-        seen.add(shown)
+        seen.add(known)
 
 
 def list_key(node: Node, item: Any) -> Any:
@@ -255,3 +257,8 @@ def list_key(node: Node, item: Any) -> Any:
         key: fields[key].default for key in node.list_keys if key in fields and fields[key].has_default
     }
     return {key: item.get(key, defaults.get(key)) for key in node.list_keys if key in item or key in defaults}
+
+
+def identity(key: Any) -> bytes:
+    """A key to compare by: all of it, however long, as what a message shows of it is cut."""
+    return orjson.dumps(key, option=orjson.OPT_SORT_KEYS)

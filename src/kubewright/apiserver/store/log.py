@@ -121,9 +121,7 @@ class SqliteLog:
             self._db = _opened(folder / DATA_FILE, *settings)
             if go_on_at is not None:
                 self._db.execute(_SET_VERSION, (go_on_at,))
-            self._committed = _Committed(folder / COMMITTED_FILE)
-            self._committed.write(self.load()[0])
-            self._committed.sync()
+            self._committed = _Committed(folder / COMMITTED_FILE, self.load()[0])
         except BaseException:
             self._lock.close()
             raise
@@ -191,21 +189,46 @@ def peek(folder: Path, resources: Sequence[str]) -> list[Row]:
 
 
 class _Committed:
-    """The version that was committed last, in a file of one line, with the boot of the system then."""
+    """The version that was committed last, in a file of one line, with the boot of the system then.
 
-    def __init__(self, path: Path) -> None:
+    It is made under another name, so that there is never one without a line. What it does not say, because
+    the disk takes no more, is lost to the next start only, which then finds more than was said: so that fails
+    no commit.
+    """
+
+    def __init__(self, path: Path, version: int) -> None:
+        self._boot, self._failed, self._descriptor = _boot(), False, -1
+        partial = path.with_name(f"{path.name}.partial")
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            self._descriptor = os.open(partial, flags, 0o600)
+            os.pwrite(self._descriptor, self._line(version), 0)
+            os.fsync(self._descriptor)
+            partial.replace(path)
         except OSError as error:
-            raise InvalidInput(f"cannot open {path}: {error.strerror}") from None
-        self._boot = _boot()
+            self.close()
+            raise InvalidInput(f"cannot write {path}: {error.strerror}") from None
 
     def write(self, version: int) -> None:
-        line = f"{version:020} {self._boot:36}"
-        os.pwrite(self._descriptor, f"{line} {crc32(line.encode()):08x}\n".encode(), 0)
+        try:
+            os.pwrite(self._descriptor, self._line(version), 0)
+        except OSError as error:
+            self._warn(error)
 
     def sync(self) -> None:
-        os.fsync(self._descriptor)
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            self._warn(error)
+
+    def _line(self, version: int) -> bytes:
+        line = f"{version:020} {self._boot:36}"
+        return f"{line} {crc32(line.encode()):08x}\n".encode()
+
+    def _warn(self, error: OSError) -> None:
+        if not self._failed:
+            _log.warning("the mark of what was committed last cannot be written", why=error.strerror)
+        self._failed = True
 
     def close(self) -> None:
         """A second call does nothing."""
@@ -224,6 +247,8 @@ def committed(folder: Path) -> tuple[int, str] | None:
     try:
         text = path.read_text(errors="replace")
     except OSError:
+        return None
+    if not text:  # an earlier release ended between making the file and its first line
         return None
     line, _, check = text.rstrip("\n").rpartition(" ")
     if check != f"{crc32(line.encode()):08x}":

@@ -57,6 +57,11 @@ class Watcher:
             self._wake = None
             self._waiting.pop(self, None)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is closed, and all changes from before were taken."""
+        return self.closed and not self._behind()
+
     def take(self) -> Sequence[Change]:
         """The next changes, a bounded number; none: there are no more now, or ``ready`` returns at once."""
         try:

@@ -25,6 +25,7 @@ from kubewright.api.controlplane.v1alpha4 import Patch
 from kubewright.controlplanes.rendering.form import problem_of
 from kubewright.controlplanes.templates.catalog import Manifest
 from kubewright.wire.errors import ApiError
+from kubewright.wire.gojson import whole
 from kubewright.wire.gvk import split_api_version
 from kubewright.wire.patch import GrowsTooMuch, MergeKeys, Path, apply_json, apply_merge, apply_strategic
 
@@ -64,7 +65,7 @@ def patched(
             problems.append(f"spec.patches[{number}] {told}")
         for index in targets:
             try:
-                changed, size = _usable(found[index], _whole(_apply(found[index], patch)))
+                changed, size = _usable(found[index], whole(_apply(found[index], patch)))
             except GrowsTooMuch as error:
                 problems.append(f"spec.patches[{number}]: {error.why}")
             except ApiError as error:
@@ -84,15 +85,6 @@ def _too_many(number: int) -> str:
         f"spec.patches[{number}] and those after it are not applied: those before it have written "
         f"{WRITTEN} bytes, which is the most"
     )
-
-
-def _whole(value: Any) -> Any:
-    """The value with whole numbers as integers: other writers of JSON write ``6 / 2`` as ``3.0``."""
-    if isinstance(value, Mapping):
-        return {key: _whole(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_whole(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _usable(before: Manifest, after: Any) -> tuple[Manifest, int]:

@@ -134,6 +134,29 @@ async def test_any_number_of_strangers_keeps_no_known_client_out(serving: Servin
     assert [(line["log_level"], line["event"]) for line in warnings] == [("warning", "connections are ended")]
 
 
+async def test_nothing_is_done_for_a_known_client_for_which_there_is_no_place(serving: Serving) -> None:
+    """It gets no answer, so it will ask again."""
+    done = asyncio.Event()
+
+    async def slow(_request: Request) -> Response:
+        await done.wait()
+        return Response(200, b"{}")
+
+    async with serving(slow, limit=Places(3, 2)) as world:
+        busy = [await world.raw() for _ in range(2)]
+        for each in busy:
+            each[1].write(f"GET {PODS} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            await asyncio.sleep(0.1)
+        late = await world.raw()
+        late[1].write(f"POST {PODS} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+        assert await seconds_until_the_end(late) < 1
+        assert [request.method for request in world.asked] == ["GET", "GET"]
+        done.set()
+        for each in busy:
+            assert await each[0].readline() == b"HTTP/1.1 200 OK\r\n"
+            each[1].close()
+
+
 async def test_of_known_clients_the_one_that_is_idle_the_longest_makes_room(serving: Serving) -> None:
     async def ask(streams: Streams) -> bytes:
         streams[1].write(f"GET {PODS} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
@@ -238,6 +261,24 @@ async def test_bodies_that_never_end_are_held_within_a_bound_and_for_thirty_seco
             assert answer.status == 200
         for _, writer in slow:
             writer.transport.abort()
+
+
+async def test_a_user_whose_bodies_never_end_leaves_others_a_half_of_the_bound(serving: Serving) -> None:
+    async with serving() as world:
+        slow = []
+        for _ in range(50):
+            slow.append(streams := await world.raw())
+            streams[1].write(b"POST /api/v1/pods HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n")
+            streams[1].write(b"x" * 2_999_999)
+            await streams[1].drain()
+        reader, writer = await stranger(world)
+        writer.write(f"POST {PODS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ann-token\r\n".encode())
+        writer.write(b"Content-Length: 3000000\r\n\r\n" + b"x" * 2_999_999)
+        await asyncio.sleep(0.5)
+        writer.write(b"x")
+        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+        for each in (*slow, (reader, writer)):
+            each[1].transport.abort()
 
 
 class Poor(socket.socket):

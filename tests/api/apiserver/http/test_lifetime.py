@@ -77,14 +77,27 @@ async def test_who_was_at_the_door_when_it_closed_is_sent_away(serving: Serving)
     async with serving() as world:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.listener.port)
         await asyncio.sleep(0.02)  # accepted, and no TLS yet
-        await world.listener.close()
+        closing = asyncio.create_task(world.listener.close())
+        await asyncio.sleep(0)
         await writer.start_tls(world.authority.client_context(world.authority.admin))
         writer.write(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
         answer = await reader.read()
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert b"the server is shutting down" in answer
         writer.close()
+        await closing
     assert world.asked == []
+
+
+async def test_who_is_at_the_door_and_does_not_come_in_does_not_outlive_the_server(serving: Serving) -> None:
+    async with serving() as world:
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.listener.port)
+        await asyncio.sleep(0.02)
+        await world.listener.close()
+        await asyncio.sleep(0)
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "agree upon TLS"]
+        assert await reader.read() == b""
+        writer.close()
 
 
 async def test_its_port_is_free_again_at_once(serving: Serving) -> None:

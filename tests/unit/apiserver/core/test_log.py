@@ -263,7 +263,7 @@ def test_a_folder_of_an_earlier_version_is_taken_as_it_is(tmp_path: Path) -> Non
     assert (tmp_path / "committed").read_text().startswith("00000000000000000003 ")
 
 
-@pytest.mark.parametrize("content", ["", "00000000000000000003", "x" * 66])
+@pytest.mark.parametrize("content", ["00000000000000000003", "x" * 66])
 def test_a_damaged_mark_of_what_was_committed_is_refused(content: str, tmp_path: Path) -> None:
     written(tmp_path)
     (tmp_path / "committed").write_text(content)
@@ -281,3 +281,25 @@ def test_commits_that_may_be_lost_with_power_are_no_reason_to_refuse_after_a_new
     line = f"{3:020} {'another-boot':36}"
     (tmp_path / "committed").write_text(f"{line} {crc32(line.encode()):08x}\n")
     assert opened(tmp_path, power_loss=False) == (1_000_003, ["k1", "k2"])
+
+
+def test_an_empty_mark_of_what_was_committed_counts_as_none(tmp_path: Path) -> None:
+    """A process that was killed between making the file and writing its first line leaves one."""
+    written(tmp_path)
+    (tmp_path / "committed").write_text("")
+    assert opened(tmp_path)[0] == 3
+    assert (tmp_path / "committed").read_text().startswith("00000000000000000003 ")
+
+
+def test_a_mark_that_cannot_be_written_fails_no_commit(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    mark = (tmp_path / "committed").resolve()
+    (descriptor,) = (
+        int(each.name) for each in Path("/proc/self/fd").iterdir() if each.exists() and each.resolve() == mark
+    )
+    read_only = os.open(mark, os.O_RDONLY)
+    os.dup2(read_only, descriptor, inheritable=False)
+    os.close(read_only)
+    log.commit([Change(record("a", 1))])
+    log.close()
+    assert opened(tmp_path)[0] == 1

@@ -413,3 +413,13 @@ async def test_closing_commits_what_is_staged_and_refuses_what_comes_later() -> 
     assert log.batches == [1]
     with pytest.raises(Refused, match=r"^the server is shutting down$"):
         put(store, "b")
+
+
+async def test_a_closed_watcher_has_not_ended_before_it_has_taken_all_that_was() -> None:
+    store = Store()
+    watcher = store.watch(THINGS, "n/")
+    await asyncio.gather(*(put(store, f"m/{number}") for number in range(TAKEN)))
+    await put(store, "n/a")
+    store.end_watches(THINGS)
+    assert (watcher.take(), watcher.ended) == ([], False)
+    assert ([change.new.key for change in watcher.take()], watcher.ended) == (["n/a"], True)

@@ -150,6 +150,7 @@ OTHERS = {**OURS.cluster, "certificate-authority-data": "T1RIRVI="}
     ("text", "sentence"),
     [
         pytest.param("clusters: [a\n", "not YAML in line 2; mend it", id="damaged"),
+        pytest.param("kind:\tConfig\n", "without risk", id="a tab before a value"),
         pytest.param("\tclusters:\n", "not YAML in line 1", id="a tab"),
         pytest.param("- a\n", "it is no kubeconfig", id="a list"),
         pytest.param("hello\n", "it is no kubeconfig", id="a word"),

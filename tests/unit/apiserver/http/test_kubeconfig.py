@@ -180,3 +180,15 @@ def test_a_path_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
         kubeconfig.write(tmp_path / "file" / "kubeconfig", OURS, tmp_path)
     with pytest.raises(InvalidInput, match="cannot"):
         kubeconfig.write(tmp_path, OURS, tmp_path)
+
+
+def test_a_lock_that_a_killed_process_left_in_our_folder_keeps_no_start_off(tmp_path: Path) -> None:
+    path, lock = tmp_path / "kubeconfig", tmp_path / "kubeconfig.lock"
+    lock.touch()
+    with pytest.raises(InvalidInput, match="another program is changing"):
+        written(path)
+    os.utime(lock, (1, 1))
+    with pytest.raises(InvalidInput, match="another program is changing"):
+        kubeconfig.write(path, OURS, tmp_path / "elsewhere")
+    assert written(path)["current"] == "kubewright"
+    assert not lock.exists()

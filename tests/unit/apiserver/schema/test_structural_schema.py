@@ -264,3 +264,30 @@ def test_formats_take_time_that_grows_with_the_length_of_a_text() -> None:
     for text in ("0" * 1_000_000, "0 " * 500_000, "0" + " " * 1_000_000):
         assert not formats.is_duration(text)
     assert all(map(formats.is_duration, ("1 day", "PT1H", "a 10  weeks", "1h30m")))
+
+
+LONG = "x" * 2_000
+"""A message shows the first half of it."""
+
+
+def test_items_are_duplicates_when_all_of_them_is_the_same_however_long():
+    schema = of(s={"type": "array", "x-kubernetes-list-type": "set", "items": STRING})
+    assert schema.validate(obj(s=[LONG + "a", LONG + "b"])) == []
+    (cause,) = schema.validate(obj(s=[LONG + "a", LONG + "b", LONG + "a"]))
+    assert cause.field == "spec.s[2]"
+
+
+def test_an_item_is_compared_with_the_old_one_that_has_its_whole_key():
+    schema = of(m=KEYED)
+    first, second = {"k": LONG + "a", "v": "loong"}, {"k": LONG + "b", "v": "longer"}
+    assert schema.validate(obj(m=[first, second, {"k": "new"}]), obj(m=[first, second])) == []
+    (cause,) = schema.validate(obj(m=[{**second, "v": "loong"}]), obj(m=[first, second]))
+    assert cause.field == "spec.m[0].v"
+
+
+def test_a_long_text_is_judged_in_time_that_grows_with_its_length_only():
+    """In the square of it, each of these would take minutes."""
+    schema = of(d={"type": "string", "format": "duration"})
+    for text in ("1" * 100_000, "1s" * 200_000 + "x", "1 " * 100_000):
+        assert [cause.field for cause in schema.validate(obj(d=text))] == ["spec.d"]
+    assert schema.validate(obj(d="1" * 100_000 + " days")) == []

@@ -258,3 +258,10 @@ def test_pods_that_are_over_are_marked() -> None:
     assert (
         tables.render(kind("", "pods"), [over], now=NOW)["rows"][0]["conditions"][0]["reason"] == "Succeeded"
     )
+
+
+def test_a_long_path_that_cannot_be_read_is_refused_at_once() -> None:
+    """The ways to divide its blanks or backslashes are more than can be tried."""
+    for text in ("[" + " " * 3_000, "[:" + " : " * 1_000, "[?(@" + "\\" * 201 + "!"):
+        with pytest.raises(InvalidInput, match="is not a JSON path"):
+            parse(text)

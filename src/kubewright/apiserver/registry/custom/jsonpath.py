@@ -22,10 +22,12 @@ _NAME = re.compile(r"\.((?:[^\s.\[\]\\(){}'\"]|\\.)+)")
 _DEEP = re.compile(r"\.\.((?:[^\s.\[\]\\(){}'\"]|\\.)+)?")
 _QUOTED = re.compile(r"""\[\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)")\s*\]""")
 _INDEX = re.compile(r"\[\s*(-?\d+)\s*\]")
-_SLICE = re.compile(r"\[\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(\d+)\s*)?\]")
+_SLICE = re.compile(r"\[\s*+(-?\d*+)\s*+:\s*+(-?\d*+)\s*+(?::\s*+(\d++)\s*+)?\]")
+"""Each part takes all it can and gives nothing back: blanks could be divided among them in very many ways."""
+
 _ALL = re.compile(r"\[\s*\*\s*\]|\.\*")
 _FILTER = re.compile(
-    r"""\[\s*\?\(\s*@((?:[^\s=!<>)'"]|\\.)*)\s*(?:(==|!=|<=|>=|<|>)\s*('[^']*'|"[^"]*"|[^\s)]+)\s*)?\)\s*\]"""
+    r"""\[\s*\?\(\s*@((?:[^\s=!<>)'"\\]|\\.)*+)\s*+(?:(==|!=|<=|>=|<|>)\s*('[^']*'|"[^"]*"|[^\s)]+)\s*)?\)\s*\]"""
 )
 _COMPARE = {
     "==": operator.eq,

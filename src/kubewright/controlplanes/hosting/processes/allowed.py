@@ -16,7 +16,7 @@ Called by    ``host``.
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from hashlib import sha256
 from itertools import islice
 from typing import Any
 
@@ -88,6 +88,7 @@ _FILE_KEY = re.compile(
 )
 LARGEST_SETTINGS = 512 * 1024
 MOST_TOLD, DEEPEST = 5, 64
+MOST_FOUND = 256
 
 
 def problem_of_command(workload: Workload) -> str:
@@ -196,8 +197,20 @@ def _of_own(flag: str, text: str, value: str) -> str:
     return ""
 
 
-@lru_cache(maxsize=256)
 def _settings(content: bytes) -> tuple[str, ...]:
+    """As ``_judged``, which is asked once of a content, by its digest: contents are Secrets, and large."""
+    digest = sha256(content).digest()
+    if digest not in _found:
+        if len(_found) >= MOST_FOUND:
+            del _found[next(iter(_found))]
+        _found[digest] = _judged(content)
+    return _found[digest]
+
+
+_found: dict[bytes, tuple[str, ...]] = {}
+
+
+def _judged(content: bytes) -> tuple[str, ...]:
     """What is wrong with a file that a program reads its settings from; nothing with any other file."""
     readable = content.replace(b"\0", b"")  # YAML may be written in UTF-16
     if _is_pem(content) or not _SECOND_LOOK.search(readable):
