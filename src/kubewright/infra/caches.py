@@ -148,7 +148,7 @@ class Caches:
 
     def unowned(self, machines: Iterable[Key]) -> tuple[Key, ...]:
         """Those of some KubewrightMachines that no object owns, and that are not being deleted."""
-        found = ((key, self.machines.get(key)) for key in machines)
+        found = ((key, self.machines.part(key)) for key in machines)
         return tuple(
             key
             for key, each in found
