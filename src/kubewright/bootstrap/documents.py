@@ -23,7 +23,7 @@ from kubewright.wire import goyaml
 
 Document = dict[str, Any]
 
-_VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:[-+][0-9A-Za-z.+-]*)?")
+_VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})(?:\.\d+)?(?:[-+][0-9A-Za-z.+-]*)?")
 
 
 class Api(StrEnum):

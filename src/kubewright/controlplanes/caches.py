@@ -47,17 +47,22 @@ class Caches:
         for informer in self.components.values():
             informer.index(BY_OWNER, _owner_uid)
 
-    def family_of(self, plane: NestedControlPlane) -> Family:
+    def family_of(self, plane: NestedControlPlane, *, ends: bool = False) -> Family:
         """The family of a control plane: the objects of it that are in the caches. One that is being deleted
-        waits for none of them to become readable."""
-        cluster, ends = owning_cluster(plane), plane.metadata.deleting
+        waits for none of them to become readable, nor does what ``ends`` itself.
+
+        Raises:
+            Undecodable: one of them cannot be read, and the control plane lives.
+        """
+        cluster, ends = owning_cluster(plane), ends or plane.metadata.deleting
+        clusters = self.clusters.part if ends else self.clusters.get
         there = {
             name: self.components[name].part(key) if ends else self.components[name].get(key)
             for name, key in keys_of(plane).items()
         }
         return Family(
             plane,
-            self.clusters.part(Key(plane.namespace, cluster.name)) if cluster is not None else None,
+            clusters(Key(plane.namespace, cluster.name)) if cluster is not None else None,
             {name: found for name, found in there.items() if found is not None},
         )
 
@@ -67,7 +72,7 @@ class Caches:
         plane = self.planes.get(Key(meta.namespace, owner.name)) if owner is not None else None
         if owner is None or plane is None or plane.metadata.uid != owner.uid:
             return None
-        return self.family_of(plane)
+        return self.family_of(plane, ends=meta.deleting)
 
     def planes_of_cluster(self, change: Change[Cluster]) -> Iterable[Key]:
         """The control planes of a Cluster whose spec has changed, such as its pause or its networks."""

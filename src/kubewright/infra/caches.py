@@ -150,7 +150,7 @@ class Caches:
     def unowned(self, machines: Iterable[Key]) -> tuple[Key, ...]:
         """Those of some KubewrightMachines that no object owns, that no Machine names, and that are not being
         deleted. One that a Machine names is that Machine's to delete, which owns it in a moment."""
-        found = ((key, self.machines.get(key)) for key in machines)
+        found = ((key, self.machines.part(key)) for key in machines)
         return tuple(
             key
             for key, each in found

@@ -21,6 +21,7 @@ from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+WHATEVER = {"x-kubernetes-preserve-unknown-fields": True}
 KINDS = (MACHINE, MACHINE_SET, MACHINE_DEPLOYMENT)
 
 
@@ -31,7 +32,12 @@ async def loosen(world: World, *kinds: Kind[Any]) -> None:
         versions = (await world.client.get(crds, key))["spec"]["versions"]
         for version in versions:
             root = version["schema"]["openAPIV3Schema"]
-            root["properties"] = {**root["properties"], "spec": ANYTHING, "status": ANYTHING}
+            root["properties"] = {
+                **root["properties"],
+                "spec": ANYTHING,
+                "status": ANYTHING,
+                "credentialsSecretRef": WHATEVER,
+            }
         await world.client.patch(crds, key, {"spec": {"versions": versions}})
     await world.clock.sleep(1)
 
@@ -147,6 +153,23 @@ async def test_the_class_of_a_machine_that_cannot_be_read_stays() -> None:
         await until_gone(world, MACHINE)
         with pytest.raises(NotFound):
             await world.client.get(MACHINE_CLASS, world.key("small"))
+
+
+async def test_no_driver_is_told_a_part_of_a_class_in_deletion() -> None:
+    """A part without the credentials' reference leads to another account, where there is no such VM."""
+    async with embedded_world(short_timeouts(), admission=()) as world:
+        await loosen(world, MACHINE_CLASS)
+        await world.make("m1")
+        await world.settled(1)
+        name = (await raw(world, MACHINE, "m1"))["spec"]["class"]["name"]
+        await world.client.delete(MACHINE_CLASS, world.key(name))
+        await world.client.patch(
+            dynamic(MACHINE_CLASS.resource), world.key(name), {"credentialsSecretRef": "creds"}
+        )
+        await world.client.delete(MACHINE, world.key("m1"))
+        await world.clock.sleep(60)
+        assert await left(world, MACHINE) == ["m1"]
+        assert len(world.cloud.vms) == 1
 
 
 async def test_a_deployment_and_its_set_that_cannot_be_read_can_be_deleted() -> None:

@@ -125,6 +125,11 @@ REMARKED = {
     "a partition that is wiped": "storage: {disks: [{device: /dev/a, partitions: [{wipe_partition_entry: true}]}]}",
 }
 REFUSED = {
+    "a size of very many digits": f"storage: {{disks: [{{device: /dev/a, partitions: [{{size: '{'9' * 100_000}'}}]}}]}}",
+    "a size of as many with a unit": f"storage: {{disks: [{{device: /dev/a, partitions: [{{start: {'9' * 5_000}GiB}}]}}]}}",
+    "a size of no disk": f"storage: {{disks: [{{device: /dev/a, partitions: [{{size: {'9' * 30}GiB}}]}}]}}",
+    "a version of very many digits": f"etcd: {{version: '3.{'5' * 5_000}.0'}}",
+    "a source that is no URL": 'storage: {files: [{path: /a, mode: 0644, contents: {remote: {url: "s3://[\'"}}}]}',
     "no YAML": "a: [",
     "a list": "- a",
     "a word": "a",

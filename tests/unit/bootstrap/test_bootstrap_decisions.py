@@ -7,6 +7,7 @@ import pytest
 import yaml
 from msgspec import structs
 
+from kubewright.api.bootstrap.names import JOIN_FILE
 from kubewright.api.bootstrap.v1beta1 import (
     BootstrapTokenDiscovery,
     ClusterConfiguration,
@@ -45,6 +46,7 @@ from kubewright.bootstrap.steps import (
     ReleaseLock,
     WriteData,
 )
+from kubewright.bootstrap.tokens import token_in_data
 from kubewright.pki.keys import KeyPair
 from kubewright.runtime.credentials.values import Purpose
 
@@ -579,3 +581,23 @@ def test_the_secrets_that_a_spec_names_and_that_are_not_there_are_waited_for() -
     source = SecretSource(secret=SecretKey(name="s", key="k"))
     plan = decide(respec(holding(), files=(File(path="/f", content_from=source),)))
     assert [each.what for each in plan.awaits] == ["Secret s"]
+
+
+@pytest.mark.parametrize("written_as", ["cloud-config", "ignition"])
+@pytest.mark.parametrize("name", ["", "{{ ds.meta_data.local_hostname }}", "{% if a %}\nx\n{% endif %}"])
+def test_the_token_of_data_is_that_of_their_join_document_whatever_users_add(
+    written_as: str, name: str
+) -> None:
+    other = "{% if a %}\ndiscovery:\n  bootstrapToken:\n    token: ghijkl.0123456789abcdef\n{% endif %}\n"
+    seen = respec(
+        joining(),
+        format=written_as,
+        join_configuration=structs.replace(JOIN, node_registration=NodeRegistration(name=name)),
+        files=(
+            File(path="/a", content=other),
+            File(path="/b", content=f"write_files:\n- path: {JOIN_FILE}\n"),
+        ),
+        pre_kubeadm_commands=(other,),
+    )
+    (step,) = (each for each in decide(seen).steps if isinstance(each, WriteData))
+    assert token_in_data(step.text) == TOKEN

@@ -1,10 +1,15 @@
 """Tokens, certificates and the init lock: what each is, and what is made of what is there."""
 
+import json
+import textwrap
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from random import Random
+from urllib.parse import quote
 
 import pytest
 
+from kubewright.api.bootstrap.names import IGNITION_FILE, JOIN_FILE
 from kubewright.api.bootstrap.v1beta1 import ClusterConfiguration, Etcd, ExternalEtcd
 from kubewright.api.cluster.v1beta1 import Cluster
 from kubewright.api.core import Secret
@@ -23,14 +28,40 @@ PAIRS = {each: new_pair(each, NOW, Algorithm.EC) for each in Purpose}
 
 
 FOUND = "abcdef.0123456789abcdef"
+OTHER = "bootstrapToken:\n  token: ghijkl.0123456789abcdef\n"
+JOINS = f"---\nkind: JoinConfiguration\ndiscovery:\n  bootstrapToken:\n    apiServerEndpoint: h:1\n    token: {FOUND}\n"
+
+
+def cloud_config(*files: tuple[str, str], indent: str = "") -> str:
+    """Data as a provider writes them, with these files."""
+    written = "".join(
+        f"{indent}- path: {path}\n{indent}  content: |\n{textwrap.indent(text, f'{indent}    ')}"
+        for path, text in files
+    )
+    return f"## template: jinja\n#cloud-config\n\nwrite_files:\n{written}runcmd:\n- {OTHER!r}\n"
+
+
+def ignition_config(*sources: tuple[str, str]) -> str:
+    files = [{"path": path, "contents": {"source": source}} for path, source in sources]
+    return json.dumps({"storage": {"files": files}})
+
+
 TEXTS = {
-    "cloud-config": (f"  discovery:\n    bootstrapToken:\n      apiServerEndpoint: h:1\n      token: {FOUND}\n", FOUND),
-    "quoted": (f"bootstrapToken:\n  token: '{FOUND}'\n", FOUND),
-    "in JSON": (f'"bootstrapToken": {{"caCertHashes": ["sha256:00"], "token": "{FOUND}"}}', FOUND),
-    "Ignition": (f"data:,bootstrapToken%3A%0A%20%20token%3A%20{FOUND}%0A", FOUND),
-    "after a user's file that has another": (f"token: ghijkl.0123456789abcdef\nbootstrapToken:\n  token: {FOUND}", FOUND),
-    "joining by a file": ("discovery:\n  tlsBootstrapToken: ghijkl.0123456789abcdef\n", ""),
-    "the first machine": ("bootstrapTokens:\n- groups: []\n  token: none\n", ""),
+    "cloud-config": (cloud_config((JOIN_FILE, JOINS)), FOUND),
+    "cloud-config with more indent": (cloud_config(("/a", OTHER), (JOIN_FILE, JOINS), ("/b", OTHER), indent="  "), FOUND),
+    "quoted": (cloud_config((JOIN_FILE, JOINS.replace(FOUND, f"'{FOUND}'"))), FOUND),
+    "in JSON": (cloud_config((JOIN_FILE, json.dumps({"discovery": {"bootstrapToken": {"token": FOUND}}}) + "\n")), FOUND),
+    "after a user's file that has another": (cloud_config(("/a", OTHER), (JOIN_FILE, JOINS)), FOUND),
+    "after data of another machine in a user's file": (cloud_config(("/a", cloud_config((JOIN_FILE, OTHER))), (JOIN_FILE, JOINS)), FOUND),
+    "after a user's file of the same path": (cloud_config((JOIN_FILE, f"discovery: {{{OTHER}}}\n"), (JOIN_FILE, JOINS)), FOUND),
+    "with a statement of Jinja": (cloud_config((JOIN_FILE, JOINS)).replace("kind: J", "kind: |-\n{% if a %}\nJ"), FOUND),
+    "a user's file alone has one": (cloud_config(("/a", JOINS)), ""),
+    "Ignition": (ignition_config(("/a", f"data:,{quote(OTHER)}"), (IGNITION_FILE, f"data:,{quote(JOINS)}")), FOUND),
+    "Ignition in base64": (ignition_config((IGNITION_FILE, f"data:;base64,{b64encode(JOINS.encode()).decode()}")), FOUND),
+    "no Ignition": ("{", ""),
+    "joining by a file": (cloud_config((JOIN_FILE, "discovery:\n  tlsBootstrapToken: ghijkl.0123456789abcdef\n")), ""),
+    "the first machine": (cloud_config((JOIN_FILE, "bootstrapTokens:\n- groups: []\n  token: none\n")), ""),
+    "a document that is none": (cloud_config((JOIN_FILE, "- discovery\n")), ""),
     "no data": ("", ""),
 }  # fmt: skip
 

@@ -301,8 +301,8 @@ class Connections:
 
     def recognized(self, connection: Connection, holder: str = "") -> bool:
         """A request on it has shown a valid credential of ``holder``. Where all places for such are taken, or
-        all that one holder may have, the one of these that has asked for nothing the longest makes room; False:
-        there is none, and the connection has ended."""
+        all that one holder may have, the one of these that has asked for nothing the longest makes room;
+        False: there is none, and the connection has ended."""
         if connection not in self._strangers:
             return connection in self._known
         own = [each for each, other in self._known.items() if holder and other == holder]

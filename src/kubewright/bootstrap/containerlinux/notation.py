@@ -124,7 +124,7 @@ NOTATION: Tree = {
 """All but ``etcd`` and ``flannel``, whose fields depend on a version. A list has the type of its items."""
 
 LARGEST = 2**63
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(-[0-9A-Za-z.-]*)?(\+[0-9A-Za-z.-]*)?")
+_VERSION = re.compile(r"(\d{1,18})\.(\d{1,18})\.(\d{1,18})(-[0-9A-Za-z.-]*)?(\+[0-9A-Za-z.-]*)?")
 
 
 @dataclass(slots=True)

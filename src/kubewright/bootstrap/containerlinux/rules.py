@@ -99,11 +99,19 @@ def url_problem(url: str) -> str:
         case "data":
             return _data_problem(url)
         case "s3":
-            versions = parse_qs(urlsplit(url).query, keep_blank_values=True).get("versionId", ["x"])
-            return "" if versions[0] else "has an empty versionId"
+            return _s3_problem(url)
         case known if known in _PLAIN_SCHEMES:
             return "" if is_url(url) else "is none"
     return f"has the scheme {scheme[1]}, which Ignition does not fetch"
+
+
+def _s3_problem(url: str) -> str:
+    try:
+        query = urlsplit(url).query
+    except ValueError:
+        return "is none"
+    versions = parse_qs(query, keep_blank_values=True).get("versionId", ["x"])
+    return "" if versions[0] else "has an empty versionId"
 
 
 def is_url(text: str) -> bool:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from kubewright.base.errors import InvalidInput
 from kubewright.bootstrap.containerlinux import programs, rules
-from kubewright.bootstrap.containerlinux.notation import Report, Tree, read
+from kubewright.bootstrap.containerlinux.notation import LARGEST, Report, Tree, read
 from kubewright.wire.goyaml import Unreadable
 
 VERSION = "2.3.0"
@@ -40,8 +40,9 @@ _TYPES = {
     "raid_partition": "a19d880f-05fc-4d3b-a006-743f0f84911e",
 }
 _UNITS = {unit: 1024**power for power, unit in enumerate(("", "K", "M", "G", "T", "P", "E"))}
-LONGEST_SIZE = 64
-_SIZE = re.compile(r"((?<!\d)\d++(?:\.\d*+)?|\.\d++)([KMGTPE]?)(iB|B)")
+_SIZE = re.compile(r"(\d++\.?\d*+|\.\d++)([KMGTPE]?)(iB|B)", re.ASCII)
+_LONGEST_SIZE = 100
+"""The most characters of a size; each of them may begin a search for a unit."""
 
 
 def converted(text: str, *, strict: bool) -> Tree:
@@ -206,9 +207,12 @@ def _partition(path: str, given: Tree, report: Report) -> Tree:
 def _mebibytes(path: str, size: str, report: Report) -> int:
     """A size such as ``1GiB`` in mebibytes. ``GB`` is the same: all units are powers of two here."""
     unsigned = size.removeprefix("+").removeprefix("-")
+    if len(size) > _LONGEST_SIZE:
+        report.errors.append(f"{path} is no size such as 512MiB: it has {len(size)} characters")
+        return 0
     total, place = Fraction(0), 0
-    suffix = {found[3] for found in _SIZE.finditer(unsigned[:LONGEST_SIZE]) if found[2]}
-    while len(unsigned) <= LONGEST_SIZE and (found := _SIZE.match(unsigned, place)):
+    suffix = {found[3] for found in _SIZE.finditer(unsigned) if found[2]}
+    while found := _SIZE.match(unsigned, place):
         if (found[3] == "iB" and not found[2]) or len(suffix) > 1:
             break
         total += Fraction(found[1]) * _UNITS[found[2]]
@@ -217,6 +221,8 @@ def _mebibytes(path: str, size: str, report: Report) -> int:
         report.errors.append(f"{path} is no size such as 512MiB")
     elif size.startswith("-") and total:
         report.errors.append(f"{path} is negative")
+    elif total >= LARGEST:
+        report.errors.append(f"{path} is larger than any disk")
     elif int(total) % MEBIBYTE:
         report.errors.append(f"{path} is not a whole number of MiB")
     return int(total) // MEBIBYTE

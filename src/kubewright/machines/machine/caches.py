@@ -143,10 +143,11 @@ class Caches:
         ref, namespace = machine.spec.machine_class, machine.metadata.namespace
         if (key := class_key(machine)) is None:
             return ClassSeen(problem=f'spec.class.kind "{ref.kind}" is not MachineClass')
-        try:
-            found = self.classes.get(key)
-        except Undecodable as error:  # it is there, so it is waited for, as a secret would be
-            return ClassSeen(secret_missing=True, problem=f'MachineClass "{ref.name}" is unreadable: {error}')
+        if problem := self.classes.problem(key):  # it is there, so it is waited for, as a secret would be
+            return ClassSeen(
+                secret_missing=True, problem=f'MachineClass "{ref.name}" is unreadable: {problem}'
+            )
+        found = self.classes.get(key)
         if found is None:
             return ClassSeen(problem=f'MachineClass "{ref.name}" not found in namespace "{namespace}"')
         seen = self.with_secrets(found)

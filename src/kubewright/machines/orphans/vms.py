@@ -69,6 +69,11 @@ class OrphanVms:
         Raises:
             NotListed: the cloud did not answer with a list.
         """
+        if problem := self._caches.classes.problem(key):
+            log.info("the VMs of a class are not listed", machine_class=str(key), because=problem)
+            return Result.later(
+                self._settings.period
+            )  # told a part of it, a driver could list another account
         found = self._caches.classes.get(key)
         if found is None or self._cannot_list:
             self._forget(self._suspects.forget(key) | self._missing.forget(key))
@@ -171,7 +176,7 @@ class OrphanVms:
             listed=ids,
             recorded=bool(machines.keys_by("provider-id", vm.provider_id)),
             busy=self._busy(vm.owner_uid),
-            same_name=machines.get(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
+            same_name=machines.part(Key(key.namespace, vm.machine_name)) if vm.machine_name else None,
         )
 
     async def _settle_marked_nodes(self, key: Key, gone: AbstractSet[str]) -> bool:
