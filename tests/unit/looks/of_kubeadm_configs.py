@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from msgspec import structs
 
+from kubewright.api.bootstrap.names import JOIN_FILE
 from kubewright.api.bootstrap.v1beta1 import (
     KUBEADM_CONFIG,
     BootstrapTokenDiscovery,
@@ -48,7 +49,14 @@ NS, LABELS = "n", {"cluster.x-k8s.io/cluster-name": "c"}
 EC, SHORT = BootstrapSettings(algorithm=Algorithm.EC), BootstrapSettings(token_ttl=timedelta(minutes=3))
 PAIR, LATER_PAIR = (new_pair(Purpose.CA, BEGIN + timedelta(days=day), Algorithm.EC) for day in (0, 1))
 TOKEN, OTHER_TOKEN = Token("abcdef", "0123456789abcdef"), Token("fedcba", "0123456789abcdef")
-DATA = "bootstrapToken:\n  token: {}\n"
+DATA = f"""write_files:
+- path: {JOIN_FILE}
+  content: |
+    discovery:
+      bootstrapToken:
+        token: TOKEN
+runcmd: []
+"""
 CA = secret_name("c", Purpose.CA)
 
 
@@ -61,7 +69,7 @@ def authority(pair: KeyPair, purpose: Purpose = Purpose.CA) -> Secret:
 
 
 def data_for(token: Token) -> Secret:
-    return secret("m", value=DATA.format(token.text).encode())
+    return secret("m", value=DATA.replace("TOKEN", token.text).encode())
 
 
 def config(*, ready: bool = False, **spec: object) -> KubeadmConfig:
