@@ -233,10 +233,13 @@ def processes(
     """What was chosen about components that run as processes.
 
     Raises:
-        InvalidInput: a range is none.
+        InvalidInput: a range is none, or a folder is not there.
     """
     from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 
+    for folder in programs or ():
+        if not Path(folder).is_dir():
+            raise InvalidInput(f"--component-programs {folder}: there is no such folder")
     return ProcessOptions(tuple(programs or ()), user, addresses, users, shared)
 
 

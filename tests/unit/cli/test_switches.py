@@ -57,6 +57,12 @@ def typed(*words: str) -> int:
             id="an algorithm of keys that does not exist",
         ),
         pytest.param(
+            ["up", "--component-programs", "/no/such/folder"],
+            1,
+            "--component-programs /no/such/folder: there is no such folder",
+            id="a folder of programs that is not there",
+        ),
+        pytest.param(
             ["up", "--component-addresses", "10.0.0.0/8"],
             1,
             "addresses of control planes are in 127.0.0.0/8",

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from importlib.resources import files as resources
+from itertools import pairwise
 
 import pytest
 
@@ -458,6 +459,26 @@ EMPTY = {"volumes": [{"name": "v", "emptyDir": {}}]}
 )
 def test_names_and_paths_of_which_folders_and_addresses_are_made_are_judged(pod, claims, container, told):
     assert list(unsafe(manifest(pod, claims, **container))) == told
+
+
+DOUBLED = [
+    {"name": f"V{letter}", "value": f"$(V{before})" * 8 if before else "x" * 100}
+    for before, letter in pairwise(["", *"ABCDEFGHIJKLMNOP"])
+]
+TOO_LONG = {
+    "one argument": {"args": ["x" * 200_000]},
+    "an argument of many variables": {"args": ["$(VA)" * 2_000], "env": DOUBLED[:1]},
+    "variables that each name the one before many times": {"env": DOUBLED},
+    "many arguments of one variable": {"args": ["$(VA)" * 1_000] * 20, "env": DOUBLED[:1]},
+    "many variables": {"env": [{"name": f"V{n}", "value": "x" * 100_000} for n in range(11)]},
+    "letters of several bytes": {"args": ["\N{EURO SIGN}" * 50_000]},
+}
+
+
+@pytest.mark.parametrize("container", TOO_LONG.values(), ids=TOO_LONG)
+def test_a_program_that_no_system_would_start_is_refused_before_it_is_made(container):
+    with pytest.raises(InvalidInput, match=r"args and env.* with (?:its|their) variables filled in"):
+        program(**container)
 
 
 def test_several_paths_of_one_argument_are_changed():

@@ -13,6 +13,8 @@ from typing import Any
 
 from kubewright.base.errors import InvalidInput
 
+LONGEST = 128 * 1024 - 1
+"""The longest argument or variable that Linux hands to a program (``MAX_ARG_STRLEN``), without its end."""
 _PLACEHOLDER = re.compile(r"\$\{([a-z_]+)\}")
 _VARIABLE = re.compile(r"\$\(([A-Z_]+)\)")
 
@@ -38,7 +40,21 @@ def is_open(text: str) -> bool:
 
 
 def expand(text: str, environment: Mapping[str, str]) -> str:
-    """A text with every ``$(NAME)`` replaced, as a kubelet does it: a name without a value stays as it is."""
+    """A text with every ``$(NAME)`` replaced, as a kubelet does it: a name without a value stays as it is.
+
+    Raises:
+        InvalidInput: it would have more than ``LONGEST`` characters. Of variables that name those before
+            them, each could be many times as long as the last.
+    """
+    size = len(text)
+    for found in _VARIABLE.finditer(text):
+        size += len(environment.get(found[1], found[0])) - len(found[0])
+        if size > LONGEST:
+            break
+    if size > LONGEST:
+        raise InvalidInput(
+            f"args and env: one has more than {LONGEST} characters with its variables filled in"
+        )
     return _VARIABLE.sub(lambda found: environment.get(found[1], found[0]), text)
 
 

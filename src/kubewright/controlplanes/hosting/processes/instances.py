@@ -19,12 +19,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.hosting.contract import Workload, WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.allowed import VARIABLE
 from kubewright.controlplanes.hosting.processes.volumes import WORKING, Fields, Folders, files, folders
 from kubewright.controlplanes.members.decide import VARIABLES
 from kubewright.controlplanes.rendering.files import DATA_FOLDER, FILES_FOLDER, PKI_FOLDER
-from kubewright.controlplanes.rendering.variables import expand
+from kubewright.controlplanes.rendering.variables import LONGEST, expand
 from kubewright.processes.program import GRACE, HttpGet, Probe, Program, TcpConnect
 from kubewright.wire.quantity import parse
 
@@ -42,6 +43,8 @@ OWN = frozenset(
     | {"PKI_DIR", "FILES_DIR", "DATA_DIR", *VARIABLES}
 )
 """The variables that every instance may have."""
+MOST_WORDS = 1024 * 1024
+"""Bytes of all arguments and variables of a program; Linux takes 2 MiB with the usual limit of the stack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +113,19 @@ def program_of(workload: Workload, ordinal: int, site: Site, *, number: int = 0)
     """The program of an instance.
 
     Raises:
-        InvalidInput: a Secret, a ConfigMap or a key that a volume names is not there.
+        InvalidInput: a Secret, a ConfigMap or a key that a volume names is not there, or its arguments and
+            variables are longer than Linux takes them.
     """
     identity, manifest, container = workload.identity, workload.rendered.workload, _container(workload)
     name = program_name(name_of(identity), ordinal)
     where = folders(manifest, WORKING if site.user else f"{site.programs}/{name}")
     variables = _variables(workload, ordinal, site, where)
-    theirs = dict(_environment(container, variables, workload))
+    room = _Room()
+    theirs = dict(_environment(container, variables, workload, room))
     environment = {**variables, **theirs}
     given = {name: value for name, value in theirs.items() if name in variables or VARIABLE.fullmatch(name)}
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    arguments = [where.argument(expand(str(word), environment)) for word in words[1:]]
+    arguments = [room.kept(where.argument(expand(str(word), environment))) for word in words[1:]]
     limits = (container.get("resources") or {}).get("limits") or {}
     startup, readiness, liveness = (
         _probe(container, kind, site.address) for kind in ("startupProbe", "readinessProbe", "livenessProbe")
@@ -171,8 +176,24 @@ def _variables(workload: Workload, ordinal: int, site: Site, where: Folders) -> 
     }
 
 
+class _Room:
+    """How much of the arguments and variables of a program is left: Linux starts none with more."""
+
+    def __init__(self) -> None:
+        self._left = MOST_WORDS
+
+    def kept(self, text: str) -> str:
+        """Give a text its room. Raises InvalidInput if there is none."""
+        size = len(text.encode())
+        self._left -= size
+        if size > LONGEST or self._left < 0:
+            told = f"one of them at most {LONGEST} bytes, and all {MOST_WORDS}"
+            raise InvalidInput(f"args and env are too long with their variables filled in: {told}")
+        return text
+
+
 def _environment(
-    container: Fields, variables: Mapping[str, str], workload: Workload
+    container: Fields, variables: Mapping[str, str], workload: Workload, room: _Room
 ) -> Iterator[tuple[str, str]]:
     """The container's own variables, in order: one may refer to those before it."""
     known = dict(variables)
@@ -186,6 +207,7 @@ def _environment(
             known[entry["name"]] = fields.get(reference.get("fieldPath", ""), "")
         else:
             known[entry["name"]] = expand(str(entry.get("value", "")), known)
+        room.kept(f"{entry['name']}={known[entry['name']]}")
         yield entry["name"], known[entry["name"]]
 
 
