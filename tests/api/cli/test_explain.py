@@ -109,9 +109,14 @@ async def test_nodes_of_another_cluster_have_to_be_named() -> None:
             id="a name that is not there",
         ),
         pytest.param(
-            Asked("mc", "m", "elsewhere"),
-            "there is no machine.machine.sapcloud.io m in namespace elsewhere; there is none",
+            Asked("mc", "m", "default"),
+            "there is no machine.machine.sapcloud.io m in namespace default; there is none",
             id="a namespace with nothing",
+        ),
+        pytest.param(
+            Asked("mc", "m", "elsewhere"),
+            "embedded has no namespace elsewhere",
+            id="a namespace that is not there",
         ),
         pytest.param(Asked("pod", "m"), "'pod' is no kind that can be explained", id="another kind"),
         pytest.param(

@@ -260,7 +260,7 @@ async def test_a_cluster_that_does_not_exist(client):
     await made(client)
     with pytest.raises(InvalidInput, match="there is no cluster other in namespace default; there are: demo"):
         await reading.read(client, Key("default", "other"))
-    with pytest.raises(InvalidInput, match="there is no cluster demo in namespace else; there is none"):
+    with pytest.raises(InvalidInput, match="https://here has no namespace else"):
         await reading.kubeconfig(client, Key("else", "demo"))
 
 

@@ -27,6 +27,7 @@ from kubewright.api.controlplane.v1alpha4 import (
 from kubewright.api.core import SECRET
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.base.errors import InvalidInput
+from kubewright.cli.asking import require_namespace
 from kubewright.cli.cluster.tree import ClusterObjects, JsonObject
 from kubewright.kube.client import Client
 from kubewright.kube.discovery import Served, discover
@@ -98,6 +99,7 @@ async def _cluster(client: Client, key: Key) -> JsonObject:
         there = sorted(each.name for each in await client.list(CLUSTER, key.namespace))
     except NotFound:
         raise InvalidInput(f"{client.name} does not serve {CLUSTER}: it has no Cluster API") from None
+    await require_namespace(client, key.namespace)
     known = f"there are: {', '.join(there)}" if there else "there is none"
     raise InvalidInput(f"there is no cluster {key.name} in namespace {key.namespace}; {known}")
 

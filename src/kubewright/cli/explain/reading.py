@@ -19,6 +19,7 @@ from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine import names
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_SET
 from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.cli.asking import require_namespace
 from kubewright.cli.explain.story import JsonObject
 from kubewright.cli.explain.subjects import Subject
 from kubewright.kube.client import Client
@@ -44,7 +45,7 @@ async def objects(client: Client, subjects: Sequence[Subject], key: Key) -> list
     """The objects of that name, of all kinds that the word may mean.
 
     Raises:
-        InvalidInput: there is none; the message says what there is.
+        InvalidInput: there is none, or no such namespace; the message says what there is.
         ApiError, TransportError: the server refused, or did not answer.
     """
     found: list[tuple[Subject, JsonObject]] = []
@@ -57,6 +58,8 @@ async def objects(client: Client, subjects: Sequence[Subject], key: Key) -> list
             continue
     if found:
         return found
+    if any(each.kind.resource.namespaced for each in subjects):
+        await require_namespace(client, key.namespace)
     raise InvalidInput("; ".join([await _there(client, each, key) for each in subjects]))
 
 

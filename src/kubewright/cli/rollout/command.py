@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.asking import asked
+from kubewright.cli.asking import asked, require_namespace
 from kubewright.cli.rollout import decide
 from kubewright.cli.rollout.apis import Api, JsonObject, named
 from kubewright.cli.rollout.decide import Change
@@ -48,6 +48,7 @@ class Deployment:
         try:
             return await client.get(self.api.deployment, self.key)
         except NotFound:
+            await require_namespace(client, self.key.namespace)
             raise InvalidInput(f"there is no {self} in namespace {self.key.namespace}") from None
 
     async def sets(self, client: Client) -> list[JsonObject]:
