@@ -100,7 +100,7 @@ REFUSALS = frozenset(
         Code.Unauthenticated,
     )
 )
-"""What a driver says that will do nothing for this class until somebody changes it, its secrets or the cloud.
+"""What a driver says that will do nothing for this class until a user changes it, its secrets or the cloud.
 ``OutOfRange`` is none of them: it says that there are VMs, too many."""
 
 TELLING = frozenset((Code.AlreadyExists, Code.OutOfRange, Code.Uninitialized))
@@ -203,12 +203,12 @@ class DriverError(KubewrightError):
 
     @property
     def refuses(self) -> bool:
-        """Nothing was done, and nothing will be until somebody changes what the driver is told."""
+        """Nothing was done, and nothing will be until a user changes what the driver is told."""
         return self.begun and not self.broken and self.code in REFUSALS
 
     @property
     def lasts(self) -> bool:
-        """The same call is likely to fail until somebody has changed something. An error that says that there
+        """The same call is likely to fail until a user has changed something. An error that says that there
         is a VM (``TELLING``) is an answer."""
         return self.meaning.trouble in (Trouble.PERSISTENT, Trouble.BROKEN) and self.code not in TELLING
 

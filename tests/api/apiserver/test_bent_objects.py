@@ -32,7 +32,7 @@ SPEC = {
         "map": {"type": "object", "additionalProperties": {"type": "string", "pattern": "^a"}},
     },
 }
-CRD = {
+CRD: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": "foos.example.com"},
@@ -202,13 +202,13 @@ async def test_a_long_value_is_refused_and_not_written_into_the_message(bare: Ap
 async def test_defaults_that_multiply_refuse_an_object_and_leave_a_list_readable(bare: Api) -> None:
     """A kind's defaults are its author's; how often they are taken is the namespace's user's."""
     crd = copy.deepcopy(CRD)
-    fields = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]  # type: ignore[index]
+    fields = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     fields["list"] = {"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}}}}
     (await bare.post(CRDS, crd)).ok()
     many = {**FOO, "spec": {"list": [{} for _ in range(400)]}}
     (await bare.post(FOOS, many)).ok()
     fields["list"]["items"]["properties"]["k"]["default"] = "d" * 10_000
-    (await bare.patch(f"{CRDS}/foos.example.com", {"spec": {"versions": crd["spec"]["versions"]}})).ok()  # type: ignore[index]
+    (await bare.patch(f"{CRDS}/foos.example.com", {"spec": {"versions": crd["spec"]["versions"]}})).ok()
     refused = await bare.post(FOOS, {**many, "metadata": {"name": "b"}})
     assert (refused.code, refused.message) == (413, "etcdserver: request is too large")
     assert [len(each["spec"]["list"]) for each in (await bare.get(FOOS)).ok()["items"]] == [400]

@@ -536,7 +536,7 @@ async def test_a_second_namespace_is_refused_where_all_programs_have_one_user_un
     "change",
     [
         pytest.param({"argv": ("/bin/sh", "-c", "id")}, id="another program"),
-        pytest.param({"argv": ("/bin/kube-apiserver", "--audit-log-path=/root/x")}, id="a path"),
+        pytest.param({"argv": ("/bin/kube-apiserver", "--audit-log-path=/srv/x")}, id="a path"),
         pytest.param({"liveness": Probe(CommandProbe(("id",)))}, id="a command of a probe"),
     ],
 )

@@ -82,11 +82,11 @@ def test_arguments_that_users_write(argument, programs, user):
 
 
 BAD = [
-    ["--audit-log-path=/home/ann/.bashrc"],
-    ["--audit-log-path", "/home/ann/.bashrc"],
-    ["--audit_log_path=/home/ann/.bashrc"],
-    ["-data-dir=/home/ann"],
-    ["-data-dir", "/home/ann"],
+    ["--audit-log-path=/srv/ann/.bashrc"],
+    ["--audit-log-path", "/srv/ann/.bashrc"],
+    ["--audit_log_path=/srv/ann/.bashrc"],
+    ["-data-dir=/srv/ann"],
+    ["-data-dir", "/srv/ann"],
     ["--config-file=/etc/shadow"],
     ["--tls-cert-file=/etc/auditor/x"],
     ["--tls-cert-file=/etc/audit/../../../x"],
@@ -148,7 +148,7 @@ def test_arguments_that_lead_to_files_of_the_machine(args, user):
 @given(
     st.sampled_from(["--a", "-a", "--audit-log-path", "--etcd-prefix"]),
     st.text("ax1=,:;\"' ", max_size=4),
-    st.sampled_from(["/etc/passwd", "/root/x", "/proc/1/environ", "/p/team/demo/apiserver-0/output.log"]),
+    st.sampled_from(["/etc/passwd", "/srv/x", "/proc/1/environ", "/p/team/demo/apiserver-0/output.log"]),
     st.sampled_from(["", ",b", ":x"]),
 )
 def test_no_delimiter_hides_a_path(flag, before, path, after):
@@ -160,7 +160,7 @@ def test_no_delimiter_hides_a_path(flag, before, path, after):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("ETCD_DATA_DIR", "/home/ann"),
+        ("ETCD_DATA_DIR", "/srv/ann"),
         ("ETCD_CONFIG_FILE", "/etc/shadow"),
         ("ETCD_LOG_OUTPUTS", "x.log"),
         ("ETCD_LISTEN_CLIENT_URLS", "unix://x"),
