@@ -286,9 +286,10 @@ async def settled(api: Api) -> Mapping[str, Any]:
     async def look() -> bool:
         nonlocal found
         found = await everything(api)
-        ready = [conditions(each).get("Ready") for each in found.values() if conditions(each)]
+        ready = [conditions(each)["Ready"] for each in found.values() if "Ready" in conditions(each)]
         told = found.get("kubewrightmachinetemplates/blue-workers", {}).get("status")
-        return len(ready) == READY and set(ready) == {"True"} and bool(told)
+        refused = conditions(found.get("kubewrightmachinetemplates/odd", {})).get("Accepted")
+        return len(ready) == READY and set(ready) == {"True"} and bool(told) and bool(refused)
 
     await api.eventually(look, "all of it is ready", seconds=SECONDS)
     return found
