@@ -4,7 +4,7 @@
 # Versions:  k8s.io/apimachinery v0.36.3
 # Guess:     "-5%" and "07%" are errors of GetScaledValueFromIntOrPercent.
 # Seen:      both are taken: -5% of 10 is 0, 07% of 100 is 7, +5% is 5; only a fraction and a number without % are refused.
-# Means:     whoever relies on this function to check bounds lets a negative one through, as 0 or below; check the text before.
+# Means:     this function reads percentages and does not judge them: a sign is part of the number. Compare what it returns with 0.
 #
 # Needs Go and its module proxy. Prints what was seen; ends with 1 when that is no longer so.
 set -euo pipefail

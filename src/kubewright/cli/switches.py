@@ -110,7 +110,7 @@ ComponentPrograms = Annotated[
     typer.Option(
         help="A folder with etcd, kube-apiserver and kube-controller-manager, or with a folder for each "
         "version of them; may be repeated. Searched before $KUBEWRIGHT_ASSETS, the cache of `make kube` "
-        "and $PATH. Whoever may edit a component may run any other program in it too (spec.binary).",
+        "and $PATH. A user who may edit a component may run any other program in it too (spec.binary).",
         metavar="DIR",
     ),
 ]

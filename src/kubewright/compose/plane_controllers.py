@@ -65,7 +65,7 @@ MARKS = (b"Foreground", b"Orphan")
 
 
 class Served(Protocol):
-    """A control plane, as far as its controllers need it; ``informers`` are run by whoever serves it.
+    """A control plane, as far as its controllers need it; its server runs ``informers``.
 
     ``touched``  is set by the first request that concerns the controllers
     """

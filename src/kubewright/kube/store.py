@@ -9,7 +9,7 @@ Theory.      Objects are decoded when a caller looks; the last two thousand look
              ``owner`` (uid of the controlling owner) and ``namespace``, live on the header alone.
              An object that its type cannot read has all the same a name, an owner, and fields that can be
              read. Indexes hold it by those, or what it needs would look unused; and those who look it up in
-             one get that part. While it lives, whoever reads it for itself gets the error: a part of a spec
+             one get that part. While it lives, a reader of it alone gets the error: a part of a spec
              is none. In its deletion the part is what there is to go by.
 Invariants.  Every index agrees with the objects after each call. An index whose function raises misses that
              object and hurts nothing else. ``decode`` of a living object that cannot be read raises

@@ -1,4 +1,4 @@
-"""What whoever may edit a component can have its program do on this machine: as in a container, and no more."""
+"""What a user who may edit a component can have its program do on this machine: as in a container, and no more."""
 
 import pytest
 from hypothesis import given
@@ -245,7 +245,7 @@ EXEC = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, args: 
             (KUBECONFIG % EXEC).encode("utf-16"), "'users.user.exec' names a command to run", id="in UTF-16"
         ),
         pytest.param(
-            KUBECONFIG % "{tokenFile: /root/key}",
+            KUBECONFIG % "{tokenFile: /srv/key}",
             "'users.user.tokenFile' names a path outside of the file's own folder",
             id="a token elsewhere",
         ),

@@ -141,7 +141,7 @@ class Exchange:
         refuse_anonymous(user, http.method, http.path)
         known = AUTHENTICATED in user.groups
         if known and not self._connections.recognized(connection, holder_of(user, self._tenant)):
-            raise TooManyRequests(TOO_MANY, retry_after=1)  # it has ended: nothing is done for nobody
+            raise TooManyRequests(TOO_MANY, retry_after=1)  # it has ended: no request of it is performed
         _refuse_upgrade(headers)
         url = http.rel_url
         query = tuple(url.query.items()) if url.raw_query_string else ()

@@ -1,6 +1,6 @@
 """What a user of one namespace may have a program of this machine do. Pure.
 
-Theory.      Whoever may edit a component decides with which arguments, variables and files its program runs,
+Theory.      A user who may edit a component decides which arguments, variables and files its program has,
              and in a pod that is the end of it: a container has no other files. A process has those of this
              machine, with the rights of the user that it runs as. So the program comes from folders that the
              administrator named (``binaries``); each path that it is given, in an argument, in a variable or

@@ -3,7 +3,7 @@
 Theory.      There may be several versions of a program, so it is looked for by its name in several folders,
              and each of ``VERSIONED`` that is found is asked for its version. The folders are, in this order:
              those of an option and of ``KUBEWRIGHT_ASSETS``, with or without a folder for each version; the
-             cache that ``make kube`` fills; those of PATH. Whoever may edit a component may name another
+             cache that ``make kube`` fills; those of PATH. A user who may edit a component may name another
              program than the usual one. So a name is looked for, never a path; and one that does not begin
              with that of the usual program only in folders that the administrator named for such programs:
              those of PATH have shells and the like.

@@ -335,7 +335,7 @@ class ProcessHosting:
     def _judged(self, kept: Kept) -> Kept:
         """The state that was written, without programs that would be refused today.
 
-        An earlier version may have accepted them, and whoever can write our files could have put them there.
+        An earlier version may have accepted them, or another program has written them into our files.
         """
         usual = PROGRAM_OF[kept.identity.component]
         running = [program for ordinal, program in kept.programs.items() if ordinal != BALANCER]

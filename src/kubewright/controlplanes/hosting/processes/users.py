@@ -8,7 +8,7 @@ Theory.      Programs of one user can read each other's files and memory (``/pro
              with a folder each rarely choose the same, and what one control plane may have left elsewhere on
              the machine hardly ever belongs to another one later.
              Elsewhere all programs run as one user. Then control planes of a second namespace are refused,
-             unless the administrator allows it: whoever may write in a namespace is taken for one person.
+             unless the administrator allows it: all who may write in a namespace are taken for one person.
 Invariants.  No number is given twice at one time, nor one that an account has. A control plane has the same
              number after a restart, whatever the range is by then.
 Called by    ``host``; ``options`` for the range.
