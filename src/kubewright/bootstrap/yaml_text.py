@@ -233,12 +233,8 @@ def _reaches_out(text: str, tags: Sequence[_Tag]) -> bool:
 
 def _text(dumper: Any, text: str) -> yaml.ScalarNode:
     if _literal(text):
-        style = "|"
-    elif _is_marked(text):
-        style = '"'
-    else:
-        return represent_text(dumper, text)
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)  # type: ignore[no-any-return]
+        return represent_text(dumper, text, "|")
+    return represent_text(dumper, text, '"' if _is_marked(text) else "")
 
 
 def _easy_text(dumper: _Fast, text: str) -> yaml.ScalarNode:

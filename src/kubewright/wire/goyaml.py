@@ -41,6 +41,8 @@ SMALL = 10_000
 MOST_DIGITS = 4_000
 """Characters of a number that is read as Python does, whose integers have no largest one."""
 
+_TAG = "tag:yaml.org,2002:"
+
 # ---------------------------------------------------------------- writing
 
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "~", "=", "<<", ""})
@@ -72,10 +74,11 @@ class Writer(yaml.CSafeDumper):
         return True
 
 
-def represent_text(dumper: Any, text: str) -> yaml.ScalarNode:
-    """A text, in quotes where it is ambiguous; for any class of dumpers."""
-    style = "'" if is_ambiguous(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)  # type: ignore[no-any-return]
+def represent_text(dumper: Any, text: str, style: str = "") -> yaml.ScalarNode:
+    """A text in a style of YAML's, by default in quotes where it is ambiguous; for any class of dumpers."""
+    chosen = style or ("'" if is_ambiguous(text) else None)
+    node: yaml.ScalarNode = dumper.represent_scalar(f"{_TAG}str", text, style=chosen)
+    return node
 
 
 Writer.add_representer(str, represent_text)
@@ -98,7 +101,6 @@ def dumped_all(documents: Iterable[Mapping[str, Any]], *, width: int = UNBROKEN)
 # ---------------------------------------------------------------- reading
 
 _PLAIN = "plain"
-_TAG = "tag:yaml.org,2002:"
 _INT = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0[0-7]*|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _FRACTION = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")
