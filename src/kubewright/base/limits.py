@@ -1,4 +1,13 @@
-"""Every bound of the system in one table: a number here has a reason beside it."""
+"""Every bound of the system in one table: a number here has a reason beside it.
+
+``remembered`` is the cache of functions that judge texts of users: bounded in bytes as well as in number.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import TypeVar
+
+A = TypeVar("A")
 
 LIST_PAGE = 500
 """Objects per page of a list: what client-go asks for."""
@@ -74,3 +83,26 @@ def number_of(digits: str) -> int:
         raise ValueError("it is no whole number")
     bare = digits.lstrip("0") or "0"
     return int(bare) if len(bare) <= 18 else MOST_NUMBER
+
+
+REMEMBERED_CHARS = 256
+"""Characters of a text that a cache keeps; a date has 35, and the longest name of a kind 63."""
+
+
+def remembered(most: int) -> Callable[[Callable[[str], A]], Callable[[str], A]]:
+    """Make a pure function of one text keep its last ``most`` answers.
+
+    ``lru_cache`` alone keeps each text, whose length is the user's: 4,096 refused dates of a megabyte. A text
+    that is longer than ``REMEMBERED_CHARS`` is answered anew each time.
+    """
+
+    def around(function: Callable[[str], A]) -> Callable[[str], A]:
+        kept = lru_cache(maxsize=most)(function)
+
+        @wraps(function)
+        def answer(text: str) -> A:
+            return kept(text) if len(text) <= REMEMBERED_CHARS else function(text)
+
+        return answer
+
+    return around

@@ -14,7 +14,9 @@ Called by    what resolves references to provider kinds; where the name finds no
 """
 
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import cache
+
+from kubewright.base.limits import remembered
 
 # singular[:plural[:other plural]]; alone: the plural is the same. "!": only as a whole word, never as the end
 # of one. "~": its plural says nothing about other words.
@@ -58,7 +60,7 @@ def crd_name(group: str, kind: str) -> str:
     return f"{plural_of(kind)}.{group}"
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def plural_of(kind: str) -> str:
     """The plural of a kind (``IPAddress``: ``ipaddresses``), in lower case.
 

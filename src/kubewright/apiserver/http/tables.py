@@ -11,7 +11,6 @@ Called by    ``http.answers`` when a request accepts ``application/json;as=Table
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -20,6 +19,7 @@ from kubewright.apiserver.registry.builtin.cells import Cell, age, field, since
 from kubewright.apiserver.registry.custom.jsonpath import Path, first, parse
 from kubewright.apiserver.registry.kind import Column, Object, ServedKind
 from kubewright.base.errors import InvalidInput
+from kubewright.base.limits import remembered
 
 META = "meta.k8s.io/v1"
 NONE, METADATA, OBJECT = "None", "Metadata", "Object"
@@ -125,7 +125,7 @@ _TOO_LARGE = 2**63
 """Integers from here on do not fit into a cell, as in Go."""
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _path(text: str) -> Path:
     """The steps of a JSON path; a path that cannot be parsed gives empty cells."""
     try:

@@ -16,13 +16,14 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import date
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import jsonschema_rs
 
 from kubewright.apiserver.schema import patterns
 from kubewright.base.durations import parse_duration
+from kubewright.base.limits import remembered
 
 PREFIX = "k8s:"
 """Before the name of a format in the schema of a custom kind."""
@@ -95,7 +96,7 @@ def _is_date(text: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def _is_date_time(text: str) -> bool:
     day, separator, rest = text.lower().partition("t")
     found = _TIME.fullmatch(rest.partition("t")[0])

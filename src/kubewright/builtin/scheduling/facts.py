@@ -8,7 +8,6 @@ Called by    ``decide`` and ``reconciler``.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from msgspec import field as member
 
 from kubewright.api.core import Node, Taint
 from kubewright.api.meta import Json, ObjectMeta, Quantity
+from kubewright.base.limits import remembered
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
 from kubewright.wire.quantity import parse
@@ -116,9 +116,13 @@ def requests_of(pod: PodSlice) -> Amounts:
     return {**total, PODS: 1.0}
 
 
-@lru_cache(maxsize=4096)
 def amount(quantity: str | int) -> float:
     """A quantity as a number; 0 for a text that is none."""
+    return _amount(quantity if isinstance(quantity, str) else str(quantity))
+
+
+@remembered(4096)
+def _amount(quantity: str) -> float:
     try:
         return float(parse(quantity))
     except ValueError:

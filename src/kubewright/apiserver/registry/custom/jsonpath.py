@@ -10,10 +10,10 @@ Called by    ``custom`` and ``http.tables``.
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 from typing import Any
 
 from kubewright.base.errors import InvalidInput
+from kubewright.base.limits import remembered
 
 Step = Callable[[Any], Iterator[Any]]
 Path = tuple[Step, ...]
@@ -133,7 +133,7 @@ _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step]], ...] = (
 )
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def parse(text: str) -> Path:
     """Read a path such as ``.status.conditions[?(@.type=="Ready")].status``.
 
