@@ -6,7 +6,7 @@ Theory.      A watcher knows up to which version it has read, and reads on in th
              version, and lists again if that is too old. A change costs nothing for watchers that are
              busy: only those that wait are woken.
              To wake many takes long, and writes have to wait meanwhile. So they are woken in rounds, and
-             after each comes a rest of three times its length: watchers take a quarter of the time at most,
+             after each comes a rest of six times its length: watchers take a seventh of the time at most,
              and those that are woken later find more changes at once.
 Invariants.  To tell never waits and never fails. ``take`` hands out every change once, in order.
 """
@@ -22,10 +22,10 @@ from kubewright.apiserver.store.records import Change
 TAKEN, TAKEN_BYTES = 500, 1024 * 1024
 """Changes that a watcher takes at one time: what a client that does not read holds beside the history."""
 
-ROUND = 8
+ROUND = 4
 """Watchers that are woken at one time."""
 
-REST = 3.0
+REST = 6.0
 """Length of the rest after a round, in rounds."""
 
 LONGEST_REST = 0.02
