@@ -4,22 +4,29 @@ Theory.      ``kube.client.Client`` hides what a conformance test wants to see: 
              refusals. ``Api`` sends exactly what a test says over any transport, and shows all of
              the answer. The same test then runs on the embedded server (in process, virtual
              time) and on a real kube-apiserver.
-Invariants.  Nothing is retried. Every wait has a deadline.
+Invariants.  Nothing is retried, but for one answer that says nothing of the request: a real server whose
+             cache of a kind is being made anew, as after a change of its definition, says 429 until it
+             is there. Every wait has a deadline.
 Called by    tests/conformance; any comparison of two servers.
 """
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kubewright.base.clock import Clock
 from kubewright.kube.transport import Transport
+from kubewright.wire.errors import ApiError
 from kubewright.wire.http import JSON, MERGE_PATCH, Request
 
 CALL_SECONDS = 30.0
 POLL_SECONDS = 0.1
+CACHE_SECONDS = 20.0
+CACHE_IS_BEING_MADE = "storage is (re)initializing"
+"""What kube-apiserver 1.36 says with 429, and for how long a test asks again."""
+
 Object = dict[str, Any]
 
 
@@ -126,8 +133,13 @@ class Api:
         """Send; ``body`` is bytes as they are, or an object that becomes JSON."""
         request = _request(method, path, query or {}, accept=accept, body=body, content_type=content_type)
         request = replace(request, headers={**request.headers, **self._headers})
-        response = await self.transport.request(request, timeout=CALL_SECONDS)
-        return Answer(response.status, _decoded(response.body), response.headers)
+        deadline = self.clock.monotonic() + CACHE_SECONDS
+        while True:
+            response = await self.transport.request(request, timeout=CALL_SECONDS)
+            answer = Answer(response.status, _decoded(response.body), response.headers)
+            if not _cache_is_being_made(answer.code, answer.message) or self.clock.monotonic() >= deadline:
+                return answer
+            await self.clock.sleep(POLL_SECONDS)
 
     async def get(self, path: str, *, accept: str = JSON, **query: str) -> Answer:
         return await self.call("GET", path, query=query, accept=accept)
@@ -154,8 +166,18 @@ class Api:
         asked = {"timeoutSeconds": "20", **query, "watch": "true"}
         request = _request("GET", path, asked, accept=accept)
         request = replace(request, headers={**request.headers, **self._headers})
-        async with self.transport.stream(request) as chunks:
-            yield Watch(_lines(chunks))
+        async with AsyncExitStack() as opened:
+            yield Watch(_lines(await self._open(request, opened)))
+
+    async def _open(self, request: Request, opened: AsyncExitStack) -> AsyncIterator[bytes]:
+        deadline = self.clock.monotonic() + CACHE_SECONDS
+        while True:
+            try:
+                return await opened.enter_async_context(self.transport.stream(request))
+            except ApiError as error:
+                if not _cache_is_being_made(error.code, error.message) or self.clock.monotonic() >= deadline:
+                    raise
+                await self.clock.sleep(POLL_SECONDS)
 
     async def eventually(
         self, check: Callable[[], Awaitable[Any]], what: str, *, seconds: float = 40.0
@@ -179,6 +201,10 @@ class Api:
         """A path in the test's namespace: ``at("pods", "a")``."""
         prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
         return "/".join(part for part in (prefix, "namespaces", self.namespace, plural, name) if part)
+
+
+def _cache_is_being_made(code: int, message: str) -> bool:
+    return code == 429 and CACHE_IS_BEING_MADE in message
 
 
 def _request(
