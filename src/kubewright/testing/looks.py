@@ -133,11 +133,21 @@ class Named:
         return hash(self.name)
 
 
+@dataclass(frozen=True)
+class Write:
+    """A write that a server got; ``body`` as plain JSON."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Shelf:
     """A server of objects, and the caches of a client of it.
 
-    ``answers``  what a path is answered instead of what is there: an error, or an error once it was told
+    ``answers``  what a path is answered instead of what is there: an error
     ``asked``    method and path of each request that came, but for those that ``put`` sent
+    ``writes``   those of them that write, with what they say
     """
 
     def __init__(self, clock: ManualClock | None = None) -> None:
@@ -145,6 +155,7 @@ class Shelf:
         self.objects: dict[str, dict[str, Any]] = {}
         self.answers: dict[str, ApiError] = {}
         self.asked: list[str] = []
+        self.writes: list[Write] = []
         self.version = 100
         self.client = Client(InProcess(self.handle), self.clock)
         self.caches = Informers(self.client)
@@ -188,6 +199,9 @@ class Shelf:
         path = request.path.removesuffix("/status")
         if not self._putting:
             self.asked.append(f"{request.method} {request.path}")
+            if request.method != "GET":
+                body = msgspec.json.decode(request.body) if request.body else {}
+                self.writes.append(Write(request.method, request.path, body))
         try:
             if (refused := self.answers.get(path)) is not None:
                 raise refused

@@ -1,0 +1,112 @@
+"""Scenes for acts: a plan is performed, and the server, the events and the outcome say what came of it.
+
+Theory.      An act turns steps into requests. Whether it sends the right ones shows on the server: what
+             stands there afterwards, which writes came and in which order, with the uid and the version that
+             each names. One scene performs some steps on a ``Shelf``; a scene whose server refuses (``answers``)
+             shows what else is still done then, and what is told. ``unperformed`` names the steps of a closed
+             set that no scene performs.
+Invariants.  Nothing here waits. A scene compares all writes, not some of them: one that nobody expects shows.
+Called by    tests/unit/acts.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from kubewright.base.errors import KubewrightError
+from kubewright.testing.looks import Shelf, Write
+
+
+@dataclass(frozen=True)
+class Happened:
+    """What came of a plan.
+
+    ``outcome``  what the act answered
+    ``error``    the error that ended it
+    ``events``   (name of the object, reason, message, whether it warns) of each event
+    """
+
+    outcome: object = None
+    error: KubewrightError | None = None
+    events: tuple[tuple[str, str, str, bool], ...] = ()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One performance.
+
+    ``act``     sets the stage, performs, and gives the server and what happened
+    ``steps``   the types of the steps that it performs
+    ``writes``  every write that the server got, in order, whether it was refused or not
+    ``events``  as in ``Happened``
+    ``error``   the type of the error that ends it
+    ``then``    says what else must hold; an assertion error if it does not
+    """
+
+    name: str
+    act: Callable[[], Awaitable[tuple[Shelf, Happened]]]
+    steps: tuple[type, ...]
+    writes: tuple[Write, ...] = ()
+    events: tuple[tuple[str, str, str, bool], ...] = ()
+    error: type[KubewrightError] | None = None
+    then: Callable[[Shelf, Happened], object] = lambda _shelf, _happened: None
+
+
+@dataclass(frozen=True)
+class Act:
+    """An act and its scenes.
+
+    ``module``  the module that performs, below kubewright: ``bootstrap.act``
+    ``steps``   its closed set of steps
+    ``left``    steps that no scene performs, each with the reason
+    """
+
+    module: str
+    steps: object
+    scenes: tuple[Scene, ...]
+    left: Mapping[type, str] = field(default_factory=dict)
+
+
+@dataclass
+class Told:
+    """A recorder of events, of each component."""
+
+    events: list[tuple[str, str, str, bool]] = field(default_factory=list)
+
+    def event(self, about: Any, reason: str, message: str, *, warning: bool = False, **_how: object) -> None:
+        self.events.append((about.metadata.name, str(reason), message, warning))
+
+    def of(self, _component: str) -> "Told":
+        return self
+
+
+async def happened(work: Awaitable[object], told: Told) -> Happened:
+    """Perform; an error of ours is a part of what happened."""
+    try:
+        outcome = await work
+    except KubewrightError as error:
+        return Happened(None, error, tuple(told.events))
+    return Happened(outcome, None, tuple(told.events))
+
+
+async def wrong(scene: Scene) -> list[str]:
+    """Perform, and say where it differs from what the scene says."""
+    shelf, found = await scene.act()
+    scene.then(shelf, found)
+    pairs: Iterable[tuple[str, object, object]] = (
+        ("writes", tuple(shelf.writes), scene.writes),
+        ("events", found.events, scene.events),
+        ("error", type(found.error) if found.error is not None else None, scene.error),
+    )
+    return [f"{what}: {there!r}, not {wanted!r}" for what, there, wanted in pairs if there != wanted]
+
+
+def unperformed(act: Act) -> list[str]:
+    """The steps of which there is no scene and no reason."""
+    there = {step for scene in act.scenes for step in scene.steps} | set(act.left)
+    return [each.__name__ for each in closed(act.steps) if each not in there]
+
+
+def closed(steps: object) -> tuple[type, ...]:
+    """The types of a closed set of steps: of ``A | B``, or of one type."""
+    return get_args(steps) or ((steps,) if isinstance(steps, type) else ())
