@@ -6,15 +6,18 @@ Theory.      Python checks no types: a driver may answer None, a dict, a VM whos
              failed, and the error says what was wrong with the answer. It names types and places and no
              values, because an answer may contain what the Secret of the class contains.
 Invariants.  What these functions return has the declared types, at run time too.
-Called by    ``guard``, around every call.
+             The other way round a driver reads a class's ``providerSpec`` into a type of its own
+             (``provider_spec``).
+Called by    ``guard``, around every call; drivers for ``provider_spec``.
 """
 
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
 from kubewright.base.limits import DRIVER_MESSAGE_CHARS, MESSAGE_CHARS
-from kubewright.driver.errors import Code, DriverError
+from kubewright.driver.errors import Code, DriverError, InvalidArgument
 
 T = TypeVar("T")
 _TEXTS = ("message", "last_known_state", "provider_id", "node_name")
@@ -59,3 +62,21 @@ def checked_error(error: DriverError, call: str) -> DriverError:
 def unknown_error(error: BaseException) -> DriverError:
     """The ``Unknown`` error for an exception that is no ``DriverError``."""
     return DriverError.of(Code.Unknown, f"{type(error).__name__}: {error}"[:MESSAGE_CHARS], broken=True)
+
+
+def provider_spec(raw: Mapping[str, Any], kind: type[T]) -> T:
+    """A class's ``providerSpec`` as the driver's own type.
+
+    Raises:
+        InvalidArgument: an unknown field, a wrong type or a value out of range; names the field.
+    """
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"providerSpec: {plainly(str(error))}") from None
+
+
+def plainly(text: str) -> str:
+    """msgspec's sentence with the field first: ``faults[0].code: ...``."""
+    reason, _, path = text.partition(" - at `$")
+    return f"{path.rstrip('`').lstrip('.')}: {reason}" if path else reason

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kubewright.driver.answers import provider_spec
 from kubewright.driver.errors import Code, InvalidArgument
 from kubewright.wire.naming import label_key, label_value
 from kubewright.wire.quantity import parse as parse_quantity
@@ -121,10 +122,7 @@ def parse_spec(raw: Mapping[str, Any]) -> SimSpec:
     Raises:
         InvalidArgument: an unknown field, a wrong type or a number out of range; names the field.
     """
-    try:
-        return msgspec.convert(raw, SimSpec)
-    except msgspec.ValidationError as error:
-        raise InvalidArgument(f"providerSpec: {_plainly(str(error))}") from None
+    return provider_spec(raw, SimSpec)
 
 
 def refuse_impossible_node(spec: SimSpec) -> None:
@@ -182,9 +180,3 @@ def write_spec(spec: SimSpec) -> bytes:
 def read_spec(data: bytes) -> SimSpec:
     """Read what ``write_spec`` wrote."""
     return _decoder.decode(data)
-
-
-def _plainly(text: str) -> str:
-    """msgspec's ``... - at `$.faults[0].code``` as ``faults[0].code: ...``."""
-    reason, _, path = text.partition(" - at `$")
-    return f"{path.rstrip('`').lstrip('.')}: {reason}" if path else reason

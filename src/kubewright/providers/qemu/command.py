@@ -1,0 +1,174 @@
+"""The command line of a VM's QEMU, and the seed that its guest reads: values. Pure, but for the paths' names.
+
+Theory.      A VM is a folder, and QEMU runs in it: every path of a VM is relative to it, so that no folder's
+             name stands in the command line and a user of another uid needs no way through those above. The
+             guest learns its name and finds its bootstrap data by the NoCloud rules of cloud-init, on a disk
+             labelled ``cidata``; Ignition reads its own from QEMU's firmware configuration. Under TCG a code
+             cache of 128 MiB is enough to boot as fast as with the default, which is 1 GiB beside the memory
+             of the guest. Disks are named with their formats: else QEMU would guess, and a guest that writes
+             the header of a qcow2 file to its raw disk could name any file of the machine as a part of it.
+Invariants.  No secret is in the command line. What comes from a class is a number or a word of a closed set,
+             but for the kernel's command line, which only the kernel reads, and which has no comma of QEMU's.
+Source       QEMU 7.2: qemu-system-x86_64(1), docs/system; cloud-init 22.4: NoCloud, network-config version 2.
+Called by    ``vms``.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kubewright.providers.qemu.spec import MIB, QemuSpec
+
+DISK, SEED, IGNITION, QMP, VARIABLES = "disk.qcow2", "seed.iso", "ignition.json", "qmp", "firmware.fd"
+CODE_CACHE_MIB = 128
+OVERHEAD = {"tcg": (CODE_CACHE_MIB + 96) * MIB, "kvm": 96 * MIB}
+"""Bytes of memory that a VM takes beside its guest's: QEMU itself, and the code cache of TCG."""
+SYSTEMS = {"amd64": "x86_64", "arm64": "aarch64"}
+SYSLINUX_OUI = (0x52, 0x54, 0x00)
+"""How the MAC addresses of QEMU's guests begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a command line needs to know of the machine.
+
+    ``program``    QEMU's, for the architecture
+    ``accelerator``  ``kvm`` or ``tcg``
+    ``firmware``   the file with UEFI's code; empty: BIOS
+    ``network``    as in ``spec.Options``
+    """
+
+    program: str
+    accelerator: str
+    firmware: str = ""
+    network: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What a guest is told of itself, and what it boots from.
+
+    ``data``    its bootstrap data; ``ignition``: by Ignition, else by cloud-init
+    """
+
+    id: str
+    name: str
+    provider_id: str
+    data: bytes = b""
+    ignition: bool = False
+
+
+def program(architecture: str) -> str:
+    """The name of QEMU's program for an architecture."""
+    return f"qemu-system-{SYSTEMS[architecture]}"
+
+
+def mac_of(vm_id: str) -> str:
+    """A MAC address that no other VM is likely to have."""
+    own = hashlib.sha256(vm_id.encode()).digest()[:3]
+    return ":".join(f"{each:02x}" for each in (*SYSLINUX_OUI, *own))
+
+
+def argv(spec: QemuSpec, host: Host, guest: Guest, boot: Sequence[str] = ()) -> tuple[str, ...]:
+    """The command line. ``boot``: the paths of the kernel and the initrd, if it boots those."""
+    return (
+        host.program,
+        *("-name", f"guest={guest.name}"),
+        *("-nodefaults", "-no-user-config", "-display", "none"),
+        *_machine(spec, host),
+        *("-m", f"size={spec.memory_bytes // MIB}M", "-smp", f"cpus={spec.cpus}"),
+        *_boot(spec, host, boot),
+        *_disks(spec, guest),
+        *("-device", "virtio-rng-pci"),
+        *_network(host, guest),
+        *("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"),
+        *("-qmp", f"unix:{QMP},server=on,wait=off"),
+    )
+
+
+def _machine(spec: QemuSpec, host: Host) -> tuple[str, ...]:
+    kind = "q35" if spec.runs_on == "amd64" else "virt"
+    if host.accelerator == "kvm":
+        return "-machine", kind, "-accel", "kvm", "-cpu", "host"
+    return "-machine", kind, "-accel", f"tcg,thread=multi,tb-size={CODE_CACHE_MIB}", "-cpu", "max"
+
+
+def _boot(spec: QemuSpec, host: Host, boot: Sequence[str]) -> tuple[str, ...]:
+    found: list[str] = []
+    if host.firmware:
+        found += ["-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={_escaped(host.firmware)}"]
+        found += ["-drive", f"if=pflash,unit=1,format=raw,file={VARIABLES}"]
+    if boot:
+        found += ["-kernel", boot[0], "-append", spec.command_line]
+        found += ["-initrd", boot[1]] if boot[1:] else []
+    return tuple(found)
+
+
+def _disks(spec: QemuSpec, guest: Guest) -> tuple[str, ...]:
+    names = [DISK, *extra_disks(spec)]
+    found: list[str] = []
+    for number, name in enumerate(names):
+        found += ["-drive", f"if=none,id=disk{number},file={name},format=qcow2,discard=unmap"]
+        found += ["-device", f"virtio-blk-pci,drive=disk{number}" + (",bootindex=0" if not number else "")]
+    if guest.ignition:
+        return *found, "-fw_cfg", f"name=opt/com.coreos/config,file={IGNITION}"
+    found += ["-drive", f"if=none,id=seed,file={SEED},format=raw,readonly=on"]
+    return *found, "-device", "virtio-blk-pci,drive=seed"
+
+
+def _network(host: Host, guest: Guest) -> tuple[str, ...]:
+    restrict = "off" if host.network == "user" else "on"
+    card = f"virtio-net-pci,netdev=net,mac={mac_of(guest.id)}"
+    return "-netdev", f"user,id=net,restrict={restrict},hostname={guest.name}", "-device", card
+
+
+def extra_disks(spec: QemuSpec) -> list[str]:
+    """The names of the further disks."""
+    return [f"disk{number}.qcow2" for number in range(1, 1 + len(spec.extra_disks))]
+
+
+def _escaped(path: str) -> str:
+    """A path as a value among QEMU's comma-separated ones."""
+    return path.replace(",", ",,")
+
+
+def seed_files(guest: Guest) -> Mapping[str, bytes]:
+    """The files of a NoCloud seed."""
+    about = {"instance-id": guest.id, "local-hostname": guest.name, "provider_id": guest.provider_id}
+    card = {"match": {"macaddress": mac_of(guest.id)}, "dhcp4": True}
+    network = {"version": 2, "ethernets": {"net": card}}
+    return {
+        "user-data": guest.data or b"#cloud-config\n{}\n",
+        "meta-data": json.dumps(about).encode(),  # JSON is YAML
+        "network-config": json.dumps(network).encode(),
+    }
+
+
+def iso(files: Mapping[str, bytes], label: str = "cidata") -> bytes:
+    """An ISO 9660 image (with Rock Ridge and Joliet names) that holds these files."""
+    from pycdlib import PyCdlib  # only who makes VMs needs it
+
+    image = PyCdlib()
+    image.new(interchange_level=3, vol_ident=label, joliet=3, rock_ridge="1.09")
+    for number, (name, content) in enumerate(sorted(files.items())):
+        short, joliet = f"/FILE{number}.;1", f"/{name}"
+        image.add_fp(io.BytesIO(content), len(content), short, rr_name=name, joliet_path=joliet)
+    made = io.BytesIO()
+    image.write_fp(made)
+    image.close()
+    return made.getvalue()
+
+
+def is_ignition(data: bytes, data_format: str) -> bool:
+    """Whether bootstrap data is Ignition's; where nobody says it, by what it looks like."""
+    if data_format:
+        return data_format == "ignition"
+    if not data.lstrip().startswith(b"{"):
+        return False
+    try:
+        read = json.loads(data)
+    except ValueError:
+        return False
+    return isinstance(read, dict) and "ignition" in read

@@ -1,0 +1,244 @@
+"""The driver port on VMs of this machine: requests in, folders and processes of QEMU out.
+
+Theory.      The machine's uid is the owner of its VM, and name and owner find it again. A creation goes on
+             when its caller gives up, and who asks again, or deletes, waits for that same creation: so no
+             call that was cancelled leaves half a VM, and two calls make one. A VM whose QEMU has ended is
+             off and still there, as at any cloud: its node falls silent, and the machine's owner decides. An
+             id alone reaches no VM of another namespace: who may write a Machine may write any provider id.
+Invariants.  Memory that was promised to a VM under way counts as taken. ``delete`` returns when the process
+             is gone.
+Called by    the machine controllers through ``driver.guard``; ``compose`` for ``run`` and ``close``.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kubewright.base.errors import InvalidInput
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec
+from kubewright.driver.errors import Exhausted, InvalidArgument, NotFound, Unimplemented
+from kubewright.driver.registry import Settings
+from kubewright.providers.qemu import command
+from kubewright.providers.qemu.command import Guest
+from kubewright.providers.qemu.host import Machine, free_memory
+from kubewright.providers.qemu.images import Images, forget_parts
+from kubewright.providers.qemu.spec import MIB, SCHEME, Options, QemuSpec, parse_spec
+from kubewright.providers.qemu.vms import Running, Vm, Vms, Wanted, new_id, provider_id
+from kubewright.wire.naming import machine_name_problem
+
+ROTATE_SECONDS = 10.0
+STARTS = 4
+"""VMs that are made at one time."""
+SHARE = 0.9
+"""Of this machine's memory, what VMs may have unless the administrator says it."""
+
+Owner = tuple[str, str, str]
+"""Namespace, name and owner's uid."""
+
+
+class QemuDriver:
+    """A ``driver.contract.Driver`` whose VMs run on this machine."""
+
+    def __init__(self, settings: Settings, options: Options) -> None:
+        if settings.data_dir is None:
+            raise InvalidInput(
+                "driver qemu keeps VMs in a folder: name one (up: --data-dir DIR; run: --driver-option "
+                "dataDir=DIR)"
+            )
+        folder = settings.data_dir / SCHEME
+        self._clock, self._options = settings.clock, options
+        self._machine = Machine(options.programs, options.network)
+        self._images = Images(options.folders(folder), folder / "fetched", options.prefixes, settings.clock)
+        self._vms = Vms(folder / "vms", settings.clock)
+        self._kept = folder / "fetched"
+        self._opening: asyncio.Task[None] | None = None
+        self._making: dict[Owner, tuple[int, asyncio.Task[Running]]] = {}
+        """Creations under way, and the memory that each was promised."""
+        self._starts = asyncio.Semaphore(STARTS)
+
+    async def create(self, request: MachineRequest) -> Instance:
+        await self._open()
+        spec = _spec(request)
+        if problem := machine_name_problem(request.name):
+            raise InvalidArgument(f"machine {request.name}: its name {problem}")
+        owner = _owner(request)
+        if (found := self._of(owner)) is not None:
+            return _instance(found)
+        if owner not in self._making:
+            self._refuse_too_many(spec)
+            task = asyncio.create_task(self._make(request, spec))
+            self._making[owner] = (_memory(spec, "tcg"), task)
+            task.add_done_callback(lambda _: self._making.pop(owner, None))
+        return _instance(await asyncio.shield(self._making[owner][1]))
+
+    async def initialize(self, request: MachineRequest) -> Instance:
+        raise Unimplemented("a VM of qemu needs nothing after its creation")
+
+    async def delete(self, request: MachineRequest) -> None:
+        await self._open()
+        await self._made(_owner(request))
+        if (found := self._asked_for(request)) is None:
+            raise NotFound(f"there is no VM of machine {request.name}")
+        await self._vms.remove(found)
+
+    async def status(self, request: MachineRequest) -> Instance:
+        await self._open()
+        await self._made(_owner(request))
+        if (found := self._asked_for(request)) is None:
+            raise NotFound(f"there is no VM of machine {request.name}")
+        return _instance(found)
+
+    async def list(self, request: ClassRequest) -> Sequence[Instance]:
+        await self._open()
+        meta, spec = request.machine_class.metadata, _spec_of(request)
+        return [
+            _instance(each)
+            for each in self._vms.all.values()
+            if each.vm.namespace == meta.namespace and _carries(each.vm, spec, meta.name)
+        ]
+
+    async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        raise Unimplemented("no persistent volumes are attached to VMs of qemu")
+
+    async def size(self, request: ClassRequest) -> Size:
+        """What a node of this class will offer (``contract.Sizes``); pods: a kubelet's default."""
+        spec = _spec_of(request)
+        capacity = {"cpu": str(spec.cpus), "memory": str(spec.memory_bytes), "pods": "110"}
+        return Size({**capacity, "ephemeral-storage": str(spec.disk_bytes)}, spec.runs_on, "linux")
+
+    async def validate(self, request: ClassRequest) -> None:
+        """Refuse a class by which no VM can be made here (``contract.Validates``)."""
+        spec = _spec_of(request)
+        if spec.url and not self._images.allowed(spec.url):
+            raise InvalidArgument(
+                f"providerSpec: image: the administrator does not let {spec.url} be fetched "
+                "(driver option imageUrls)"
+            )
+
+    async def run(self, _cluster: object) -> None:
+        """Keep the VMs' consoles bounded, until cancelled (``contract.Background``)."""
+        await self._open()
+        while True:
+            await self._vms.rotate()
+            await self._clock.sleep(ROTATE_SECONDS)
+
+    async def close(self) -> None:
+        """Stop working on VMs, which run on (``contract.Closing``)."""
+        under_way = [task for _, task in self._making.values()]
+        await asyncio.gather(*under_way, self._images.close(), return_exceptions=True)
+        if self._opening is not None:
+            await asyncio.gather(self._opening, return_exceptions=True)
+        await self._vms.close()
+
+    async def _open(self) -> None:
+        """Once, for all callers; who comes first finds what earlier processes have left."""
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._opening = asyncio.create_task(self._opened())
+        await asyncio.shield(self._opening)
+
+    async def _opened(self) -> None:
+        await asyncio.to_thread(forget_parts, self._kept)
+        await self._vms.open()
+
+    async def _make(self, request: MachineRequest, spec: QemuSpec) -> Running:
+        async with self._starts:
+            host, variables = await self._machine.host_for(spec)
+            image = await self._images.of(spec)
+            vm_id = new_id(request.name)
+            data = request.secret.data.get("userData", b"")
+            ignition = command.is_ignition(data, request.data_format)
+            guest = Guest(vm_id, request.name, provider_id(self._options.site, vm_id), data, ignition)
+            boot = [str(self._images.named(each)) for each in (spec.kernel, spec.initrd) if each]
+            vm = Vm(
+                id=vm_id,
+                provider_id=guest.provider_id,
+                name=request.name,
+                namespace=request.namespace,
+                owner_uid=request.owner_uid,
+                class_name=request.machine_class.metadata.name,
+                spec=spec,
+                made=self._clock.now().timestamp(),
+                argv=command.argv(spec, host, guest, boot),
+                accelerator=host.accelerator,
+            )
+            qemu_img = self._machine.path_of("qemu-img")
+            return await self._vms.make(Wanted(vm, image, guest, qemu_img, variables))
+
+    async def _made(self, owner: Owner) -> None:
+        """Wait for the creation of this VM, if one is under way, however it ends."""
+        if owner in self._making:
+            await asyncio.wait([self._making[owner][1]])
+
+    def _refuse_too_many(self, spec: QemuSpec) -> None:
+        count = len(self._vms.all) + len(self._making)
+        if count >= self._options.vms:
+            raise Exhausted(
+                f"this machine has {count} VMs, and may have {self._options.vms} (driver option vms)"
+            )
+        total, available = free_memory()
+        most = self._options.memory_bytes or int(total * SHARE)
+        running = [each.vm for each in self._vms.all.values() if not each.ended]
+        taken = sum(_memory(vm.spec, vm.accelerator) for vm in running)
+        taken += sum(memory for memory, _ in self._making.values())
+        wanted = _memory(spec, "tcg")
+        if taken + wanted > most or wanted > available:
+            raise Exhausted(
+                f"a VM with {spec.memory} needs {wanted // MIB} MiB of memory; VMs have {taken // MIB} of "
+                f"the {most // MIB} MiB that they may have here (driver option memory), and "
+                f"{available // MIB} MiB are free"
+            )
+
+    def _of(self, owner: Owner) -> Running | None:
+        for each in self._vms.all.values():
+            if (each.vm.namespace, each.vm.name, each.vm.owner_uid) == owner:
+                return each
+        return None
+
+    def _asked_for(self, request: MachineRequest) -> Running | None:
+        if not request.provider_id:
+            return self._of(_owner(request))
+        for each in self._vms.all.values():
+            if each.vm.provider_id == request.provider_id and each.vm.namespace == request.namespace:
+                return each
+        return None
+
+
+def _spec(request: MachineRequest) -> QemuSpec:
+    return _spec_of(ClassRequest(request.machine_class))
+
+
+def _spec_of(request: ClassRequest) -> QemuSpec:
+    found = request.machine_class
+    if found.provider not in ("", SCHEME):
+        raise InvalidArgument(
+            f"class {found.metadata.name} is for provider {found.provider!r}, not {SCHEME!r}"
+        )
+    return parse_spec(found.provider_spec)
+
+
+def _owner(request: MachineRequest) -> Owner:
+    return request.namespace, request.name, request.owner_uid
+
+
+def _memory(spec: QemuSpec, accelerator: str) -> int:
+    """Bytes that a VM takes of this machine, at the most."""
+    return spec.memory_bytes + command.OVERHEAD[accelerator]
+
+
+def _carries(vm: Vm, spec: QemuSpec, class_name: str) -> bool:
+    """Whether a VM carries all tags of the class; without tags, whether it was made for it."""
+    if not spec.tags.vm:
+        return vm.class_name == class_name
+    return spec.tags.vm.items() <= vm.spec.tags.vm.items()
+
+
+def _instance(running: Running) -> Instance:
+    vm = running.vm
+    made = Instance(
+        provider_id=vm.provider_id,
+        node_name=vm.name,
+        machine_name=vm.name,
+        owner_uid=vm.owner_uid,
+        addresses=(("Hostname", vm.name),),
+    )
+    return replace(made, last_known_state=f"off: {running.ended}") if running.ended else made

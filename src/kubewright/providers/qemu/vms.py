@@ -1,0 +1,341 @@
+"""The VMs of this machine: a folder and a process each, which outlive the process that made them.
+
+Theory.      A folder ``vms/<id>`` holds all of a VM: ``vm.json``, its record here; its disks; what its guest
+             boots from; the record of its process and its output, which is the guest's serial console
+             (``processes.record``). Order makes it safe: the disks, the seed, the record, and the process
+             last. A folder without a record is what a creation has left that was interrupted: no process ever
+             ran in it, and it is removed. A folder that is to be removed gets another name first, so that
+             half a VM is never taken for one. A VM whose process has ended stays, as a machine that is off:
+             what becomes of it its owner decides. After a reboot of this machine its VMs are switched on.
+Invariants.  A process of a VM ends before its folder goes. Nobody else may enter the folders (0700): a seed
+             holds keys. One process at a time works on a folder of VMs: it holds a lock.
+Called by    ``driver``.
+"""
+
+import asyncio
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+import structlog
+
+from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
+from kubewright.driver.errors import Code, DriverError, Exhausted
+from kubewright.processes import linux, record
+from kubewright.processes.program import Program
+from kubewright.providers.qemu import command, qmp
+from kubewright.providers.qemu.command import Guest
+from kubewright.providers.qemu.host import said_by
+from kubewright.providers.qemu.images import Image
+from kubewright.providers.qemu.spec import MIB, SCHEME, QemuSpec
+
+RECORD, LOCK, GOING = "vm.json", "lock", ".going-"
+START_SECONDS, END_SECONDS = 30.0, 5.0
+"""How long QEMU may take until it answers, and to end after SIGTERM."""
+LEAST_FREE = 1024 * MIB
+"""Bytes that have to be free on the disk for a further VM."""
+OOM_SCORE = 500
+"""The kernel ends a VM rather than what serves the cluster."""
+
+log = structlog.get_logger(__name__)
+
+
+class Vm(msgspec.Struct, frozen=True, kw_only=True):
+    """A VM's record. ``made``: seconds since the epoch; ``argv``: QEMU's command line."""
+
+    id: str
+    provider_id: str
+    name: str
+    namespace: str
+    owner_uid: str
+    class_name: str
+    spec: QemuSpec
+    made: float
+    argv: tuple[str, ...]
+    accelerator: str
+
+
+@dataclass
+class Running:
+    """A VM and its process. ``ended``: why it has none, a clause; empty while it runs."""
+
+    vm: Vm
+    folder: Path
+    handle: linux.Handle | None = None
+    ended: str = ""
+    watch: asyncio.Task[None] | None = None
+    removal: asyncio.Task[None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """All that a new VM is made of. ``qemu_img``: where that program is; ``variables``: the file with UEFI's,
+    or empty."""
+
+    vm: Vm
+    image: Image
+    guest: Guest
+    qemu_img: str
+    variables: str = ""
+
+
+class Vms:
+    """All VMs of one folder."""
+
+    def __init__(self, root: Path, clock: Clock) -> None:
+        self._root, self._clock = root, clock
+        self._all: dict[str, Running] = {}
+        self._lock: BinaryIO | None = None
+
+    @property
+    def all(self) -> Mapping[str, Running]:
+        """Every VM by its id."""
+        return self._all
+
+    async def open(self) -> None:
+        """Take the folder, find the VMs in it and switch on those that a reboot has switched off.
+
+        Raises:
+            InvalidInput: another process works on it, or a record cannot be read.
+        """
+        try:
+            found = await asyncio.to_thread(self._found)
+        except BaseException:
+            self._give_back()
+            raise
+        for running, rebooted in found:
+            self._all[running.vm.id] = running
+            if running.handle is not None:
+                self._watch(running)
+            elif rebooted:
+                await self._switch_on(running)
+
+    async def close(self) -> None:
+        """Leave the VMs running, but for those that are being removed."""
+        removals = [each.removal for each in self._all.values() if each.removal is not None]
+        await asyncio.gather(*removals, return_exceptions=True)
+        for running in self._all.values():
+            if running.watch is not None:
+                running.watch.cancel()
+                with suppress(asyncio.CancelledError):
+                    await running.watch
+            if running.handle is not None:
+                running.handle.close()
+        self._all.clear()
+        self._give_back()
+
+    async def make(self, wanted: Wanted) -> Running:
+        """Make a VM and switch it on; nothing is left of one that cannot be made.
+
+        Raises:
+            DriverError: ``ResourceExhausted`` if the disk or the memory is used up, else ``Internal``.
+        """
+        vm = wanted.vm
+        running = Running(vm, self._root / vm.id)
+        try:
+            await self._disks(wanted, running.folder)
+            await asyncio.to_thread(self._rest, wanted, running.folder)
+            await self._start(running)
+        except BaseException as error:
+            await asyncio.shield(self._cleared(running))
+            if isinstance(error, OSError):
+                raise _told(error) from None
+            raise
+        self._all[vm.id] = running
+        return running
+
+    async def remove(self, running: Running) -> None:
+        """End the process, then delete the folder. Returns when both are gone; goes on if it is cancelled.
+
+        Raises:
+            DriverError: the process does not end, or the folder cannot be deleted (``Internal``).
+        """
+        if running.removal is None or running.removal.done():
+            running.removal = asyncio.create_task(self._removed(running))
+        await asyncio.shield(running.removal)
+
+    async def _removed(self, running: Running) -> None:
+        await self._cleared(running)
+        self._all.pop(running.vm.id, None)
+
+    async def rotate(self) -> None:
+        """Bound the output of all VMs: a guest may write to its console for ever."""
+        for running in list(self._all.values()):
+            if not running.ended:
+                with suppress(OSError):
+                    await asyncio.to_thread(record.rotate_output, running.folder)
+
+    async def _disks(self, wanted: Wanted, folder: Path) -> None:
+        if shutil.disk_usage(self._root).free < LEAST_FREE:
+            raise Exhausted(f"the disk of {self._root} has less than {LEAST_FREE // MIB} MiB left")
+        await asyncio.to_thread(record.make_folder, folder)
+        image, spec = wanted.image, wanted.vm.spec
+        size = max(spec.disk_bytes, image.size)
+        create = (wanted.qemu_img, "create", "-q", "-f", "qcow2")
+        backing = ("-F", image.format, "-b", str(image.path))
+        await said_by(*create, *backing, str(folder / command.DISK), str(size))
+        for name, extra in zip(command.extra_disks(spec), spec.extra_bytes, strict=True):
+            await said_by(*create, str(folder / name), str(extra))
+
+    def _rest(self, wanted: Wanted, folder: Path) -> None:
+        guest = wanted.guest
+        if guest.ignition:
+            record.replace_file(folder / command.IGNITION, guest.data)
+        else:
+            record.replace_file(folder / command.SEED, command.iso(command.seed_files(guest)))
+        if wanted.variables:
+            shutil.copyfile(wanted.variables, folder / command.VARIABLES)
+        record.replace_file(folder / RECORD, msgspec.json.encode(wanted.vm))
+
+    async def _start(self, running: Running) -> None:
+        """Start QEMU, and wait until it answers: then every device of the VM is there.
+
+        Raises:
+            DriverError: it ended instead.
+            OSError: it cannot be started.
+        """
+        environment = {"PATH": os.environ.get("PATH", os.defpath)}
+        program = Program(running.vm.id, running.vm.argv, environment, oom_score=OOM_SCORE)
+        (running.folder / command.QMP).unlink(missing_ok=True)
+        now = self._clock.now().timestamp()
+        mark = secrets.token_hex(16)
+        running.handle = await asyncio.to_thread(linux.start, program, running.folder, mark, now)
+        self._watch(running)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while not running.ended and not await qmp.answers(running.folder / command.QMP):
+                    await self._clock.sleep(0.02)
+        except TimeoutError:
+            raise DriverError.of(Code.Internal, f"QEMU has not answered for {START_SECONDS:g} s") from None
+        if running.ended:
+            said = " ".join(record.last_lines(running.folder))[-500:]
+            raise qemu_failed(f"{running.ended}: {said}")
+
+    async def _switch_on(self, running: Running) -> None:
+        """After a reboot of the machine; a VM that cannot be switched on is off, and says why."""
+        try:
+            running.ended = ""
+            await self._start(running)
+        except (OSError, DriverError) as error:
+            running.ended = f"QEMU could not be started again after a reboot of this machine: {error}"
+            log.warning("a VM is off", vm=running.vm.id, machine=running.vm.name, why=running.ended)
+
+    def _watch(self, running: Running) -> None:
+        running.watch = asyncio.create_task(self._until_ended(running))
+
+    async def _until_ended(self, running: Running) -> None:
+        assert running.handle is not None
+        how = await running.handle.ended()
+        running.ended = str(how).replace("it", "QEMU")
+        log.info("a VM is off", vm=running.vm.id, machine=running.vm.name, why=running.ended)
+
+    async def _end(self, running: Running) -> None:
+        handle, watch = running.handle, running.watch
+        if handle is None or watch is None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if not watch.done():
+                handle.signal(number)
+                await asyncio.wait([watch], timeout=END_SECONDS)
+        if not watch.done():
+            raise DriverError.of(Code.Internal, f"QEMU of {running.vm.name} does not end, even when killed")
+        handle.close()
+        running.handle = running.watch = None
+
+    async def _cleared(self, running: Running) -> None:
+        """End what runs there, and delete the folder."""
+        await self._end(running)
+        try:
+            await asyncio.to_thread(_delete, running.folder)
+        except OSError as error:
+            raise _told(error) from None
+
+    # ------------------------------------------------------------ what an earlier process has left
+
+    def _found(self) -> list[tuple[Running, bool]]:
+        """The VMs, and of each whether it ran before the last reboot."""
+        record.make_folder(self._root)
+        self._take()
+        found = []
+        for folder in sorted(self._root.iterdir()):
+            if not folder.is_dir():
+                continue
+            if folder.name.startswith(GOING) or not (folder / RECORD).exists():
+                self._clear(folder)
+            else:
+                found.append(self._read(folder))
+        return found
+
+    def _take(self) -> None:
+        self._lock = (self._root / LOCK).open("ab")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._give_back()
+            raise InvalidInput(f"another process works on the VMs in {self._root}; end it first") from None
+
+    def _give_back(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _read(self, folder: Path) -> tuple[Running, bool]:
+        try:
+            vm = msgspec.json.decode((folder / RECORD).read_bytes(), type=Vm)
+        except (OSError, msgspec.DecodeError) as error:
+            raise InvalidInput(
+                f"{folder / RECORD} cannot be read ({error}); put it right, or end its VM and remove the "
+                "folder"
+            ) from None
+        known, there = record.read(folder), linux.find(folder)
+        if there is not None:
+            return Running(vm, folder, there[0]), False
+        rebooted = known is None or known.boot != linux.boot_id()
+        return Running(vm, folder, ended="QEMU ended while nobody watched it"), rebooted
+
+    def _clear(self, folder: Path) -> None:
+        if (there := linux.find(folder)) is not None:
+            there[0].signal(signal.SIGKILL)
+            there[0].close()
+        _delete(folder)
+
+
+def new_id(name: str) -> str:
+    """A VM's id, which no other one had before."""
+    return f"{name}-{secrets.token_hex(4)}"
+
+
+def provider_id(site: str, vm_id: str) -> str:
+    return f"{SCHEME}:///{site}/{vm_id}"
+
+
+def _delete(folder: Path) -> None:
+    going = folder if folder.name.startswith(GOING) else folder.with_name(GOING + folder.name)
+    with suppress(FileNotFoundError):
+        if going != folder:
+            folder.rename(going)
+        shutil.rmtree(going)
+
+
+def qemu_failed(said: str) -> DriverError:
+    """QEMU's own words, under the code that says what is to be done."""
+    if any(each in said for each in ("allocate memory", "set up guest memory", "No space left")):
+        return Exhausted(said)
+    return DriverError.of(Code.Internal, said)
+
+
+def _told(error: OSError) -> DriverError:
+    said = f"{error.filename or 'the folder of VMs'}: {error.strerror}"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN):
+        return Exhausted(said)
+    return DriverError.of(Code.Internal, said)

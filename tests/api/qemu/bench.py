@@ -1,0 +1,93 @@
+"""A folder of VMs for a test, with one image: a disk of 512 bytes that says a line and stops."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from kubewright.base.clock import SystemClock
+from kubewright.driver.contract import ClassRequest, Driver, MachineRequest, VolumeSpec, stub
+from kubewright.driver.errors import NotFound
+from kubewright.driver.registry import Settings
+from kubewright.providers.qemu import driver as make
+from kubewright.providers.qemu.driver import QemuDriver
+from kubewright.providers.qemu.host import LINE, boot_sector
+from kubewright.testing.scenes import class_request
+
+from . import fake_programs
+
+SPEC: dict[str, Any] = {
+    "image": "tiny",
+    "memory": "32Mi",
+    "disk": "1Mi",
+    "architecture": "amd64",
+    "accelerator": "tcg",
+}
+
+
+class QemuBench:
+    """As ``driver_conformance.Bench``."""
+
+    def __init__(self, folder: Path, programs: str, **options: str) -> None:
+        self.folder = folder
+        self.images = folder / "images"
+        self.images.mkdir()
+        (self.images / "tiny").write_bytes(boot_sector(LINE))
+        self._options = {"images": str(self.images), "programs": programs, **options}
+        self.clock = SystemClock()
+        self.made = self.another()
+        self.machine_class = self.class_of(tags={"vm": {"c": "1", "r": "1"}})
+        self.other_class = self.class_of(tags={"vm": {"c": "2"}})
+        self.broken_class: ClassRequest | None = self.class_of(cpu=2)
+
+    def class_of(self, **spec: Any) -> ClassRequest:
+        return class_request("tiny", provider="qemu", **{**SPEC, **spec})
+
+    def request(self, name: str = "m1", of: ClassRequest | None = None, **data: bytes) -> MachineRequest:
+        asked = (of or self.machine_class).of(stub(name, "ns", f"uid-{name}"))
+        secret = structs.replace(asked.secret, data=data)
+        return MachineRequest(asked.machine, asked.machine_class, secret)
+
+    def another(self) -> QemuDriver:
+        """A driver on the same folder."""
+        return make(Settings(self.clock, self.folder, self._options))
+
+    def install_fakes(self, folder: Path) -> None:
+        fake_programs.install(folder)
+
+    async def driver(self) -> Driver:
+        return self.made
+
+    async def restarted(self) -> QemuDriver:
+        await self.made.close()
+        self.clock = SystemClock()
+        self.made = self.another()
+        return self.made
+
+    def volumes(self) -> tuple[Sequence[VolumeSpec], Sequence[str]]:
+        return [VolumeSpec("pv1", {"nfs": {}})], []
+
+    @property
+    def vm_folders(self) -> list[Path]:
+        """What is in the folder of VMs, but for the lock."""
+        return [each for each in sorted((self.folder / "qemu" / "vms").iterdir()) if each.is_dir()]
+
+    async def close(self) -> None:
+        for each in (self.machine_class, self.other_class):
+            for vm in await self.made.list(each):
+                left = stub(vm.machine_name, "ns", vm.owner_uid, provider_id=vm.provider_id)
+                with suppress(NotFound):
+                    await self.made.delete(each.of(left))
+        await self.made.close()
+
+
+@asynccontextmanager
+async def opened(folder: Path, programs: str, **options: str) -> AsyncIterator[QemuBench]:
+    """A bench whose VMs are gone in the end."""
+    bench = QemuBench(folder, programs, **options)
+    try:
+        yield bench
+    finally:
+        await bench.close()

@@ -1,0 +1,68 @@
+"""Programs that behave as QEMU's do, as far as a driver sees: where QEMU is not installed the tests run with these.
+
+``qemu-img create`` makes a file. ``qemu-system-x86_64`` says that it is QEMU, or runs until a signal: it writes
+a line to its console, answers on its QMP socket, and refuses what QEMU refuses of the tests' command lines.
+"""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+CONSOLE = "kubewright boots"
+
+
+def install(folder: Path) -> None:
+    """Put them into a folder."""
+    for name in ("qemu-img", "qemu-system-x86_64"):
+        path = folder / name
+        path.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E {__file__} {name} "$@"\n')
+        path.chmod(0o755)
+
+
+def image(arguments: list[str]) -> None:
+    """``qemu-img create -q -f qcow2 [-F FORMAT -b PATH] DISK SIZE``."""
+    disk = Path(arguments[-2])
+    disk.write_bytes(b"QFI\xfb" + bytes(100))
+
+
+def serve(listener: socket.socket) -> None:
+    """QMP, one client at a time."""
+    while True:
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rwb") as stream:
+            try:
+                _say(stream, {"QMP": {"version": {}, "capabilities": []}})
+                for line in stream:
+                    asked = json.loads(line)["execute"]
+                    _say(stream, {"return": {"status": "running"} if asked == "query-status" else {}})
+            except OSError:
+                continue  # the client has left
+
+
+def _say(stream, what: object) -> None:
+    stream.write(json.dumps(what).encode() + b"\n")
+    stream.flush()
+
+
+def main() -> None:
+    name, arguments = sys.argv[1], sys.argv[2:]
+    if name == "qemu-img":
+        image(arguments)
+    elif "--version" in arguments:
+        sys.stdout.write("QEMU emulator version 7.2.0 (fake)\n")
+    else:
+        if "-kernel" in arguments:
+            sys.exit("qemu: could not load kernel: no fake does that")
+        sys.stdout.write(f"{CONSOLE}\n")
+        sys.stdout.flush()
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(arguments[arguments.index("-qmp") + 1].split(":")[1].split(",")[0])
+            listener.listen(5)
+            serve(listener)
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    main()

@@ -1,0 +1,207 @@
+"""What becomes of VMs when QEMU ends, when Kubewright restarts, and when there is no room."""
+
+import asyncio
+import json
+import os
+import signal
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from kubewright.base.errors import InvalidInput
+from kubewright.driver.contract import stub
+from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound
+from kubewright.processes import record
+from kubewright.providers.qemu import qmp
+from kubewright.providers.qemu.host import LINE
+
+from .bench import QemuBench, opened
+
+pytestmark = pytest.mark.looptime(False)
+SECONDS = 20
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, programs: str) -> AsyncIterator[QemuBench]:
+    async with opened(tmp_path, programs) as found:
+        yield found
+
+
+def pid_of(bench: QemuBench, number: int = 0) -> int:
+    found = record.read(bench.vm_folders[number])
+    assert found is not None
+    return found.pid
+
+
+def state_of(pid: int) -> str:
+    """As the kernel says: ``Z`` has ended; empty: there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+def kill_unwatched(pid: int) -> None:
+    """End a VM of which no driver knows, and wait for it."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def told(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
+
+
+async def until(bench: QemuBench, state: str) -> None:
+    """Wait until the VM says so, with its last known state."""
+    async with asyncio.timeout(SECONDS):
+        while state not in (await bench.made.status(bench.request())).last_known_state:
+            await bench.clock.sleep(0.02)
+
+
+async def test_a_guest_boots_and_its_console_is_kept(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    folder = bench.vm_folders[0]
+    async with asyncio.timeout(SECONDS):
+        while not any(LINE in line for line in record.last_lines(folder)):
+            await bench.clock.sleep(0.02)
+    assert [each["status"] for each in await qmp.ask(folder / "qmp", "query-status")] == ["running"]
+
+
+async def test_none_but_its_owner_reads_what_a_vm_boots_from(bench: QemuBench) -> None:
+    await bench.made.create(bench.request(userData=b"#cloud-config\n{secret: s}\n"))
+    folder = bench.vm_folders[0]
+    open_to_all = [each.name for each in folder.rglob("*") if stat.S_IMODE(each.stat().st_mode) & 0o077]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not {"seed.iso", "vm.json", "output.log"} & set(open_to_all)
+    assert "secret" not in told(pid_of(bench))
+
+
+async def test_a_vm_whose_qemu_is_killed_is_off_and_stays_until_it_is_deleted(bench: QemuBench) -> None:
+    made = await bench.made.create(bench.request())
+    os.kill(pid_of(bench), signal.SIGKILL)
+    await until(bench, "off: signal 9 ended QEMU")
+    assert [each.provider_id for each in await bench.made.list(bench.machine_class)] == [made.provider_id]
+    assert (await bench.made.create(bench.request())).provider_id == made.provider_id
+    await bench.made.delete(bench.request())
+    assert bench.vm_folders == []
+
+
+async def test_the_next_process_finds_the_vms_that_run(bench: QemuBench) -> None:
+    made = await bench.made.create(bench.request())
+    before = pid_of(bench)
+    driver = await bench.restarted()
+    assert (await driver.status(bench.request())).provider_id == made.provider_id
+    assert pid_of(bench) == before
+    await driver.delete(bench.request())
+    assert state_of(before) in ("", "Z")
+    assert bench.vm_folders == []
+
+
+async def test_what_died_while_nobody_watched_is_off(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    await bench.made.close()
+    kill_unwatched(pid_of(bench))
+    await bench.restarted()
+    await until(bench, "off: QEMU ended while nobody watched it")
+
+
+async def test_after_a_reboot_of_the_machine_its_vms_are_switched_on(bench: QemuBench) -> None:
+    made = await bench.made.create(bench.request())
+    await bench.made.close()
+    kill_unwatched(pid_of(bench))
+    known = bench.vm_folders[0] / record.RECORD
+    known.write_text(json.dumps(json.loads(known.read_text()) | {"boot": "an earlier one"}))
+    driver = await bench.restarted()
+    again = await driver.status(bench.request())
+    assert (again.provider_id, again.last_known_state) == (made.provider_id, "")
+
+
+async def test_what_an_interrupted_creation_or_deletion_has_left_is_removed(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    await bench.made.close()
+    vms = bench.folder / "qemu" / "vms"
+    (vms / "m2-00000000").mkdir()
+    (vms / "m2-00000000" / "disk.qcow2").touch()
+    bench.vm_folders[0].rename(vms / ".going-m1")
+    driver = await bench.restarted()
+    assert await driver.list(bench.machine_class) == []
+    assert bench.vm_folders == []
+
+
+async def test_a_record_that_cannot_be_read_is_no_vm_that_is_gone(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    known = bench.vm_folders[0] / "vm.json"
+    kept = known.read_bytes()
+    known.write_bytes(kept[:-5])
+    driver = await bench.restarted()
+    with pytest.raises(InvalidInput, match=r"vm\.json cannot be read"):
+        await driver.list(bench.machine_class)
+    known.write_bytes(kept)
+    assert len(await driver.list(bench.machine_class)) == 1
+
+
+async def test_two_processes_do_not_work_on_the_same_vms(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    second = bench.another()
+    with pytest.raises(InvalidInput, match="another process works on the VMs"):
+        await second.list(bench.machine_class)
+    await second.close()
+
+
+async def test_a_vm_that_qemu_refuses_leaves_nothing_and_says_why(bench: QemuBench) -> None:
+    with pytest.raises(DriverError, match="kernel") as said:
+        await bench.made.create(bench.request(of=bench.class_of(kernel="tiny")))
+    assert said.value.code == Code.Internal
+    assert bench.vm_folders == []
+
+
+async def test_a_provider_id_reaches_no_vm_of_another_namespace(bench: QemuBench) -> None:
+    made = await bench.made.create(bench.request())
+    for call in (bench.made.status, bench.made.delete):
+        with pytest.raises(NotFound):
+            await call(bench.machine_class.of(stub("m1", "other", "", provider_id=made.provider_id)))
+    assert len(await bench.made.list(bench.machine_class)) == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code", "says"),
+    [
+        ({"image": "missing"}, Code.FailedPrecondition, "there is no image missing"),
+        ({"sha256": "0" * 64}, Code.InvalidArgument, "has sha256 "),
+        ({"accelerator": "kvm", "architecture": "arm64"}, Code.FailedPrecondition, "qemu-system-aarch64"),
+        ({"kernel": "missing"}, Code.FailedPrecondition, "there is no image missing"),
+        ({"cpu": 2}, Code.InvalidArgument, "unknown field `cpu`"),
+    ],
+    ids=["an image that is not there", "another image", "no such QEMU", "no such kernel", "a field too many"],
+)
+async def test_what_cannot_be_made_says_why(tmp_path, wanted, code, says):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    async with opened(tmp_path, str(programs)) as bench:
+        bench.install_fakes(programs)
+        with pytest.raises(DriverError, match=says) as said:
+            await bench.made.create(bench.request(of=bench.class_of(**wanted)))
+        assert said.value.code == code
+        assert bench.vm_folders == []
+
+
+@pytest.mark.parametrize("options", [{"vms": "1"}, {"memory": "300Mi"}], ids=["by number", "by memory"])
+async def test_a_machine_that_is_full_says_so(tmp_path, options):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    async with opened(tmp_path, str(programs), **options) as bench:
+        bench.install_fakes(programs)
+        asked = (bench.made.create(bench.request(f"m{number}")) for number in range(3))
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(each) for each in answers[1:]] == [Exhausted, Exhausted]
+        await bench.made.delete(bench.request("m0"))
+        await bench.made.create(bench.request("m1"))
+
+
+async def test_a_class_with_a_url_that_is_not_allowed_is_refused_before_there_is_a_machine(tmp_path):
+    async with opened(tmp_path, "") as bench:
+        for call in (bench.made.validate,):
+            with pytest.raises(InvalidArgument, match="does not let https://example"):
+                await call(bench.class_of(image="https://example.com/i", sha256="0" * 64))

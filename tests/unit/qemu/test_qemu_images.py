@@ -1,0 +1,211 @@
+"""Which images a VM may have, and how those come that are fetched."""
+
+import asyncio
+import hashlib
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kubewright.driver.errors import Code, DriverError, InvalidArgument
+from kubewright.providers.qemu.images import AGAIN, Answer, Images, forget_parts, inspected, qcow2_problem
+from kubewright.providers.qemu.spec import parse_spec
+from kubewright.testing.clocks import ManualClock
+
+CONTENT = b"an image"
+HASH = hashlib.sha256(CONTENT).hexdigest()
+URL = "https://images.example.com/debian"
+
+
+def qcow2(
+    *, version: int = 3, backing: int = 0, size: int = 4096, crypt: int = 0, features: int = 0
+) -> bytes:
+    """The header of a qcow2 file."""
+    begin = struct.pack(">4sIQIIQI", b"QFI\xfb", version, backing, 0, 16, size, crypt)
+    return begin.ljust(72, b"\0") + struct.pack(">Q", features).ljust(32, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        (qcow2(), ""),
+        (qcow2(version=2)[:72], ""),
+        (qcow2(features=1), ""),
+        (qcow2(backing=512), "refers to another file"),
+        (qcow2(version=2, backing=512), "refers to another file"),
+        (qcow2(features=4), "refers to another file"),
+        (qcow2(crypt=2), "is encrypted"),
+        (qcow2(version=9), "is of version 9 of qcow2"),
+        (qcow2()[:103], "is cut off"),
+        (qcow2()[:20], "is cut off"),
+    ],
+    ids=[
+        "version 3",
+        "version 2",
+        "one that was not closed",
+        "a backing file",
+        "a backing file, version 2",
+        "an external data file",
+        "encrypted",
+        "a later version",
+        "half a header",
+        "less",
+    ],
+)
+def test_a_qcow2_that_a_vm_may_have(head, says):
+    assert qcow2_problem(head).startswith(says)
+    assert bool(qcow2_problem(head)) == bool(says)
+
+
+def test_what_a_file_is(tmp_path: Path):
+    path = tmp_path / "i"
+    path.write_bytes(qcow2(size=12345))
+    found = inspected(path, "i")
+    assert (found.format, found.size) == ("qcow2", 12345)
+    path.write_bytes(b"\xeb\x63" + bytes(510))
+    found = inspected(path, "i")
+    assert (found.format, found.size) == ("raw", 512)
+    path.write_bytes(b"")
+    with pytest.raises(InvalidArgument, match="image i is empty"):
+        inspected(path, "i")
+    path.write_bytes(qcow2(backing=512))
+    with pytest.raises(InvalidArgument, match="image i refers to another file; make one file of it"):
+        inspected(path, "i")
+
+
+class Server:
+    """Servers of images: what each URL answers."""
+
+    def __init__(self, **answers: object) -> None:
+        self.pages: dict[str, tuple[int, str, list[bytes]]] = {URL: (200, "", [CONTENT])}
+        self.asked: list[str] = []
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
+
+    @asynccontextmanager
+    async def get(self, url: str) -> AsyncIterator[Answer]:
+        self.asked.append(url)
+        status, location, pieces = self.pages[url]
+
+        async def sent() -> AsyncIterator[bytes]:
+            for piece in pieces:
+                yield piece
+                await self.goes_on.wait()
+
+        yield Answer(status, location, sum(map(len, pieces)), sent())
+
+
+class Fetched:
+    """Images of which some are fetched, and their server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.server, self.clock = Server(), ManualClock()
+        allowed = ("https://images.example.com/", "https://mirror.example.com/")
+        self.images = Images((folder / "images",), folder / "fetched", allowed, self.clock, self.server.get)
+        self.kept = folder / "fetched"
+
+    async def ask(self, url: str = URL, sha256: str = HASH) -> str:
+        """What becomes of it: ``raw`` if it is there, else the code and the sentence."""
+        try:
+            return (await self.images.of(parse_spec({"image": url, "sha256": sha256}))).format
+        except DriverError as error:
+            return f"{error.code.name}: {error.message}"
+
+    async def settled(self, sha256: str = HASH) -> str:
+        """The same, once the fetch has ended."""
+        first = await self.ask(sha256=sha256)
+        while "is being fetched" in first:
+            await asyncio.to_thread(lambda: None)
+            first = await self.ask(sha256=sha256)
+        return first
+
+
+@pytest.fixture
+async def fetched(tmp_path: Path) -> AsyncIterator[Fetched]:
+    found = Fetched(tmp_path)
+    yield found
+    await found.images.close()
+
+
+async def test_an_image_is_fetched_once_for_all_who_ask(fetched: Fetched):
+    fetched.server.goes_on.clear()
+    said = [await fetched.ask() for _ in range(3)]
+    assert [each.partition(":")[0] for each in said] == ["Unavailable"] * 3
+    assert said[0] == f"Unavailable: image {URL} is being fetched: 0 MiB so far"
+    fetched.server.goes_on.set()
+    assert await fetched.settled() == "raw"
+    assert fetched.server.asked == [URL]
+    assert [each.name for each in fetched.kept.iterdir()] == [HASH]
+
+
+async def test_what_is_not_what_the_class_says_is_not_kept(fetched: Fetched):
+    other = "0" * 64
+    assert await fetched.settled(other) == (
+        f"InvalidArgument: what {URL} sends has sha256 {HASH}, and the class says {other}"
+    )
+    assert list(fetched.kept.iterdir()) == []
+
+
+async def test_a_failed_fetch_is_repeated_after_a_while(fetched: Fetched):
+    fetched.server.pages[URL] = (503, "", [])
+    assert await fetched.settled() == f"Unavailable: {URL} answers with status 503"
+    fetched.server.pages[URL] = (200, "", [CONTENT])
+    assert "503" in await fetched.ask()
+    fetched.clock.passed += AGAIN
+    assert await fetched.settled() == "raw"
+
+
+async def test_a_redirect_is_followed_to_where_the_administrator_allows(fetched: Fetched):
+    fetched.server.pages[URL] = (302, "https://mirror.example.com/d", [])
+    fetched.server.pages["https://mirror.example.com/d"] = (200, "", [CONTENT])
+    assert await fetched.settled() == "raw"
+
+
+@pytest.mark.parametrize("to", ["https://elsewhere.example.com/d", "http://169.254.169.254/latest", "/../x"])
+async def test_and_to_nowhere_else(fetched: Fetched, to: str):
+    fetched.server.pages[URL] = (302, to, [])
+    fetched.server.pages["https://images.example.com/x"] = (404, "", [])
+    assert "raw" not in await fetched.settled()
+    assert set(fetched.server.asked) <= {URL, "https://images.example.com/x"}
+
+
+async def test_redirects_in_a_circle_end(fetched: Fetched):
+    fetched.server.pages[URL] = (302, URL, [])
+    assert "more than 5 redirects" in await fetched.settled()
+
+
+async def test_what_is_not_allowed_is_never_asked_for(fetched: Fetched):
+    for url in ("https://images.example.com.evil.example/d", "http://images.example.com/d"):
+        assert (await fetched.ask(url)).startswith("InvalidArgument: image: the administrator")
+    assert fetched.server.asked == []
+
+
+async def test_a_named_image_is_compared_again_only_when_it_has_changed(fetched: Fetched, tmp_path: Path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    (folder / "debian").write_bytes(CONTENT)
+    assert await fetched.ask("debian") == "raw"
+    (folder / "debian").write_bytes(b"changed!!")
+    assert "correct one of them" in await fetched.ask("debian")
+
+
+async def test_a_named_image_that_is_not_there_says_where_it_was_looked_for(fetched: Fetched, tmp_path: Path):
+    assert await fetched.ask("debian", "") == (
+        f"FailedPrecondition: there is no image debian in {tmp_path / 'images'}; put it there"
+    )
+
+
+def test_what_an_earlier_process_had_begun_to_fetch_is_forgotten(tmp_path: Path):
+    (tmp_path / f"{HASH}.part").touch()
+    (tmp_path / HASH).touch()
+    forget_parts(tmp_path)
+    forget_parts(tmp_path / "missing")
+    assert [each.name for each in tmp_path.iterdir()] == [HASH]
+
+
+async def test_codes_of_what_is_missing(fetched: Fetched):
+    with pytest.raises(DriverError) as said:
+        fetched.images.named("nothing")
+    assert said.value.code == Code.FailedPrecondition
