@@ -57,6 +57,10 @@ def test_ignition_needs_no_seed():
     assert "seed" not in line(guest=Guest("i", "m", "p", b"{}", ignition=True))
 
 
+def test_a_kernel_that_is_given_boots_before_the_disk():
+    assert "bootindex" not in line(boot=("/k",), kernel="k")
+
+
 def test_every_drive_has_a_format():
     made = line(Host("q", "tcg", firmware="/f"), extraDisks=[{"size": "1Gi"}] * 3).split(" ")
     drives = [made[number + 1] for number, each in enumerate(made) if each == "-drive"]

@@ -3,6 +3,7 @@
     ``spec``     what a class may say in its ``providerSpec``, and the administrator in the driver's options
     ``images``   disk images: looked at, compared, fetched
     ``host``     this machine: programs, KVM, firmware, memory
+    ``bridge``   the network on which VMs meet, if they are to
     ``command``  QEMU's command line and the seed that the guest reads
     ``vms``      a folder and a process each, found again after a restart
     ``qmp``      how QEMU is asked

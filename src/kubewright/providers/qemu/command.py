@@ -37,20 +37,24 @@ class Host:
     ``program``    QEMU's, for the architecture
     ``accelerator``  ``kvm`` or ``tcg``
     ``firmware``   the file with UEFI's code; empty: BIOS
-    ``network``    as in ``spec.Options``
+    ``network``    as in ``spec.Options``; ``bridge``, ``helper`` too
     """
 
     program: str
     accelerator: str
     firmware: str = ""
     network: str = "none"
+    bridge: str = ""
+    helper: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Guest:
     """What a guest is told of itself, and what it boots from.
 
-    ``data``    its bootstrap data; ``ignition``: by Ignition, else by cloud-init
+    ``data``     its bootstrap data; ``ignition``: by Ignition, else by cloud-init
+    ``address``  its own, with the length of the subnet's prefix, where it is on a bridge; empty: by DHCP
+    ``gateway``, ``name_servers``  that it is told of then
     """
 
     id: str
@@ -58,6 +62,9 @@ class Guest:
     provider_id: str
     data: bytes = b""
     ignition: bool = False
+    address: str = ""
+    gateway: str = ""
+    name_servers: tuple[str, ...] = ()
 
 
 def program(architecture: str) -> str:
@@ -108,10 +115,11 @@ def _boot(spec: QemuSpec, host: Host, boot: Sequence[str]) -> tuple[str, ...]:
 
 def _disks(spec: QemuSpec, guest: Guest) -> tuple[str, ...]:
     names = [DISK, *extra_disks(spec)]
+    first = "" if spec.kernel else ",bootindex=0"  # a kernel that is given is first by itself
     found: list[str] = []
     for number, name in enumerate(names):
         found += ["-drive", f"if=none,id=disk{number},file={name},format=qcow2,discard=unmap"]
-        found += ["-device", f"virtio-blk-pci,drive=disk{number}" + (",bootindex=0" if not number else "")]
+        found += ["-device", f"virtio-blk-pci,drive=disk{number}{first if not number else ''}"]
     if guest.ignition:
         return *found, "-fw_cfg", f"name=opt/com.coreos/config,file={IGNITION}"
     found += ["-drive", f"if=none,id=seed,file={SEED},format=raw,readonly=on"]
@@ -119,9 +127,19 @@ def _disks(spec: QemuSpec, guest: Guest) -> tuple[str, ...]:
 
 
 def _network(host: Host, guest: Guest) -> tuple[str, ...]:
-    restrict = "off" if host.network == "user" else "on"
     card = f"virtio-net-pci,netdev=net,mac={mac_of(guest.id)}"
-    return "-netdev", f"user,id=net,restrict={restrict},hostname={guest.name}", "-device", card
+    if host.network != "bridge":
+        restrict = "off" if host.network == "user" else "on"
+        return "-netdev", f"user,id=net,restrict={restrict},hostname={guest.name}", "-device", card
+    if host.helper:
+        return "-netdev", f"bridge,id=net,br={host.bridge},helper={_escaped(host.helper)}", "-device", card
+    tap = f"tap,id=net,ifname={tap_of(guest.id)},script=no,downscript=no"
+    return "-netdev", tap, "-device", card
+
+
+def tap_of(vm_id: str) -> str:
+    """The name of a VM's end of the bridge; QEMU makes it, and it goes with QEMU."""
+    return f"kw{hashlib.sha256(vm_id.encode()).hexdigest()[:12]}"
 
 
 def extra_disks(spec: QemuSpec) -> list[str]:
@@ -137,13 +155,22 @@ def _escaped(path: str) -> str:
 def seed_files(guest: Guest) -> Mapping[str, bytes]:
     """The files of a NoCloud seed."""
     about = {"instance-id": guest.id, "local-hostname": guest.name, "provider_id": guest.provider_id}
-    card = {"match": {"macaddress": mac_of(guest.id)}, "dhcp4": True}
-    network = {"version": 2, "ethernets": {"net": card}}
+    network = {"version": 2, "ethernets": {"net": _card(guest)}}
     return {
         "user-data": guest.data or b"#cloud-config\n{}\n",
         "meta-data": json.dumps(about).encode(),  # JSON is YAML
         "network-config": json.dumps(network).encode(),
     }
+
+
+def _card(guest: Guest) -> Mapping[str, object]:
+    """What network-config says of the guest's only card."""
+    match = {"match": {"macaddress": mac_of(guest.id)}}
+    if not guest.address:
+        return {**match, "dhcp4": True}
+    routes = [{"to": "0.0.0.0/0", "via": guest.gateway}]
+    names = {"nameservers": {"addresses": list(guest.name_servers)}} if guest.name_servers else {}
+    return {**match, "dhcp4": False, "addresses": [guest.address], "routes": routes, **names}
 
 
 def iso(files: Mapping[str, bytes], label: str = "cidata") -> bytes:

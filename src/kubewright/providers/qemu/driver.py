@@ -19,7 +19,8 @@ from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, S
 from kubewright.driver.errors import Exhausted, InvalidArgument, NotFound, Unimplemented
 from kubewright.driver.registry import Settings
 from kubewright.providers.qemu import command
-from kubewright.providers.qemu.command import Guest
+from kubewright.providers.qemu.bridge import Bridge
+from kubewright.providers.qemu.command import Guest, Host
 from kubewright.providers.qemu.host import Machine, free_memory
 from kubewright.providers.qemu.images import Images, forget_parts
 from kubewright.providers.qemu.spec import MIB, SCHEME, Options, QemuSpec, parse_spec
@@ -47,13 +48,16 @@ class QemuDriver:
             )
         folder = settings.data_dir / SCHEME
         self._clock, self._options = settings.clock, options
-        self._machine = Machine(options.programs, options.network)
+        self._machine = Machine(options)
+        self._bridge = Bridge(options) if options.network == "bridge" else None
         self._images = Images(options.folders(folder), folder / "fetched", options.prefixes, settings.clock)
-        self._vms = Vms(folder / "vms", settings.clock)
+        self._vms = Vms(folder / "vms", settings.clock, self._bridge)
         self._kept = folder / "fetched"
         self._opening: asyncio.Task[None] | None = None
         self._making: dict[Owner, tuple[int, asyncio.Task[Running]]] = {}
         """Creations under way, and the memory that each was promised."""
+        self._promised: set[str] = set()
+        """Addresses of VMs that are being made."""
         self._starts = asyncio.Semaphore(STARTS)
 
     async def create(self, request: MachineRequest) -> Instance:
@@ -144,25 +148,47 @@ class QemuDriver:
         async with self._starts:
             host, variables = await self._machine.host_for(spec)
             image = await self._images.of(spec)
-            vm_id = new_id(request.name)
-            data = request.secret.data.get("userData", b"")
-            ignition = command.is_ignition(data, request.data_format)
-            guest = Guest(vm_id, request.name, provider_id(self._options.site, vm_id), data, ignition)
-            boot = [str(self._images.named(each)) for each in (spec.kernel, spec.initrd) if each]
-            vm = Vm(
-                id=vm_id,
-                provider_id=guest.provider_id,
-                name=request.name,
-                namespace=request.namespace,
-                owner_uid=request.owner_uid,
-                class_name=request.machine_class.metadata.name,
-                spec=spec,
-                made=self._clock.now().timestamp(),
-                argv=command.argv(spec, host, guest, boot),
-                accelerator=host.accelerator,
-            )
-            qemu_img = self._machine.path_of("qemu-img")
-            return await self._vms.make(Wanted(vm, image, guest, qemu_img, variables))
+            guest = await self._guest(request)
+            try:
+                vm = self._vm(request, spec, host, guest)
+                qemu_img = self._machine.path_of("qemu-img")
+                return await self._vms.make(Wanted(vm, image, guest, qemu_img, variables))
+            finally:
+                self._promised.discard(guest.address.partition("/")[0])
+
+    def _vm(self, request: MachineRequest, spec: QemuSpec, host: Host, guest: Guest) -> Vm:
+        boot = [str(self._images.named(each)) for each in (spec.kernel, spec.initrd) if each]
+        return Vm(
+            id=guest.id,
+            provider_id=guest.provider_id,
+            name=request.name,
+            namespace=request.namespace,
+            owner_uid=request.owner_uid,
+            class_name=request.machine_class.metadata.name,
+            spec=spec,
+            made=self._clock.now().timestamp(),
+            argv=command.argv(spec, host, guest, boot),
+            accelerator=host.accelerator,
+            address=guest.address.partition("/")[0],
+        )
+
+    async def _guest(self, request: MachineRequest) -> Guest:
+        """What the guest is told; its address is promised to it from here on."""
+        vm_id = new_id(request.name)
+        data = request.secret.data.get("userData", b"")
+        ignition = command.is_ignition(data, request.data_format)
+        guest = Guest(vm_id, request.name, provider_id(self._options.site, vm_id), data, ignition)
+        if self._bridge is None:
+            return guest
+        await self._bridge.open()
+        address = self._bridge.free((*self._promised, *(each.vm.address for each in self._vms.all.values())))
+        self._promised.add(address)
+        return replace(
+            guest,
+            address=f"{address}/{self._options.addresses.prefixlen}",
+            gateway=str(self._bridge.gateway),
+            name_servers=tuple(self._options.name_servers.split()),
+        )
 
     async def _made(self, owner: Owner) -> None:
         """Wait for the creation of this VM, if one is under way, however it ends."""
@@ -239,6 +265,6 @@ def _instance(running: Running) -> Instance:
         node_name=vm.name,
         machine_name=vm.name,
         owner_uid=vm.owner_uid,
-        addresses=(("Hostname", vm.name),),
+        addresses=(*((("InternalIP", vm.address),) if vm.address else ()), ("Hostname", vm.name)),
     )
     return replace(made, last_known_state=f"off: {running.ended}") if running.ended else made

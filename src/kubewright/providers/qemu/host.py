@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 
 from kubewright.driver.errors import Code, DriverError
 from kubewright.providers.qemu.command import Host, program
-from kubewright.providers.qemu.spec import Architecture, QemuSpec, own_architecture
+from kubewright.providers.qemu.spec import Architecture, Options, QemuSpec, own_architecture
 
 OLDEST = (6, 0)
 """The oldest release of QEMU whose command line is as ``command`` writes it."""
@@ -46,10 +46,9 @@ FIRMWARE = {
 
 @dataclass
 class Machine:
-    """This machine. ``programs``: a folder looked into before PATH; ``network``: as in ``Options``."""
+    """This machine, as the administrator gives it to VMs."""
 
-    programs: str = ""
-    network: str = "none"
+    options: Options
     _versions: dict[str, str] = field(default_factory=dict)
     _kvm: asyncio.Task[bool] | None = None
 
@@ -59,7 +58,8 @@ class Machine:
         Raises:
             DriverError: it is not installed (``FailedPrecondition``).
         """
-        folders = [self.programs, *os.get_exec_path()] if self.programs else os.get_exec_path()
+        first = [self.options.programs] if self.options.programs else []
+        folders = [*first, *os.get_exec_path()]
         if (found := shutil.which(name, path=os.pathsep.join(folders))) is None:
             package = "qemu-utils" if name == "qemu-img" else "qemu-system"
             raise DriverError.of(
@@ -77,7 +77,8 @@ class Machine:
         await self._refuse_old(path)
         code, variables = self._firmware(spec)
         accelerator = await self._accelerator(spec, path)
-        return Host(path, accelerator, code, self.network), variables
+        options = self.options
+        return Host(path, accelerator, code, options.network, options.bridge, options.helper), variables
 
     async def _refuse_old(self, path: str) -> None:
         if path not in self._versions:

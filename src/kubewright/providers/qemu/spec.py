@@ -14,6 +14,7 @@ Called by    ``driver``, ``images``, ``command``. For people: docs/reference/qem
 import platform
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -114,24 +115,38 @@ class QemuSpec(_Part, frozen=True, kw_only=True):
 class Options(_Part, frozen=True, kw_only=True):
     """What the administrator says: ``--driver-option NAME=VALUE``.
 
-    ``images``     folders of images, separated by ``:``; without it ``images`` in the data folder
-    ``image_urls`` what a URL of an image may begin with, separated by spaces: a scheme, or a host and a folder
-                   (``https://images.example.com/``); without it none is fetched
-    ``programs``   a folder in which QEMU's programs are looked for before PATH
-    ``network``    ``none``: VMs reach nothing; ``user``: VMs reach whatever this machine reaches, through it,
-                   also the services that listen on its loopback addresses only (as 10.0.2.2)
-    ``memory``     what all VMs together may have, a quantity; without it, nine tenths of the machine's
-    ``vms``        the most VMs
-    ``site``       a name for this machine: a part of the VMs' provider ids
+    ``images``       folders of images, separated by ``:``; without it ``images`` in the data folder
+    ``image_urls``   what a URL of an image may begin with, separated by spaces: a scheme, or a host and a
+                     folder (``https://images.example.com/``); without it none is fetched
+    ``programs``     a folder in which QEMU's programs are looked for before PATH
+    ``network``      ``none``: VMs reach nothing; ``user``: VMs reach whatever this machine reaches, through
+                     it, also the services that listen on its loopback addresses only (as 10.0.2.2);
+                     ``bridge``: VMs have addresses of ``subnet`` and reach each other and this machine
+    ``bridge``       its name; it is made if it is not there
+    ``subnet``       of the bridge, which has the first address
+    ``name_servers`` that guests on the bridge are told of, separated by spaces
+    ``helper``       the program that puts a VM on the bridge for who may not (qemu-bridge-helper)
+    ``memory``       what all VMs together may have, a quantity; without it, nine tenths of the machine's
+    ``vms``          the most VMs
+    ``site``         a name for this machine: a part of the VMs' provider ids
     """
 
     images: str = ""
     image_urls: str = ""
     programs: str = ""
-    network: Literal["none", "user"] = "none"
+    network: Literal["none", "user", "bridge"] = "none"
+    bridge: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9.-]{0,14}\Z")] = "kubewright0"
+    subnet: str = "10.99.0.0/24"
+    name_servers: str = ""
+    helper: str = ""
     memory: str = ""
     vms: Annotated[int, Meta(ge=1, le=10_000)] = 250
     site: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?\Z")] = "local"
+
+    @property
+    def addresses(self) -> IPv4Network:
+        """The subnet of the bridge."""
+        return IPv4Network(self.subnet)
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -169,6 +184,12 @@ def parse_options(options: Mapping[str, str]) -> Options:
         found = msgspec.convert(dict(options), Options, strict=False)
         if found.memory and not parse_quantity(found.memory) >= SMALLEST_MEMORY:
             raise InvalidInput(f"driver qemu: memory: {found.memory} is less than a VM needs (32Mi)")
+        if not 8 <= found.addresses.prefixlen <= 29:
+            raise InvalidInput(
+                f"driver qemu: subnet: {found.subnet} has to have between 8 and 2^24 addresses"
+            )
+        for server in found.name_servers.split():
+            IPv4Address(server)
         for each in found.prefixes:
             if not re.fullmatch(PREFIX, each):
                 raise InvalidInput(

@@ -16,6 +16,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -34,6 +35,7 @@ from kubewright.driver.errors import Code, DriverError, Exhausted
 from kubewright.processes import linux, record
 from kubewright.processes.program import Program
 from kubewright.providers.qemu import command, qmp
+from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest
 from kubewright.providers.qemu.host import said_by
 from kubewright.providers.qemu.images import Image
@@ -51,7 +53,8 @@ log = structlog.get_logger(__name__)
 
 
 class Vm(msgspec.Struct, frozen=True, kw_only=True):
-    """A VM's record. ``made``: seconds since the epoch; ``argv``: QEMU's command line."""
+    """A VM's record. ``made``: seconds since the epoch; ``argv``: QEMU's command line; ``address``:
+    its own on the bridge, if there is one."""
 
     id: str
     provider_id: str
@@ -63,6 +66,7 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True):
     made: float
     argv: tuple[str, ...]
     accelerator: str
+    address: str = ""
 
 
 @dataclass
@@ -92,8 +96,8 @@ class Wanted:
 class Vms:
     """All VMs of one folder."""
 
-    def __init__(self, root: Path, clock: Clock) -> None:
-        self._root, self._clock = root, clock
+    def __init__(self, root: Path, clock: Clock, bridge: Bridge | None = None) -> None:
+        self._root, self._clock, self._bridge = root, clock, bridge
         self._all: dict[str, Running] = {}
         self._lock: BinaryIO | None = None
 
@@ -220,11 +224,15 @@ class Vms:
         if running.ended:
             said = " ".join(record.last_lines(running.folder))[-500:]
             raise qemu_failed(f"{running.ended}: {said}")
+        if self._bridge is not None:
+            await self._bridge.join(running.vm.id)
 
     async def _switch_on(self, running: Running) -> None:
         """After a reboot of the machine; a VM that cannot be switched on is off, and says why."""
         try:
             running.ended = ""
+            if self._bridge is not None:
+                await self._bridge.open()
             await self._start(running)
         except (OSError, DriverError) as error:
             running.ended = f"QEMU could not be started again after a reboot of this machine: {error}"
@@ -236,7 +244,7 @@ class Vms:
     async def _until_ended(self, running: Running) -> None:
         assert running.handle is not None
         how = await running.handle.ended()
-        running.ended = str(how).replace("it", "QEMU")
+        running.ended = re.sub(r"\bit\b", "QEMU", str(how))
         log.info("a VM is off", vm=running.vm.id, machine=running.vm.name, why=running.ended)
 
     async def _end(self, running: Running) -> None:
