@@ -151,7 +151,7 @@ async def test_two_processes_do_not_work_on_the_same_vms(bench: QemuBench) -> No
 
 
 async def test_a_vm_that_qemu_refuses_leaves_nothing_and_says_why(bench: QemuBench) -> None:
-    with pytest.raises(DriverError, match="QEMU ended with exit code 1: .*kernel") as said:
+    with pytest.raises(DriverError, match=r"QEMU ended with exit code 1: .*kernel") as said:
         await bench.made.create(bench.request(of=bench.class_of(kernel="tiny")))
     assert said.value.code == Code.Internal
     assert bench.vm_folders == []

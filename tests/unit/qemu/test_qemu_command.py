@@ -6,10 +6,10 @@ import json
 import pytest
 
 from kubewright.driver.errors import Code
-from kubewright.providers.qemu.command import Guest, Host, argv, is_ignition, iso, mac_of, seed_files
+from kubewright.providers.qemu.command import Guest, Host, argv, is_ignition, mac_of, seed_files
 from kubewright.providers.qemu.host import boot_sector, could_have_kvm
 from kubewright.providers.qemu.spec import parse_spec
-from kubewright.providers.qemu.vms import qemu_failed
+from kubewright.providers.qemu.vms import iso, qemu_failed
 
 HOST = Host("/usr/bin/qemu-system-x86_64", "tcg")
 GUEST = Guest("m1-0a0b0c0d", "m1", "qemu:///local/m1-0a0b0c0d", b"#cloud-config\n")

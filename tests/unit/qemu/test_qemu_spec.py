@@ -72,7 +72,11 @@ def test_what_a_class_may_not_say(field, wrong, says):
         ("memory", "much", "'much' is not a quantity"),
         ("memory", "1Mi", "memory: 1Mi is less than a VM needs"),
         ("site", "A/B", "site: Expected `str` matching regex"),
-        ("imageUrls", "https:// https://images.example.com", "imageUrls: 'https://images.example.com' has to"),
+        (
+            "imageUrls",
+            "https:// https://images.example.com",
+            "imageUrls: 'https://images.example.com' has to",
+        ),
         ("imageUrls", "https://images.example.com/a", "imageUrls: 'https://images.example.com/a' has to"),
         ("imageUrls", "https://images.example.com@evil.example/", "imageUrls: 'https://images.example.com@"),
         ("image", "x", "Object contains unknown field `image`"),

@@ -1,4 +1,4 @@
-"""The command line of a VM's QEMU, and the seed that its guest reads: values. Pure, but for the paths' names.
+"""The command line of a VM's QEMU, and the seed that its guest reads: values. Pure.
 
 Theory.      A VM is a folder, and QEMU runs in it: every path of a VM is relative to it, so that no folder's
              name stands in the command line and a user of another uid needs no way through those above. The
@@ -14,7 +14,6 @@ Called by    ``vms``.
 """
 
 import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -171,21 +170,6 @@ def _card(guest: Guest) -> Mapping[str, object]:
     routes = [{"to": "0.0.0.0/0", "via": guest.gateway}]
     names = {"nameservers": {"addresses": list(guest.name_servers)}} if guest.name_servers else {}
     return {**match, "dhcp4": False, "addresses": [guest.address], "routes": routes, **names}
-
-
-def iso(files: Mapping[str, bytes], label: str = "cidata") -> bytes:
-    """An ISO 9660 image (with Rock Ridge and Joliet names) that holds these files."""
-    from pycdlib import PyCdlib  # only who makes VMs needs it
-
-    image = PyCdlib()
-    image.new(interchange_level=3, vol_ident=label, joliet=3, rock_ridge="1.09")
-    for number, (name, content) in enumerate(sorted(files.items())):
-        short, joliet = f"/FILE{number}.;1", f"/{name}"
-        image.add_fp(io.BytesIO(content), len(content), short, rr_name=name, joliet_path=joliet)
-    made = io.BytesIO()
-    image.write_fp(made)
-    image.close()
-    return made.getvalue()
 
 
 def is_ignition(data: bytes, data_format: str) -> bool:

@@ -184,12 +184,7 @@ def parse_options(options: Mapping[str, str]) -> Options:
         found = msgspec.convert(dict(options), Options, strict=False)
         if found.memory and not parse_quantity(found.memory) >= SMALLEST_MEMORY:
             raise InvalidInput(f"driver qemu: memory: {found.memory} is less than a VM needs (32Mi)")
-        if not 8 <= found.addresses.prefixlen <= 29:
-            raise InvalidInput(
-                f"driver qemu: subnet: {found.subnet} has to have between 8 and 2^24 addresses"
-            )
-        for server in found.name_servers.split():
-            IPv4Address(server)
+        _refuse_addresses(found)
         for each in found.prefixes:
             if not re.fullmatch(PREFIX, each):
                 raise InvalidInput(
@@ -199,6 +194,20 @@ def parse_options(options: Mapping[str, str]) -> Options:
     except (msgspec.ValidationError, ValueError) as error:
         raise InvalidInput(f"driver qemu: {plainly(str(error))}") from None
     return found
+
+
+def _refuse_addresses(options: Options) -> None:
+    try:
+        found = options.addresses
+    except ValueError as error:
+        raise InvalidInput(f"driver qemu: subnet: {error}") from None
+    if not 8 <= found.prefixlen <= 29:
+        raise InvalidInput(f"driver qemu: subnet: {found} has to have between 8 and 2^24 addresses")
+    for server in options.name_servers.split():
+        try:
+            IPv4Address(server)
+        except ValueError as error:
+            raise InvalidInput(f"driver qemu: nameServers: {error}") from None
 
 
 def _problems(spec: QemuSpec) -> Iterator[str]:

@@ -15,6 +15,7 @@ Called by    ``driver``.
 import asyncio
 import errno
 import fcntl
+import io
 import os
 import re
 import secrets
@@ -196,7 +197,7 @@ class Vms:
         if guest.ignition:
             record.replace_file(folder / command.IGNITION, guest.data)
         else:
-            record.replace_file(folder / command.SEED, command.iso(command.seed_files(guest)))
+            record.replace_file(folder / command.SEED, iso(command.seed_files(guest)))
         if wanted.variables:
             shutil.copyfile(wanted.variables, folder / command.VARIABLES)
         record.replace_file(folder / RECORD, msgspec.json.encode(wanted.vm))
@@ -316,6 +317,21 @@ class Vms:
             there[0].signal(signal.SIGKILL)
             there[0].close()
         _delete(folder)
+
+
+def iso(files: Mapping[str, bytes], label: str = "cidata") -> bytes:
+    """An ISO 9660 image (with Rock Ridge and Joliet names) that holds these files."""
+    from pycdlib import PyCdlib  # only who makes VMs needs it
+
+    image = PyCdlib()
+    image.new(interchange_level=3, vol_ident=label, joliet=3, rock_ridge="1.09")
+    for number, (name, content) in enumerate(sorted(files.items())):
+        short, joliet = f"/FILE{number}.;1", f"/{name}"
+        image.add_fp(io.BytesIO(content), len(content), short, rr_name=name, joliet_path=joliet)
+    made = io.BytesIO()
+    image.write_fp(made)
+    image.close()
+    return made.getvalue()
 
 
 def new_id(name: str) -> str:
