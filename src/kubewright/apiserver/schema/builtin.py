@@ -15,16 +15,19 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from kubewright.apiserver.registry.kind import Object
+from kubewright.apiserver.registry.kind import Cause, Object
 from kubewright.apiserver.schema import decode, facts, patterns, walk
+from kubewright.apiserver.schema.causes import EMPTY_IS_ABSENT
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.formats import OPTIONS
 from kubewright.apiserver.schema.json_schema import json_schema
 from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.notation import REF, OpenApi, read_definition
 
-_STATUS = "Status"
-"""Definitions with this suffix are written by controllers; Go fills missing fields with zeros."""
+_STATUS, _CONDITION = "Status", "Condition"
+"""Definitions with these suffixes are written by controllers; Go fills missing fields with zeros."""
+
+_LEAST = {"string": "minLength", "array": "minItems"}
 
 
 Table = Mapping[str, Mapping[str, str]]
@@ -125,10 +128,20 @@ def closure(name: str) -> list[str]:
 
 
 def _checked(name: str, *, strict: bool) -> dict[str, Any]:
-    """A definition for the validator. In a ``status`` nothing is required."""
+    """A definition for the validator. In a ``status`` nothing is required; elsewhere what is may not be
+    empty."""
     schema = json_schema(definition(name), strict=strict)
-    if name.rpartition(".")[2] in facts.LENIENT or name.endswith(_STATUS):
+    if name.rpartition(".")[2] in facts.LENIENT or name.endswith((_STATUS, _CONDITION)):
         schema.pop("required", None)
+    for field in schema.get("required", ()):
+        inner = schema["properties"][field]
+        kept = (
+            "enum" in inner
+            or field in facts.DEFAULTS.get(name, {})
+            or f"{name}.{field}" in facts.MAY_BE_EMPTY
+        )
+        if not kept and (least := _LEAST.get(inner.get("type", [""])[0])) is not None:
+            schema["properties"][field] = {**inner, least: 1}
     return schema
 
 
@@ -146,6 +159,8 @@ class BuiltinSchema(Compiled):
     def __init__(self, name: str) -> None:
         self.name = name
 
+    words = EMPTY_IS_ABSENT
+
     @cached_property
     def node(self) -> Node:
         return node_of(self.name)
@@ -157,6 +172,13 @@ class BuiltinSchema(Compiled):
     @cached_property
     def loose(self) -> jsonschema_rs.Draft4Validator:
         return _validator(self.name, strict=False)
+
+    def validate(self, obj: Object, old: Object | None = None, part: str = "") -> list[Cause]:
+        """What an earlier release let pass, and what is as it was, is not judged again: else an object that
+        it stored could be neither labelled nor deleted."""
+        found = super().validate(obj, old, part)
+        known = super().validate(old) if found and old is not None else []
+        return [each for each in found if each not in known]
 
     def whole(self, obj: Object) -> Object:
         """The object with its times and quantities as Go writes them, unless it cannot be read at all."""

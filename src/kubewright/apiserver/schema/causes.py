@@ -138,7 +138,7 @@ def _found(kind: Kind) -> str:
     return f"Found {valid} valid alternatives" if valid else "Found none valid"
 
 
-_WORDS: Mapping[str, Words] = {
+WORDS: Mapping[str, Words] = {
     "type": _type,
     "required": _required,
     "enum": _enum,
@@ -162,13 +162,23 @@ _WORDS: Mapping[str, Words] = {
 }
 
 
+def _empty(path: str, _value: Any, _kind: Kind) -> Cause:
+    return required(path)
+
+
+EMPTY_IS_ABSENT: Mapping[str, Words] = {**WORDS, "minLength": _empty, "minItems": _empty}
+"""For kinds whose schemas have no other bounds of this kind."""
+
+
 def causes(
-    errors: Iterable[jsonschema_rs.ValidationError], source: Mapping[str, Any] | None = None
+    errors: Iterable[jsonschema_rs.ValidationError],
+    source: Mapping[str, Any] | None = None,
+    said: Mapping[str, Words] = WORDS,
 ) -> Iterator[Cause]:
     """A cause for each error, in the validator's order; unknown fields are not errors here.
 
     Where no alternative is valid, the causes of the first one follow. ``source`` is the schema as its author
-    wrote it, which the causes quote.
+    wrote it, which the causes quote; ``said``: the words for each kind of error.
     """
     for error in errors:
         name = error.kind.name
@@ -178,12 +188,12 @@ def causes(
         alternatives = getattr(error.kind, "context", ())
         if name == "pattern":
             yield _invalid(path, quoted(error.instance), f"should match '{_pattern(source, error)}'")
-        elif (words := _WORDS.get(name)) is not None:
+        elif (words := said.get(name)) is not None:
             yield words(path, error.instance, error.kind)
         else:
             yield invalid(path, error.instance, error.message)
         if alternatives and all(alternatives):
-            yield from causes(alternatives[0], source)
+            yield from causes(alternatives[0], source, said)
 
 
 def _pattern(source: Any, error: jsonschema_rs.ValidationError) -> str:

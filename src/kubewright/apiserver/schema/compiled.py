@@ -7,15 +7,15 @@ Invariants.  Parts are built when first needed: a kind that no request names cos
 Called by    ``registry.intake`` and ``registry.writing``, through the protocol ``registry.kind.Schema``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from jsonschema_rs import ValidationError
 
 from kubewright.apiserver.registry.kind import Cause, Object, bounded
 from kubewright.apiserver.schema import walk
-from kubewright.apiserver.schema.causes import causes
+from kubewright.apiserver.schema.causes import WORDS, Words, causes
 from kubewright.apiserver.schema.node import Node
 
 
@@ -28,7 +28,12 @@ class Validator(Protocol):
 
 
 class Compiled:
-    """The part of ``Schema`` that built-in and custom kinds share. Subclasses provide the validators."""
+    """The part of ``Schema`` that built-in and custom kinds share. Subclasses provide the validators.
+
+    ``words``: what is said of each kind of error.
+    """
+
+    words: ClassVar[Mapping[str, Words]] = WORDS
 
     @cached_property
     def node(self) -> Node:
@@ -60,7 +65,7 @@ class Compiled:
         if self.strict.is_valid(obj):
             return []
         errors = iter(self.loose.iter_errors(obj))
-        return bounded(causes(errors), errors)
+        return bounded(causes(errors, said=self.words), errors)
 
     def unknown_fields(self, obj: Object) -> list[str]:
         return [] if self.strict.is_valid(obj) else list(walk.unknown_fields(self.node, obj))

@@ -74,6 +74,8 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
             "resource.v1.ResourceClaim",
             "resource.v1.ResourceClaimTemplate",
             "resource.v1.ResourceSlice",
+            "storage.v1.CSIDriver",
+            "storage.v1.CSINode",
         ),
         _SPEC,
     ),
@@ -110,6 +112,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "autoscaling.v2.HorizontalPodAutoscalerSpec": {"maxReplicas": 0, "scaleTargetRef": {}},
     "core.v1.ReplicationControllerSpec": {"replicas": 1},
     "networking.v1.HTTPIngressPath": {"pathType": ""},
+    "networking.v1.IngressClassParametersReference": {"scope": "Cluster"},
     "networking.v1.NetworkPolicy": {"spec": {}},
     "networking.v1.NetworkPolicyPort": {"protocol": "TCP"},
     "networking.v1.NetworkPolicySpec": {"podSelector": {}},
@@ -144,19 +147,24 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "apps.v1.RollingUpdateDeployment": {"maxSurge": "25%", "maxUnavailable": "25%"},
     "apps.v1.RollingUpdateDaemonSet": {"maxSurge": 0, "maxUnavailable": 1},
     "apps.v1.RollingUpdateStatefulSetStrategy": {"partition": 0},
-    "batch.v1.JobSpec": {
-        "backoffLimit": 6,
-        "completionMode": "NonIndexed",
-        "suspend": False,
-        "podReplacementPolicy": "TerminatingOrFailed",
-    },
     "batch.v1.CronJobSpec": {
         "concurrencyPolicy": "Allow",
         "suspend": False,
         "successfulJobsHistoryLimit": 3,
         "failedJobsHistoryLimit": 1,
     },
+    "core.v1.EndpointPort": {"protocol": "TCP"},
+    "discovery.v1.EndpointPort": {"name": "", "protocol": "TCP"},
     "scheduling.v1.PriorityClass": {"preemptionPolicy": "PreemptLowerPriority"},
+    "storage.v1.CSIDriverSpec": {
+        "attachRequired": True,
+        "podInfoOnMount": False,
+        "storageCapacity": False,
+        "fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "volumeLifecycleModes": ["Persistent"],
+        "requiresRepublish": False,
+        "seLinuxMount": False,
+    },
     "storage.v1.StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
     "apiextensions.v1.CustomResourceConversion": {"strategy": "None"},
     "apiextensions.v1.CustomResourceDefinitionSpec": {"conversion": {"strategy": "None"}},
@@ -165,15 +173,27 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 LENIENT = frozenset(
     (
         "AttachedVolume", "Condition", "ConfigMapNodeConfigSource", "ContainerState",
-        "ContainerStateTerminated", "CustomResourceColumnDefinition", "CustomResourceConversion",
-        "CustomResourceDefinitionCondition", "CustomResourceDefinitionNames", "CustomResourceDefinitionSpec",
-        "CustomResourceDefinitionVersion", "CustomResourceSubresourceScale", "DaemonEndpoint",
-        "DaemonSetCondition", "DeploymentCondition", "Event", "EventSeries", "JobCondition",
-        "LabelSelectorRequirement", "NamespaceCondition", "NodeAddress", "NodeCondition", "NodeSystemInfo",
-        "OwnerReference", "PersistentVolumeClaimCondition", "PodCondition", "PolicyRule",
-        "ReplicaSetCondition", "Scale", "SelectableField", "StatefulSetCondition", "Subject", "Taint",
+        "ContainerStateTerminated", "ControllerRevision", "CSINodeSpec", "CustomResourceColumnDefinition",
+        "CustomResourceConversion", "CustomResourceDefinitionCondition", "CustomResourceDefinitionNames",
+        "CustomResourceDefinitionSpec", "CustomResourceDefinitionVersion",
+        "CustomResourceSubresourceScale", "DaemonEndpoint", "DaemonSetCondition", "DeploymentCondition",
+        "Event", "EventSeries", "JobCondition", "LabelSelectorRequirement", "LimitRangeSpec",
+        "NamespaceCondition", "NodeAddress", "NodeCondition", "NodeSystemInfo", "OwnerReference",
+        "PersistentVolumeClaimCondition", "PodCondition", "PolicyRule", "ReplicaSetCondition", "Scale",
+        "SelectableField", "StatefulSetCondition", "Subject", "Taint", "TokenRequest",
         "VolumeAttachmentSource",
     )
 )  # fmt: skip
 """Structs whose ``required`` marks kube-apiserver does not check: parts of statuses, which controllers
 write, and those that ``registry.builtin.check`` validates with other messages."""
+
+MAY_BE_EMPTY = frozenset(
+    (
+        "core.v1.HTTPHeader.value", "core.v1.Sysctl.value", "core.v1.HostIP.ip", "core.v1.PodIP.ip",
+        "core.v1.ResourceHealth.resourceID", "authentication.v1.TokenReviewSpec.token",
+        "authorization.v1.NonResourceRule.verbs", "authorization.v1.ResourceRule.verbs",
+        "batch.v1.PodFailurePolicy.rules", "resource.v1.DeviceAllocationConfiguration.source",
+    )
+)  # fmt: skip
+"""Texts and lists that are required and may be empty. Of all others an empty one is as good as none: in Go
+the two are the same."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubewright.apiserver.schema import protobuf
+from kubewright.apiserver.schema.builtin import BuiltinSchema
 
 RECORDED = orjson.loads((Path(__file__).parent / "protobuf_cases.json").read_bytes())
 
@@ -34,6 +35,14 @@ def message(*fields: tuple[int, bytes | int]) -> bytes:
 def body(api_version: str, kind: str, *fields: tuple[int, bytes | int]) -> bytes:
     head = message((1, api_version.encode()), (2, kind.encode()))
     return b"k8s\x00" + message((1, head), (2, message(*fields)))
+
+
+def test_a_csinode_of_a_kubelet_without_drivers_is_valid() -> None:
+    """The field is there and empty, as a kubelet 1.36 sends it."""
+    sent = body("storage.k8s.io/v1", "CSINode", (1, message((1, b"node-1"))), (2, b""))
+    schema = BuiltinSchema("storage.v1.CSINode")
+    for found in (protobuf.decode(sent), {"metadata": {"name": "node-1"}, "spec": {"drivers": None}}):
+        assert schema.validate(schema.default(found)) == []
 
 
 def test_zeros_count_only_behind_pointers() -> None:

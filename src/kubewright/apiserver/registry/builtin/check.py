@@ -138,6 +138,11 @@ def _service_ports(new: Object, _old: Object | None) -> Iterator[Cause]:
             yield required(f"spec.ports[{index}].name")
 
 
+def _revision_data(new: Object, _old: Object | None) -> Iterator[Cause]:
+    if new.get("data") is None:
+        yield required("data", "data is mandatory")
+
+
 _ROLLING = "spec.strategy.rollingUpdate"
 _SURGE = (f"{_ROLLING}.maxSurge", f"{_ROLLING}.maxUnavailable")
 _PDB = ("spec.minAvailable", "spec.maxUnavailable")
@@ -174,7 +179,7 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "core.v1.PersistentVolumeClaim": (_claim, workload.selectors("spec.selector")),
     "core.v1.Service": (_service_ports,),
-    "apps.v1.ControllerRevision": (immutable("data"), at_least(0, "revision")),
+    "apps.v1.ControllerRevision": (_revision_data, immutable("data"), at_least(0, "revision")),
     "apps.v1.DaemonSet": (
         workload.selector("daemonset"), workload.template(), at_least(0, *_COUNTS[1:]),
         immutable("spec.selector"),

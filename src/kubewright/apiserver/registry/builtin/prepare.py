@@ -87,12 +87,22 @@ def _rolling(field: str, defaults: Mapping[str, Any]) -> Callable[[Object], Obje
     return change
 
 
+_JOB: Mapping[str, Any] = {
+    "parallelism": 1,
+    "backoffLimit": 6,
+    "completionMode": "NonIndexed",
+    "suspend": False,
+    "podReplacementPolicy": "TerminatingOrFailed",
+}
+"""What a Job has by itself; that of a CronJob gets it when it is made of it."""
+
+
 def _job(job: Object) -> Object:
     """``parallelism`` and ``completions`` default to 1."""
     spec = job.get("spec") or {}
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec = {**spec, "completions": 1}
-    return {**job, "spec": {"parallelism": 1, **spec}}
+    return {**job, "spec": {**_JOB, **{name: value for name, value in spec.items() if value is not None}}}
 
 
 def _service(service: Object) -> Object:
@@ -100,7 +110,7 @@ def _service(service: Object) -> Object:
     spec = service.get("spec") or {}
     if at(service, "spec.type") == "ExternalName" or not spec.get("ports"):
         return service
-    ports = [{"targetPort": port.get("port"), **port} for port in spec["ports"]]
+    ports = [{**port, "targetPort": port.get("targetPort") or port.get("port")} for port in spec["ports"]]
     return {**service, "spec": {**spec, "ports": ports}}
 
 
@@ -108,14 +118,15 @@ def _binding(binding: Object) -> Object:
     """The default ``apiGroup`` of roles, users and groups; service accounts have none."""
     filled = dict(binding)
     if binding.get("roleRef"):
-        filled["roleRef"] = {"apiGroup": GROUP, **binding["roleRef"]}
+        filled["roleRef"] = {**binding["roleRef"], "apiGroup": binding["roleRef"].get("apiGroup") or GROUP}
     if binding.get("subjects"):
         filled["subjects"] = [_subject(subject) for subject in binding["subjects"]]
     return filled
 
 
 def _subject(subject: dict[str, Any]) -> dict[str, Any]:
-    return {"apiGroup": GROUP, **subject} if subject.get("kind") in ("User", "Group") else subject
+    grouped = subject.get("kind") in ("User", "Group") and not subject.get("apiGroup")
+    return {**subject, "apiGroup": GROUP} if grouped else subject
 
 
 def _node(node: Object) -> Object:

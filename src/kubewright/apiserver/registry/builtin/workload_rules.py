@@ -50,8 +50,6 @@ def pod_spec(spec: Spec, path: str, before: Spec | None = None) -> Iterator[Caus
     """
     if spec != before:
         yield from placement.tolerations(spec, path)
-    if spec.get("containers") == []:
-        yield required(f"{path}.containers")
     seen: set[str] = set()
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
