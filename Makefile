@@ -10,7 +10,7 @@ READY := .venv/.ready
 CHECKS := ruff,format,--check,--output-format=concise ruff,check,--output-format=concise mypy \
 	lint-imports,--no-logo python,tools/gen.py,--check
 
-.PHONY: help setup demo test check gen bench kube sim mutations mutants test-kube test-versions lock clean
+.PHONY: help setup demo test check gen bench kube sim mutations mutants test-kube test-versions node-image lock clean
 
 help:  ## what you are reading
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ bench: $(READY) kube  ## requests, seconds and memory per machine and cluster, o
 
 kube: $(READY)  ## a real Kubernetes and Cluster API, to compare ours with, built into the cache (RELEASE=1.35: an earlier one)
 	@$(BIN)/python tools/kube/install.py $(RELEASE)
+
+node-image: $(READY)  ## a disk from which VMs of driver qemu become nodes, from Debian's packages and Go modules, into the cache
+	@$(BIN)/python tools/node_image/build.py
 
 sim: $(READY)  ## simulated faults, on all cores: crash points of every story, and SEEDS=300 random schedules
 	@SIM=more $(BIN)/python -m pytest -q -n logical tests/sim/test_sim_whole_clusters.py \

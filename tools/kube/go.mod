@@ -9,7 +9,11 @@ go 1.26.0
 
 require k8s.io/kubernetes v1.36.3 // indirect
 
-require go.etcd.io/etcd/server/v3 v3.6.8 // indirect
+require (
+	github.com/Microsoft/hnslib v0.1.2 // indirect
+	go.etcd.io/etcd/server/v3 v3.6.8 // indirect
+	go.opentelemetry.io/contrib/instrumentation/github.com/emicklei/go-restful/otelrestful v0.65.0 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect
@@ -168,6 +172,7 @@ require (
 	k8s.io/controller-manager v0.36.3 // indirect
 	k8s.io/cri-api v0.36.3 // indirect
 	k8s.io/cri-client v0.0.0 // indirect
+	k8s.io/cri-streaming v0.36.3
 	k8s.io/csi-translation-lib v0.0.0 // indirect
 	k8s.io/dynamic-resource-allocation v0.36.3 // indirect
 	k8s.io/endpointslice v0.0.0 // indirect

@@ -1,0 +1,204 @@
+"""What ``make node-image`` runs: a disk from which a VM becomes a Kubernetes node, from packages alone.
+
+Theory.      Debian's packages are put together by mmdebstrap, without root where this user has subordinate
+             ids; our files, and kubelet and kubeadm as ``make kube`` builds them, are laid over them; mke2fs
+             makes the disk of that tree without mounting anything. Kernel and initrd stay beside it: a VM
+             boots them directly. What the image holds follows from the inputs, and so does the name of its
+             folder in the cache: a run that finds it does nothing.
+Invariants.  A folder in the cache is complete from its first moment. Nothing here needs a network but that of
+             Debian's packages. No key, no machine id and no host name is in the image.
+Needs        mmdebstrap, mke2fs and tar (Debian: mmdebstrap, e2fsprogs, tar), qemu-img (qemu-utils); who is not
+             root: newuidmap (uidmap) and lines in /etc/subuid and /etc/subgid.
+Called by    the Makefile. For people: docs/reference/qemu.md.
+"""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import oci
+
+from kubewright.testing.real_kubernetes.binaries import VERSION, cache_folder
+
+HERE = Path(__file__).parent
+SUITE = "bookworm"
+PACKAGES = (
+    "systemd", "systemd-sysv", "systemd-resolved", "udev", "dbus", "cloud-init", "ca-certificates", "containerd",
+    "runc", "containernetworking-plugins", "conntrack", "curl", "ethtool", "iproute2", "iptables", "iputils-ping",
+    "kmod", "mount", "netbase", "procps", "socat",
+)  # fmt: skip
+KERNEL = {"x86_64": "linux-image-cloud-amd64", "aarch64": "linux-image-cloud-arm64"}
+PAUSE = "registry.k8s.io/pause:3.10.2"
+"""What kubelet and kubeadm 1.36 call it."""
+SIZE_MIB = 2600
+SECONDS = 1200.0
+
+FILES: Mapping[str, tuple[str, int]] = {
+    "etc/cloud/cloud.cfg.d/99_kubewright.cfg": (
+        "datasource_list: [NoCloud, None]\nmanage_etc_hosts: true\npreserve_hostname: false\n", 0o644,
+    ),
+    "etc/containerd/config.toml": (
+        "version = 2\n"
+        '[plugins."io.containerd.grpc.v1.cri"]\n'
+        f'  sandbox_image = "{PAUSE}"\n'
+        '[plugins."io.containerd.grpc.v1.cri".cni]\n'
+        '  bin_dir = "/usr/lib/cni"\n'
+        '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]\n'
+        '  runtime_type = "io.containerd.runc.v2"\n'
+        '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]\n'
+        "  SystemdCgroup = true\n", 0o644,
+    ),
+    "etc/modules-load.d/kubernetes.conf": ("overlay\nbr_netfilter\n", 0o644),
+    "etc/sysctl.d/90-kubernetes.conf": (
+        "net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\n", 0o644,
+    ),
+    "etc/fstab": ("/dev/vda / ext4 defaults 0 1\n", 0o644),
+    "etc/hostname": ("", 0o644),
+    "etc/machine-id": ("", 0o644),
+    "etc/systemd/system/kubelet.service": (
+        "[Unit]\nDescription=kubelet\nAfter=containerd.service kubewright-images.service\n\n"
+        "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nEnvironmentFile=-/etc/default/kubelet\n"
+        "ExecStart=/usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf "
+        "--kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml "
+        "$KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS\n"
+        "Restart=always\nRestartSec=2\n\n[Install]\nWantedBy=multi-user.target\n", 0o644,
+    ),
+    "etc/systemd/system/kubewright-images.service": (
+        "[Unit]\nDescription=Container images that came with the machine\nAfter=containerd.service\n"
+        "Requires=containerd.service\nConditionPathExists=/usr/share/kubewright/images\n\n"
+        "[Service]\nType=oneshot\nRemainAfterExit=yes\n"
+        "ExecStart=/bin/sh -c 'for each in /usr/share/kubewright/images/*.tar; "
+        "do ctr -n k8s.io images import \"$each\" || exit 1; done'\n\n[Install]\nWantedBy=multi-user.target\n", 0o644,
+    ),
+}  # fmt: skip
+ENABLED = ("systemd-networkd", "systemd-resolved", "containerd", "kubelet", "kubewright-images")
+
+
+class Failed(Exception):
+    """The image could not be made; the message is for a person."""
+
+
+def main() -> int:
+    try:
+        folder = image_folder()
+        if not folder.exists():
+            began = time.monotonic()
+            build(folder)
+            print(f"make node-image: {time.monotonic() - began:.0f} s", file=sys.stderr)
+        size = sum(each.stat().st_size for each in folder.iterdir()) / 2**20
+        print(f"{folder} ({size:.0f} MiB)")
+    except (Failed, OSError) as failure:
+        print(f"make node-image: {failure}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def image_folder() -> Path:
+    """Where the image of these inputs is."""
+    digest = hashlib.sha256()
+    for path in sorted(each for each in HERE.rglob("*") if each.is_file() and "__pycache__" not in each.parts):
+        digest.update(path.name.encode() + path.read_bytes())
+    digest.update(VERSION.encode())
+    return cache_folder().parent.parent / f"node-image-{digest.hexdigest()[:12]}"
+
+
+def build(folder: Path) -> None:
+    """Make the image beside its folder, and rename."""
+    architecture = platform.machine()
+    if architecture not in KERNEL:
+        raise Failed(f"there is no kernel for {architecture} on the list")
+    for needed in ("mmdebstrap", "mke2fs", "qemu-img", "tar"):
+        if shutil.which(needed) is None:
+            raise Failed(f"{needed} is not installed (Debian: mmdebstrap, e2fsprogs, qemu-utils)")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".node-image-", dir=folder.parent) as scratch:
+        work = Path(scratch)
+        _base(work, KERNEL[architecture])
+        (work / "over.tar").write_bytes(oci.tar(over(work, architecture)))
+        made = work / "made"
+        made.mkdir()
+        _disk(work, made)
+        made.rename(folder)
+
+
+def over(work: Path, architecture: str) -> dict[str, tuple[bytes, int]]:
+    """The files that are laid over Debian's."""
+    found = {path: (content.encode(), mode) for path, (content, mode) in FILES.items()}
+    for package, program in (*_programs(), ("", "pause")):
+        target = work / program
+        _compiled(target, package)
+        if program == "pause":
+            image = oci.archive(PAUSE, {"pause": target.read_bytes()}, "/pause", oci.ARCHITECTURES[architecture])
+            found["usr/share/kubewright/images/pause.tar"] = image, 0o644
+        else:
+            found[f"usr/bin/{program}"] = target.read_bytes(), 0o755
+    return found
+
+
+def _programs() -> Sequence[tuple[str, str]]:
+    return [(f"k8s.io/kubernetes/cmd/{each}", each) for each in ("kubelet", "kubeadm")]
+
+
+def _compiled(target: Path, package: str) -> None:
+    """Build a program of Kubernetes from the modules of tools/kube, or ours."""
+    where = HERE.parent / "kube" if package else HERE / "pause"
+    prefix = "k8s.io/component-base/version.git"
+    major, minor, _ = VERSION.removeprefix("v").split(".")
+    stamp = f"-X {prefix}Version={VERSION} -X {prefix}Major={major} -X {prefix}Minor={minor}" if package else ""
+    flags = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {stamp}")
+    print(f"make node-image: building {target.name}", file=sys.stderr, flush=True)
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
+    _run("go", "build", *flags, "-o", str(target), package or ".", cwd=where, env=environment)
+
+
+def _base(work: Path, kernel: str) -> None:
+    """Debian's packages as a tar."""
+    print("make node-image: Debian's packages", file=sys.stderr, flush=True)
+    mode = "root" if os.geteuid() == 0 else "unshare"
+    wanted = ",".join((*PACKAGES, kernel))
+    options = ("--variant=minbase", f"--mode={mode}", '--aptopt=Apt::Install-Recommends "false"')
+    _run("mmdebstrap", "-q", *options, f"--include={wanted}", SUITE, str(work / "base.tar"))
+
+
+def _disk(work: Path, made: Path) -> None:
+    """The tree, the kernel beside it, and the disk; in a namespace where this user is root of it."""
+    print("make node-image: the disk", file=sys.stderr, flush=True)
+    links = " ".join(f"/etc/systemd/system/multi-user.target.wants/{each}.service" for each in ENABLED)
+    script = f"""set -eu
+cd {work}; mkdir root
+tar -C root --numeric-owner -xf base.tar --exclude='./dev/*'
+tar -C root --numeric-owner --no-same-owner -xf over.tar
+rm -rf root/var/cache/apt/* root/var/lib/apt/lists/* root/usr/share/doc/* root/usr/share/man/*
+for each in {links}; do
+  unit=$(basename $each); mkdir -p root/etc/systemd/system/multi-user.target.wants
+  for from in etc/systemd/system lib/systemd/system; do
+    [ -e root/$from/$unit ] && ln -sf /$from/$unit root$each && break
+  done
+done
+cp root/boot/vmlinuz-* made/vmlinuz; cp root/boot/initrd.img-* made/initrd; rm root/boot/vmlinuz-* root/boot/initrd.img-*
+mke2fs -q -F -t ext4 -O ^has_journal -d root base.raw {SIZE_MIB}M
+chmod -R u+rwX root; rm -rf root"""
+    inside = () if os.geteuid() == 0 else ("unshare", "--map-root-user", "--map-auto")
+    _run(*inside, "sh", "-c", script)
+    compressed = ("-c", "-o", "compression_type=zstd")
+    _run("qemu-img", "convert", "-O", "qcow2", *compressed, str(work / "base.raw"), str(made / "node.qcow2"))
+
+
+def _run(*command: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+    done = subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    if done.returncode:
+        tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-12:])
+        raise Failed(f"{Path(command[0]).name} failed:\n{tail}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
