@@ -7,8 +7,8 @@ Theory.      Debian's packages are put together by mmdebstrap, without root wher
              folder in the cache: a run that finds it does nothing.
 Invariants.  A folder in the cache is complete from its first moment. Nothing here needs a network but that of
              Debian's packages. No key, no machine id and no host name is in the image.
-Needs        mmdebstrap, mke2fs and tar (Debian: mmdebstrap, e2fsprogs, tar), qemu-img (qemu-utils); who is not
-             root: newuidmap (uidmap) and lines in /etc/subuid and /etc/subgid.
+Needs        mmdebstrap, mke2fs and tar (Debian: mmdebstrap, e2fsprogs, tar), qemu-img (qemu-utils); who is
+             not root: newuidmap (uidmap) and lines in /etc/subuid and /etc/subgid.
 Called by    the Makefile. For people: docs/reference/qemu.md.
 """
 
@@ -19,20 +19,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import oci
 
+from kubewright.base.clock import SystemClock
 from kubewright.testing.real_kubernetes.binaries import VERSION, cache_folder
 
 HERE = Path(__file__).parent
 SUITE = "bookworm"
 PACKAGES = (
-    "systemd", "systemd-sysv", "systemd-resolved", "udev", "dbus", "cloud-init", "ca-certificates", "containerd",
-    "runc", "containernetworking-plugins", "conntrack", "curl", "ethtool", "iproute2", "iptables", "iputils-ping",
-    "kmod", "mount", "netbase", "procps", "socat",
+    "systemd", "systemd-sysv", "systemd-resolved", "udev", "dbus", "cloud-init", "ca-certificates",
+    "containerd", "runc", "containernetworking-plugins", "conntrack", "curl", "ethtool", "iproute2",
+    "iptables", "iputils-ping", "kmod", "mount", "netbase", "procps", "socat",
 )  # fmt: skip
 KERNEL = {"x86_64": "linux-image-cloud-amd64", "aarch64": "linux-image-cloud-arm64"}
 PAUSE = "registry.k8s.io/pause:3.10.2"
@@ -42,7 +42,12 @@ SECONDS = 1200.0
 
 FILES: Mapping[str, tuple[str, int]] = {
     "etc/cloud/cloud.cfg.d/99_kubewright.cfg": (
-        "datasource_list: [NoCloud, None]\nmanage_etc_hosts: true\npreserve_hostname: false\n", 0o644,
+        "datasource_list: [NoCloud, None]\nmanage_etc_hosts: true\npreserve_hostname: false\n"
+        "ssh_genkeytypes: []\n"
+        "cloud_init_modules: [bootcmd, write-files, growpart, resizefs, disk_setup, mounts, set_hostname,\n"
+        "  update_hostname, update_etc_hosts, ca-certs, users-groups]\n"
+        "cloud_config_modules: [ntp, timezone, set-passwords, runcmd]\n"
+        "cloud_final_modules: [scripts-user, final-message]\n", 0o644,
     ),
     "etc/containerd/config.toml": (
         "version = 2\n"
@@ -75,7 +80,8 @@ FILES: Mapping[str, tuple[str, int]] = {
         "Requires=containerd.service\nConditionPathExists=/usr/share/kubewright/images\n\n"
         "[Service]\nType=oneshot\nRemainAfterExit=yes\n"
         "ExecStart=/bin/sh -c 'for each in /usr/share/kubewright/images/*.tar; "
-        "do ctr -n k8s.io images import \"$each\" || exit 1; done'\n\n[Install]\nWantedBy=multi-user.target\n", 0o644,
+        "do ctr -n k8s.io images import \"$each\" || exit 1; done'\n\n"
+        "[Install]\nWantedBy=multi-user.target\n", 0o644,
     ),
 }  # fmt: skip
 ENABLED = ("systemd-networkd", "systemd-resolved", "containerd", "kubelet", "kubewright-images")
@@ -89,9 +95,10 @@ def main() -> int:
     try:
         folder = image_folder()
         if not folder.exists():
-            began = time.monotonic()
+            clock = SystemClock()
+            began = clock.monotonic()
             build(folder)
-            print(f"make node-image: {time.monotonic() - began:.0f} s", file=sys.stderr)
+            print(f"make node-image: {clock.monotonic() - began:.0f} s", file=sys.stderr)
         size = sum(each.stat().st_size for each in folder.iterdir()) / 2**20
         print(f"{folder} ({size:.0f} MiB)")
     except (Failed, OSError) as failure:
@@ -103,7 +110,9 @@ def main() -> int:
 def image_folder() -> Path:
     """Where the image of these inputs is."""
     digest = hashlib.sha256()
-    for path in sorted(each for each in HERE.rglob("*") if each.is_file() and "__pycache__" not in each.parts):
+    for path in sorted(
+        each for each in HERE.rglob("*") if each.is_file() and "__pycache__" not in each.parts
+    ):
         digest.update(path.name.encode() + path.read_bytes())
     digest.update(VERSION.encode())
     return cache_folder().parent.parent / f"node-image-{digest.hexdigest()[:12]}"
@@ -135,7 +144,9 @@ def over(work: Path, architecture: str) -> dict[str, tuple[bytes, int]]:
         target = work / program
         _compiled(target, package)
         if program == "pause":
-            image = oci.archive(PAUSE, {"pause": target.read_bytes()}, "/pause", oci.ARCHITECTURES[architecture])
+            image = oci.archive(
+                PAUSE, {"pause": target.read_bytes()}, "/pause", oci.ARCHITECTURES[architecture]
+            )
             found["usr/share/kubewright/images/pause.tar"] = image, 0o644
         else:
             found[f"usr/bin/{program}"] = target.read_bytes(), 0o755
@@ -151,7 +162,9 @@ def _compiled(target: Path, package: str) -> None:
     where = HERE.parent / "kube" if package else HERE / "pause"
     prefix = "k8s.io/component-base/version.git"
     major, minor, _ = VERSION.removeprefix("v").split(".")
-    stamp = f"-X {prefix}Version={VERSION} -X {prefix}Major={major} -X {prefix}Minor={minor}" if package else ""
+    stamp = (
+        f"-X {prefix}Version={VERSION} -X {prefix}Major={major} -X {prefix}Minor={minor}" if package else ""
+    )
     flags = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {stamp}")
     print(f"make node-image: building {target.name}", file=sys.stderr, flush=True)
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
@@ -182,7 +195,7 @@ for each in {links}; do
     [ -e root/$from/$unit ] && ln -sf /$from/$unit root$each && break
   done
 done
-cp root/boot/vmlinuz-* made/vmlinuz; cp root/boot/initrd.img-* made/initrd; rm root/boot/vmlinuz-* root/boot/initrd.img-*
+mv root/boot/vmlinuz-* made/vmlinuz; mv root/boot/initrd.img-* made/initrd
 mke2fs -q -F -t ext4 -O ^has_journal -d root base.raw {SIZE_MIB}M
 chmod -R u+rwX root; rm -rf root"""
     inside = () if os.geteuid() == 0 else ("unshare", "--map-root-user", "--map-auto")

@@ -36,7 +36,10 @@ def archive(name: str, files: Mapping[str, bytes], entrypoint: str, architecture
         }
     )
     described = _descriptor(f"{_TYPE}.manifest.v1+json", manifest)
-    index = {"schemaVersion": 2, "manifests": [{**described, "annotations": {"io.containerd.image.name": name}}]}
+    index = {
+        "schemaVersion": 2,
+        "manifests": [{**described, "annotations": {"io.containerd.image.name": name}}],
+    }
     blobs = {f"blobs/sha256/{_digest(each)[7:]}": each for each in (layer, config, manifest)}
     whole = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"}), "index.json": _json(index), **blobs}
     return tar({path: (content, 0o644) for path, content in whole.items()})
