@@ -57,8 +57,9 @@ def owner_of(config: KubeadmConfig) -> Key | None:
 
 
 def cluster_of(machine: Machine) -> Key:
-    """The cluster that a machine belongs to."""
-    return Key(machine.metadata.namespace, machine.spec.cluster_name)
+    """The cluster that a machine belongs to; by its label, where its spec names none that can be read."""
+    meta = machine.metadata
+    return Key(meta.namespace, machine.spec.cluster_name or meta.labels.get(CLUSTER_NAME_LABEL, ""))
 
 
 def _may_boot(config: KubeadmConfig, machine: Machine) -> bool:

@@ -100,10 +100,10 @@ class Looker:
         return with_data(request, data, data_format, version or "")
 
     def _cluster(self, machine: KubewrightMachine, owner: Machine | None) -> Cluster | None:
-        """By the Machine, or by the label where the Machine is gone."""
+        """By the Machine, or by the label where the Machine is gone or does not say it readably."""
         label = machine.metadata.labels.get(names.CLUSTER_NAME_LABEL, "")
-        name = owner.spec.cluster_name if owner is not None else label
-        return self._caches.cluster_named(machine.namespace, name)
+        name = owner.spec.cluster_name if owner is not None else ""
+        return self._caches.cluster_named(machine.namespace, name or label)
 
     def _resolve(
         self, machine: KubewrightMachine, owner: Machine | None, cluster: Cluster | None
