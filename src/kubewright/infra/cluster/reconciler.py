@@ -83,6 +83,8 @@ class InfraClusters:
         untellable = untold(self._caches.clusters, Key(meta.namespace, meta.name))
         broken = "" if meta.deleting else summary(validate_cluster(cluster))  # to give back is always right
         wrong = untellable or broken or self._driver.problem(cluster.spec.driver)
+        original = self._caches.original_of_cluster(cluster, named)
+        known = cloud_owner(KUBEWRIGHT_CLUSTER, meta)
         seen = Seen(
             cluster,
             self._clock.now(),
@@ -91,11 +93,11 @@ class InfraClusters:
             paused=paused(meta, owner),
             machines=machines,
             unowned=self._caches.unowned(machines) if meta.deleting else (),
+            original=original.name if original is not None else "",
             problem=wrong or missing,
             offers_endpoints=self._driver.offers_endpoints(cluster.spec.driver),
             endpoint=self._calls.seen(meta.uid),
         )
-        known = cloud_owner(KUBEWRIGHT_CLUSTER, meta)
         return seen, class_request(cluster.spec, meta.namespace, name, known, credentials)
 
     async def _perform(self, seen: Seen, plan: Plan, request: ClassRequest) -> Result:

@@ -58,6 +58,7 @@ class Looker:
         resolved = self._resolve(machine, owner, cluster)
         shared, _ = self._caches.infrastructure_of(machine.metadata, cluster)
         uid = machine.metadata.uid
+        original = self._caches.original_of_machine(machine)
         return Seen(
             machine=machine,
             settings=self._settings,
@@ -65,6 +66,7 @@ class Looker:
             owner=owner,
             cluster=cluster,
             infrastructure=shared.metadata if shared is not None else None,
+            original=_named(original, machine.namespace),
             paused=paused(machine.metadata, cluster),
             vm=self._calls.seen(uid),
             problem=resolved.problem,
@@ -141,3 +143,8 @@ class Looker:
             return b"", "", f"Secret {name} has no key {names.SECRET_VALUE_KEY}, which bootstrap data needs"
         kind = secret.data.get(names.SECRET_FORMAT_KEY, b"").decode(errors="replace") or CLOUD_CONFIG
         return secret.data[names.SECRET_VALUE_KEY], kind, ""
+
+
+def _named(key: Key | None, namespace: str) -> str:
+    """An object as seen from this namespace; empty where there is none."""
+    return "" if key is None else key.name if key.namespace == namespace else str(key)
