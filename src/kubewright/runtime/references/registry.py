@@ -242,9 +242,6 @@ class References:
                 why = (
                     f"the kind {referenced} is not installed: there is no CustomResourceDefinition {name}; "
                     "is its provider installed?"
-                    if referenced.group
-                    else f"the kind {referenced} is one of Kubernetes' own, not a provider's; "
-                    "the reference lacks the provider's API group"
                 )
                 return Absent(Cause.NOT_INSTALLED, why, transient=self._without_crd[group_kind])
             case Version(version, contract):
