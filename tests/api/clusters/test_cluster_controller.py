@@ -286,7 +286,7 @@ async def test_a_cluster_whose_kind_does_not_exist_can_be_deleted(world):
         ({"kind": ""}, "waiting: the reference has no kind; correct the reference"),
         (
             {"apiVersion": "v1", "kind": "ConfigMap"},
-            "waiting: the kind ConfigMap of the reference is one of Kubernetes' own: it lacks the API group of a provider; correct the reference",
+            "waiting: the kind ConfigMap is one of Kubernetes' own, not a provider's; the reference lacks the provider's API group; correct the reference",
         ),
     ],
 )

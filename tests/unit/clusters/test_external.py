@@ -273,7 +273,7 @@ def test_a_lookup_finds(answer, wanted) -> None:
         (ObjectReference(api_version="a/v1", kind="Foo"), "the reference has no name"),
         (
             ObjectReference(api_version="v1", kind="ConfigMap", name="x"),
-            "the kind ConfigMap of the reference is one of Kubernetes' own: it lacks the API group of a provider",
+            "the kind ConfigMap is one of Kubernetes' own, not a provider's; the reference lacks the provider's API group",
         ),
         (
             ObjectReference(api_version="a/v1", kind="Foo", name="x", namespace="other"),
