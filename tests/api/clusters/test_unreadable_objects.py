@@ -128,6 +128,16 @@ async def test_what_a_cluster_owns_waits_while_that_cannot_be_read_and_goes_on_w
         assert deleted.name not in there
 
 
+async def test_a_machine_that_nothing_owns_goes_with_a_cluster_that_cannot_be_read() -> None:
+    async with embedded_world(OPTIONS, admission=()) as world:
+        cluster = await spoiled(world, CLUSTER, {"clusterNetwork": {"apiServerPort": 1.5}})
+        unowned = {"metadata": {"name": "left", "labels": {"cluster.x-k8s.io/cluster-name": "blue"}}}
+        await world.client.create(KUBEWRIGHT_MACHINE, unowned, namespace=NS)
+        await world.client.delete(CLUSTER, cluster)
+        await asyncio.sleep(120)
+        assert (await left(world), world.cloud.vms) == ({}, {})
+
+
 async def test_a_pause_that_cannot_be_read_is_one() -> None:
     async with embedded_world(OPTIONS, admission=()) as world:
         cluster, kind = await spoiled(world, CLUSTER, {"paused": "yes"}), dynamic(CLUSTER.resource)

@@ -17,7 +17,8 @@ from kubewright.api.infra.v1beta1 import (
     KubewrightMachine,
 )
 from kubewright.api.infra.validate import validate_cluster
-from kubewright.api.meta import ObjectMeta
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import KubeObject, ObjectMeta
 from kubewright.base.clock import SteadyClock
 from kubewright.driver.contract import ClassRequest
 from kubewright.infra.caches import Caches, Shared, paused, refers, untold
@@ -36,6 +37,9 @@ from kubewright.runtime.result import Result
 from kubewright.runtime.writer import Uids, Writer
 from kubewright.wire.errors import Conflict, NotFound
 from kubewright.wire.gvk import Key
+
+_CLUSTER_METADATA = Kind(CLUSTER.resource, KubeObject)
+"""A Cluster that cannot be read lives or not, too."""
 
 
 class InfraClusters:
@@ -140,7 +144,7 @@ class InfraClusters:
     async def _lives(self, cluster: Key) -> bool:
         """Whether the server itself shows a Cluster that is not being deleted: our cache may be late."""
         with suppress(NotFound):
-            return not (await self._control.get(CLUSTER, cluster)).metadata.deleting
+            return not (await self._control.get(_CLUSTER_METADATA, cluster)).metadata.deleting
         return False
 
     async def _delete_machine(self, key: Key) -> None:
