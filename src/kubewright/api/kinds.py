@@ -6,7 +6,9 @@ Theory.      Caches hold bytes; the code that looks at an object decodes it then
              these are typed ``| None``; for all others decoding is tried as it is, and only when
              that fails once more without the nulls, so that the common object pays nothing.
              An object that has not the form of its kind is not lost to those who must finish with it:
-             ``part`` reads what can be read, for a deletion, for an index, for the answer to a write.
+             ``part`` reads what can be read, for a deletion, for an index, for the answer to a write. What is
+             left out counts as not there, but for the fields in ``Kind.unread``: a brake that cannot be read
+             is not off.
 Invariants.  ``decode`` raises ``Undecodable`` or returns a whole value, never a part of one; ``part`` says by
              its name that it may.
              ``encode`` always writes ``apiVersion`` and ``kind``. Two kinds are equal when their
@@ -23,7 +25,8 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 from msgspec import inspect
 
-from kubewright.base.errors import InvalidInput
+from kubewright.base import delays
+from kubewright.base.errors import InvalidInput, Retry
 from kubewright.wire import gojson
 from kubewright.wire.gvk import Resource
 
@@ -41,11 +44,19 @@ class Undecodable(InvalidInput, ValueError):
     ``path``: the wrong field (``spec.replicas``), or empty; ``reason``: what is wrong with it.
     """
 
-    def __init__(self, resource: Resource, cause: str) -> None:
+    retry: Retry = delays.UNREADABLE
+
+    def __init__(self, resource: Resource, cause: str, name: str = "") -> None:
+        self._resource, self._cause = resource, cause
         found = _PATH.search(cause)
         self.path = found[1] if found else ""
         self.reason = cause[: found.start()] if found else cause
-        super().__init__(f"cannot read {resource.kind}: {self.path + ': ' if self.path else ''}{self.reason}")
+        what = f"{resource.kind} {name}" if name else resource.kind
+        super().__init__(f"cannot read {what}: {self.path + ': ' if self.path else ''}{self.reason}")
+
+    def of(self, name: str) -> "Undecodable":
+        """The same, with the name of the object: for a reader that looked for another one's sake."""
+        return Undecodable(self._resource, self._cause, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +65,14 @@ class Kind(Generic[T]):
 
     ``pruned``: of each object caches keep what the type has, and drop the rest of what the server sent.
     ``shared``: readers of caches get one decoded object, and do not change it, though its type lets them.
+    ``unread``: what counts in a ``part``, by path, where a field is there and cannot be read.
     """
 
     resource: Resource
     type: type[T]
     pruned: bool = False
     shared: bool = False
+    unread: Mapping[str, Any] = field(default_factory=dict, compare=False)
     _decoder: msgspec.json.Decoder[T] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -89,6 +102,9 @@ class Kind(Generic[T]):
         for _ in range(DROPPED):
             if not _drop(tree, fault.path):
                 break
+            for path, value in self.unread.items():
+                if f"{path}.".startswith(f"{fault.path}."):
+                    _put(tree, path, value)
             try:
                 return self.from_plain(tree)
             except Undecodable as error:
@@ -161,6 +177,14 @@ def _drop(tree: Any, path: str) -> bool:
     except (KeyError, IndexError, TypeError):
         return False
     return True
+
+
+def _put(tree: Any, path: str, value: Any) -> None:
+    """Write a value at a path of names; the structs on the way are made where they are missing."""
+    *way, last = path.split(".")
+    for name in way:
+        tree = tree.setdefault(name, {})
+    tree[last] = value
 
 
 def dynamic(resource: Resource, *, shared: bool = False) -> Kind[dict[str, Any]]:

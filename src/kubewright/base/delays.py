@@ -24,6 +24,10 @@ OVERTAKEN = After(0.2)
 SHORT, MEDIUM, LONG = After(5), After(180), After(600)
 """What may succeed in a moment; what a user has to mend; what costs a cloud much (mcm.md §3.3)."""
 
+UNREADABLE = After(30)
+"""An object that a pass looks at has not the form of its kind. A user has to mend it, which may wake only its
+own controller."""
+
 # -------------------------------------------------------------------- looks without an event
 JUST_PAST = timedelta(milliseconds=1)
 """Added to the wait for a deadline, so that the deadline has passed at the next look."""

@@ -57,8 +57,9 @@ def owner_of(config: KubeadmConfig) -> Key | None:
 
 
 def cluster_of(machine: Machine) -> Key:
-    """The cluster that a machine belongs to."""
-    return Key(machine.metadata.namespace, machine.spec.cluster_name)
+    """The cluster that a machine belongs to; by its label, where its spec names none that can be read."""
+    meta = machine.metadata
+    return Key(meta.namespace, machine.spec.cluster_name or meta.labels.get(CLUSTER_NAME_LABEL, ""))
 
 
 def _may_boot(config: KubeadmConfig, machine: Machine) -> bool:
@@ -83,9 +84,12 @@ class Caches:
         self.machines.index(BY_CLUSTER, lambda each: _known(cluster_of(each)) if config_of(each) else ())
 
     def machine_of(self, config: KubeadmConfig) -> Machine | None:
-        """The Machine that owns a KubeadmConfig, if it is there."""
+        """The Machine that owns a KubeadmConfig, if it is there; not one that names another: then this is a
+        copy, with the owner references of the original."""
         key = owner_of(config)
-        return self.machines.get(key) if key is not None else None
+        found = self.machines.get(key) if key is not None else None
+        named = config_of(found) if found is not None else None
+        return found if named is None or named == _key(config) else None
 
     def lock_of(self, cluster: Cluster) -> Lock | None:
         """The init lock of a cluster."""

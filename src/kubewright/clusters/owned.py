@@ -39,8 +39,10 @@ class OfCluster(Object, Protocol):
 
 
 def cluster_of(found: OfCluster) -> Key:
-    """The cluster of a Machine, or of what makes or checks machines."""
-    return Key(found.metadata.namespace, found.spec.cluster_name)
+    """The cluster of a Machine, or of what makes or checks machines; by its label, where its spec names none
+    that can be read."""
+    meta = found.metadata
+    return Key(meta.namespace, found.spec.cluster_name or meta.labels.get(names.CLUSTER_NAME_LABEL, ""))
 
 
 def paused_because(found: Object, cluster: Cluster | None) -> str:

@@ -236,15 +236,16 @@ class Assembly:
         return found
 
     def _tells_contests(self, clusters: Container[str]) -> Callable[[Contested], None]:
-        """Tells of a write that another client undoes: it is counted, logged, and an event of what is
-        written, in one of these clusters."""
+        """Tells of a write that another client undoes: it is counted if it is withheld, logged, and an event
+        of what is written, in one of these clusters."""
         counted = self.metrics.counter(
             CONTESTED, "Writes that were withheld as they did not last", ("resource",)
         )
 
         def tell(contested: Contested) -> None:
             target = contested.target
-            counted.labels(str(target.resource)).inc()
+            if contested.wait:
+                counted.labels(str(target.resource)).inc()
             log.warning("a write does not last", object=str(target.key), problem=contested.message)
             if target.cluster in clusters:
                 meta = {"name": target.key.name, "namespace": target.key.namespace, "uid": target.uid}

@@ -74,6 +74,22 @@ class Caches:
             return None
         return self.family_of(plane, ends=meta.deleting)
 
+    def original_of(self, component: Component, meta: ObjectMeta) -> str:
+        """The component that a control plane names in the place of this one, whose instances have the names
+        that those of this one would have; empty: this one is named, or there is no other. A copy of a
+        component has the label, the owner and the finalizer of the original."""
+        key, owner = Key(meta.namespace, meta.name), owning_plane(meta)
+        if self.planes.count_by(BY_COMPONENT, f"{component}/{key}"):
+            return ""
+        label = meta.labels.get(CLUSTER_NAME_LABEL, "")
+        owners = (Key(key.namespace, owner.name),) if owner is not None else ()
+        for each in (*owners, *self.planes.keys_by(BY_CLUSTER, str(Key(key.namespace, label)))):
+            plane = self.planes.part(each)
+            named = keys_of(plane).get(component) if plane is not None else None
+            if named is not None and self.components[component].header(named) is not None:
+                return named.name
+        return ""
+
     def planes_of_cluster(self, change: Change[Cluster]) -> Iterable[Key]:
         """The control planes of a Cluster whose spec has changed, such as its pause or its networks."""
         before, after = change.before(), change.after()

@@ -4,6 +4,8 @@ Theory.      The management cluster has everything: our objects (``machines``, `
              the Machines and Clusters of the core that own them (``core_machines``, ``core_clusters``), and
              the Secrets. The caches already show our own writes, and an index answers each question. An owner
              is known by group and kind and not by version, because the core may serve another version later.
+             A copy of an object of ours (``kubectl get -o yaml``, a backup) may have its owner references and
+             the name by which clouds know it. Which of the two is meant says the reference of the core.
 Source       capi.md §3.3 (owners), §3.4 (who wakes whom).
 Called by    ``machine``, ``cluster``, ``template``, ``credentials`` and ``orphans``.
 """
@@ -89,14 +91,52 @@ class Caches:
         self.core_machines.index("provider-id", lambda each: _provider_id(each.spec.provider_id))
 
     def machine_of(self, found: KubewrightMachine) -> Machine | None:
-        """The Machine that owns a KubewrightMachine."""
+        """The Machine that owns a KubewrightMachine; one that names another is no owner of what lives."""
         key = owner_key(found.metadata, MACHINE)
-        return self.core_machines.get(key) if key is not None else None
+        owner = self.core_machines.get(key) if key is not None else None
+        if owner is None or found.metadata.deleting:  # then it says where the driver has to look
+            return owner
+        ref = owner.spec.infrastructure_ref
+        return None if refers(ref, KUBEWRIGHT_MACHINE) and ref.name != found.name else owner
 
     def cluster_of(self, found: KubewrightCluster) -> Cluster | None:
-        """The Cluster that owns a KubewrightCluster."""
+        """The Cluster that owns a KubewrightCluster; as for ``machine_of``."""
         key = owner_key(found.metadata, CLUSTER)
-        return self.core_clusters.get(key) if key is not None else None
+        owner = self.core_clusters.get(key) if key is not None else None
+        if owner is None or found.metadata.deleting:
+            return owner
+        ref = owner.spec.infrastructure_ref
+        another = ref is not None and refers(ref, KUBEWRIGHT_CLUSTER) and ref.name != found.name
+        return None if another else owner
+
+    def original_of_machine(self, copy: KubewrightMachine) -> Key | None:
+        """The KubewrightMachine whose VM this one has, too: a Machine names that one, and none names this."""
+        key, meta = Key(copy.namespace, copy.name), copy.metadata
+        if self.core_machines.count_by("infrastructure", str(key)):
+            return None
+        same = {
+            *self.machines.keys_by("cloud-owner", cloud_owner(KUBEWRIGHT_MACHINE, meta)),
+            *(
+                each
+                for one in _provider_id(copy.spec.provider_id)
+                for each in self.machines.keys_by("provider-id", one)
+            ),
+        }
+        named = (each for each in same if self.core_machines.count_by("infrastructure", str(each)))
+        return min((each for each in named if each != key), key=str, default=None)
+
+    def original_of_cluster(
+        self, copy: KubewrightCluster, cluster: Cluster | None
+    ) -> KubewrightCluster | None:
+        """The KubewrightCluster whose endpoint this one has, too: its Cluster names that one."""
+        ref = cluster.spec.infrastructure_ref if cluster is not None else None
+        if ref is None or not refers(ref, KUBEWRIGHT_CLUSTER) or ref.name == copy.name:
+            return None
+        found = self.clusters.part(Key(copy.namespace, ref.name))
+        if found is None:
+            return None
+        known = (cloud_owner(KUBEWRIGHT_CLUSTER, each.metadata) for each in (copy, found))
+        return found if len(set(known)) == 1 else None
 
     def cluster_named(self, namespace: str, name: str) -> Cluster | None:
         """The Cluster of that name."""

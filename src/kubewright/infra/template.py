@@ -5,13 +5,16 @@ Theory.      cluster-autoscaler scales a set from zero by ``status.capacity`` an
              (``driver.contract.Sizes``). A template never changes, so one answer is enough; where its
              driver or its credentials are its cluster's, it is asked again when these change.
              A template that its driver refuses says so here, before a machine does: in the condition
-             Accepted, and in an event. One that nothing ever spoke against has no condition.
+             Accepted, and in an event. One that nothing ever spoke against has no condition. Where nobody can
+             be asked, for the Secret or the KubewrightCluster is not there, the condition is Unknown and says
+             which; if it never was another, only when that lasts: the two often come in a moment.
 Invariants.  What the driver cannot say is left as it is: a user may have written it.
 Source       capi.md §3.2, §3.6.
 Called by    ``runtime.controller``; wired by ``world``. The call is awaited by a worker of this controller,
              which has no other work.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,7 +22,13 @@ from typing import Any
 
 from msgspec import structs
 
-from kubewright.api.cluster.conditions import ERROR, false_condition, true_condition, with_conditions
+from kubewright.api.cluster.conditions import (
+    ERROR,
+    false_condition,
+    true_condition,
+    unknown_condition,
+    with_conditions,
+)
 from kubewright.api.cluster.v1beta1 import CLUSTER, Condition
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import Secret
@@ -62,6 +71,9 @@ class Templates:
         self._driver = shared.driver
         self._recorder = shared.recorder
         self._clock = shared.clock
+        self._lasting = shared.settings.report_after.total_seconds()
+        self._missing_since: dict[Key, float] = {}
+        """Since when what a template needs is not there, in monotonic seconds."""
 
     async def reconcile(self, key: Key) -> Result:
         """One pass.
@@ -72,9 +84,12 @@ class Templates:
         """
         template = self._caches.templates.get(key)
         found = self._resolve(template) if template is not None else None
+        left = self._left(key, template, found)
         if template is None or found is None:
             return Result.done()
-        answer = found if isinstance(found, Refused) else await self._asked(found)
+        if left > 0:
+            return Result.later(timedelta(seconds=left))
+        answer = await self._asked(found) if isinstance(found, ClassRequest) else found
         after = template_status(template.status, answer, self._clock.now())
         patch = merge_patch(template.status, after)
         if patch and isinstance(answer, Refused):
@@ -83,6 +98,21 @@ class Templates:
         if not patch:
             return result
         return result.sooner(await unless_refused(self._write(template, patch), template, self._recorder))
+
+    def _left(
+        self,
+        key: Key,
+        template: KubewrightMachineTemplate | None,
+        found: "ClassRequest | Refused | Missing | None",
+    ) -> float:
+        """Seconds for which nothing is said yet of what is missing."""
+        if template is None or not isinstance(found, Missing):
+            self._missing_since.pop(key, None)
+            return 0.0
+        now = self._clock.monotonic()
+        since = self._missing_since.setdefault(key, now)
+        known = condition_of(template.status.conditions, ConditionType.ACCEPTED) is not None
+        return 0.0 if known else since + self._lasting - now
 
     async def _write(self, template: KubewrightMachineTemplate, patch: dict[str, Any]) -> Result:
         key, body = Key(template.namespace, template.name), onto({"status": patch}, template.metadata)
@@ -105,8 +135,8 @@ class Templates:
                 raise
             return None  # the size is not known, and machines may be made all the same
 
-    def _resolve(self, template: KubewrightMachineTemplate) -> "ClassRequest | Refused | None":
-        """What the driver is told; None while it cannot be called, or need not be."""
+    def _resolve(self, template: KubewrightMachineTemplate) -> "ClassRequest | Refused | Missing | None":
+        """What the driver is told, or why it cannot be called; None where it need not be."""
         meta, spec = template.metadata, template.spec.template.spec
         owner = owner_key(meta, CLUSTER)
         cluster = self._caches.core_clusters.get(owner) if owner is not None else None
@@ -115,9 +145,12 @@ class Templates:
             shared, absent = self._caches.infrastructure_of(meta, cluster)
         provision = effective(spec, shared.spec if shared is not None else None, None)
         credentials, missing = self._caches.credentials(meta.namespace, provision.credentials_ref)
-        missing = missing or missing_source(spec, absent)
-        if meta.deleting or paused(meta, cluster) or missing:
+        if meta.deleting or paused(meta, cluster):
             return None
+        if absent := missing_source(spec, absent):
+            return Missing(absent, ConditionReason.WAITING_FOR_CLUSTER_INFRASTRUCTURE)
+        if missing:
+            return Missing(missing, ConditionReason.WAITING_FOR_CREDENTIALS)
         if problem := summary(validate_machine_template(template)) or self._driver.problem(provision.driver):
             return Refused(problem)
         name = owner.name if owner and shared else meta.name
@@ -132,8 +165,17 @@ class Refused:
     problem: str
 
 
-Answer = Size | Refused | None
-"""What is known of machines of a template: what a node offers; why none can be made; nothing."""
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Nobody can be asked whether machines can be made of a template: what that needs is not there."""
+
+    problem: str
+    reason: ConditionReason
+
+
+Answer = Size | Refused | Missing | None
+"""What is known of machines of a template: what a node offers; why none can be made, or what is missing;
+nothing."""
 
 
 def template_status(
@@ -145,6 +187,8 @@ def template_status(
         told = false_condition(
             ConditionType.ACCEPTED, ConditionReason.INVALID_CONFIGURATION, ERROR, answer.problem
         )
+    elif isinstance(answer, Missing):
+        told = unknown_condition(ConditionType.ACCEPTED, answer.reason, answer.problem)
     elif condition_of(before.conditions, ConditionType.ACCEPTED) is not None:
         told = true_condition(ConditionType.ACCEPTED)
     if told is not None:
@@ -178,14 +222,23 @@ def wire(shared: Shared) -> Controller:
         caches.core_clusters,  # the end of a pause
         only(spec_or_existence, lambda change: caches.templates.keys_by("owner-cluster", str(change.key))),
     )
-    controller.watches(
-        caches.secrets, lambda change: caches.templates.keys_by("credentials", str(change.key))
-    )
+    controller.watches(caches.secrets, lambda change: _of_secret(caches, change.key))
     return controller
+
+
+def _of_secret(caches: Caches, secret: Key) -> Iterator[Key]:
+    """The templates that take their credentials from a Secret, by themselves or by their cluster."""
+    yield from caches.templates.keys_by("credentials", str(secret))
+    for cluster in caches.clusters.by("credentials", str(secret)):
+        yield from _owned_with(caches, cluster)
 
 
 def _of_cluster(caches: Caches, change: Change[KubewrightCluster]) -> tuple[Key, ...]:
     """The templates of the Cluster that owns a KubewrightCluster."""
     found = change.after() or change.before()
-    owner = owner_key(found.metadata, CLUSTER) if found is not None else None
+    return _owned_with(caches, found) if found is not None else ()
+
+
+def _owned_with(caches: Caches, cluster: KubewrightCluster) -> tuple[Key, ...]:
+    owner = owner_key(cluster.metadata, CLUSTER)
     return caches.templates.keys_by("owner-cluster", str(owner)) if owner is not None else ()

@@ -7,12 +7,17 @@ Theory.      A controller writes what it finds different. When another client wr
              what the ones before said, of the same fields of the same object, is contested: it is withheld,
              for a second at first, then for twice as long each time, at most for ``LONGEST``. After that the
              fields are written once, and the count goes on. It ends when the fields have been at rest, or
-             when something else is to be written to them.
+             when something else is to be written to one of them, by this patch or by another.
+             A slower fight costs little, so nothing of it is withheld; it is told after ``UNDONE`` rounds.
+             Values that go to and fro are no contest, however often: the replicas in a status do in every
+             rollout, an autoscaler's wish and the state of a node may for hours. From outside that looks like
+             a client that fights with two values, and to withhold the last of them would keep what is old.
              A withheld write is an error of the kind that a server's refusal is, so every controller goes
              on without it as it does without a write that it may not make. And it is told (``tell``).
 Invariants.  Only patches that the server has acknowledged count, and only those of one controller. What only
              says when something was written does not make two patches different. No content of an object
-             is told, only the names of fields. Bounded: ``KEPT`` patches, the oldest are forgotten first.
+             is told, only the names of fields. Bounded: ``KEPT`` patches and ``KEPT_FIELDS`` of their fields,
+             the oldest are forgotten first.
 Called by    ``client``, for writes in the passes of a controller; ``runtime.controller`` has one for each.
 """
 
@@ -38,7 +43,10 @@ FIRST, LONGEST = 1.0, 300.0
 AT_REST = 60.0
 """Seconds after a write, and after twice its pause, in which it must last to be forgotten."""
 
-KEPT = 4096
+UNDONE, SLOW = 10, 600.0
+"""So many times in a row, each within so many seconds, what was written must be undone to be told."""
+
+KEPT, KEPT_FIELDS = 4096, 4 * 4096
 NAMED = 5
 """Fields that a message names at most."""
 
@@ -59,9 +67,9 @@ class Target:
 
 
 class Contested(Refusal):
-    """This write was not sent: the same has been written again and again, and did not last.
+    """The same has been written again and again, and did not last.
 
-    ``wait`` is for how many seconds it is withheld.
+    ``wait`` is for how many seconds it is withheld; 0: it is sent, and this is only told.
     """
 
     code, reason = 409, "Contested"
@@ -69,10 +77,11 @@ class Contested(Refusal):
     def __init__(self, target: Target, fields: tuple[str, ...], wait: float, times: int) -> None:
         named = ", ".join(fields[:NAMED]) + (" and others" if len(fields) > NAMED else "")
         what = f"{target.resource.kind} {target.key}"
+        pause = format_duration(timedelta(seconds=round(max(wait, 1.0))))
+        next_try = f"next try in {pause}" if wait else "it is written each time"
         super().__init__(
             f"{named} of {what} does not last: written {times} times, it was undone or dropped each time. "
-            f"Another client writes it too, or the server does not keep it; next try in "
-            f"{format_duration(timedelta(seconds=round(max(wait, 1.0))))}",
+            f"Another client writes it too, or the server does not keep it; {next_try}",
             retry_after=wait,
         )
         self.target, self.fields, self.wait = target, fields, wait
@@ -81,20 +90,25 @@ class Contested(Refusal):
     def steady(self) -> str:
         """The same message without its numbers: for events, of which equal ones are counted."""
         named = ", ".join(self.fields[:NAMED]) + (" and others" if len(self.fields) > NAMED else "")
+        after = "after ever longer pauses" if self.wait else "each time"
         return (
             f"What is written to {named} does not last: another client writes it too, or the server does not "
-            "keep it. It is written again after ever longer pauses"
+            f"keep it. It is written again {after}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """The last patch of some fields: what it said, how often in a row, when, and the pause after it."""
+    """The last patch of some fields: what it said, how often in a row, when, and the pause after it.
+
+    ``undone``  how often in a row it was the same, also after a rest that ends a contest
+    """
 
     said: int
     times: int
     at: float
     pause: float = 0.0
+    undone: int = 0
 
 
 class Contests:
@@ -104,6 +118,8 @@ class Contests:
         self.tell: Callable[[Contested], None] = lambda _contested: None
         self._monotonic = monotonic
         self._written: OrderedDict[int, _Written] = OrderedDict()
+        self._last: OrderedDict[int, int] = OrderedDict()
+        """What was written to a field last, by whichever patch."""
         self._told: set[int] = set()
 
     def admit(self, target: Target, body: Any) -> None:
@@ -118,6 +134,8 @@ class Contests:
         place, said = _identity(target, found)
         known, now = self._written.get(place), self._monotonic()
         if known is None or known.said != said or known.times < FREE or _is_over(known, now):
+            return
+        if not self._stands(target, found):
             return
         if (left := known.at + known.pause - now) <= 0:
             return
@@ -135,11 +153,27 @@ class Contests:
         place, said = _identity(target, found)
         known, now = self._written.pop(place, None), self._monotonic()
         self._told.discard(place)
-        fresh = known is None or known.said != said or _is_over(known, now)
-        last = _Written(said, 0, now) if known is None or fresh else known
-        times = last.times + 1
+        same = known is not None and known.said == said and self._stands(target, found)
+        last = known if known is not None and same else _Written(said, 0, now)
+        times = 1 if _is_over(last, now) else last.times + 1
         pause = 0.0 if times < FREE else FIRST if times == FREE else min(2 * last.pause, LONGEST)
-        self._written[place] = replace(last, times=times, at=now, pause=pause)
+        undone = 1 if now - last.at > SLOW + last.pause else last.undone + 1
+        self._written[place] = replace(last, times=times, at=now, pause=pause, undone=undone)
+        if undone == UNDONE and times < FREE:
+            self.tell(Contested(target, tuple(sorted(found)), 0.0, undone))
+        self._keep(target, found)
+
+    def _stands(self, target: Target, found: Mapping[str, bytes]) -> bool:
+        """Whether what a patch says is what was written last to each of its fields, as far as is known."""
+        return all(self._last.get(hash((target, each)), said) == said for each, said in _hashed(found))
+
+    def _keep(self, target: Target, found: Mapping[str, bytes]) -> None:
+        for each, said in _hashed(found):
+            place = hash((target, each))
+            self._last[place] = said
+            self._last.move_to_end(place)
+        while len(self._last) > KEPT_FIELDS:
+            self._last.popitem(last=False)
         if len(self._written) > KEPT:
             oldest, _ = self._written.popitem(last=False)
             self._told.discard(oldest)
@@ -163,6 +197,10 @@ def outside_of_a_pass() -> Context:
 def _is_over(known: _Written, now: float) -> bool:
     """Whether what was written has lasted."""
     return now - known.at > AT_REST + 2 * known.pause
+
+
+def _hashed(found: Mapping[str, bytes]) -> Iterator[tuple[str, int]]:
+    return ((name, hash(value)) for name, value in found.items())
 
 
 def _identity(target: Target, found: Mapping[str, bytes]) -> tuple[int, int]:

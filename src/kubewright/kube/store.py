@@ -102,7 +102,12 @@ class Store(Generic[T]):
         Raises:
             Undecodable: it does not have the form of its kind, and lives.
         """
-        return self.part(header) if header.deleting else self._whole(header)
+        if header.deleting:
+            return self.part(header)
+        try:
+            return self._whole(header)
+        except Undecodable as error:
+            raise error.of(str(header.key)) from None
 
     def _whole(self, header: Header) -> T:
         kept = self._decoded.get(header.key)

@@ -3,10 +3,12 @@
 Theory.      A server with a looser schema than our types (an older CRD, another program's, a version to come)
              may hold an object that has not the form of its kind. Its controller does not act on it, for a
              part of a spec is none; only its deletion goes on, from the part that can be read
-             (``kube.store``). Who made it would see that nothing happens, and not why. So each kind that
-             controllers of ours work on is followed here, in all worlds alike: an object that cannot be read
-             gets an event and, where its kind has conditions in its status, the condition ``Readable``, which
-             goes when the object can be read again; and they are counted.
+             (``kube.store``). Nor does another act on what such an object would have to tell it: that is
+             looked at again every half minute (``delays.UNREADABLE``). Who made it would see that nothing
+             happens, and not why. So each kind that controllers of ours work on is followed here, in all
+             worlds alike: an object that cannot be read gets an event and, where its kind has conditions in
+             its status, the condition ``Readable``, which goes when the object can be read again; and they
+             are counted.
 Invariants.  One event for each object and problem in a term. A condition is written at most once for each
              version of an object, best effort: what the server refuses is not tried again before the next
              version. Nothing of an object's content but the path of the wrong field is told.

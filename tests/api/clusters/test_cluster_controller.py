@@ -284,6 +284,10 @@ async def test_a_cluster_whose_kind_does_not_exist_can_be_deleted(world):
             "waiting: the reference is to the namespace other, and only default is allowed; correct the reference",
         ),
         ({"kind": ""}, "waiting: the reference has no kind; correct the reference"),
+        (
+            {"apiVersion": "v1", "kind": "ConfigMap"},
+            "waiting: the kind ConfigMap is one of Kubernetes' own, not a provider's; the reference lacks the provider's API group; correct the reference",
+        ),
     ],
 )
 async def test_a_reference_that_leads_nowhere_says_so_and_stops_no_deletion(world, changed, message):

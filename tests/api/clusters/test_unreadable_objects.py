@@ -71,6 +71,7 @@ SPOILT = {
     "a deployment": (MACHINE_DEPLOYMENT, {"minReadySeconds": 4.5}),
     "a set": (MACHINE_SET, {"minReadySeconds": 4.5}),
     "a machine": (MACHINE, {"failureDomain": ["a"]}),
+    "a machine that does not say its cluster": (MACHINE, {"clusterName": 7}),
     "a VM": (KUBEWRIGHT_MACHINE, {"providerID": 7}),
     "a bootstrap configuration": (KUBEADM_CONFIG, {"verbosity": 2.5}),
 }
@@ -99,6 +100,71 @@ async def test_a_cluster_with_a_part_that_cannot_be_read_can_be_deleted(kind, sp
                 return
             await asyncio.sleep(1)
         pytest.fail(f"left: {there}, {len(world.cloud.vms)} VMs")
+
+
+async def spoiled(world, kind, spec):
+    """Give the first object of a kind a spec that cannot be read; its key."""
+    await applied(world, "cluster.yaml")
+    await loosen(world, kind)
+    key = Key(NS, await first(world, kind))
+    await world.client.patch(dynamic(kind.resource), key, {"spec": spec})
+    await asyncio.sleep(10)
+    return key
+
+
+async def test_what_a_cluster_owns_waits_while_that_cannot_be_read_and_goes_on_when_it_is_mended() -> None:
+    async with embedded_world(OPTIONS, admission=()) as world:
+        cluster = await spoiled(world, CLUSTER, {"clusterNetwork": {"apiServerPort": 1.5}})
+        machines = sorted(vm.name for vm in world.cloud.vms.values())
+        deleted = Key(NS, next(name for name in machines if "workers" in name))
+        await world.client.delete(MACHINE, deleted)
+        await asyncio.sleep(60)
+        assert sorted(vm.name for vm in world.cloud.vms.values()) == machines
+        mended = {"spec": {"clusterNetwork": {"apiServerPort": None}}}
+        await world.client.patch(dynamic(CLUSTER.resource), cluster, mended)
+        await asyncio.sleep(60)
+        there = sorted(vm.name for vm in world.cloud.vms.values())
+        assert len(there) == len(machines)
+        assert deleted.name not in there
+
+
+async def test_a_machine_that_nothing_owns_goes_with_a_cluster_that_cannot_be_read() -> None:
+    async with embedded_world(OPTIONS, admission=()) as world:
+        cluster = await spoiled(world, CLUSTER, {"clusterNetwork": {"apiServerPort": 1.5}})
+        unowned = {"metadata": {"name": "left", "labels": {"cluster.x-k8s.io/cluster-name": "blue"}}}
+        await world.client.create(KUBEWRIGHT_MACHINE, unowned, namespace=NS)
+        await world.client.delete(CLUSTER, cluster)
+        await asyncio.sleep(120)
+        assert (await left(world), world.cloud.vms) == ({}, {})
+
+
+async def test_a_pause_that_cannot_be_read_is_one() -> None:
+    async with embedded_world(OPTIONS, admission=()) as world:
+        cluster, kind = await spoiled(world, CLUSTER, {"paused": "yes"}), dynamic(CLUSTER.resource)
+        before = await left(world)
+        await world.client.delete(CLUSTER, cluster)
+        await world.client.delete(KUBEWRIGHT_MACHINE, Key(NS, before["kubewrightmachines"][0]))
+        await asyncio.sleep(60)
+        assert await left(world) == before
+        found = await world.client.get(kind, cluster)
+        said = {each["type"]: each["message"] for each in found["status"]["conditions"] if "message" in each}
+        assert said["Readable"].startswith("cannot read Cluster: spec.paused: ")
+        await world.client.patch(kind, cluster, {"spec": {"paused": False}})
+        await asyncio.sleep(120)
+        assert (await left(world), world.cloud.vms) == ({}, {})
+
+
+async def test_a_machine_that_does_not_say_its_cluster_readably_is_paused_with_it() -> None:
+    async with embedded_world(OPTIONS, admission=()) as world:
+        machine = await spoiled(world, MACHINE, {"clusterName": 7})
+        vms = len(world.cloud.vms)
+        await world.client.patch(CLUSTER, Key(NS, "blue"), {"spec": {"paused": True}})
+        await world.client.delete(MACHINE, machine)
+        await asyncio.sleep(60)
+        assert len(world.cloud.vms) == vms
+        await world.client.patch(CLUSTER, Key(NS, "blue"), {"spec": {"paused": False}})
+        await asyncio.sleep(60)
+        assert machine.name not in {vm.name for vm in world.cloud.vms.values()}
 
 
 async def test_a_vm_of_which_the_driver_could_be_told_only_a_part_waits_until_it_is_mended() -> None:

@@ -48,6 +48,61 @@ async def test_credentials_are_waited_for() -> None:
     assert SECRET.resource.plural not in repr(found)
 
 
+async def test_a_template_whose_secret_is_not_there_says_so_if_that_lasts() -> None:
+    async with management_cluster() as management, management.provider():
+        name = Key(NS, "t")
+
+        async def said():
+            found = await management.people.get(KUBEWRIGHT_MACHINE_TEMPLATE, name)
+            return [(each.type, each.status, each.reason, each.message) for each in found.status.conditions]
+
+        missing = (
+            "Accepted",
+            "Unknown",
+            "WaitingForCredentials",
+            "there is no Secret cloud with credentials",
+        )
+        await made(management, credentialsRef={"name": "cloud"})
+        assert await said() == [missing]
+        await management.data("cloud", key=b"x")
+        await asyncio.sleep(1)
+        assert [each[:2] for each in await said()] == [("Accepted", "True")]
+        await management.people.delete(SECRET, Key(NS, "cloud"))
+        await asyncio.sleep(1)
+        assert await said() == [missing]
+        assert await management.events() == []
+
+
+async def test_a_template_that_takes_the_credentials_of_its_cluster_hears_of_them_too() -> None:
+    async with management_cluster() as management, management.provider():
+        await management.cluster(infra={"credentialsRef": {"name": "cloud"}})
+        uid = (await management.people.get(CLUSTER, Key(NS, "demo"))).metadata.uid
+        owner = {"apiVersion": CLUSTER.resource.api_version, "kind": "Cluster", "name": "demo", "uid": uid}
+        meta = {"name": "t", "namespace": NS, "ownerReferences": [owner]}
+        body = {"metadata": meta, "spec": {"template": {"spec": {}}}}
+        await management.people.create(KUBEWRIGHT_MACHINE_TEMPLATE, body)
+        await asyncio.sleep(5)
+        await management.data("cloud", key=b"x")
+        await asyncio.sleep(5)
+        found = await management.people.get(KUBEWRIGHT_MACHINE_TEMPLATE, Key(NS, "t"))
+        assert found.status.capacity["cpu"] == "2"
+        assert [(each.type, each.status) for each in found.status.conditions] == [("Accepted", "True")]
+
+
+async def test_a_secret_that_comes_a_moment_after_its_template_is_no_news() -> None:
+    async with management_cluster() as management, management.provider():
+        body = {
+            "metadata": {"name": "t", "namespace": NS},
+            "spec": {"template": {"spec": {"credentialsRef": {"name": "cloud"}}}},
+        }
+        await management.people.create(KUBEWRIGHT_MACHINE_TEMPLATE, body)
+        await asyncio.sleep(1)
+        await management.data("cloud", key=b"x")
+        await asyncio.sleep(10)
+        found = await management.people.get(KUBEWRIGHT_MACHINE_TEMPLATE, Key(NS, "t"))
+        assert found.status.conditions == ()
+
+
 async def test_a_template_of_a_paused_cluster_is_written_when_the_pause_is_over() -> None:
     async with management_cluster() as management, management.provider():
         await management.cluster(paused=True)

@@ -84,6 +84,25 @@ async def test_a_class_whose_secret_is_missing_is_judged_when_it_is_there() -> N
         assert await accepted(world) == ("False", *TOLD["a typo in providerSpec"])
 
 
+async def test_a_class_that_was_refused_says_that_its_secret_is_gone() -> None:
+    async with embedded_world(short_timeouts()) as world:
+        secret = {"metadata": {"name": "later", "namespace": world.namespace}}
+        reference = {"secretRef": {"name": "later", "namespace": world.namespace}}
+        await world.client.create(SECRET, secret)
+        await refused_class(world, {**REFUSED["a typo in providerSpec"], **reference})
+        await world.clock.sleep(1)
+        assert await accepted(world) == ("False", *TOLD["a typo in providerSpec"])
+        await world.client.patch(SECRET, world.key("later"), {"metadata": {"finalizers": None}})
+        await world.client.delete(SECRET, world.key("later"))
+        await world.clock.sleep(1)
+        status, reason, message = await accepted(world)
+        assert (status, reason) == ("Unknown", "SecretMissing")
+        assert "later" in message
+        await world.client.create(SECRET, secret)
+        await world.clock.sleep(1)
+        assert await accepted(world) == ("False", *TOLD["a typo in providerSpec"])
+
+
 async def test_where_the_server_has_upstreams_class_an_event_says_it() -> None:
     async with embedded_world(short_timeouts()) as world:
         name = Key("", "machineclasses.machine.sapcloud.io")

@@ -1,7 +1,9 @@
 """Objects of kinds that are installed, removed and changed while controllers refer to them."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -454,3 +456,62 @@ async def test_discovery_is_asked_again_for_a_kind_whose_definition_came_and_wen
         assert world.get().transient
         await world.wakes()
         assert world.discoveries() > before
+
+
+class NoGroups(Faulty):
+    """A line to a server that starts: its discovery does not show yet what its storage has."""
+
+    async def request(self, request, *, timeout):
+        response = await super().request(request, timeout=timeout)
+        if request.path != "/apis":
+            return response
+        groups = json.loads(response.body)
+        groups["items"] = [each for each in groups["items"] if each["metadata"]["name"] != VMS] + self.extra
+        return replace(response, body=json.dumps(groups).encode())
+
+    extra = ()
+
+
+def starting(world, *, extra=()):
+    line = NoGroups(InProcess(world.server.handle), world.clock, lambda _request: None)
+    line.extra = [*extra]
+    world.client.transport = line
+    return line
+
+
+@pytest.mark.parametrize("plural", ["vms", "vmachines"], ids=["of the usual name", "of another name"])
+async def test_a_kind_that_discovery_does_not_show_yet_is_served_while_there_is_a_definition_of_it(
+    world, plural
+):
+    async with world.running():
+        await world.install(plural=plural)
+        await world.install("Disk", "disks")
+        await asyncio.sleep(1)
+        line = starting(world)
+        assert await world.lookup.is_served(VMS, "Vm")
+        assert not await world.lookup.is_served(VMS, "Cpu")
+        asked = len(line.asked)
+        assert not await world.lookup.is_served(VMS, "Cpu")
+        assert {request.path for _, request in line.asked[asked:]} == {"/api", "/apis"}, (
+            "definitions are read once"
+        )
+        await world.uninstall(plural)
+        await asyncio.sleep(1)
+        assert not await world.lookup.is_served(VMS, "Vm")
+
+
+async def test_a_group_of_an_extension_server_that_is_away_may_have_any_kind(world):
+    async with world.running():
+        stale = {
+            "metadata": {"name": VMS},
+            "versions": [{"version": "v1", "freshness": "Stale", "resources": []}],
+        }
+        starting(world, extra=[stale])
+        assert await world.lookup.is_served(VMS, "Vm")
+        assert not await world.lookup.is_served("other.example.com", "Vm")
+
+
+async def test_before_the_definitions_are_listed_no_kind_is_certainly_not_served(world):
+    await world.server.start()
+    assert await world.lookup.is_served(VMS, "Vm")
+    await world.server.close()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kubewright.api import core
+from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.core import LEASE, NODE, POD, SECRET, Lease, LeaseSpec, NodeCondition
 from kubewright.api.kinds import DROPPED, Kind, Undecodable, dynamic
 from kubewright.api.machine import v1alpha1
@@ -104,6 +105,20 @@ PARTS = [
 def test_what_can_be_read_is_read(data, read):
     found = POD.part(data)
     assert (found.spec.node_name, found.metadata.labels, found.metadata.finalizers) == read
+
+
+@pytest.mark.parametrize(
+    ("data", "paused"),
+    [
+        (b'{"spec":{"paused":"yes"}}', True),
+        (b'{"spec":"well"}', True),
+        (b'{"spec":{"paused":false,"clusterNetwork":{"apiServerPort":1.5}}}', False),
+        (b'{"spec":{"clusterNetwork":7}}', False),
+        (b'{"spec":{"paused":null,"clusterNetwork":7}}', False),
+    ],
+)
+def test_a_brake_that_cannot_be_read_is_not_off(data, paused):
+    assert CLUSTER.part(data).spec.paused is paused
 
 
 @pytest.mark.parametrize("data", [b"[]", b'{"metadata":', b"\xff"])

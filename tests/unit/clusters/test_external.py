@@ -272,6 +272,10 @@ def test_a_lookup_finds(answer, wanted) -> None:
         (ObjectReference(), "the reference has no apiVersion and no kind and no name"),
         (ObjectReference(api_version="a/v1", kind="Foo"), "the reference has no name"),
         (
+            ObjectReference(api_version="v1", kind="ConfigMap", name="x"),
+            "the kind ConfigMap is one of Kubernetes' own, not a provider's; the reference lacks the provider's API group",
+        ),
+        (
             ObjectReference(api_version="a/v1", kind="Foo", name="x", namespace="other"),
             "the reference is to the namespace other, and only ns is allowed",
         ),

@@ -113,6 +113,18 @@ TABLE = [
         (),
         "WaitingForMachines/Info",
     ),
+    (
+        "it is a copy, and its endpoint that of the one which its Cluster names",
+        seen(GOING, original="first", offers_endpoints=True, machines=TWO, unowned=TWO),
+        (Step.REMOVE_FINALIZER,),
+        "",
+    ),
+    (
+        "it is a copy of one that its Cluster names, and lives",
+        seen(OWN, original="first", offers_endpoints=True),
+        (),
+        "True",
+    ),
     ("it is being deleted", seen(GOING), (Step.REMOVE_FINALIZER,), ""),
     (
         "it is being deleted with an endpoint of the driver",

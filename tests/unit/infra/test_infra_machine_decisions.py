@@ -140,6 +140,7 @@ TABLE = [
     ("it is paused", seen(paused=True), (), ""),
     ("it is paused and being deleted", seen(GOING, paused=True), (), ""),
     ("it is being deleted", seen(GOING), (Call(Verb.DELETE),), "Deleting/Info"),
+    ("it is a copy, and its VM that of another", seen(GOING, original="first"), (RemoveFinalizer(),), ""),
     (
         "it is being deleted, and its owners are gone",
         seen(GOING, owner=None, cluster=None),

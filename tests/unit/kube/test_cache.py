@@ -7,6 +7,7 @@ import pytest
 
 from kubewright.api.core import NODE
 from kubewright.api.kinds import Undecodable, dynamic
+from kubewright.base import delays
 from kubewright.kube import header
 from kubewright.kube.cache import BARS, Cache, Change
 from kubewright.kube.client import Written
@@ -191,8 +192,9 @@ def test_an_unreadable_object_is_an_error_while_it_lives_and_a_part_in_its_delet
     relist(made, 10, UNREADABLE % (5, b""))
     living = next(iter(made.store))
     assert made.store.problem(living).startswith("cannot read Node: spec.")
-    with pytest.raises(Undecodable):
+    with pytest.raises(Undecodable, match=rf"^cannot read Node {living.key}: spec\.") as caught:
         made.store.decode(living)
+    assert caught.value.retry == delays.UNREADABLE
     tell(made, "MODIFIED", UNREADABLE % (11, GOING))
     ending = next(iter(made.store))
     assert made.store.problem(ending)

@@ -9,6 +9,8 @@ from kubewright.kube.contests import (
     FREE,
     KEPT,
     LONGEST,
+    SLOW,
+    UNDONE,
     Contested,
     Contests,
     Target,
@@ -119,6 +121,41 @@ BEAT, NEXT = ({"status": {"conditions": [{"type": "A", "lastHeartbeatTime": each
 )
 def test_patches_that_say_something_new(pen: Pen, one: Any, other: Any) -> None:
     assert all(pen.write(each) for each in (one, other) * 10)
+
+
+def test_a_field_that_another_patch_of_ours_changed_is_written_again(pen: Pen) -> None:
+    for number in range(20):
+        assert pen.write({"status": {"replicas": 51}})
+        assert pen.write({"status": {"replicas": 50, "updatedReplicas": number}})
+    assert pen.told == []
+
+
+def test_a_fight_that_is_slower_than_a_minute_is_told_and_nothing_withheld(pen: Pen) -> None:
+    for _ in range(3 * UNDONE):
+        assert pen.write()
+        pen.now += 90
+    (told,) = pen.told
+    assert (told.wait, told.message) == (
+        0.0,
+        f"metadata.labels.a of Node n1 does not last: written {UNDONE} times, it was undone or dropped each time. "
+        "Another client writes it too, or the server does not keep it; it is written each time",
+    )
+    assert told.steady.endswith("It is written again each time")
+
+
+@pytest.mark.parametrize("pause", [SLOW + 1, 24 * 3600.0])
+def test_what_is_written_again_after_a_long_time_is_not_told(pen: Pen, pause: float) -> None:
+    for _ in range(3 * UNDONE):
+        assert pen.write()
+        pen.now += pause
+    assert pen.told == []
+
+
+def test_a_value_that_goes_to_and_fro_is_not_told(pen: Pen) -> None:
+    for number in range(10 * UNDONE):
+        assert pen.write({"spec": {"replicas": number % 2}})
+        pen.now += 20
+    assert pen.told == []
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,13 @@ def machine(**spec: Any) -> KubewrightMachine:
     return KUBEWRIGHT_MACHINE.from_plain({"metadata": meta, "spec": spec})
 
 
+INFRA_REF = {"apiVersion": KUBEWRIGHT_MACHINE.resource.api_version, "kind": "KubewrightMachine"}
+
+
+def original(name: str, **spec: Any) -> KubewrightMachine:
+    return KUBEWRIGHT_MACHINE.from_plain({"metadata": _meta(name, labels=LABELS), "spec": spec})
+
+
 def owner(data: str | None = None, **spec: Any) -> tuple[Any, Any]:
     bootstrap = {} if data is None else {"dataSecretName": data}
     given = {"clusterName": "c", "bootstrap": bootstrap, "version": "v1.31.0", **spec}
@@ -104,7 +111,7 @@ LOOK = Look(
                 "source_missing": True,
                 "data_problem": "",
             }
-            | {"inputs": "4/0/None//", "doubt_until": None}
+            | {"inputs": "4/0/None//", "doubt_until": None, "original": ""}
             | {
                 "problem": "there is neither Cluster c nor its KubewrightCluster, "
                 "which would name driver and credentials"
@@ -147,6 +154,44 @@ LOOK = Look(
             "its data are without a value",
             scene(machine(), owner("data"), cluster(), infrastructure(), secret("data", other="eA==")),
             {"data_problem": "Secret data has no key value, which bootstrap data needs"},
+        ),
+        Scene(
+            "its Machine names another one, which has the same VM",
+            scene(
+                machine(providerID="vm-1"),
+                owner(infrastructureRef={**INFRA_REF, "name": "first"}),
+                cluster(),
+                infrastructure(),
+                (KUBEWRIGHT_MACHINE, original("first", providerID="vm-1")),
+            ),
+            {"owner": None, "original": "first", "cluster": Named("c")},
+        ),
+        Scene(
+            "another one that has the same VM is named by no Machine",
+            scene(
+                machine(providerID="vm-1"),
+                owner(infrastructureRef={**INFRA_REF, "name": "m"}),
+                (KUBEWRIGHT_MACHINE, original("first", providerID="vm-1")),
+            ),
+            {"owner": Named("m", "m"), "original": ""},
+        ),
+        Scene(
+            "each of two that have the same VM is named by a Machine",
+            scene(
+                machine(providerID="vm-1"),
+                owner(infrastructureRef={**INFRA_REF, "name": "m"}),
+                (
+                    MACHINE,
+                    MACHINE.from_plain(
+                        {
+                            "metadata": _meta("n"),
+                            "spec": {"infrastructureRef": {**INFRA_REF, "name": "first"}},
+                        }
+                    ),
+                ),
+                (KUBEWRIGHT_MACHINE, original("first", providerID="vm-1")),
+            ),
+            {"owner": Named("m", "m"), "original": ""},
         ),
         Scene(
             "its driver does not run here",

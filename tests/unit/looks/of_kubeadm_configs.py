@@ -140,6 +140,13 @@ async def _alone() -> Seen:
     return await Provider().looker.look(config())
 
 
+async def _a_copy() -> Seen:
+    provider = Provider()
+    await provider.has()
+    named = structs.replace(config(), metadata=structs.replace(config().metadata, name="copy"))
+    return await provider.looker.look(named)
+
+
 async def _without_cluster() -> Seen:
     provider = Provider(SHORT)
     provider.clock.passed = 60
@@ -199,6 +206,11 @@ LOOK = Look(
     "bootstrap.look",
     Seen,
     (
+        Scene(
+            "the Machine that owns it names another one",
+            _a_copy,
+            {"machine": None, "cluster": None, "secret": None},
+        ),
         Scene(
             "no Machine owns it",
             _alone,

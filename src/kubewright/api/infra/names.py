@@ -38,7 +38,7 @@ class ConditionType(StrEnum):
 
     ACCEPTED = "Accepted"
     """Of a KubewrightMachineTemplate: its driver would make machines of it. There is none while nothing has
-    spoken against that."""
+    spoken against that. Unknown: what the driver must be told is not there."""
 
     VM_READY = "VMReady"
     """Of a KubewrightMachine: its VM exists and is complete."""
@@ -49,6 +49,7 @@ class ConditionReason(StrEnum):
 
     WAITING_FOR_OWNER = "WaitingForOwner"
     WAITING_FOR_CLUSTER_INFRASTRUCTURE = "WaitingForClusterInfrastructure"
+    WAITING_FOR_CREDENTIALS = "WaitingForCredentials"
     WAITING_FOR_BOOTSTRAP_DATA = "WaitingForBootstrapData"
     WAITING_FOR_ENDPOINT = "WaitingForEndpoint"
     WAITING_FOR_MACHINES = "WaitingForMachines"

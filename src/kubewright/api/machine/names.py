@@ -198,6 +198,7 @@ class ClassReason(StrEnum):
 
     ACCEPTED = "Accepted"
     INVALID_CLASS = "InvalidClass"
+    SECRET_MISSING = "SecretMissing"
 
 
 class ConditionType(StrEnum):

@@ -218,6 +218,9 @@ def _unusable(ref: ObjectReference, namespace: str) -> str:
     ]
     if missing:
         return f"the reference has no {' and no '.join(missing)}"
+    if not ref.group:
+        own = f"the kind {ref.kind} is one of Kubernetes' own, not a provider's"
+        return f"{own}; the reference lacks the provider's API group"
     if ref.namespace and ref.namespace != namespace:
         return f"the reference is to the namespace {ref.namespace}, and only {namespace} is allowed"
     return ""

@@ -9,8 +9,9 @@ Theory.      While the component lives: our finalizer, then what its addresses c
              API server that uses its data (``ending``).
 Invariants.  Of an object that is paused only the condition Paused is written; one that another program
              manages is not written at all, and of it only what we may have started ourselves is ended when it
-             is deleted. A deletion needs no Cluster, no control plane and no Secret, and waits for another
-             component that is deleted too no longer than ``LONGEST_WAIT``. Every plan has a reason.
+             is deleted. A copy of a component that its control plane names runs nothing and ends nothing. A
+             deletion needs no Cluster, no control plane and no Secret, and waits for another component that
+             is deleted too no longer than ``LONGEST_WAIT``. Every plan has a reason.
 Source       nested.md A5, A9, A11, A15; S3-31 to S3-41.
 Called by    ``reconciler``.
 """
@@ -224,6 +225,9 @@ def _deleted(seen: Seen) -> Plan:
     meta = seen.component.metadata
     if FINALIZER not in meta.finalizers:
         return Plan(because="it is being deleted and has no finalizer of ours", silent=True)
+    if seen.original:
+        told = f"what runs is that of {seen.original}, which its control plane names"
+        return Plan((RemoveFinalizer(),), because=told, silent=True)
     if seen.running.exists:
         since = meta.deletion_timestamp
         if told := in_use(seen) or restored_first(seen):

@@ -81,7 +81,14 @@ class Looker:
         Raises:
             ApiError, TransportError: the server could not be asked.
         """
-        meta, family = found.metadata, self._caches.family_around(found.metadata)
+        meta, original = found.metadata, self._caches.original_of(self._policy.component, found.metadata)
+        if original:
+            problem = summary(validate_component(found.spec))
+            now = self._client.clock.now()
+            return Seen(
+                self._policy, found, now, pause=pause_of(meta, None, None), problem=problem, original=original
+            )
+        family = self._caches.family_around(meta)
         identity = identity_of(found, self._policy, family)
         seen = Seen(
             self._policy,

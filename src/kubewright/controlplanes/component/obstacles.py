@@ -88,6 +88,8 @@ def _owner(seen: Seen) -> Obstacle | None:
     if seen.family is not None:
         return None
     told = "no NestedControlPlane that is there controls it"
+    if seen.original:
+        told = f"its control plane names {seen.policy.kind.resource.kind} {seen.original} in its place"
     return Obstacle(ComponentCondition.DEPENDENCIES_READY, Reason.WAITING_FOR_OWNER, told)
 
 

@@ -6,6 +6,9 @@ Theory.      A creation that was cut short (a deadline, a lost answer, the end o
              ``confirm_absent`` to show what came of the creation, and has been asked again (``plan``).
              A VM on record may be one of two: a creation that was not answered was repeated, and the record
              is of the second. So a doubt stays beside a record until its creation is LONGEST_CREATION ago.
+             A list of the cloud's VMs ends no doubt, however soon after our start it comes: it shows what
+             there was, and in doubt is what is still to come. So a machine without an older proof that is
+             deleted just after a start waits for up to ``confirm_absent``.
 Invariants.  An object that was created more than MAX_CLOCK_SKEW after our start, by the server's clock,
              inherits no doubt from the process before us. Nor does one that this process saw come to be in a
              server of its own: there is one clock, and no list is older than the server.

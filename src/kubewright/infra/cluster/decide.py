@@ -6,7 +6,8 @@ Theory.      Machines of a cluster may be made when it is known where its API se
              On deletion the machines go first: they may take driver and credentials from this object. The
              core deletes them; those that nothing owns are deleted from here, unless the Cluster stays. Nor
              does a copy of this object that nobody owns: it has the label, too. Then the endpoint is given
-             back, then the finalizer goes.
+             back, then the finalizer goes. Where a copy has the name, too, by which clouds know the one that
+             the Cluster names, the endpoint is that one's, and the copy goes at once.
 Invariants.  An endpoint that is complete is never changed. ``ready`` never goes down again: the core would
              take that for an infrastructure that has gone.
 Source       capi.md §3.2, §3.5 (externally managed), §6.4 (order of deletion); decision 0023.
@@ -126,6 +127,10 @@ def _without_endpoint(seen: Seen) -> Plan:
 
 def _deleted(seen: Seen) -> Plan:
     call = seen.endpoint
+    if seen.original:
+        because = f"its endpoint stays: it is KubewrightCluster {seen.original}'s"
+        event = Event(EventReason.ENDPOINT_LEFT_BEHIND, because)
+        return Plan((Step.REMOVE_FINALIZER,), because=because, event=event)
     if seen.machines:
         steps = (Step.DELETE_MACHINES,) if seen.unowned and not seen.lives else ()
         first, more = min(each.name for each in seen.machines), len(seen.machines) - 1

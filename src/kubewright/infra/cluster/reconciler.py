@@ -17,7 +17,8 @@ from kubewright.api.infra.v1beta1 import (
     KubewrightMachine,
 )
 from kubewright.api.infra.validate import validate_cluster
-from kubewright.api.meta import ObjectMeta
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import KubeObject, ObjectMeta
 from kubewright.base.clock import SteadyClock
 from kubewright.driver.contract import ClassRequest
 from kubewright.infra.caches import Caches, Shared, paused, refers, untold
@@ -36,6 +37,9 @@ from kubewright.runtime.result import Result
 from kubewright.runtime.writer import Uids, Writer
 from kubewright.wire.errors import Conflict, NotFound
 from kubewright.wire.gvk import Key
+
+_CLUSTER_METADATA = Kind(CLUSTER.resource, KubeObject)
+"""A Cluster that cannot be read lives or not, too."""
 
 
 class InfraClusters:
@@ -83,6 +87,8 @@ class InfraClusters:
         untellable = untold(self._caches.clusters, Key(meta.namespace, meta.name))
         broken = "" if meta.deleting else summary(validate_cluster(cluster))  # to give back is always right
         wrong = untellable or broken or self._driver.problem(cluster.spec.driver)
+        original = self._caches.original_of_cluster(cluster, named)
+        known = cloud_owner(KUBEWRIGHT_CLUSTER, meta)
         seen = Seen(
             cluster,
             self._clock.now(),
@@ -91,11 +97,11 @@ class InfraClusters:
             paused=paused(meta, owner),
             machines=machines,
             unowned=self._caches.unowned(machines) if meta.deleting else (),
+            original=original.name if original is not None else "",
             problem=wrong or missing,
             offers_endpoints=self._driver.offers_endpoints(cluster.spec.driver),
             endpoint=self._calls.seen(meta.uid),
         )
-        known = cloud_owner(KUBEWRIGHT_CLUSTER, meta)
         return seen, class_request(cluster.spec, meta.namespace, name, known, credentials)
 
     async def _perform(self, seen: Seen, plan: Plan, request: ClassRequest) -> Result:
@@ -138,7 +144,7 @@ class InfraClusters:
     async def _lives(self, cluster: Key) -> bool:
         """Whether the server itself shows a Cluster that is not being deleted: our cache may be late."""
         with suppress(NotFound):
-            return not (await self._control.get(CLUSTER, cluster)).metadata.deleting
+            return not (await self._control.get(_CLUSTER_METADATA, cluster)).metadata.deleting
         return False
 
     async def _delete_machine(self, key: Key) -> None:

@@ -48,6 +48,8 @@ class Seen:
     ``paused``    the object or its cluster is paused
     ``machines``  the KubewrightMachines of its cluster; ``unowned``: those that no object owns and no
                   Machine names, and that are not being deleted
+    ``original``  the KubewrightCluster whose endpoint this one has, too, being a copy of it; empty: it is
+                  none
     ``problem``   why the driver cannot be told of this cluster
     ``offers_endpoints``  the driver gives endpoints
     """
@@ -59,6 +61,7 @@ class Seen:
     paused: bool = False
     machines: tuple[Key, ...] = ()
     unowned: tuple[Key, ...] = ()
+    original: str = ""
     problem: str = ""
     offers_endpoints: bool = False
     endpoint: EndpointSeen = NOTHING

@@ -19,7 +19,7 @@ from kubewright.infra.machine.creation import (
     wait_for_infrastructure,
     wait_for_owner,
 )
-from kubewright.infra.machine.deletion import delete_vm, remove_finalizer
+from kubewright.infra.machine.deletion import delete_vm, leave_to_original, remove_finalizer
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.steps import Plan
 
@@ -28,7 +28,7 @@ LIVING: tuple[Decider, ...] = (
     wait_for_owner, respect_failure, wait_for_cluster, add_finalizer, record_vm, wait_for_infrastructure,
     wait_for_data, refuse_invalid, ensure_vm, report_complete,
 )  # fmt: skip
-DELETING: tuple[Decider, ...] = (delete_vm, remove_finalizer)
+DELETING: tuple[Decider, ...] = (leave_to_original, delete_vm, remove_finalizer)
 
 
 def decide(seen: Seen) -> Plan:

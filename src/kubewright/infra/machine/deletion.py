@@ -4,6 +4,7 @@ Theory.      The core deletes this object when the node has been drained, and th
              object is gone. So there is one thing to do: the driver deletes the VM, until it has answered
              that there is none, and no creation that was not answered can still bring one (``driver.life``).
              Neither Machine nor Cluster need exist any more for that.
+             A VM that a Machine's own KubewrightMachine has, too, is not this one's: it is a copy.
 Invariants.  The finalizer goes only after the cloud has confirmed. Where the driver cannot be asked (it
              does not run here, its credentials are gone) or refuses, the object of a VM that is known stays,
              and says why and what to do. One that cannot have a VM goes (``driver.life.plan``).
@@ -24,6 +25,15 @@ from kubewright.infra.machine.creation import correction, waits
 from kubewright.infra.machine.seen import Seen
 from kubewright.infra.machine.steps import Call, Plan, RemoveFinalizer
 from kubewright.infra.plan import Event
+
+
+def leave_to_original(seen: Seen) -> Plan | None:
+    """A copy of another object goes, and that one's VM stays."""
+    if not seen.original:
+        return None
+    vm = seen.machine.spec.provider_id or seen.machine.name
+    told = f"VM {vm} stays: it is KubewrightMachine {seen.original}'s"
+    return Plan((RemoveFinalizer(),), because=told, event=Event(EventReason.VM_LEFT_BEHIND, told))
 
 
 def delete_vm(seen: Seen) -> Plan | None:

@@ -58,6 +58,7 @@ class Looker:
         resolved = self._resolve(machine, owner, cluster)
         shared, _ = self._caches.infrastructure_of(machine.metadata, cluster)
         uid = machine.metadata.uid
+        original = self._caches.original_of_machine(machine)
         return Seen(
             machine=machine,
             settings=self._settings,
@@ -65,6 +66,7 @@ class Looker:
             owner=owner,
             cluster=cluster,
             infrastructure=shared.metadata if shared is not None else None,
+            original=_named(original, machine.namespace),
             paused=paused(machine.metadata, cluster),
             vm=self._calls.seen(uid),
             problem=resolved.problem,
@@ -100,10 +102,10 @@ class Looker:
         return with_data(request, data, data_format, version or "")
 
     def _cluster(self, machine: KubewrightMachine, owner: Machine | None) -> Cluster | None:
-        """By the Machine, or by the label where the Machine is gone."""
+        """By the Machine, or by the label where the Machine is gone or does not say it readably."""
         label = machine.metadata.labels.get(names.CLUSTER_NAME_LABEL, "")
-        name = owner.spec.cluster_name if owner is not None else label
-        return self._caches.cluster_named(machine.namespace, name)
+        name = owner.spec.cluster_name if owner is not None else ""
+        return self._caches.cluster_named(machine.namespace, name or label)
 
     def _resolve(
         self, machine: KubewrightMachine, owner: Machine | None, cluster: Cluster | None
@@ -141,3 +143,8 @@ class Looker:
             return b"", "", f"Secret {name} has no key {names.SECRET_VALUE_KEY}, which bootstrap data needs"
         kind = secret.data.get(names.SECRET_FORMAT_KEY, b"").decode(errors="replace") or CLOUD_CONFIG
         return secret.data[names.SECRET_VALUE_KEY], kind, ""
+
+
+def _named(key: Key | None, namespace: str) -> str:
+    """An object as seen from this namespace; empty where there is none."""
+    return "" if key is None else key.name if key.namespace == namespace else str(key)

@@ -25,6 +25,7 @@ class Seen:
     ``owner``        the Machine that controls it; None: none names it, or it is not there
     ``cluster``      the Cluster of that Machine
     ``infrastructure``  the KubewrightCluster of that Cluster; None: another provider's, or it is not there
+    ``original``     the KubewrightMachine whose VM this one has, too, being a copy of it; empty: it is none
     ``paused``       the object or its cluster is paused
     ``problem``      why the driver cannot be told of this machine: broken rules, a missing secret
     ``source_missing``  its KubewrightCluster, or the Secret with its credentials, is not there
@@ -39,6 +40,7 @@ class Seen:
     owner: Machine | None = None
     cluster: Cluster | None = None
     infrastructure: ObjectMeta | None = None
+    original: str = ""
     paused: bool = False
     vm: VmSeen = NOTHING
     problem: str = ""

@@ -4,7 +4,8 @@ Theory.      A typo in a providerSpec is told on each machine that the driver re
              the rules of the API are known, and a driver that offers it is asked
              (``driver.contract.Validates``) whenever class or Secrets change, at each start, and ``AGAIN``
              after each no. The answer is the condition Accepted, and an event when it is no.
-             A class that nothing ever spoke against has no condition: then nothing is written.
+             A class that nothing ever spoke against has no condition: then nothing is written. One that has
+             it says, too, that a Secret is missing: then it is Unknown what the driver would say.
              The call is awaited by a worker of this controller, which has no other work.
 Invariants.  Nothing is decided by the condition: machines ask the driver themselves. What passes by itself (a
              driver that cannot be reached) says nothing of the class. A Secret's content is in no message.
@@ -79,12 +80,12 @@ class Acceptance:
         return result.sooner(await unless_refused(self._write(found, patch), found, self._recorder))
 
     async def _judged(self, found: MachineClass) -> MachineClassCondition | None:
-        """What is to be said of the class; None: nothing is known, as while one of its Secrets is missing."""
+        """What is to be said of the class; None: its driver says nothing before it makes machines."""
         if errors := validate_class(found):
             return _condition("False", ClassReason.INVALID_CLASS, summary(errors))
         seen = self._caches.with_secrets(found)
         if seen.problem:
-            return None
+            return _condition("Unknown", ClassReason.SECRET_MISSING, seen.problem)
         try:
             await self._driver.validate(ClassRequest(found, seen.secret))
         except Unimplemented:
@@ -112,7 +113,7 @@ def status_after(
     if wanted is None:
         stale = known is not None and known.status == "False"
         return structs.replace(before, conditions=others) if stale else before
-    if known is None and wanted.status == "True":
+    if known is None and wanted.status != "False":
         return before
     fresh = dated(structs.replace(wanted, last_transition_time=now), known)
     return structs.replace(before, conditions=(*others, fresh))

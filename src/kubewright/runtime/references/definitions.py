@@ -42,6 +42,10 @@ class Definitions:
         found = self._known.get(name)
         return None if found is None else found.choice
 
+    def of_group(self, group: str) -> dict[str, str]:
+        """The uids of the CRDs of a group, by their names."""
+        return {name: each.uid for name, each in self._known.items() if name.partition(".")[2] == group}
+
     def begin(self) -> None:
         """A list is about to be asked for."""
         self._pages = {}

@@ -6,6 +6,10 @@ Theory.      A kind is watched from the first lookup of an object of it until th
              to use, the kind's informer is replaced and its owners are woken. The name of the CRD follows
              from the kind; discovery is asked only for a kind that has no CRD of that name, once for each
              change in its group.
+             That a kind is not served is evidence for deletions: nothing is left of what cannot be. One
+             answer of discovery is too little for that. A server that has just started, or has just stored a
+             CRD, shows less in discovery than there is; so the CRDs of the group are asked, too
+             (``is_served``).
              To wake an owner is to enqueue its key, with the function that its controller gave.
 Invariants.  ``ControllerLookup.get`` never waits, and answers by what the watches have brought so far. An
              owner that got ``Absent`` is woken when that has changed. ``run`` owns every task. One discovery
@@ -19,8 +23,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
+from msgspec import Struct, field
 
 from kubewright.api.core import CRD
+from kubewright.api.kinds import Kind
+from kubewright.api.meta import KubeObject
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.kube.discovery import discover
@@ -40,6 +47,7 @@ from kubewright.runtime.references.reference import (
     Version,
     VersionPolicy,
 )
+from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, Resource
 
 DISCOVERY_PAUSES = (0.1, 5.0)
@@ -56,6 +64,21 @@ LINGER_SECONDS = 60.0
 """How long a kind that no owner looks up any more stays watched."""
 
 log = structlog.get_logger("kubewright.references")
+
+
+class _Names(Struct, frozen=True):
+    kind: str = ""
+
+
+class _Spec(Struct, frozen=True):
+    names: _Names = field(default_factory=_Names)
+
+
+class _CrdNames(KubeObject, frozen=True, kw_only=True):
+    spec: _Spec = field(default_factory=_Spec)
+
+
+_CRD_NAMES = Kind(CRD.resource, _CrdNames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +111,8 @@ class ControllerLookup:
         return self._references.find(Owner(self._kind, owner), reference)
 
     async def is_served(self, group: str, kind: str) -> bool:
-        """Whether the server serves a kind, under whatever name; it is asked now, not the caches.
+        """Whether the server serves a kind, under whatever name, or may do so in a moment: False is certain.
+        It is asked now, not the caches.
 
         Raises:
             ApiError, TransportError: it could not be asked.
@@ -114,6 +138,8 @@ class References:
         self._kinds_of: dict[Owner, dict[GroupKind, None]] = {}
         self._wakes: dict[GroupKind, Callable[[Key, str], None]] = {}
         self._same: dict[GroupKind, Same] = {}
+        self._kinds_defined: dict[str, tuple[str, str]] = {}
+        """By the name of a CRD: its uid and its kind, of those that had to be read."""
         self._without_crd: dict[GroupKind, bool] = {}
         """Kinds without a CRD of the usual name; True: discovery is still to be asked for them."""
         self._discovery_wanted = asyncio.Event()
@@ -155,8 +181,29 @@ class References:
 
     async def is_served(self, group: str, kind: str) -> bool:
         """As ``ControllerLookup.is_served``."""
-        served = (await discover(self._client)).served
-        return any((each.resource.group, each.resource.kind) == (group, kind) for each in served)
+        found = await discover(self._client)
+        if any((each.resource.group, each.resource.kind) == (group, kind) for each in found.served):
+            return True
+        unknown = any(each.partition("/")[0] == group for each in found.stale)
+        if unknown or not self._definitions.complete:
+            return True
+        for name, uid in self._definitions.of_group(group).items():
+            if await self._kind_defined_by(name, uid) == kind:
+                return True
+        return False
+
+    async def _kind_defined_by(self, name: str, uid: str) -> str:
+        """The kind of a CRD. Of one that was ever served it never changes, so it is read once for each uid:
+        a definition may be large, and a thousand owners may be deleted at once."""
+        known = self._kinds_defined.get(name, ("", ""))
+        if known[0] == uid:
+            return known[1]
+        try:
+            kind = (await self._client.get(_CRD_NAMES, Key("", name))).spec.names.kind
+        except NotFound:
+            return ""
+        self._kinds_defined[name] = (uid, kind)
+        return kind
 
     def forget(self, owner: Owner) -> None:
         """As ``ControllerLookup.forget``."""
@@ -195,9 +242,6 @@ class References:
                 why = (
                     f"the kind {referenced} is not installed: there is no CustomResourceDefinition {name}; "
                     "is its provider installed?"
-                    if referenced.group
-                    else f"the kind {referenced} is one of Kubernetes' own, not a provider's; "
-                    "the reference lacks the provider's API group"
                 )
                 return Absent(Cause.NOT_INSTALLED, why, transient=self._without_crd[group_kind])
             case Version(version, contract):
@@ -212,6 +256,8 @@ class References:
     def _definitions_changed(self, names: Sequence[str], first: bool) -> None:
         """CRDs came, went or have another version to use; ``first``: now all of them are known."""
         changed, groups = frozenset(names), {name.partition(".")[2] for name in names}
+        for name in names:
+            self._kinds_defined.pop(name, None)
         for group_kind, referenced in tuple(self._kinds.items()):
             name = self._crd_of(referenced)
             if name in changed:

@@ -117,4 +117,5 @@ class Cluster(KubeObject, frozen=True, kw_only=True):
     status: Annotated[ClusterStatus, doc("What the cluster is.")] = field(default_factory=ClusterStatus)
 
 
-CLUSTER = Kind(resource("clusters", "Cluster", "cl"), Cluster)
+CLUSTER = Kind(resource("clusters", "Cluster", "cl"), Cluster, unread={"spec.paused": True})
+"""A pause that cannot be read is one: who wrote it wanted that nothing is touched."""
