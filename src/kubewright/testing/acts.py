@@ -69,14 +69,16 @@ class Act:
 
 @dataclass
 class Told:
-    """A recorder of events, of each component."""
+    """A recorder of events, of each component. ``component``: the one that asked for it last."""
 
     events: list[tuple[str, str, str, bool]] = field(default_factory=list)
+    component: str = ""
 
     def event(self, about: Any, reason: str, message: str, *, warning: bool = False, **_how: object) -> None:
         self.events.append((about.metadata.name, str(reason), message, warning))
 
-    def of(self, _component: str) -> "Told":
+    def of(self, component: str) -> "Told":
+        self.component = component
         return self
 
 
