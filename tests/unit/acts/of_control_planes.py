@@ -5,8 +5,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from msgspec import structs
+from msgspec import structs, to_builtins
 
+from kubewright.api.cluster.conditions import false_condition
 from kubewright.api.cluster.v1beta1 import ApiEndpoint
 from kubewright.api.controlplane.names import FINALIZER, PUBLISHED_ANNOTATION, Component
 from kubewright.api.controlplane.reasons import PLANE_REPORTER
@@ -176,7 +177,30 @@ DOWN = seen(read(plane(spec=REACHED)), (ETCD, component(ETCD)))
 ASLEEP = replace(UP, rest=Rest(asleep=True, until=BEGIN + timedelta(hours=8)))
 ASKED = "its API server is reached at api.example.com:443 now, no longer at 127.0.0.2:6443"
 MISSING = "there is no NestedAPIServer my-apiserver"
-OF_X = "NestedEtcd my-etcd cannot be part of it: NestedControlPlane x controls it"
+TAKEN = "NestedEtcd my-etcd: NestedControlPlane x controls it"
+CONFLICT = seen(read(plane(spec=REACHED)), (ETCD, component(ETCD, by="x")))
+STOPPED = false_condition("Ready", "Sleeping", "Info", "")
+ALL_ENDED = replace(
+    seen(
+        read(plane(spec=REACHED)),
+        *((each, component(each, ready=False, conditions=[to_builtins(STOPPED)])) for each in Component),
+    ),
+    rest=ASLEEP.rest,
+)
+
+
+def conditions(view: Seen) -> Any:
+    """Those of its status, as they are written."""
+    return merge_patch(view.family.plane.status, status_of(view))["conditions"]
+
+
+def worded(about: str, message: str, reason: str = "") -> Any:
+    """The conditions of the one with a conflict, but for one of them."""
+    return tuple(
+        structs.replace(each, message=message, reason=reason or each.reason) if each.type == about else each
+        for each in status_of(CONFLICT).conditions
+    )
+
 
 STEPS = (
     Scene(
@@ -394,4 +418,61 @@ STATUSES = (
         (event("NotReady", MISSING, warning=True),),
     ),
 )
-ACT = Act("controlplanes.plane.act", Step, (*STEPS, *ORDER, *REFUSED, *STATUSES))
+TOLD = (
+    Scene(
+        "it sleeps, and nothing of it runs",
+        doing(of=with_status(ALL_ENDED, asleep=False)),
+        (),
+        (Write("PATCH", STATUS, {"status": {"asleep": True}, "metadata": at(101)}),),
+        (event("Asleep", "it sleeps until 2030-01-01T08:00:00Z"),),
+    ),
+    Scene(
+        "a component that another object controls is told",
+        doing(of=with_status(CONFLICT, conditions=())),
+        (),
+        (Write("PATCH", STATUS, {"status": {"conditions": conditions(CONFLICT)}, "metadata": at(101)}),),
+        (event("ComponentConflict", TAKEN, warning=True),),
+    ),
+    Scene(
+        "it is not told again while it lasts",
+        doing(of=with_status(CONFLICT, apiserver=None)),
+        (),
+        (says(with_status(CONFLICT, apiserver=None)),),
+    ),
+    Scene(
+        "it is told again when it says something else",
+        doing(of=with_status(CONFLICT, conditions=worded("ComponentConflict", "another"), apiserver=None)),
+        (),
+        (says(with_status(CONFLICT, conditions=worded("ComponentConflict", "another"), apiserver=None)),),
+        (event("ComponentConflict", TAKEN, warning=True),),
+    ),
+    Scene(
+        "it is told when the same words had another reason",
+        doing(
+            of=with_status(CONFLICT, conditions=worded("ComponentConflict", TAKEN, "Other"), apiserver=None)
+        ),
+        (),
+        (
+            says(
+                with_status(CONFLICT, conditions=worded("ComponentConflict", TAKEN, "Other"), apiserver=None)
+            ),
+        ),
+        (event("ComponentConflict", TAKEN, warning=True),),
+    ),
+    Scene(
+        "that an endpoint is still waited for is told nobody",
+        doing(of=seen(read(plane()))),
+        (),
+        (says(seen(read(plane()))),),
+        (event("Ready", "all components that it names are ready"),),
+    ),
+    Scene(
+        "a status that comes too soon after another waits for the rest of the time",
+        twice(with_status(UP, asleep=True), with_status(UP, ready=False), after=0.125),
+        (),
+        (Write("PATCH", STATUS, {"status": {"asleep": False}, "metadata": at(101)}),),
+        (event("Waking", "its components start again, one after the other"),),
+        then=ended(Result.later(0.375)),
+    ),
+)
+ACT = Act("controlplanes.plane.act", Step, (*STEPS, *ORDER, *REFUSED, *STATUSES, *TOLD))
