@@ -97,7 +97,8 @@ class Actor:
         if written:
             for event in events_of(before, status):
                 self._recorder.event(seen.component, event.reason, event.message, warning=event.warning)
-        self._tell_problems(seen, status)
+        if seen.pause is None:  # a status while it is paused says what was wrong before
+            self._tell_problems(seen, status)
 
     def forget(self, key: Key) -> None:
         """Forget which problems were reported of an object that is gone."""
@@ -163,9 +164,9 @@ class Actor:
             case Replace(ordinal):
                 host, _ = hosts.holding(seen.identity)
                 if host is not None:
+                    await host.replace(seen.identity, ordinal)
                     told = f"{seen.identity.instance(ordinal)} is replaced by one with what the spec says now"
                     self._recorder.event(seen.component, EventReason.REPLACING, told)
-                    await host.replace(seen.identity, ordinal)
             case Remove(keep_data):
                 host, _ = hosts.holding(seen.identity)
                 if host is not None:
