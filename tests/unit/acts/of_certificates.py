@@ -106,9 +106,7 @@ def writing(data: Mapping[str, bytes | None], replaces: ObjectMeta | None = None
 
 def created(name: str, *entries: str, **known: bytes) -> Write:
     """The write of a new Secret with these entries."""
-    data = dict.fromkeys(entries, ANY) | {
-        each: b64encode(value).decode() for each, value in known.items()
-    }
+    data = dict.fromkeys(entries, ANY) | {each: b64encode(value).decode() for each, value in known.items()}
     meta = {
         "name": name,
         "namespace": "ns",

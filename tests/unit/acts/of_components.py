@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
-from kubewright.api.controlplane.names import FINALIZER
+from kubewright.api.controlplane.names import FINALIZER, Phase
 from kubewright.api.controlplane.reasons import COMPONENT_REPORTER
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NestedAPIServerSpec
 from kubewright.api.diff import merge_patch
@@ -225,6 +225,7 @@ def reporting(*views: Seen, forgets: bool = False, laid: bool = True, **stage: A
             assert not on.actor.writing
             if forgets:
                 on.actor.forget(KEY)
+                on.actor.forget(KEY)  # nothing is known of it any more
         return on.shelf, came
 
     return act_
@@ -438,10 +439,8 @@ REFUSED = (
 )
 
 
-def told(view: Seen, *errors: str) -> Seen:
-    """The same, with a status that has these errors and says else what it should."""
-    status = structs.replace(status_of(view), errors=errors)
-    return replace(view, component=structs.replace(view.component, status=status))
+def with_replicas(of: Any, replicas: int) -> Any:
+    return structs.replace(of, spec=structs.replace(of.spec, replicas=replicas))
 
 
 def was(view: Seen, **status: Any) -> Seen:
@@ -451,6 +450,7 @@ def was(view: Seen, **status: Any) -> Seen:
 
 
 UP = read(RUNNING)
+ROLLING = replace(UP, running=running(instance(of=workload("1.35.1"), ready=False), of=ONE))
 BROKEN = replace(UP, problem="its spec is wrong")
 OFTEN = replace(UP, problem="its spec is as wrong as ever")
 IGNORED = "spec.channel test is ignored, because spec.version is 1.36.3"
@@ -507,7 +507,7 @@ REPORTS = (
     ),
     Scene(
         "a channel beside a version is told once",
-        reporting(was(BOTH_SAID), was(BOTH_SAID)),
+        reporting(was(BOTH_SAID), was(BOTH_SAID), was(BOTH_SAID)),
         (),
         (),
         (event("ChannelIgnored", IGNORED, warning=True),),
@@ -530,6 +530,29 @@ REPORTS = (
             ),
         ),
         (event("NotReady", "ready instances: 0 of 1", warning=True),),
+    ),
+)
+ASLEEP = replace(UP, running=Running(), component=with_replicas(UP.component, 0))
+SLEEPING = event("Sleeping", "it has no instance, as its spec says")
+REPORTS += (
+    Scene(
+        "one that has no instance any more is told as asleep, not as one that fails",
+        reporting(was(ASLEEP, ready=True, phase=Phase.READY)),
+        (),
+        (says(was(ASLEEP, ready=True, phase=Phase.READY)),),
+        (SLEEPING,),
+    ),
+    Scene(
+        "one that sleeps on is not told again",
+        reporting(was(ASLEEP, healthy=False)),
+        (),
+        (says(was(ASLEEP, healthy=False)),),
+    ),
+    Scene(
+        "one that is being made anew is not told as one that fails",
+        reporting(was(ROLLING, ready=True)),
+        (),
+        (says(was(ROLLING, ready=True)),),
     ),
 )
 ACT = Act("controlplanes.component.act", Step, (*STEPS, *REFUSED, *REPORTS))

@@ -39,7 +39,7 @@ from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import Conflict, Forbidden
 
-from ..controlplanes.test_plane_decisions import component, owner, plane, seen
+from ..controlplanes.test_plane_decisions import ENDPOINT, component, moved, owner, plane, seen
 
 PLACE = "/apis/controlplane.cluster.x-k8s.io/v1alpha4/namespaces/ns"
 PATH, STATUS = f"{PLACE}/nestedcontrolplanes/demo", f"{PLACE}/nestedcontrolplanes/demo/status"
@@ -187,6 +187,7 @@ ALL_ENDED = replace(
     ),
     rest=ASLEEP.rest,
 )
+STUCK = moved(clusters=ENDPOINT)
 
 
 def conditions(view: Seen) -> Any:
@@ -465,6 +466,25 @@ TOLD = (
         (),
         (says(seen(read(plane()))),),
         (event("Ready", "all components that it names are ready"),),
+    ),
+    Scene(
+        "a conflict that has ended is told nobody",
+        doing(of=with_status(DOWN, conditions=status_of(CONFLICT).conditions)),
+        (),
+        (says(with_status(DOWN, conditions=status_of(CONFLICT).conditions)),),
+    ),
+    Scene(
+        "an endpoint that the Cluster does not follow is told",
+        doing(of=with_status(STUCK, conditions=())),
+        (),
+        (says(with_status(STUCK, conditions=())),),
+        (event("EndpointMoved", STUCK.not_followed, warning=True),),
+    ),
+    Scene(
+        "it is told once",
+        doing(of=with_status(STUCK, apiserver=None)),
+        (),
+        (says(with_status(STUCK, apiserver=None)),),
     ),
     Scene(
         "a status that comes too soon after another waits for the rest of the time",

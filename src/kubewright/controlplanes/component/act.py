@@ -184,6 +184,6 @@ def events_of(before: ComponentStatus, after: ComponentStatus) -> Iterator[Event
         yield Event(EventReason.READY, f"{counted(after.replicas)} of version {after.version} ready")
     told = next((each.message for each in after.conditions if each.type == "Ready"), "")
     if before.ready and not after.ready and after.phase not in _INTENDED:
-        yield Event(EventReason.NOT_READY, told or "it is not ready any more", warning=True)
+        yield Event(EventReason.NOT_READY, told, warning=True)
     if after.phase == Phase.SLEEPING and before.phase != after.phase:
         yield Event(EventReason.SLEEPING, told)
