@@ -311,7 +311,29 @@ KEPT = (
         then=left(taken(DATA, member="https://etcd-1:2379"), kept=DATA),
     ),
 )
+
+
+def linked(root: Path) -> None:
+    """In the place of the file is a link to one, which no store follows."""
+    (root / FILE).parent.mkdir(parents=True)
+    (root / FILE).symlink_to("elsewhere")
+
+
 FAILED = (
+    Scene(
+        "a file that cannot be read now may be whole, so it is not replaced",
+        acting(take, before=linked),
+        (Take,),
+        error=StoreFailed,
+        then=both(left(said="cannot be read from the folder for snapshots"), asked()),
+    ),
+    Scene(
+        "a folder that is gone is said before anything is copied",
+        acting(take, before=Path.rmdir),
+        (),
+        error=StoreFailed,
+        then=both(left(said="no temporary folder can be made: No such file or directory"), asked()),
+    ),
     Scene(
         "an etcd that sends nothing leaves no file",
         acting(take, etcd=lambda: Etcd(NoData("no member gives its data"))),

@@ -8,6 +8,9 @@ Called by    ``taking`` and ``restoring``; stores raise ``StoreFailed``.
 """
 
 import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +29,29 @@ class StoreFailed(KubewrightError):
     """A call of a store failed; the message says why."""
 
 
+class NotKept(StoreFailed):
+    """A store has no file of this name, or none that its credentials let us read; the message says which."""
+
+
 class Damaged(KubewrightError):
     """A file is incomplete or has changed; the message says how."""
+
+
+@contextmanager
+def scratch(folder: Path | None) -> Iterator[Path]:
+    """A temporary folder below this one, for a file on its way; it is deleted with what is in it.
+
+    What cannot be deleted stays, and goes when the program starts again.
+
+    Raises:
+        StoreFailed: it cannot be made.
+    """
+    try:
+        made = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise StoreFailed(f"no temporary folder can be made: {error.strerror or error}") from None
+    with made as name:
+        yield Path(name)
 
 
 @dataclass(frozen=True, slots=True)

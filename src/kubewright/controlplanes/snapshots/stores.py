@@ -22,7 +22,7 @@ from kubewright.api.controlplane.v1alpha4 import SnapshotLocation
 from kubewright.api.core import SECRET
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.snapshots.buckets import bucket_store
-from kubewright.controlplanes.snapshots.files import StoreFailed
+from kubewright.controlplanes.snapshots.files import NotKept, StoreFailed
 from kubewright.kube.client import Client
 from kubewright.processes import beneath
 from kubewright.wire.errors import NotFound
@@ -43,7 +43,7 @@ class Store(Protocol):
         ...
 
     async def fetch(self, name: str, target: Path) -> None:
-        """Copy a file that is kept here."""
+        """Copy a file that is kept here. ``NotKept``: there is none, or none that may be read."""
         ...
 
     async def delete(self, name: str) -> None:
@@ -86,7 +86,8 @@ class FolderStore:
             await asyncio.to_thread(work, (*above, *own), *others)
         except OSError as error:
             reason = error.strerror or str(error) or type(error).__name__
-            raise StoreFailed(f"file {name} cannot be {what} {self._told}: {reason}") from None
+            failure = NotKept if isinstance(error, FileNotFoundError) else StoreFailed
+            raise failure(f"file {name} cannot be {what} {self._told}: {reason}") from None
 
     def _put(self, parts: Sequence[str], source: Path) -> None:
         *folders, name = parts

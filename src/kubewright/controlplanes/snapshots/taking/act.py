@@ -2,14 +2,14 @@
 
 Theory.      The data is copied into a temporary folder, checked there, and put into the store; only then the
              status says that the snapshot is complete. After an interruption the snapshot is taken again from
-             the start, unless its file is in the store: then that is the snapshot.
+             the start, unless its file is in the store: then that is the snapshot. While the store cannot say
+             whether it has one, nothing is taken.
 Invariants.  A whole file in the store is never replaced: a write of the status whose answer was lost may have
              said its hash. No content of a file or of a Secret is in a log or in a status.
 Called by    ``reconciler``.
 """
 
 import asyncio
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -67,11 +67,11 @@ class Taker:
             KubewrightError: the store, or what is in a Secret, does not let us.
         """
         store = await self._stores.of(snapshot.spec.location, snapshot.namespace)
-        with tempfile.TemporaryDirectory(prefix=files.SCRATCH, dir=self._hosts.snapshots) as folder:
-            path = Path(folder) / "snapshot"
+        with files.scratch(self._hosts.snapshots) as folder:
+            path = folder / "snapshot"
             try:
                 async with asyncio.timeout(DEADLINE_SECONDS):
-                    if (kept := await self._kept(store, snapshot, family, Path(folder) / "kept")) is not None:
+                    if (kept := await self._kept(store, snapshot, family, folder / "kept")) is not None:
                         return kept
                     form, version, member = await self._copy(family, path)
                     taken = await asyncio.to_thread(files.described, path, form, version, member)
@@ -86,14 +86,18 @@ class Taker:
     async def _kept(
         self, store: Store, snapshot: ControlPlaneSnapshot, family: Family, path: Path
     ) -> files.Taken | None:
-        """What an earlier attempt has put into the store; None: no whole file."""
+        """What an earlier attempt has put into the store; None: no whole file.
+
+        Raises:
+            StoreFailed: it cannot be read now, so a whole one may be there.
+        """
         try:
             await store.fetch(file_of(snapshot), path)
             form = await asyncio.to_thread(files.format_of, path)
             etcd = family.components.get(Component.ETCD)
             version = etcd.status.version if etcd is not None else ""
             return await asyncio.to_thread(files.described, path, form, version)
-        except (files.StoreFailed, files.Damaged):
+        except (files.NotKept, files.Damaged):
             return None
 
     async def delete_file(self, snapshot: ControlPlaneSnapshot) -> None:
