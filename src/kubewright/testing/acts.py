@@ -2,7 +2,7 @@
 
 Theory.      An act turns steps into requests. Whether it sends the right ones shows on the server: what
              stands there afterwards, which writes came and in which order, with the uid and the version that
-             each names. One scene performs some steps on a ``Shelf``; a scene whose server refuses (``answers``)
+             each names. One scene performs some steps on a ``Shelf``; one whose server refuses (``answers``)
              shows what else is still done then, and what is told. ``unperformed`` names the steps of a closed
              set that no scene performs.
 Invariants.  Nothing here waits. A scene compares all writes, not some of them: one that nobody expects shows.

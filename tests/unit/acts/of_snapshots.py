@@ -64,6 +64,8 @@ MEMBERS = (
 
 
 def put(path: Path, data: bytes) -> None:
+    """Write a file, and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
 
 
@@ -173,13 +175,12 @@ def acting(
         with TemporaryDirectory() as name:
             root = Path(name)
             if kept is not None:
-                (root / FILE).parent.mkdir(parents=True)
-                (root / FILE).write_bytes(kept)
+                put(root / FILE, kept)
             before(root)
             embedded, programs = (host, None) if isinstance(host, Inside) else (None, host)
             taker = Taker(shelf.client, Hosts(embedded, programs, root if folder else None), sends.stream)
             came = await happened(work(taker, snapshot(location), of or family()), Told())
-            left = Left(came.outcome, *_there(root), sends)
+            left = Left(came.outcome, *kept_below(root), sends)
         wrote = [(parent == root, begins) for parent, begins in sends.wrote]
         assert wrote in ([], [(True, SCRATCH)])
         return shelf, replace(came, outcome=left)
@@ -187,7 +188,7 @@ def acting(
     return act_
 
 
-def _there(root: Path) -> tuple[Mapping[str, bytes], tuple[str, ...]]:
+def kept_below(root: Path) -> tuple[Mapping[str, bytes], tuple[str, ...]]:
     """The files below a folder, and the names of temporary ones in it."""
     files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     return files, tuple(path.name for path in root.glob(f"{SCRATCH}*"))

@@ -7,7 +7,6 @@ Called by    ``reconciler``.
 """
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -36,6 +35,7 @@ from kubewright.wire.gvk import Key
 
 DEADLINE_SECONDS = 1800.0
 """How long fetching a file, or putting it in place, may take."""
+TOO_LONG = f"it did not end within {DEADLINE_SECONDS:g} seconds"
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +98,9 @@ class Restorer:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 done = await host.replace_data(identity, by)
         except TimeoutError:
-            raise NotRestored(f"it did not end within {DEADLINE_SECONDS:g} seconds") from None
+            raise NotRestored(TOO_LONG) from None
+        except OSError as error:  # of the host's machine: it starts programs, and connects to pods
+            raise NotRestored(f"the data cannot be replaced: {error.strerror or error}") from None
         log.info(
             "replaced", plane=family.plane.name, source=source.told, former=done.former, waits=done.waits
         )
@@ -121,16 +123,16 @@ class Restorer:
     async def _fetched(self, family: Family, source: Source) -> AsyncIterator[Path]:
         """A file, verified, for as long as it is used."""
         store = await self._stores.of(source.location, family.plane.namespace)
-        with tempfile.TemporaryDirectory(prefix=files.SCRATCH, dir=self._hosts.snapshots) as folder:
-            path = Path(folder) / "snapshot"
+        with files.scratch(self._hosts.snapshots) as folder:
+            path = folder / "snapshot"
             try:
                 async with asyncio.timeout(DEADLINE_SECONDS):
                     await store.fetch(source.file, path)
                     form = await asyncio.to_thread(files.verify, path, source.sha256)
-                    if told := self.unable(family, form):
-                        raise NotRestored(told)
-                    yield path
             except TimeoutError:
-                raise NotRestored(f"it did not end within {DEADLINE_SECONDS:g} seconds") from None
+                raise NotRestored(TOO_LONG) from None
             except OSError as error:
                 raise NotRestored(f"the file cannot be read: {error.strerror or error}") from None
+            if told := self.unable(family, form):
+                raise NotRestored(told)
+            yield path
