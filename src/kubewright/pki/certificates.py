@@ -34,6 +34,8 @@ from kubewright.wire.http import User
 
 LONGEST_NAME = 64
 """X.520 allows no longer common name or organization."""
+TOLD_CHARS = 100
+"""Characters of a host name in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,11 @@ def new_server(
     *,
     common_name: str = "kube-apiserver",
 ) -> Identity:
-    """An identity for a server that is reached under ``names``: host names and addresses."""
+    """An identity for a server that is reached under ``names``: host names and addresses.
+
+    Raises:
+        InvalidInput: one of ``names`` is not ASCII.
+    """
     return _issued(authority, User(common_name, ()), now, lifetime, names=tuple(names), client=False)
 
 
@@ -128,7 +134,8 @@ def new_leaf(
     """An identity for a server, if there are ``names`` to reach it by, and for a client, if it is to be one.
 
     Raises:
-        InvalidInput: a name of the user is empty or too long for a certificate.
+        InvalidInput: a name of the user is empty or too long for a certificate, or one of ``names`` is not
+            ASCII.
         ValueError: the authority cannot sign.
     """
     for name in (user.name, *user.groups):
@@ -217,7 +224,17 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
     )
 
 
+def unfit_name(names: Iterable[str]) -> str:
+    """Why a certificate cannot be for all of these host names, a clause; empty: it can."""
+    bad = next((each for each in names if not each.isascii()), "")
+    if not bad:
+        return ""
+    return f"a certificate cannot carry the host name {bad[:TOLD_CHARS]!r}: write it as DNS has it (xn--...)"
+
+
 def _general_name(name: str) -> x509.GeneralName:
+    if told := unfit_name([name]):
+        raise InvalidInput(told)
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:

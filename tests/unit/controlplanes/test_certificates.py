@@ -427,3 +427,20 @@ def test_no_key_is_shown():
     for each in (*WHOLE, plan(ALL, *WHOLE)):
         assert "PRIVATE" not in repr(each)
         assert "client-key-data" not in repr(each)
+
+
+@pytest.mark.parametrize("there", [(ca(),), (ca(), leaf())], ids=["new", "renewed"])
+def test_a_host_name_that_no_certificate_carries_is_a_problem_to_mend_and_the_rest_is_made(there):
+    wanted = replace(LEAF, names=NAMES | {"ü.example"})
+    answer = plan((AUTHORITY, wanted, CLIENT), *there)
+    assert [name for name, _, _ in made(answer)] == ["demo-kubelet-client"]
+    (told,) = answer.problems
+    assert "Secret demo-apiserver" in told
+    assert "cannot carry the host name 'ü.example'" in told
+    assert plan((AUTHORITY, replace(wanted, names=NAMES), CLIENT), *there).problems == ()
+
+
+def test_a_name_is_a_problem_before_the_authority_is_made():
+    answer = plan((AUTHORITY, replace(LEAF, names=NAMES | {"ü.example"})))
+    assert [name for name, _, _ in made(answer)] == ["demo-ca"]
+    assert len(answer.problems) == 1
