@@ -72,7 +72,6 @@ def doing(
     has: tuple[Found, ...] = (),
     others: tuple[Found, ...] = (),
     refused: tuple[str, KubewrightError] | None = None,
-    algorithm: Algorithm = Algorithm.EC,
 ) -> Callable[[], Any]:
     """Steps, performed. ``has``: what was found, and is there; ``others``: what another has made meanwhile."""
 
@@ -83,7 +82,7 @@ def doing(
         if refused is not None:
             shelf.answers[f"{SECRETS}/{refused[0]}" if refused[0] else SECRETS] = refused[1]
         there = {each.metadata.name: each for each in has}
-        maker = Maker(shelf.client, algorithm)
+        maker = Maker(shelf.client, Algorithm.EC)
         work = maker.perform(Destination("ns", "demo", OWNER), steps, there, BEGIN)
         return shelf, await happened(work, Told())
 
@@ -382,30 +381,6 @@ ORDER = (
         then=says(lambda on: secret(on, "demo-apiserver").data["tls.crt"] == OLD_LEAF.pair.certificate),
     ),
     Scene("nothing to do is nothing written", doing(has=(HAS_CA,)), ()),
-    Scene(
-        "with RSA only authorities and keys for tokens have such keys",
-        doing(
-            make(AUTHORITY),
-            make(KEYS),
-            make(PROXY, now_at(found("demo-proxy", CA.certificate, CA.key)), transition=Transition.BEGIN),
-            make(LEAF),
-            has=(now_at(found("demo-proxy", CA.certificate, CA.key)),),
-            algorithm=Algorithm.RSA,
-        ),
-        (),
-        (
-            pair("demo-ca"),
-            pair("demo-sa"),
-            patched("demo-proxy", tls_crt=ANY, tls_key=ANY, next_crt=ANY, next_key=ANY),
-            pair("demo-apiserver"),
-        ),
-        then=says(
-            lambda on: b"RSA PRIVATE KEY" in secret(on, "demo-ca").data["tls.key"],
-            lambda on: b"RSA PRIVATE KEY" in secret(on, "demo-sa").data["tls.key"],
-            lambda on: b"RSA PRIVATE KEY" in secret(on, "demo-proxy").data["next.key"],
-            lambda on: len(secret(on, "demo-apiserver").data["tls.key"]) < 300,
-        ),
-    ),
 )
 REFUSED = (
     Scene(

@@ -115,9 +115,9 @@ class Taker:
         identity = identity_of(etcd, ETCD, family) if etcd is not None else None
         held, running = self._hosts.holding(identity) if identity is not None else (None, Running())
         host: object = held
-        if identity is not None and isinstance(host, SavesData):
+        if etcd is not None and identity is not None and isinstance(host, SavesData):
             await host.save_data(identity, path)
-            return files.EMBEDDED, etcd.status.version if etcd is not None else "", ""
+            return files.EMBEDDED, etcd.status.version, ""
         own = await credentials_of(self._client, family)
         there = endpoints(running) or [Endpoint(each) for each in etcd_urls(family)]
         version, member = await self._stream(there, own, path)
