@@ -184,7 +184,7 @@ def make(wanted: Wanted, of: Found | None = None, **how: Any) -> Make:
 
 
 HAS_CA, OLD_LEAF = now_at(ca()), now_at(leaf(), 102)
-HAS_BUNDLE = now_at(ca(BUNDLE))
+HAS_BUNDLE, HAS_PROXY = now_at(ca(BUNDLE)), now_at(found("demo-proxy", CA.certificate, CA.key))
 NEXT = {"next.crt": ANOTHER.certificate, "next.key": ANOTHER.key}
 BEGUN = now_at(replace(ca(BUNDLE), contents={**ca(BUNDLE).contents, **NEXT}))
 SERVING = {"kube-apiserver": YEAR}
@@ -301,20 +301,20 @@ AGAIN = (
     ),
     Scene(
         "the rotation of an authority begins with a new one that is trusted beside it",
-        doing(make(AUTHORITY, HAS_CA, transition=Transition.BEGIN), has=(HAS_CA,)),
+        doing(make(PROXY, HAS_PROXY, transition=Transition.BEGIN), has=(HAS_PROXY,)),
         (Authority,),
-        (patched("demo-ca", tls_crt=ANY, tls_key=b64encode(CA.key).decode(), next_crt=ANY, next_key=ANY),),
+        (patched("demo-proxy", tls_crt=ANY, tls_key=b64encode(CA.key).decode(), next_crt=ANY, next_key=ANY),),
         then=says(
             lambda on: (
-                secret(on, "demo-ca").data["tls.crt"]
-                == CA.certificate + secret(on, "demo-ca").data["next.crt"]
+                secret(on, "demo-proxy").data["tls.crt"]
+                == CA.certificate + secret(on, "demo-proxy").data["next.crt"]
             ),
-            lambda on: facts_of(secret(on, "demo-ca").data["next.crt"]).user.name == "kubernetes",
+            lambda on: facts_of(secret(on, "demo-proxy").data["next.crt"]).user.name == "front-proxy-ca",
             lambda on: (
-                facts_of(secret(on, "demo-ca").data["next.crt"]).not_before == BEGIN - timedelta(hours=1)
+                facts_of(secret(on, "demo-proxy").data["next.crt"]).not_before == BEGIN - timedelta(hours=1)
             ),
-            lambda on: b"EC PRIVATE KEY" in secret(on, "demo-ca").data["next.key"],
-            lambda on: secret(on, "demo-ca").data["next.key"] != CA.key,
+            lambda on: b"EC PRIVATE KEY" in secret(on, "demo-proxy").data["next.key"],
+            lambda on: secret(on, "demo-proxy").data["next.key"] != CA.key,
         ),
     ),
     Scene(
