@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.base.errors import InvalidInput
-from kubewright.pki.facts import extension_of, facts_of, is_signed_by
+from kubewright.pki.facts import extension_of, facts_of, is_signed_by, unfit_name
 from kubewright.pki.keys import (
     Algorithm,
     PrivateKey,
@@ -34,8 +34,6 @@ from kubewright.wire.http import User
 
 LONGEST_NAME = 64
 """X.520 allows no longer common name or organization."""
-TOLD_CHARS = 100
-"""Characters of a host name in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +220,6 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
-
-
-def unfit_name(names: Iterable[str]) -> str:
-    """Why a certificate cannot be for all of these host names, a clause; empty: it can."""
-    bad = next((each for each in names if not each.isascii()), "")
-    if not bad:
-        return ""
-    return f"a certificate cannot carry the host name {bad[:TOLD_CHARS]!r}: write it as DNS has it (xn--...)"
 
 
 def _general_name(name: str) -> x509.GeneralName:

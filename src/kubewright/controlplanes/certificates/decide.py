@@ -30,7 +30,7 @@ from kubewright.controlplanes.certificates.wanted import (
     Signer,
     Wanted,
 )
-from kubewright.pki.certificates import unfit_name
+from kubewright.pki.facts import unfit_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,6 @@ Called by    ``taking`` and ``restoring``; stores raise ``StoreFailed``.
 """
 
 import hashlib
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,23 +32,6 @@ class NotKept(StoreFailed):
 
 class Damaged(KubewrightError):
     """A file is incomplete or has changed; the message says how."""
-
-
-@contextmanager
-def scratch(folder: Path | None) -> Iterator[Path]:
-    """A temporary folder below this one, for a file on its way; it is deleted with what is in it.
-
-    What cannot be deleted stays, and goes when the program starts again.
-
-    Raises:
-        StoreFailed: it cannot be made.
-    """
-    try:
-        made = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise StoreFailed(f"no temporary folder can be made: {error.strerror or error}") from None
-    with made as name:
-        yield Path(name)
 
 
 @dataclass(frozen=True, slots=True)

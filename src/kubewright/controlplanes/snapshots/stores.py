@@ -1,4 +1,6 @@
-"""What ``taking`` and ``restoring`` need of a store; which one a spec names; and the store that is a folder.
+"""What ``taking`` and ``restoring`` need of a store; which one a spec names; the store that is a folder.
+
+A file on its way to or from a store is in a temporary folder (``scratch``).
 
 Theory.      A file is written under another name and renamed, so under its own name it is complete. Its name
              follows from the object, so a second attempt replaces what an earlier one, that was cut short,
@@ -13,8 +15,9 @@ Called by    ``taking`` and ``restoring``.
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +25,7 @@ from kubewright.api.controlplane.v1alpha4 import SnapshotLocation
 from kubewright.api.core import SECRET
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.snapshots.buckets import bucket_store
-from kubewright.controlplanes.snapshots.files import NotKept, StoreFailed
+from kubewright.controlplanes.snapshots.files import SCRATCH, NotKept, StoreFailed
 from kubewright.kube.client import Client
 from kubewright.processes import beneath
 from kubewright.wire.errors import NotFound
@@ -33,6 +36,23 @@ NO_FOLDER = (
     "--snapshot-folder"
 )
 FOLDER = "the folder for snapshots of this program"
+
+
+@contextmanager
+def scratch(folder: Path | None) -> Iterator[Path]:
+    """A temporary folder below this one, for a file on its way; it is deleted with what is in it.
+
+    What cannot be deleted stays, and goes when the program starts again.
+
+    Raises:
+        StoreFailed: it cannot be made.
+    """
+    try:
+        made = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise StoreFailed(f"no temporary folder can be made: {error.strerror or error}") from None
+    with made as name:
+        yield Path(name)
 
 
 class Store(Protocol):

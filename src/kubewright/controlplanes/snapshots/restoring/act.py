@@ -27,7 +27,7 @@ from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.restoring.decide import Source
-from kubewright.controlplanes.snapshots.stores import Stores
+from kubewright.controlplanes.snapshots.stores import Stores, scratch
 from kubewright.kube.client import Client
 from kubewright.kube.patches import onto
 from kubewright.wire.errors import NotFound
@@ -123,7 +123,7 @@ class Restorer:
     async def _fetched(self, family: Family, source: Source) -> AsyncIterator[Path]:
         """A file, verified, for as long as it is used."""
         store = await self._stores.of(source.location, family.plane.namespace)
-        with files.scratch(self._hosts.snapshots) as folder:
+        with scratch(self._hosts.snapshots) as folder:
             path = folder / "snapshot"
             try:
                 async with asyncio.timeout(DEADLINE_SECONDS):

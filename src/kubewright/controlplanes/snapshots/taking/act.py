@@ -27,7 +27,7 @@ from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.members.decide import Credentials, Endpoint
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.credentials import credentials_of
-from kubewright.controlplanes.snapshots.stores import Store, Stores
+from kubewright.controlplanes.snapshots.stores import Store, Stores, scratch
 from kubewright.controlplanes.snapshots.streams import Streamed
 from kubewright.kube.client import Client
 
@@ -67,7 +67,7 @@ class Taker:
             KubewrightError: the store, or what is in a Secret, does not let us.
         """
         store = await self._stores.of(snapshot.spec.location, snapshot.namespace)
-        with files.scratch(self._hosts.snapshots) as folder:
+        with scratch(self._hosts.snapshots) as folder:
             path = folder / "snapshot"
             try:
                 async with asyncio.timeout(DEADLINE_SECONDS):
