@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import chain, repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -101,8 +102,10 @@ def acting(
     before: Callable[[Path], object] = lambda _path: None,
     refused: KubewrightError | None = None,
     laid: bool = True,
+    leads: int = 99,
 ) -> Callable[[], Any]:
-    """One call. ``kept``: the file that is in the store; ``before``: what else becomes of the store."""
+    """One call. ``kept``: the file that is in the store; ``before``: what else becomes of the store; ``leads``:
+    how often this process finds that it leads."""
 
     async def act_() -> tuple[Shelf, Happened]:
         shelf, on = Shelf(), host()
@@ -117,7 +120,9 @@ def acting(
                 put(root / FILE, kept)
             before(root)
             inside, programs = (on, None) if embedded else (None, on)
-            came = await happened(work(Restorer(shelf.client, Hosts(inside, programs, root))), Told())
+            answers = chain(repeat(True, leads), repeat(False))
+            restorer = Restorer(shelf.client, Hosts(inside, programs, root), lambda: next(answers))
+            came = await happened(work(restorer), Told())
             _, scratch = kept_below(root)
         return shelf, replace(came, outcome=Left(came.outcome, on.given, scratch))
 
@@ -326,6 +331,24 @@ REPLACED = (
         then=left(None, "no"),
     ),
 )
+NOT_SURE = "the data of p is not replaced: our Lease was not renewed in time, so another process may lead"
+DEPOSED = (
+    Scene(
+        "a process that leads no more replaces nothing",
+        acting(replacing(), leads=0),
+        (ReplaceData,),
+        error=Deposed,
+        then=left(None, NOT_SURE),
+    ),
+    Scene(
+        "nor does one that has lost its Lease while it fetched the file",
+        acting(replacing(), leads=1),
+        (ReplaceData,),
+        error=Deposed,
+        then=left(None, NOT_SURE),
+    ),
+    Scene("a file is verified all the same", acting(verifying(), leads=0), (Verify,), then=left()),
+)
 HELD = (
     Scene("the control plane stops for it", acting(holding("r")), (Stop,), (held("r"),), then=left()),
     Scene("the control plane starts again", acting(holding("")), (Release,), (held(None),), then=left()),
@@ -357,5 +380,5 @@ HELD = (
 ACT = Act(
     "controlplanes.snapshots.restoring.act",
     Verify | ReplaceData | Stop | Release,
-    (*ABLE, *VERIFIED, *REPLACED, *HELD),
+    (*ABLE, *VERIFIED, *REPLACED, *DEPOSED, *HELD),
 )

@@ -35,6 +35,7 @@ from kubewright.controlplanes.snapshots.files import SCRATCH, SQLITE, Damaged, S
 from kubewright.controlplanes.snapshots.streams import NoData, Streamed
 from kubewright.controlplanes.snapshots.taking.act import NotTaken, Taker
 from kubewright.controlplanes.snapshots.taking.decide import DeleteFile, Take
+from kubewright.kube.errors import Deposed
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf
 from kubewright.wire.errors import Forbidden
@@ -164,6 +165,7 @@ def acting(
     lacks: str = "",
     refused: KubewrightError | None = None,
     before: Callable[[Path], object] = lambda _path: None,
+    leads: bool = True,
 ) -> Callable[[], Any]:
     """One call. ``kept``: the file that is in the store already; ``before``: what else becomes of the store."""
 
@@ -178,7 +180,9 @@ def acting(
                 put(root / FILE, kept)
             before(root)
             embedded, programs = (host, None) if isinstance(host, Inside) else (None, host)
-            taker = Taker(shelf.client, Hosts(embedded, programs, root if folder else None), sends.stream)
+            taker = Taker(
+                shelf.client, Hosts(embedded, programs, root if folder else None), sends.stream, lambda: leads
+            )
             came = await happened(work(taker, snapshot(location), of or family()), Told())
             left = Left(came.outcome, *kept_below(root), sends)
         wrote = [(parent == root, begins) for parent, begins in sends.wrote]
@@ -399,6 +403,28 @@ FAILED = (
         then=left(said="there is no Secret login for bucket b"),
     ),
 )
+DEPOSED = (
+    Scene(
+        "a process that leads no more keeps no file, which may be whole by now",
+        acting(take, leads=False),
+        (Take,),
+        error=Deposed,
+        then=left(said=f"file {FILE} is not kept: our Lease was not renewed in time"),
+    ),
+    Scene(
+        "it still says which file it finds, and its status is not written",
+        acting(take, kept=OLDER, leads=False),
+        (Take,),
+        then=left(taken(OLDER, version="3.6.1"), kept=OLDER),
+    ),
+    Scene(
+        "a process that leads no more deletes no file",
+        acting(delete, kept=DATA, leads=False),
+        (DeleteFile,),
+        error=Deposed,
+        then=left(said=f"file {FILE} is not deleted: our Lease was not renewed in time", kept=DATA),
+    ),
+)
 DELETED = (
     Scene(
         "the file goes, and the folders that it leaves empty",
@@ -422,4 +448,6 @@ DELETED = (
         then=left(said="there is no Secret login for bucket b", kept=DATA),
     ),
 )
-ACT = Act("controlplanes.snapshots.taking.act", Take | DeleteFile, (*TAKEN, *KEPT, *FAILED, *DELETED))
+ACT = Act(
+    "controlplanes.snapshots.taking.act", Take | DeleteFile, (*TAKEN, *KEPT, *FAILED, *DEPOSED, *DELETED)
+)

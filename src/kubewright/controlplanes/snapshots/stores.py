@@ -27,6 +27,8 @@ from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.snapshots.buckets import bucket_store
 from kubewright.controlplanes.snapshots.files import SCRATCH, NotKept, StoreFailed
 from kubewright.kube.client import Client
+from kubewright.kube.errors import Deposed
+from kubewright.kube.fence import NOT_SURE, Entitled
 from kubewright.processes import beneath
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -139,6 +141,43 @@ def _copied(source: Path, target: int) -> None:
         shutil.copyfileobj(file, copy)
 
 
+class Fenced:
+    """``inner``, which takes and deletes files only while this process may write.
+
+    A process that stood still may go on after another has kept a file, whose hash is in a status by now.
+    """
+
+    def __init__(self, inner: Store, entitled: Entitled) -> None:
+        self._inner = inner
+        self._entitled = entitled
+
+    async def put(self, name: str, source: Path) -> None:
+        """As ``Store.put``.
+
+        Raises:
+            Deposed: this process does not lead any more.
+        """
+        self._check(f"file {name} is not kept")
+        await self._inner.put(name, source)
+
+    async def fetch(self, name: str, target: Path) -> None:
+        """As ``Store.fetch``."""
+        await self._inner.fetch(name, target)
+
+    async def delete(self, name: str) -> None:
+        """As ``Store.delete``.
+
+        Raises:
+            Deposed: this process does not lead any more.
+        """
+        self._check(f"file {name} is not deleted")
+        await self._inner.delete(name)
+
+    def _check(self, told: str) -> None:
+        if not self._entitled():
+            raise Deposed(f"{told}: {NOT_SURE}")
+
+
 def folder_store(location: SnapshotLocation, folder: Path | None, namespace: str = "") -> Store:
     """The store of a spec that names no bucket; ``folder`` is that of this program.
 
@@ -154,11 +193,16 @@ def folder_store(location: SnapshotLocation, folder: Path | None, namespace: str
 
 
 class Stores:
-    """Finds the store that a spec names. ``folder``: of this program, for snapshots; None: it has none."""
+    """Finds the store that a spec names.
 
-    def __init__(self, client: Client, folder: Path | None) -> None:
+    ``folder``    that of this program, for snapshots; None: it has none
+    ``entitled``  whether this process may write now; stores take and delete files only then
+    """
+
+    def __init__(self, client: Client, folder: Path | None, entitled: Entitled) -> None:
         self._client = client
         self._folder = folder
+        self._entitled = entitled
 
     async def of(self, location: SnapshotLocation, namespace: str) -> Store:
         """The store for an object of a namespace.
@@ -168,6 +212,9 @@ class Stores:
             StoreFailed: the Secret with the credentials is not there, or lacks something.
             ApiError, TransportError: the server could not be asked for it.
         """
+        return Fenced(await self._of(location, namespace), self._entitled)
+
+    async def _of(self, location: SnapshotLocation, namespace: str) -> Store:
         bucket = location.bucket
         if bucket is None:
             return folder_store(location, self._folder, namespace)

@@ -2,7 +2,7 @@
 
 Invariants.  The file that a host is given was verified after it was fetched, in a temporary folder of ours.
              The annotation is patched onto the version of the control plane that was read, so two restores
-             never both stop it.
+             never both stop it. A process that does not lead any more gives no host a file.
 Called by    ``reconciler``.
 """
 
@@ -29,6 +29,8 @@ from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.restoring.decide import Source
 from kubewright.controlplanes.snapshots.stores import Stores, scratch
 from kubewright.kube.client import Client
+from kubewright.kube.errors import Deposed
+from kubewright.kube.fence import NOT_SURE, Entitled
 from kubewright.kube.patches import onto
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -47,10 +49,11 @@ class NotRestored(KubewrightError):
 class Restorer:
     """Performs the steps of restores, while this process leads."""
 
-    def __init__(self, client: Client, hosts: Hosts) -> None:
+    def __init__(self, client: Client, hosts: Hosts, entitled: Entitled) -> None:
         self._client = client
         self._hosts = hosts
-        self._stores = Stores(client, hosts.snapshots)
+        self._entitled = entitled
+        self._stores = Stores(client, hosts.snapshots, entitled)
 
     def unable(self, family: Family, form: str) -> str:
         """Why the data of this control plane cannot be replaced by a file of this format; empty: it can.
@@ -83,6 +86,7 @@ class Restorer:
         """Replace the data by that of a file, as far as that can be done now.
 
         Raises:
+            Deposed: this process does not lead any more.
             KubewrightError: it did not work this time.
         """
         identity, host = self._etcd_host(family)
@@ -91,9 +95,10 @@ class Restorer:
         by = Replacement(
             mark,
             len(etcd_addresses(family)) or 1,
-            lambda: self._fetched(family, source),
+            lambda: self._given(family, source),
             lambda: credentials_of(self._client, family),
         )
+        self._check(family)
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 done = await host.replace_data(identity, by)
@@ -118,6 +123,18 @@ class Restorer:
         etcd = family.components.get(Component.ETCD)
         identity = identity_of(etcd, ETCD, family) if etcd is not None else None
         return identity, self._hosts.holding(identity)[0] if identity is not None else None
+
+    def _check(self, family: Family) -> None:
+        """Ask, right before data is replaced, whether another process may lead by now."""
+        if not self._entitled():
+            raise Deposed(f"the data of {family.plane.name} is not replaced: {NOT_SURE}")
+
+    @asynccontextmanager
+    async def _given(self, family: Family, source: Source) -> AsyncIterator[Path]:
+        """A file, verified, for a host that is to replace data by it."""
+        async with self._fetched(family, source) as path:
+            self._check(family)
+            yield path
 
     @asynccontextmanager
     async def _fetched(self, family: Family, source: Source) -> AsyncIterator[Path]:

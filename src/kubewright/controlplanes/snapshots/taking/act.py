@@ -5,7 +5,8 @@ Theory.      The data is copied into a temporary folder, checked there, and put 
              the start, unless its file is in the store: then that is the snapshot. While the store cannot say
              whether it has one, nothing is taken.
 Invariants.  A whole file in the store is never replaced: a write of the status whose answer was lost may have
-             said its hash. No content of a file or of a Secret is in a log or in a status.
+             said its hash. So a process that does not lead any more keeps none. No content of a file or of a
+             Secret is in a log or in a status.
 Called by    ``reconciler``.
 """
 
@@ -30,6 +31,7 @@ from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.stores import Store, Stores, scratch
 from kubewright.controlplanes.snapshots.streams import Streamed
 from kubewright.kube.client import Client
+from kubewright.kube.fence import Entitled
 
 DEADLINE_SECONDS = 1800.0
 """How long one snapshot may take."""
@@ -53,11 +55,11 @@ def file_of(snapshot: ControlPlaneSnapshot) -> str:
 class Taker:
     """Performs the steps of snapshots, while this process leads."""
 
-    def __init__(self, client: Client, hosts: Hosts, stream: Stream) -> None:
+    def __init__(self, client: Client, hosts: Hosts, stream: Stream, entitled: Entitled) -> None:
         self._client = client
         self._stream = stream
         self._hosts = hosts
-        self._stores = Stores(client, hosts.snapshots)
+        self._stores = Stores(client, hosts.snapshots, entitled)
 
     async def take(self, snapshot: ControlPlaneSnapshot, family: Family) -> files.Taken:
         """Copy the data and keep the file.
