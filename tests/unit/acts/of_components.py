@@ -12,7 +12,8 @@ from kubewright.api.controlplane.names import FINALIZER, Phase
 from kubewright.api.controlplane.reasons import COMPONENT_REPORTER
 from kubewright.api.controlplane.v1alpha4 import NESTED_API_SERVER, NestedAPIServerSpec
 from kubewright.api.diff import merge_patch
-from kubewright.base.errors import After, KubewrightError
+from kubewright.base import delays
+from kubewright.base.errors import After, InvalidInput, KubewrightError
 from kubewright.controlplanes.component import act
 from kubewright.controlplanes.component.decide import (
     AddFinalizer,
@@ -373,6 +374,13 @@ REFUSED = (
         (),
         error=act.HostFailed,
         then=failed("no room", Full.retry),
+    ),
+    Scene(
+        "a program that is missing on the host's machine is looked for again: no object changes with it",
+        doing(Apply(ONE), fails=InvalidInput("there is no etcd of version 9")),
+        (),
+        error=act.HostFailed,
+        then=failed("there is no etcd of version 9", delays.MEDIUM),
     ),
     Scene(
         "an instance that could not be started anew is told nobody",

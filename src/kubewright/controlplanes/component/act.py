@@ -17,6 +17,7 @@ from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.controlplane.names import FINALIZER, Phase
 from kubewright.api.controlplane.reasons import COMPONENT_REPORTER, EventReason
 from kubewright.api.controlplane.v1alpha4 import ComponentStatus
+from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Event
 from kubewright.controlplanes.component.decide import (
@@ -51,11 +52,11 @@ log = structlog.get_logger(__name__)
 
 
 class HostFailed(KubewrightError):
-    """A host or an etcd failed to do a step; the retry class is that of its error."""
+    """A host or an etcd failed to do a step; it is tried again as its error says, and in time."""
 
     def __init__(self, error: KubewrightError) -> None:
         super().__init__(str(error))
-        self.retry = error.retry
+        self.retry = delays.in_time(error.retry)
 
 
 class Actor:
