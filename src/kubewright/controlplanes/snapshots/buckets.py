@@ -88,7 +88,8 @@ class BucketStore:
             async with self._client() as client:
                 answer = await getattr(client, call)(Bucket=bucket, **arguments)
                 if target is not None:
-                    await _written(answer["Body"], target)
+                    async with answer["Body"] as body:  # else its connection stays open where it breaks off
+                        await _written(body, target)
         except (BotoCoreError, ClientError, aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             absent = isinstance(error, ClientError) and _status(error.response) in ABSENT
             failure = NotKept if absent else StoreFailed
