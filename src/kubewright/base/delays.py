@@ -12,7 +12,7 @@ Called by    errors and decisions of every package.
 
 from datetime import timedelta
 
-from kubewright.base.errors import After
+from kubewright.base.errors import After, OnChange, Retry
 
 # -------------------------------------------------------------------- errors
 BEHIND = After(0.05)
@@ -27,6 +27,15 @@ SHORT, MEDIUM, LONG = After(5), After(180), After(600)
 UNREADABLE = After(30)
 """An object that a pass looks at has not the form of its kind. A user has to mend it, which may wake only its
 own controller."""
+
+
+def in_time(retry: Retry) -> Retry:
+    """The retry of an error about what no watch shows: a machine, its files, a program on it.
+
+    What a user mends there changes no object.
+    """
+    return MEDIUM if isinstance(retry, OnChange) else retry
+
 
 # -------------------------------------------------------------------- looks without an event
 JUST_PAST = timedelta(milliseconds=1)

@@ -4,6 +4,7 @@ Theory.      An error says how it is to be retried; the runtime reads that in on
              (``runtime.controller``); how long each pause is stands in one table (``base.delays``).
 Tree.        KubewrightError
              ├── InvalidInput      a user gave us something wrong: one sentence, no traceback
+             │   └── Unwritten     a disk or a folder does not take what we write
              ├── wire.errors.ApiError ...      what an API server answered
              ├── kube ... TransportError       no answer, or an incomplete one
              └── driver.errors.DriverError ... what a cloud answered
@@ -49,6 +50,13 @@ class InvalidInput(KubewrightError):
     """A user's input is wrong; the message says what and where, in one sentence."""
 
     retry: Retry = OnChange()
+
+
+class Unwritten(InvalidInput):
+    """A file cannot be written: the disk is full, or we have no right to. A user has to mend that, and it is
+    tried again, because nothing shows when it is mended."""
+
+    retry: Retry = Backoff()
 
 
 def precedence(retry: Retry) -> tuple[int, float]:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubewright.base.errors import InvalidInput
-from kubewright.pki.facts import extension_of, facts_of, is_signed_by
+from kubewright.pki.facts import extension_of, facts_of, is_signed_by, unfit_name
 from kubewright.pki.keys import (
     Algorithm,
     PrivateKey,
@@ -103,7 +103,11 @@ def new_server(
     *,
     common_name: str = "kube-apiserver",
 ) -> Identity:
-    """An identity for a server that is reached under ``names``: host names and addresses."""
+    """An identity for a server that is reached under ``names``: host names and addresses.
+
+    Raises:
+        InvalidInput: one of ``names`` is not ASCII.
+    """
     return _issued(authority, User(common_name, ()), now, lifetime, names=tuple(names), client=False)
 
 
@@ -128,7 +132,8 @@ def new_leaf(
     """An identity for a server, if there are ``names`` to reach it by, and for a client, if it is to be one.
 
     Raises:
-        InvalidInput: a name of the user is empty or too long for a certificate.
+        InvalidInput: a name of the user is empty or too long for a certificate, or one of ``names`` is not
+            ASCII.
         ValueError: the authority cannot sign.
     """
     for name in (user.name, *user.groups):
@@ -218,6 +223,8 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 
 def _general_name(name: str) -> x509.GeneralName:
+    if told := unfit_name([name]):
+        raise InvalidInput(told)
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a certificate says, and who signed it. Pure.
+"""What a certificate says, who signed it, and which names one can have. Pure.
 
 Theory.      In a client certificate of Kubernetes the common name is the user, the organizations are the
              groups. A certificate that lists no uses is good for both sides of a handshake.
@@ -6,7 +6,7 @@ Invariants.  Nothing here reads a private key. Every moment is in UTC.
 Called by    ``certificates``, and what decides whether a certificate is made anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -20,6 +20,8 @@ from kubewright.wire.http import User
 
 LONGEST_CHAIN = 10
 """Certificates of a chain that are looked at; OpenSSL and Go have bounds, too."""
+TOLD_CHARS = 100
+"""Characters of a host name in a message."""
 
 E = TypeVar("E", bound=x509.ExtensionType)
 
@@ -65,6 +67,14 @@ def facts_of(pem: bytes) -> Facts:
         not_after=certificate.not_valid_after_utc,
         no_authority=_no_authority(certificate),
     )
+
+
+def unfit_name(names: Iterable[str]) -> str:
+    """Why a certificate cannot be for all of these host names, a clause; empty: it can."""
+    bad = next((each for each in names if not each.isascii()), "")
+    if not bad:
+        return ""
+    return f"a certificate cannot carry the host name {bad[:TOLD_CHARS]!r}: write it as DNS has it (xn--...)"
 
 
 def _no_authority(certificate: x509.Certificate) -> str:

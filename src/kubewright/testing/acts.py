@@ -2,9 +2,9 @@
 
 Theory.      An act turns steps into requests. Whether it sends the right ones shows on the server: what
              stands there afterwards, which writes came and in which order, with the uid and the version that
-             each names. One scene performs some steps on a ``Shelf``; a scene whose server refuses
-             (``answers``) shows what else is still done then, and what is told. ``unperformed`` names the
-             steps of a closed set that no scene performs.
+             each names. One scene performs some steps on a ``Shelf``; one whose server refuses (``answers``)
+             shows what else is still done then, and what is told. ``unperformed`` names the steps of a closed
+             set that no scene performs.
 Invariants.  Nothing here waits. A scene compares all writes, not some of them: one that nobody expects shows.
 Called by    tests/unit/acts.
 """
@@ -69,14 +69,16 @@ class Act:
 
 @dataclass
 class Told:
-    """A recorder of events, of each component."""
+    """A recorder of events, of each component. ``component``: the one that asked for it last."""
 
     events: list[tuple[str, str, str, bool]] = field(default_factory=list)
+    component: str = ""
 
     def event(self, about: Any, reason: str, message: str, *, warning: bool = False, **_how: object) -> None:
         self.events.append((about.metadata.name, str(reason), message, warning))
 
-    def of(self, _component: str) -> "Told":
+    def of(self, component: str) -> "Told":
+        self.component = component
         return self
 
 

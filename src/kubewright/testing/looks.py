@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from kubewright.api.kinds import Kind
+from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
@@ -145,7 +146,7 @@ class Write:
 class Shelf:
     """A server of objects, and the caches of a client of it.
 
-    ``answers``  what a path is answered instead of what is there: an error
+    ``answers``  what a path is answered instead of what is there: an error; one of transport is no answer
     ``asked``    method and path of each request that came, but for those that ``put`` sent
     ``writes``   those of them that write, with what they say
     """
@@ -153,7 +154,7 @@ class Shelf:
     def __init__(self, clock: ManualClock | None = None) -> None:
         self.clock = clock or ManualClock()
         self.objects: dict[str, dict[str, Any]] = {}
-        self.answers: dict[str, ApiError] = {}
+        self.answers: dict[str, KubewrightError] = {}
         self.asked: list[str] = []
         self.writes: list[Write] = []
         self.version = 100

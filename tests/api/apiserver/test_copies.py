@@ -10,7 +10,7 @@ from tests.api.interruptions import cut_short
 
 from kubewright.apiserver.store import copies
 from kubewright.apiserver.store.log import DATA_FILE, TOKEN_KEY_FILE, SqliteLog
-from kubewright.base.errors import InvalidInput
+from kubewright.base.errors import Backoff, InvalidInput, OnChange, Unwritten
 
 
 def fill(folder, value, version):
@@ -110,6 +110,22 @@ def test_a_copy_that_is_damaged_replaces_nothing(copied, damage):
         copies.put_back(folder, copy, "mark")
     assert content(folder) == (9, [b"after"])
     assert str(folder.parent) not in str(told.value)
+    assert told.value.retry == OnChange()
+
+
+def test_a_disk_that_does_not_let_us_is_no_mistake_of_a_user_and_is_tried_again(copied, tmp_path):
+    """As one that is full for a moment: a control plane that is stopped for a restore would never start."""
+    folder, copy = copied
+    with pytest.raises(Unwritten, match="cannot copy the data: No such file or directory") as taken:
+        copies.take(folder, tmp_path / "gone" / "copy")
+    folder.with_name("data.restoring").write_text("in the way")
+    with pytest.raises(Unwritten, match="cannot replace the data: File exists") as put:
+        copies.put_back(folder, copy, "mark")
+    assert {taken.value.retry, put.value.retry} == {Backoff()}
+    assert content(folder) == (9, [b"after"])
+    folder.with_name("data.restoring").unlink()
+    copies.put_back(folder, copy, "mark")
+    assert content(folder)[1] == [b"before"]
 
 
 CALLS = (

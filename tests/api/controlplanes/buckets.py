@@ -16,13 +16,15 @@ class Buckets:
 
     ``plain``    it takes no content in chunks with a checksum after them, as stores that are not Amazon's
     ``damages``  what arrives has another last byte
+    ``breaks``   a download ends in the middle
     """
 
-    def __init__(self, *, plain: bool = False, damages: bool = False) -> None:
+    def __init__(self, *, plain: bool = False, damages: bool = False, breaks: bool = False) -> None:
         self.kept: dict[str, bytes] = {}
         self.url = ""
         self._plain = plain
         self._damages = damages
+        self._breaks = breaks
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         if f"Credential={KEY}/" not in request.headers.get("Authorization", ""):
@@ -39,12 +41,24 @@ class Buckets:
                     return web.Response(status=400, text=REFUSED.format("BadDigest"))
                 self.kept[path] = content
                 return web.Response(headers={"ETag": f'"{hashlib.md5(self.kept[path]).hexdigest()}"'})
+            case "GET" if self._breaks:
+                return await _broken(request)
             case "GET" if path in self.kept:
                 return web.Response(body=self.kept[path])
             case "DELETE":
                 self.kept.pop(path, None)
                 return web.Response(status=204)
         return web.Response(status=404, text=REFUSED.format("NoSuchKey"))
+
+
+async def _broken(request: web.Request) -> web.StreamResponse:
+    """An answer whose connection ends before its content does."""
+    answer = web.StreamResponse(headers={"Content-Length": "1000000"})
+    await answer.prepare(request)
+    await answer.write(b"the beginning")
+    assert request.transport is not None
+    request.transport.close()
+    return answer
 
 
 def _not_implemented(request: web.Request) -> str:

@@ -9,7 +9,7 @@ from tests.api.controlplanes.buckets import KEY, buckets
 from kubewright.api.controlplane.v1alpha4 import BucketLocation
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.snapshots.buckets import bucket_store
-from kubewright.controlplanes.snapshots.files import StoreFailed
+from kubewright.controlplanes.snapshots.files import NotKept, StoreFailed
 
 pytestmark = pytest.mark.looptime(False)
 SECRET = {"accessKeyId": KEY.encode() + b"\n", "secretAccessKey": b"secret"}
@@ -39,7 +39,7 @@ async def test_a_bucket_gives_back_what_was_put_into_it_and_lets_it_go(tmp_path)
         await store.delete("default/demo/first")
         await store.delete("default/demo/first")
         assert served.kept == {}
-        with pytest.raises(StoreFailed, match=r"bucket kept: .*NoSuchKey"):
+        with pytest.raises(NotKept, match=r"bucket kept: .*NoSuchKey"):
             await store.fetch("default/demo/first", target)
 
 
@@ -67,7 +67,9 @@ async def test_what_arrives_damaged_is_refused(tmp_path):
 async def test_wrong_credentials_are_told_and_not_shown(tmp_path):
     async with buckets() as served:
         wrong = {"accessKeyId": b"other", "secretAccessKey": b"a-secret-that-stays-one"}
-        with pytest.raises(StoreFailed, match="AccessDenied") as caught:
+        with pytest.raises(
+            NotKept, match="AccessDenied"
+        ) as caught:  # as for a missing file that it may not list
             await bucket_store(location(served.url), wrong).fetch("a", tmp_path / "target")
     assert "a-secret" not in str(caught.value)
 
@@ -92,5 +94,13 @@ def test_a_program_without_the_client_says_how_to_get_it(monkeypatch):
 
 async def test_a_server_that_is_away_is_told(tmp_path, unused_tcp_port):
     store = bucket_store(location(f"http://127.0.0.1:{unused_tcp_port}"), SECRET)
-    with pytest.raises(StoreFailed, match="bucket kept: "):
+    with pytest.raises(StoreFailed, match="bucket kept: ") as caught:
         await store.fetch("a", tmp_path / "target")
+    assert not isinstance(caught.value, NotKept)  # the file may be there
+
+
+async def test_a_download_that_breaks_off_is_told(tmp_path):
+    async with buckets(breaks=True) as served:
+        with pytest.raises(StoreFailed, match="bucket kept: Response payload is not completed") as caught:
+            await bucket_store(location(served.url), SECRET).fetch("a", tmp_path / "target")
+    assert not isinstance(caught.value, NotKept)

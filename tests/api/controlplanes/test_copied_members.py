@@ -60,8 +60,14 @@ class Etcd:
         self.tls.load_cert_chain(folder / "server.pem")
 
     @asynccontextmanager
-    async def member(self, number: int, *, leader: int, applied: int, sends: bool) -> AsyncIterator[Endpoint]:
+    async def member(
+        self, number: int, *, leader: int, applied: int, sends: bool, says: Any = None
+    ) -> AsyncIterator[Endpoint]:
+        """``says``: its status, in place of that of an etcd."""
+
         async def status(_request: web.Request) -> web.Response:
+            if says is not None:
+                return web.json_response(says)
             header = {"member_id": str(number)} if number else {}
             said = {"header": header, "leader": str(leader), "raftAppliedIndex": str(applied)}
             return web.json_response({**said, "raftTerm": "2", "version": f"3.6.{number}"})
@@ -126,6 +132,22 @@ async def test_a_server_that_answers_without_a_members_id_is_no_etcd(tmp_path):
         seen = await members.look({"etcd-0": "https://etcd-0:2380"})
     assert seen.members == ()
     assert seen.unasked == f"no member of etcd answers: {other.url} is no etcd: it has no member's id"
+
+
+@pytest.mark.parametrize(
+    "says",
+    [["a list"], "a text", 7, {"header": "no object"}, {"header": {"member_id": "1"}, "raftIndex": "x"}],
+    ids=["a list", "a text", "a number", "no header", "no index"],
+)
+async def test_a_server_that_answers_something_else_is_no_etcd_either(tmp_path, says):
+    etcd = Etcd(tmp_path)
+    async with (
+        etcd.member(1, leader=1, applied=5, sends=False, says=says) as other,
+        Members(Access([other], etcd.own)) as members,
+    ):
+        seen = await members.look({"etcd-0": "https://etcd-0:2380"})
+    assert seen.members == ()
+    assert f"{other.url} is no etcd" in seen.unasked
 
 
 @asynccontextmanager

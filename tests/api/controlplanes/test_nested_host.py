@@ -16,7 +16,7 @@ from kubewright.api.meta import OwnerReference
 from kubewright.apiserver.http.kubeconfig import render
 from kubewright.base import delays
 from kubewright.base.clock import SystemClock
-from kubewright.base.errors import InvalidInput
+from kubewright.base.errors import Backoff, InvalidInput
 from kubewright.compose.api_servers import Planes
 from kubewright.compose.plane_controllers import controllers_of
 from kubewright.compose.task_hosting import TaskHosting
@@ -323,8 +323,9 @@ async def test_an_address_that_could_not_be_written_down_is_written_by_the_next_
     folder = tmp_path / "data"
     async with Process(folder) as first:
         folder.write_text("in the way")
-        with pytest.raises(InvalidInput, match="cannot write"):
+        with pytest.raises(InvalidInput, match="cannot write") as told:
             await first.host.apply(workload(ETCD))
+        assert told.value.retry == Backoff()  # unlike a mistake of a user
         assert first.running(ETCD) == Running()
         folder.unlink()
         endpoint = first.endpoint()

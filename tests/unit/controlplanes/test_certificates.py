@@ -4,12 +4,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from msgspec import structs
 
-from kubewright.api.core import Secret
+from kubewright.api.core import SECRET, Secret
 from kubewright.api.meta import ObjectMeta, OwnerReference
-from kubewright.controlplanes.certificates.decide import decide, secrets_of
+from kubewright.controlplanes.certificates.act import Destination, Maker
+from kubewright.controlplanes.certificates.decide import Make, decide, secrets_of
 from kubewright.controlplanes.certificates.look import read_secret
 from kubewright.controlplanes.certificates.reasons import canonical
+from kubewright.controlplanes.certificates.rotation import Transition
 from kubewright.controlplanes.certificates.wanted import Authority, KeyPair, Kubeconfig, Leaf
 from kubewright.pki.certificates import Identity, new_leaf
 from kubewright.pki.clusters import new_cluster_authority, new_service_account_keys
@@ -18,6 +21,8 @@ from kubewright.runtime.credentials.contents import render
 from kubewright.runtime.credentials.values import ADMIN
 from kubewright.testing.clocks import BEGIN as NOW
 from kubewright.testing.keys import unusual_authority
+from kubewright.testing.looks import Shelf
+from kubewright.wire.gvk import Key
 from kubewright.wire.http import User
 
 DAY = timedelta(days=1)
@@ -427,3 +432,49 @@ def test_no_key_is_shown():
     for each in (*WHOLE, plan(ALL, *WHOLE)):
         assert "PRIVATE" not in repr(each)
         assert "client-key-data" not in repr(each)
+
+
+@pytest.mark.parametrize("there", [(ca(),), (ca(), leaf())], ids=["new", "renewed"])
+def test_a_host_name_that_no_certificate_carries_is_a_problem_to_mend_and_the_rest_is_made(there):
+    wanted = replace(LEAF, names=NAMES | {"ü.example"})
+    answer = plan((AUTHORITY, wanted, CLIENT), *there)
+    assert [name for name, _, _ in made(answer)] == ["demo-kubelet-client"]
+    (told,) = answer.problems
+    assert "Secret demo-apiserver" in told
+    assert "cannot carry the host name 'ü.example'" in told
+    assert plan((AUTHORITY, replace(wanted, names=NAMES), CLIENT), *there).problems == ()
+
+
+def test_a_name_is_a_problem_before_the_authority_is_made():
+    answer = plan((AUTHORITY, replace(LEAF, names=NAMES | {"ü.example"})))
+    assert [name for name, _, _ in made(answer)] == ["demo-ca"]
+    assert len(answer.problems) == 1
+
+
+async def test_with_rsa_authorities_and_keys_for_tokens_have_such_keys_and_what_they_sign_has_none():
+    """Not among the scenes of the act: its threads would hang in the copies of the process that mutants run in."""
+    shelf, old = Shelf(), ca()
+    shelf.lay(SECRET, Secret(metadata=ObjectMeta(name="demo-ca", namespace="ns", uid="u"), data=old.contents))
+    read = replace(old, metadata=structs.replace(old.metadata, resource_version="101"))
+    proxy = Authority("demo-proxy", "front-proxy-ca")
+    steps = (
+        Make(AUTHORITY, "due", read.metadata, transition=Transition.BEGIN),
+        *(Make(each, "missing") for each in (proxy, KEYS, replace(CLIENT, authority="demo-proxy"))),
+    )
+    await Maker(shelf.client, Algorithm.RSA).perform(
+        Destination("ns", "demo", OWNER), steps, {"demo-ca": read}, NOW
+    )
+    keys = {
+        name: SECRET.from_plain(shelf.at(SECRET, Key("ns", name))).data[entry]
+        for name, entry in {
+            "demo-ca": "next.key",
+            "demo-proxy": "tls.key",
+            "demo-sa": "tls.key",
+            "demo-kubelet-client": "tls.key",
+        }.items()
+    }
+    assert [name for name, key in keys.items() if b"RSA PRIVATE KEY" in key] == [
+        "demo-ca",
+        "demo-proxy",
+        "demo-sa",
+    ]

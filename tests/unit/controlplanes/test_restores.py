@@ -14,12 +14,18 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROLLER_MANAGER,
     NESTED_ETCD,
 )
+from kubewright.base import delays
+from kubewright.base.errors import Backoff, InvalidInput, KubewrightError
 from kubewright.controlplanes.family import Family
 from kubewright.controlplanes.hosting.contract import Replaced
 from kubewright.controlplanes.pausing import Pause
-from kubewright.controlplanes.snapshots.files import Taken
+from kubewright.controlplanes.snapshots.files import StoreFailed, Taken
+from kubewright.controlplanes.snapshots.once.reconciler import Once
 from kubewright.controlplanes.snapshots.restoring import decide as restoring
 from kubewright.controlplanes.snapshots.taking import decide as taking
+from kubewright.testing.acts import Told
+from kubewright.testing.looks import Shelf
+from kubewright.wire.gvk import Key
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KINDS = {
@@ -311,3 +317,46 @@ def test_a_snapshot_that_was_taken_says_how_it_is_recognized():
     assert status.taken_at == NOW
     later = taking.Seen(a_snapshot(), NOW + timedelta(hours=1), failed="")
     assert taking.status_of(later, "a/file").taken_at is None
+
+
+class OnePolicy:
+    """Restores of which every step fails."""
+
+    kind = CONTROL_PLANE_RESTORE
+
+    def __init__(self, found, error):
+        self.found, self.error = {Key("n", found.name): found}, error
+
+    def look(self, found):
+        return restoring.Seen(found, NOW)
+
+    def decide(self, seen):
+        return restoring.Plan((restoring.ReplaceData(),), because="its data is replaced")
+
+    async def perform(self, seen, step):
+        raise self.error
+
+    def status_of(self, seen):
+        return structs.replace(seen.found.status, former_data=seen.failed)
+
+    def events(self, seen, status, plan):
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("error", "retry"),
+    [
+        pytest.param(InvalidInput("no etcdutl"), delays.MEDIUM, id="no change of an object ends it"),
+        pytest.param(StoreFailed("no store"), Backoff(), id="it may end by itself"),
+    ],
+)
+async def test_a_step_that_fails_is_told_and_comes_again_by_itself(error, retry):
+    """A control plane is stopped meanwhile: what a user mends on a machine starts it, without a change."""
+    shelf, told, found = Shelf(), Told(), a_restore(namespace="n", uid="r", resourceVersion="101")
+    shelf.lay(CONTROL_PLANE_RESTORE, found)
+    once = Once(shelf.client, told, OnePolicy(found, error))
+    with pytest.raises(KubewrightError, match=str(error)) as failed:
+        await once.reconcile(Key("n", "back"))
+    assert failed.value.retry == retry
+    assert told.events == [("back", "Failed", str(error), True)]
+    assert shelf.at(CONTROL_PLANE_RESTORE, Key("n", "back"))["status"]["formerData"] == str(error)

@@ -84,3 +84,9 @@ def test_an_authority_has_the_name_that_it_is_given():
     assert facts_of(new_cluster_authority(START, Algorithm.EC, "front-proxy-ca").certificate).user == User(
         "front-proxy-ca", ()
     )
+
+
+@pytest.mark.parametrize("name", ["ü.example", "\N{FULLWIDTH DIGIT ONE}.example"])
+def test_a_host_name_that_is_not_ascii_is_refused_with_what_helps(name):
+    with pytest.raises(InvalidInput, match=r"cannot carry the host name .* write it as DNS has it"):
+        new_leaf(CA, User("kube-apiserver", ()), START, YEAR, names=["localhost", name])

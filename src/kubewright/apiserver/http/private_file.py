@@ -9,7 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from kubewright.base.errors import InvalidInput
+from kubewright.base.errors import InvalidInput, Unwritten
 
 OWNER_ONLY_FOLDER = 0o700
 
@@ -20,14 +20,14 @@ def write_private(path: Path, content: bytes) -> None:
     A symbolic link is followed: what it points to is replaced, not the link.
 
     Raises:
-        InvalidInput: the file cannot be written there.
+        Unwritten: the file cannot be written there.
     """
     target = Path(os.path.realpath(path))
     try:
         target.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
         _replace(target, content)
     except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from None
+        raise Unwritten(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def make_private_folder(folder: Path) -> None:

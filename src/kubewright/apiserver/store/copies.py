@@ -29,7 +29,7 @@ from kubewright.apiserver.store.log import (
     committed,
     version_in,
 )
-from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.base.errors import InvalidInput, KubewrightError, Unwritten
 from kubewright.base.locks import FileLock, Held
 
 MARK_FILE = "restored"
@@ -48,7 +48,8 @@ def take(folder: Path, target: Path) -> None:
     """Write a copy of the data, as last committed, into a new file.
 
     Raises:
-        InvalidInput: there is no data, or it is damaged, or the file cannot be written.
+        InvalidInput: the data is damaged.
+        Unwritten: there is no data, or the file cannot be written.
     """
     try:
         os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -56,7 +57,7 @@ def take(folder: Path, target: Path) -> None:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")  # one file, and none beside it
     except (OSError, sqlite3.Error) as error:
-        raise InvalidInput(f"cannot copy the data: {_without_path(error)}") from None
+        raise _failure(f"cannot copy the data: {_without_path(error)}", error) from None
 
 
 def is_put_back(folder: Path, mark: str) -> bool:
@@ -74,7 +75,8 @@ def put_back(folder: Path, source: Path, mark: str) -> Path | None:
     """Put a copy in the place of the data of a folder, unless that is done; returns ``former_of`` it.
 
     Raises:
-        InvalidInput: the copy is none, or is damaged, or the disk or our rights do not let us.
+        InvalidInput: the copy is none, or is damaged.
+        Unwritten: the disk or our rights do not let us.
         StillServed: a server has the folder.
     """
     former, new = _former(folder, mark), folder.with_name(f"{folder.name}.restoring")
@@ -89,12 +91,19 @@ def put_back(folder: Path, source: Path, mark: str) -> Path | None:
                 new.rename(folder)
                 _synced(folder.parent)
     except (OSError, sqlite3.Error) as error:
-        raise InvalidInput(f"cannot replace the data: {_without_path(error)}") from None
+        raise _failure(f"cannot replace the data: {_without_path(error)}", error) from None
     return former_of(folder, mark)
 
 
 def _former(folder: Path, mark: str) -> Path:
     return folder.with_name(f"{folder.name}.before-{mark}")
+
+
+def _failure(told: str, error: OSError | sqlite3.Error) -> InvalidInput:
+    """SQLite calls operational what is not in the data, as a full disk, and a table that is missing."""
+    odd = not isinstance(error, OSError | sqlite3.OperationalError)
+    damaged = odd or getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR
+    return InvalidInput(told) if damaged else Unwritten(told)
 
 
 def _without_path(error: OSError | sqlite3.Error) -> str:

@@ -30,6 +30,7 @@ from kubewright.controlplanes.certificates.wanted import (
     Signer,
     Wanted,
 )
+from kubewright.pki.facts import unfit_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +222,11 @@ def _decide_kubeconfig(view: _View, wanted: Kubeconfig) -> None:
 
 
 def _sign(view: _View, wanted: Signed, because: str, found: Found | None) -> None:
-    """Plan to make it if the authority can sign; else wait for the authority, or report why it cannot."""
+    """Plan to make it if the authority can sign it; else wait for that, or report why it cannot."""
     step = Make(wanted, because, found.metadata if found is not None else None)
+    if isinstance(wanted, Leaf) and (told := unfit_name(sorted(wanted.names))):
+        view.problems.append(f"{because}, and {told}")
+        return
     authority = view.found.get(wanted.authority)
     if authority is None:
         if view.makes(wanted.authority):

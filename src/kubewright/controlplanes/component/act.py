@@ -17,6 +17,7 @@ from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.controlplane.names import FINALIZER, Phase
 from kubewright.api.controlplane.reasons import COMPONENT_REPORTER, EventReason
 from kubewright.api.controlplane.v1alpha4 import ComponentStatus
+from kubewright.base import delays
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Event
 from kubewright.controlplanes.component.decide import (
@@ -51,11 +52,11 @@ log = structlog.get_logger(__name__)
 
 
 class HostFailed(KubewrightError):
-    """A host or an etcd failed to do a step; the retry class is that of its error."""
+    """A host or an etcd failed to do a step; it is tried again as its error says, and in time."""
 
     def __init__(self, error: KubewrightError) -> None:
         super().__init__(str(error))
-        self.retry = error.retry
+        self.retry = delays.in_time(error.retry)
 
 
 class Actor:
@@ -97,7 +98,8 @@ class Actor:
         if written:
             for event in events_of(before, status):
                 self._recorder.event(seen.component, event.reason, event.message, warning=event.warning)
-        self._tell_problems(seen, status)
+        if seen.pause is None:  # a status while it is paused says what was wrong before
+            self._tell_problems(seen, status)
 
     def forget(self, key: Key) -> None:
         """Forget which problems were reported of an object that is gone."""
@@ -163,9 +165,9 @@ class Actor:
             case Replace(ordinal):
                 host, _ = hosts.holding(seen.identity)
                 if host is not None:
+                    await host.replace(seen.identity, ordinal)
                     told = f"{seen.identity.instance(ordinal)} is replaced by one with what the spec says now"
                     self._recorder.event(seen.component, EventReason.REPLACING, told)
-                    await host.replace(seen.identity, ordinal)
             case Remove(keep_data):
                 host, _ = hosts.holding(seen.identity)
                 if host is not None:
@@ -183,6 +185,6 @@ def events_of(before: ComponentStatus, after: ComponentStatus) -> Iterator[Event
         yield Event(EventReason.READY, f"{counted(after.replicas)} of version {after.version} ready")
     told = next((each.message for each in after.conditions if each.type == "Ready"), "")
     if before.ready and not after.ready and after.phase not in _INTENDED:
-        yield Event(EventReason.NOT_READY, told or "it is not ready any more", warning=True)
+        yield Event(EventReason.NOT_READY, told, warning=True)
     if after.phase == Phase.SLEEPING and before.phase != after.phase:
         yield Event(EventReason.SLEEPING, told)

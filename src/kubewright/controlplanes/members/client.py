@@ -156,11 +156,11 @@ class Members:
         sent = self._http.post(f"{endpoint.url}{path}", json=body, server_hostname=endpoint.name or None)
         async with sent as answer:
             try:
-                found: Answer = await answer.json(content_type=None) or {}
+                found: Any = await answer.json(content_type=None) or {}
             except ValueError:
-                raise NoAnswer(
-                    f"{endpoint.name or endpoint.url} is no etcd: it answers {answer.status}"
-                ) from None
+                found = None
+        if not isinstance(found, dict):
+            raise NoAnswer(f"{endpoint.name or endpoint.url} is no etcd: it answers {answer.status}")
         if answer.status != 200:
             raise NoAnswer(f"etcd refuses {path}: {found.get('message') or answer.status}")
         return found

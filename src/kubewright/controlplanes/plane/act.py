@@ -116,7 +116,7 @@ def events_of(before: NestedControlPlaneStatus, after: NestedControlPlaneStatus)
     if before.asleep and not after.asleep:
         yield Event("Waking", "its components start again, one after the other")
     if before.ready and not after.ready and not after.asleep:
-        yield Event("NotReady", _message(after, READY) or "it is not ready any more", warning=True)
+        yield Event("NotReady", _message(after, READY), warning=True)
     for about, reason in _TOLD_ONCE:
         told = _message(after, about, reason)
         if told and told != _message(before, about, reason):

@@ -20,9 +20,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from kubewright.api.controlplane.v1alpha4 import BucketLocation
 from kubewright.base.errors import InvalidInput
-from kubewright.controlplanes.snapshots.files import StoreFailed
+from kubewright.controlplanes.snapshots.files import NotKept, StoreFailed
 
 WITHOUT_LIBRARY = (
     "spec.location.bucket: this program has no client for buckets: install it with its extra, "
@@ -34,6 +36,8 @@ LARGEST = 32 * 1024**3
 """Bytes of a file that is fetched: four times what an etcd may have."""
 TOLD_CHARS = 500
 KEYS = ("accessKeyId", "secretAccessKey")
+ABSENT = (403, 404)
+"""The answers for a key that is not there; the first to credentials that may not list the bucket."""
 
 
 class BucketStore:
@@ -84,9 +88,12 @@ class BucketStore:
             async with self._client() as client:
                 answer = await getattr(client, call)(Bucket=bucket, **arguments)
                 if target is not None:
-                    await _written(answer["Body"], target)
-        except (BotoCoreError, ClientError, OSError, TimeoutError, ValueError) as error:
-            raise StoreFailed(f"bucket {bucket}: {str(error)[:TOLD_CHARS]}") from None
+                    async with answer["Body"] as body:  # else its connection stays open where it breaks off
+                        await _written(body, target)
+        except (BotoCoreError, ClientError, aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            absent = isinstance(error, ClientError) and _status(error.response) in ABSENT
+            failure = NotKept if absent else StoreFailed
+            raise failure(f"bucket {bucket}: {str(error)[:TOLD_CHARS]}") from None
 
 
 def bucket_store(location: BucketLocation, secret: Mapping[str, bytes]) -> BucketStore:
@@ -109,6 +116,11 @@ def bucket_store(location: BucketLocation, secret: Mapping[str, bytes]) -> Bucke
         "region_name": location.region or "us-east-1",
     }
     return BucketStore(location, options)
+
+
+def _status(answer: Mapping[str, Any]) -> int:
+    """The status of HTTP with which a server has refused."""
+    return int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def _text(location: BucketLocation, secret: Mapping[str, bytes], key: str) -> str:

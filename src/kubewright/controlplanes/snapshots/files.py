@@ -26,6 +26,10 @@ class StoreFailed(KubewrightError):
     """A call of a store failed; the message says why."""
 
 
+class NotKept(StoreFailed):
+    """A store has no file of this name, or none that its credentials let us read; the message says which."""
+
+
 class Damaged(KubewrightError):
     """A file is incomplete or has changed; the message says how."""
 

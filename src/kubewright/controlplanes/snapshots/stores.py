@@ -1,4 +1,6 @@
-"""What ``taking`` and ``restoring`` need of a store; which one a spec names; and the store that is a folder.
+"""What ``taking`` and ``restoring`` need of a store; which one a spec names; the store that is a folder.
+
+A file on its way to or from a store is in a temporary folder (``scratch``).
 
 Theory.      A file is written under another name and renamed, so under its own name it is complete. Its name
              follows from the object, so a second attempt replaces what an earlier one, that was cut short,
@@ -13,8 +15,9 @@ Called by    ``taking`` and ``restoring``.
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -22,8 +25,10 @@ from kubewright.api.controlplane.v1alpha4 import SnapshotLocation
 from kubewright.api.core import SECRET
 from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.snapshots.buckets import bucket_store
-from kubewright.controlplanes.snapshots.files import StoreFailed
+from kubewright.controlplanes.snapshots.files import SCRATCH, NotKept, StoreFailed
 from kubewright.kube.client import Client
+from kubewright.kube.errors import Deposed
+from kubewright.kube.fence import NOT_SURE, Entitled
 from kubewright.processes import beneath
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
@@ -35,6 +40,23 @@ NO_FOLDER = (
 FOLDER = "the folder for snapshots of this program"
 
 
+@contextmanager
+def scratch(folder: Path | None) -> Iterator[Path]:
+    """A temporary folder below this one, for a file on its way; it is deleted with what is in it.
+
+    What cannot be deleted stays, and goes when the program starts again.
+
+    Raises:
+        StoreFailed: it cannot be made.
+    """
+    try:
+        made = tempfile.TemporaryDirectory(prefix=SCRATCH, dir=folder, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise StoreFailed(f"no temporary folder can be made: {error.strerror or error}") from None
+    with made as name:
+        yield Path(name)
+
+
 class Store(Protocol):
     """Where files are kept. All methods may raise ``StoreFailed``, and can be repeated."""
 
@@ -43,7 +65,7 @@ class Store(Protocol):
         ...
 
     async def fetch(self, name: str, target: Path) -> None:
-        """Copy a file that is kept here."""
+        """Copy a file that is kept here. ``NotKept``: there is none, or none that may be read."""
         ...
 
     async def delete(self, name: str) -> None:
@@ -86,7 +108,8 @@ class FolderStore:
             await asyncio.to_thread(work, (*above, *own), *others)
         except OSError as error:
             reason = error.strerror or str(error) or type(error).__name__
-            raise StoreFailed(f"file {name} cannot be {what} {self._told}: {reason}") from None
+            failure = NotKept if isinstance(error, FileNotFoundError) else StoreFailed
+            raise failure(f"file {name} cannot be {what} {self._told}: {reason}") from None
 
     def _put(self, parts: Sequence[str], source: Path) -> None:
         *folders, name = parts
@@ -118,6 +141,43 @@ def _copied(source: Path, target: int) -> None:
         shutil.copyfileobj(file, copy)
 
 
+class Fenced:
+    """``inner``, which takes and deletes files only while this process may write.
+
+    A process that stood still may go on after another has kept a file, whose hash is in a status by now.
+    """
+
+    def __init__(self, inner: Store, entitled: Entitled) -> None:
+        self._inner = inner
+        self._entitled = entitled
+
+    async def put(self, name: str, source: Path) -> None:
+        """As ``Store.put``.
+
+        Raises:
+            Deposed: this process does not lead any more.
+        """
+        self._check(f"file {name} is not kept")
+        await self._inner.put(name, source)
+
+    async def fetch(self, name: str, target: Path) -> None:
+        """As ``Store.fetch``."""
+        await self._inner.fetch(name, target)
+
+    async def delete(self, name: str) -> None:
+        """As ``Store.delete``.
+
+        Raises:
+            Deposed: this process does not lead any more.
+        """
+        self._check(f"file {name} is not deleted")
+        await self._inner.delete(name)
+
+    def _check(self, told: str) -> None:
+        if not self._entitled():
+            raise Deposed(f"{told}: {NOT_SURE}")
+
+
 def folder_store(location: SnapshotLocation, folder: Path | None, namespace: str = "") -> Store:
     """The store of a spec that names no bucket; ``folder`` is that of this program.
 
@@ -133,11 +193,16 @@ def folder_store(location: SnapshotLocation, folder: Path | None, namespace: str
 
 
 class Stores:
-    """Finds the store that a spec names. ``folder``: of this program, for snapshots; None: it has none."""
+    """Finds the store that a spec names.
 
-    def __init__(self, client: Client, folder: Path | None) -> None:
+    ``folder``    that of this program, for snapshots; None: it has none
+    ``entitled``  whether this process may write now; stores take and delete files only then
+    """
+
+    def __init__(self, client: Client, folder: Path | None, entitled: Entitled) -> None:
         self._client = client
         self._folder = folder
+        self._entitled = entitled
 
     async def of(self, location: SnapshotLocation, namespace: str) -> Store:
         """The store for an object of a namespace.
@@ -147,6 +212,9 @@ class Stores:
             StoreFailed: the Secret with the credentials is not there, or lacks something.
             ApiError, TransportError: the server could not be asked for it.
         """
+        return Fenced(await self._of(location, namespace), self._entitled)
+
+    async def _of(self, location: SnapshotLocation, namespace: str) -> Store:
         bucket = location.bucket
         if bucket is None:
             return folder_store(location, self._folder, namespace)

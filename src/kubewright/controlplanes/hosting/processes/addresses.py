@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubewright.base.errors import InvalidInput
+from kubewright.base.errors import InvalidInput, Unwritten
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.balancing import balanced
 from kubewright.controlplanes.hosting.processes.instances import BALANCER, instance_of, name_of, program_name
@@ -104,7 +104,7 @@ class Addresses:
         """The address of an instance, given now if it has none.
 
         Raises:
-            InvalidInput: there is none left, or it cannot be written down.
+            InvalidInput: there is none left, or (``Unwritten``) it cannot be written down.
         """
         return self.reserve(identity, [ordinal])[0]
 
@@ -126,7 +126,7 @@ class Addresses:
         """Free the addresses of a component that was removed.
 
         Raises:
-            InvalidInput: it cannot be written down.
+            Unwritten: it cannot be written down.
         """
         name = name_of(identity)
         kept = {
@@ -140,7 +140,7 @@ class Addresses:
         try:
             replace_file(self._file, msgspec.json.encode(allocations))
         except OSError as error:
-            raise InvalidInput(f"cannot write {self._file}: {error.strerror or error}") from None
+            raise Unwritten(f"cannot write {self._file}: {error.strerror or error}") from None
         self._allocations = allocations
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from kubewright.base.errors import InvalidInput
+from kubewright.base.errors import InvalidInput, Unwritten
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.processes.beneath import Owner
 from kubewright.processes.record import replace_file
@@ -105,7 +105,7 @@ class Users:
         """The uid and gid of a control plane, given now if it has none; None: nothing is given.
 
         Raises:
-            InvalidInput: there is none left, or it cannot be written down.
+            InvalidInput: there is none left, or (``Unwritten``) it cannot be written down.
         """
         if self._uids is None:
             return None
@@ -119,7 +119,7 @@ class Users:
         """Free the number of a control plane of which nothing is there any more.
 
         Raises:
-            InvalidInput: it cannot be written down.
+            Unwritten: it cannot be written down.
         """
         if (key := _key(identity)) in self._given.uids:
             left = {other: uid for other, uid in self._given.uids.items() if other != key}
@@ -129,7 +129,7 @@ class Users:
         try:
             replace_file(self._file, msgspec.json.encode(given))
         except OSError as error:
-            raise InvalidInput(f"cannot write {self._file}: {error.strerror or error}") from None
+            raise Unwritten(f"cannot write {self._file}: {error.strerror or error}") from None
         self._given = given
 
 

@@ -1,7 +1,8 @@
 """The reconciler of objects that are carried out once: one pass is look, decide, act, report.
 
 Theory.      A policy is what differs between the kinds. A step that fails is reported in the status and by an
-             event, and tried again as its error says.
+             event, and tried again as its error says: also where that waits for a change, since what a user
+             mends on a machine or in a store changes no object.
 Invariants.  Every write names the uid and the version of the object that was read. The deletion of an object
              is tried again in time, whatever the error says.
 Called by    ``taking.reconciler`` and ``restoring.reconciler``, which make its policies.
@@ -62,6 +63,14 @@ class Policy(Protocol[S]):
         ...
 
 
+class StepFailed(KubewrightError):
+    """A step failed; it is tried again as its error says, and in time."""
+
+    def __init__(self, error: KubewrightError) -> None:
+        super().__init__(str(error))
+        self.retry = delays.in_time(error.retry)
+
+
 class Once(Generic[S]):
     """Carries out the objects of one kind."""
 
@@ -75,7 +84,7 @@ class Once(Generic[S]):
 
         Raises:
             ApiError, TransportError: the API server said no for now, or could not be asked.
-            KubewrightError: a step did not work this time.
+            StepFailed: a step did not work this time.
         """
         found = self._policy.found.get(key)
         if found is None:
@@ -95,7 +104,7 @@ class Once(Generic[S]):
                 await self._report(replace(seen, failed=str(error)), plan)
                 if found.metadata.deleting:
                     return Result.later(delays.UNHEARD)
-                raise
+                raise StepFailed(error) from error
         await self._report(seen, plan)
         return Result.later(plan.wake)
 

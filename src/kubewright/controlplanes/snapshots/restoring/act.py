@@ -2,12 +2,11 @@
 
 Invariants.  The file that a host is given was verified after it was fetched, in a temporary folder of ours.
              The annotation is patched onto the version of the control plane that was read, so two restores
-             never both stop it.
+             never both stop it. A process that does not lead any more gives no host a file.
 Called by    ``reconciler``.
 """
 
 import asyncio
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,14 +27,17 @@ from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.restoring.decide import Source
-from kubewright.controlplanes.snapshots.stores import Stores
+from kubewright.controlplanes.snapshots.stores import Stores, scratch
 from kubewright.kube.client import Client
+from kubewright.kube.errors import Deposed
+from kubewright.kube.fence import NOT_SURE, Entitled
 from kubewright.kube.patches import onto
 from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 DEADLINE_SECONDS = 1800.0
 """How long fetching a file, or putting it in place, may take."""
+TOO_LONG = f"it did not end within {DEADLINE_SECONDS:g} seconds"
 
 log = structlog.get_logger(__name__)
 
@@ -47,10 +49,11 @@ class NotRestored(KubewrightError):
 class Restorer:
     """Performs the steps of restores, while this process leads."""
 
-    def __init__(self, client: Client, hosts: Hosts) -> None:
+    def __init__(self, client: Client, hosts: Hosts, entitled: Entitled) -> None:
         self._client = client
         self._hosts = hosts
-        self._stores = Stores(client, hosts.snapshots)
+        self._entitled = entitled
+        self._stores = Stores(client, hosts.snapshots, entitled)
 
     def unable(self, family: Family, form: str) -> str:
         """Why the data of this control plane cannot be replaced by a file of this format; empty: it can.
@@ -83,6 +86,7 @@ class Restorer:
         """Replace the data by that of a file, as far as that can be done now.
 
         Raises:
+            Deposed: this process does not lead any more.
             KubewrightError: it did not work this time.
         """
         identity, host = self._etcd_host(family)
@@ -91,14 +95,17 @@ class Restorer:
         by = Replacement(
             mark,
             len(etcd_addresses(family)) or 1,
-            lambda: self._fetched(family, source),
+            lambda: self._given(family, source),
             lambda: credentials_of(self._client, family),
         )
+        self._check(family)
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 done = await host.replace_data(identity, by)
         except TimeoutError:
-            raise NotRestored(f"it did not end within {DEADLINE_SECONDS:g} seconds") from None
+            raise NotRestored(TOO_LONG) from None
+        except OSError as error:  # of the host's machine: it starts programs, and connects to pods
+            raise NotRestored(f"the data cannot be replaced: {error.strerror or error}") from None
         log.info(
             "replaced", plane=family.plane.name, source=source.told, former=done.former, waits=done.waits
         )
@@ -117,20 +124,32 @@ class Restorer:
         identity = identity_of(etcd, ETCD, family) if etcd is not None else None
         return identity, self._hosts.holding(identity)[0] if identity is not None else None
 
+    def _check(self, family: Family) -> None:
+        """Ask, right before data is replaced, whether another process may lead by now."""
+        if not self._entitled():
+            raise Deposed(f"the data of {family.plane.name} is not replaced: {NOT_SURE}")
+
+    @asynccontextmanager
+    async def _given(self, family: Family, source: Source) -> AsyncIterator[Path]:
+        """A file, verified, for a host that is to replace data by it."""
+        async with self._fetched(family, source) as path:
+            self._check(family)
+            yield path
+
     @asynccontextmanager
     async def _fetched(self, family: Family, source: Source) -> AsyncIterator[Path]:
         """A file, verified, for as long as it is used."""
         store = await self._stores.of(source.location, family.plane.namespace)
-        with tempfile.TemporaryDirectory(prefix=files.SCRATCH, dir=self._hosts.snapshots) as folder:
-            path = Path(folder) / "snapshot"
+        with scratch(self._hosts.snapshots) as folder:
+            path = folder / "snapshot"
             try:
                 async with asyncio.timeout(DEADLINE_SECONDS):
                     await store.fetch(source.file, path)
                     form = await asyncio.to_thread(files.verify, path, source.sha256)
-                    if told := self.unable(family, form):
-                        raise NotRestored(told)
-                    yield path
             except TimeoutError:
-                raise NotRestored(f"it did not end within {DEADLINE_SECONDS:g} seconds") from None
+                raise NotRestored(TOO_LONG) from None
             except OSError as error:
                 raise NotRestored(f"the file cannot be read: {error.strerror or error}") from None
+            if told := self.unable(family, form):
+                raise NotRestored(told)
+            yield path

@@ -58,7 +58,7 @@ class Restores:
         client = environment.control.client
         self._clock = client.clock
         self._caches = caches
-        self._restorer = Restorer(client, hosts)
+        self._restorer = Restorer(client, hosts, environment.entitled)
         self.found = environment.control.caches.get(CONTROL_PLANE_RESTORE)
         self.snapshots = environment.control.caches.get(CONTROL_PLANE_SNAPSHOT)
 

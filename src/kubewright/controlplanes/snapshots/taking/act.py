@@ -2,14 +2,15 @@
 
 Theory.      The data is copied into a temporary folder, checked there, and put into the store; only then the
              status says that the snapshot is complete. After an interruption the snapshot is taken again from
-             the start, unless its file is in the store: then that is the snapshot.
+             the start, unless its file is in the store: then that is the snapshot. While the store cannot say
+             whether it has one, nothing is taken.
 Invariants.  A whole file in the store is never replaced: a write of the status whose answer was lost may have
-             said its hash. No content of a file or of a Secret is in a log or in a status.
+             said its hash. So a process that does not lead any more keeps none. No content of a file or of a
+             Secret is in a log or in a status.
 Called by    ``reconciler``.
 """
 
 import asyncio
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -27,9 +28,10 @@ from kubewright.controlplanes.hosting.hosts import Hosts
 from kubewright.controlplanes.members.decide import Credentials, Endpoint
 from kubewright.controlplanes.snapshots import files
 from kubewright.controlplanes.snapshots.credentials import credentials_of
-from kubewright.controlplanes.snapshots.stores import Store, Stores
+from kubewright.controlplanes.snapshots.stores import Store, Stores, scratch
 from kubewright.controlplanes.snapshots.streams import Streamed
 from kubewright.kube.client import Client
+from kubewright.kube.fence import Entitled
 
 DEADLINE_SECONDS = 1800.0
 """How long one snapshot may take."""
@@ -53,11 +55,11 @@ def file_of(snapshot: ControlPlaneSnapshot) -> str:
 class Taker:
     """Performs the steps of snapshots, while this process leads."""
 
-    def __init__(self, client: Client, hosts: Hosts, stream: Stream) -> None:
+    def __init__(self, client: Client, hosts: Hosts, stream: Stream, entitled: Entitled) -> None:
         self._client = client
         self._stream = stream
         self._hosts = hosts
-        self._stores = Stores(client, hosts.snapshots)
+        self._stores = Stores(client, hosts.snapshots, entitled)
 
     async def take(self, snapshot: ControlPlaneSnapshot, family: Family) -> files.Taken:
         """Copy the data and keep the file.
@@ -67,11 +69,11 @@ class Taker:
             KubewrightError: the store, or what is in a Secret, does not let us.
         """
         store = await self._stores.of(snapshot.spec.location, snapshot.namespace)
-        with tempfile.TemporaryDirectory(prefix=files.SCRATCH, dir=self._hosts.snapshots) as folder:
-            path = Path(folder) / "snapshot"
+        with scratch(self._hosts.snapshots) as folder:
+            path = folder / "snapshot"
             try:
                 async with asyncio.timeout(DEADLINE_SECONDS):
-                    if (kept := await self._kept(store, snapshot, family, Path(folder) / "kept")) is not None:
+                    if (kept := await self._kept(store, snapshot, family, folder / "kept")) is not None:
                         return kept
                     form, version, member = await self._copy(family, path)
                     taken = await asyncio.to_thread(files.described, path, form, version, member)
@@ -86,14 +88,18 @@ class Taker:
     async def _kept(
         self, store: Store, snapshot: ControlPlaneSnapshot, family: Family, path: Path
     ) -> files.Taken | None:
-        """What an earlier attempt has put into the store; None: no whole file."""
+        """What an earlier attempt has put into the store; None: no whole file.
+
+        Raises:
+            StoreFailed: it cannot be read now, so a whole one may be there.
+        """
         try:
             await store.fetch(file_of(snapshot), path)
             form = await asyncio.to_thread(files.format_of, path)
             etcd = family.components.get(Component.ETCD)
             version = etcd.status.version if etcd is not None else ""
             return await asyncio.to_thread(files.described, path, form, version)
-        except (files.StoreFailed, files.Damaged):
+        except (files.NotKept, files.Damaged):
             return None
 
     async def delete_file(self, snapshot: ControlPlaneSnapshot) -> None:
@@ -111,9 +117,9 @@ class Taker:
         identity = identity_of(etcd, ETCD, family) if etcd is not None else None
         held, running = self._hosts.holding(identity) if identity is not None else (None, Running())
         host: object = held
-        if identity is not None and isinstance(host, SavesData):
+        if etcd is not None and identity is not None and isinstance(host, SavesData):
             await host.save_data(identity, path)
-            return files.EMBEDDED, etcd.status.version if etcd is not None else "", ""
+            return files.EMBEDDED, etcd.status.version, ""
         own = await credentials_of(self._client, family)
         there = endpoints(running) or [Endpoint(each) for each in etcd_urls(family)]
         version, member = await self._stream(there, own, path)

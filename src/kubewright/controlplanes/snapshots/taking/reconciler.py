@@ -56,7 +56,7 @@ class Snapshots:
     def __init__(self, environment: Environment, caches: Caches, hosts: Hosts, stream: Stream) -> None:
         self._clock = environment.control.client.clock
         self._caches = caches
-        self._taker = Taker(environment.control.client, hosts, stream)
+        self._taker = Taker(environment.control.client, hosts, stream, environment.entitled)
         self._restores = environment.control.caches.get(CONTROL_PLANE_RESTORE)
         self.found = environment.control.caches.get(CONTROL_PLANE_SNAPSHOT)
         self.found.index(BY_PLANE, lambda each: (str(Key(each.namespace, each.spec.control_plane_name)),))
