@@ -264,7 +264,11 @@ ACT = Act(
             (("m", "FailedCreateVM", "no VM can be made", True),),
             then=lambda _shelf, happened: _sources(happened, {MACHINE_COMPONENT}),
         ),
-        Scene("a paused machine's status is left alone", doing(report=WAITS, seen={"paused": True}), ()),
+        Scene(
+            "a paused machine's status is left alone, and nothing is told",
+            doing(report=WAITS, event=MADE, seen={"paused": True}),
+            (),
+        ),
         Scene(
             "what the driver left for its next call is put on record without a report",
             doing(seen={"vm": VmSeen(last_known_state="halfway")}),
