@@ -221,7 +221,7 @@ class Shelf:
             if place in self.objects and not self._putting:
                 raise AlreadyExists(f"{place} is there")
             return self._store(place, body)
-        if request.method == "GET" and path.rsplit("/", 1)[-1].endswith("s") and path not in self.objects:
+        if request.method == "GET" and _is_collection(path):
             return self._list(path, request.param("fieldSelector"))
         if path not in self.objects:
             raise NotFound(f"{path} not found")
@@ -258,3 +258,9 @@ class Shelf:
             and (not node or each.get("spec", {}).get("nodeName") == node)
         ]
         return {"kind": "List", "metadata": {"resourceVersion": str(self.version)}, "items": items}
+
+
+def _is_collection(path: str) -> bool:
+    """Whether a path is that of all objects of a kind: ``/apis/GROUP/VERSION[/namespaces/NAME]/PLURAL``."""
+    parts = path.strip("/").split("/")
+    return len(parts[2 if parts[0] == "api" else 3 :]) % 2 == 1

@@ -45,7 +45,8 @@ TOKEN_PATH = f"/api/v1/namespaces/{TOKEN.namespace}/secrets/{TOKEN.name}"
 class Performed(Happened):
     """What else came of a plan.
 
-    ``failed``  the step that ended it in a way that later decisions remember; the error itself is ``error``
+    ``failed``  the step that ended it in a way that later decisions remember, and ``said`` how it was told;
+                the error itself is ``error``
     ``done``    the uid of the machine, and each step that was told to have succeeded
     ``notes``   what the process remembers of the machine
     ``woken``   the keys that are to be looked at again, and why
@@ -54,6 +55,7 @@ class Performed(Happened):
     """
 
     failed: steps.Step | str | None = "nothing failed"
+    said: str = ""
     done: tuple[tuple[str, steps.Step], ...] = ()
     notes: Notes = field(default_factory=Notes)
     woken: tuple[tuple[Key, str], ...] = ()
@@ -78,6 +80,7 @@ class Stage:
         self.cloud, self.notes = Cloud(), Notes()
         self.woken: list[tuple[Key, str]] = []
         self.done: list[tuple[str, steps.Step]] = []
+        self.said = ""
         self.failed: steps.Step | str | None = "nothing failed"
         self.calls = VmCalls(self.cloud, self.target.clock, lambda key: self.wake(key, "the cloud answered"))
         self.removals = Removals(self.target.client)
@@ -108,6 +111,7 @@ class Stage:
         return Performed(
             **vars(found),
             failed=self.failed,
+            said=self.said,
             done=tuple(self.done),
             notes=self.notes,
             woken=tuple(self.woken),
@@ -122,7 +126,7 @@ class Stage:
             return await self.actor.perform(seen(self.of, at, **sees), plan, self.notes)
         except act.WriteFailed as write:
             self.failed = write.step
-            assert str(write) == str(write.error)
+            self.said = str(write)
             raise write.error from None
 
 

@@ -352,7 +352,7 @@ OF_REFUSALS = (
         (steps.Cordon, steps.Record, steps.EndPreservation),
         (on_node(MARK), RECORDED),
         error=Forbidden,
-        then=says(failed=RECORD, done=(("u1", CORDON),)),
+        then=says(failed=RECORD, said="no", done=(("u1", CORDON),)),
     ),
     Scene(
         "a conflict is no refusal",
