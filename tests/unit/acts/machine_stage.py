@@ -135,18 +135,22 @@ def doing(
     of: Machine = RUNNING,
     there: bool = True,
     on_node: bool = True,
+    again: bool = False,
     answers: Mapping[str, KubewrightError] | None = None,
     sees: Mapping[str, Any] | None = None,
     lays: tuple[tuple[Any, Any], ...] = (),
     known: str = "",
     **says: Any,
 ) -> Does:
-    """These steps, in a plan that ``says`` more, for a machine and its node that were seen so."""
+    """These steps, in a plan that ``says`` more, for a machine and its node that were seen so; ``again``: the
+    node has been made again since, by its kubelet, and the cache does not show that yet."""
 
     async def act_() -> tuple[Shelf, Performed]:
         stage = Stage(of, there=there)
         if on_node:
             stage.target.lay(NODE, node())
+        if again:
+            stage.target.objects[NODE_PATH]["metadata"]["uid"] = "n2"
         for kind, each in lays:
             stage.target.lay(kind, each)
         for shelf in (stage.control, stage.target):

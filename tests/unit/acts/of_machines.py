@@ -354,6 +354,22 @@ OF_REFUSALS = (
         error=Forbidden,
         then=says(failed=RECORD, said="no", done=(("u1", CORDON),)),
     ),
+    *(
+        Scene(
+            f"{type(step).__name__}: a node that was made again under its name is no refusal, in {what}",
+            doing(step, RECORD, of=of, again=True),
+            (type(step), steps.Record),
+            (write,),
+            error=Conflict,
+            then=says(failed="nothing failed", done=()),
+        )
+        for what, of in (("a life", RUNNING), ("a deletion", GOING))
+        for step, write in (
+            (CORDON, on_node(MARK)),
+            (steps.SyncCapacity(CONDITION), on_node(CONDITION, status=True)),
+            (FREE, on_node({"metadata": {"finalizers": ["g"]}})),
+        )
+    ),
     Scene(
         "a conflict is no refusal",
         doing(RECORD, answers={f"PATCH {PATH}": Conflict("changed")}, report=FAILED),
