@@ -136,6 +136,7 @@ def doing(
     there: bool = True,
     on_node: bool = True,
     again: bool = False,
+    finalizers: tuple[str, ...] = (),
     answers: Mapping[str, KubewrightError] | None = None,
     sees: Mapping[str, Any] | None = None,
     lays: tuple[tuple[Any, Any], ...] = (),
@@ -143,12 +144,18 @@ def doing(
     **says: Any,
 ) -> Does:
     """These steps, in a plan that ``says`` more, for a machine and its node that were seen so; ``again``: the
-    node has been made again since, by its kubelet, and the cache does not show that yet."""
+    node has been made again since, by its kubelet; ``finalizers``: another client has written them onto the
+    node since. The cache does not show that yet."""
 
     async def act_() -> tuple[Shelf, Performed]:
         stage = Stage(of, there=there)
         if on_node:
             stage.target.lay(NODE, node())
+        if finalizers:
+            stage.target.objects[NODE_PATH]["metadata"] |= {
+                "finalizers": list(finalizers),
+                "resourceVersion": "1000",
+            }
         if again:
             stage.target.objects[NODE_PATH]["metadata"]["uid"] = "n2"
         for kind, each in lays:
@@ -183,9 +190,10 @@ def patched(body: Mapping[str, Any], version: str = "101", *, status: bool = Fal
     return Write("PATCH", f"{PATH}/status" if status else PATH, {**body, "metadata": meta})
 
 
-def on_node(body: Mapping[str, Any], *, status: bool = False) -> Write:
-    """A patch of the node, if it still is the one that was seen."""
-    meta = {**body.get("metadata", {}), "uid": "n1"}
+def on_node(body: Mapping[str, Any], *, status: bool = False, version: str = "") -> Write:
+    """A patch of the node, if it still is the one that was seen, and in this version."""
+    seen_as = {"uid": "n1", **({"resourceVersion": version} if version else {})}
+    meta = {**body.get("metadata", {}), **seen_as}
     return Write("PATCH", STATUS if status else NODE_PATH, {**body, "metadata": meta}, strategic=status)
 
 

@@ -75,7 +75,8 @@ RELEASED = patched({"metadata": {"finalizers": ["f"]}})
 END = steps.EndPreservation("it is over")
 ENDED = patched({"status": {"currentStatus": {"preserveExpiryTime": None}}}, status=True)
 DELETE = steps.DeleteNode("m1", "n1")
-FREE = steps.DeleteNode("m1", "n1", ("g",))
+FREE = steps.DeleteNode("m1", "n1", ("g",), "101")
+FREED = on_node({"metadata": {"finalizers": ["g"]}}, version="101")
 CORDON = steps.Cordon(MARK)
 FAILED = steps.Report(Phase.FAILED, OperationType.HEALTH_CHECK, OperationState.FAILED, "it is ill")
 TOLD = (("m1", "DeletionTriggered", "it is ill", False),)
@@ -319,20 +320,28 @@ OF_THE_NODE = (
         "MCM's finalizer goes before the node",
         doing(FREE, of=GOING),
         (steps.DeleteNode,),
-        (on_node({"metadata": {"finalizers": ["g"]}}), deleted(NODE_PATH, "n1")),
+        (FREED, deleted(NODE_PATH, "n1")),
         then=gone(NODE_PATH),
     ),
     Scene(
         "MCM's finalizer was the last one",
-        doing(steps.DeleteNode("m1", "n1", ()), of=GOING),
+        doing(steps.DeleteNode("m1", "n1", (), "101"), of=GOING),
         (steps.DeleteNode,),
-        (on_node({"metadata": {"finalizers": None}}), deleted(NODE_PATH, "n1")),
+        (on_node({"metadata": {"finalizers": None}}, version="101"), deleted(NODE_PATH, "n1")),
+    ),
+    Scene(
+        "a finalizer that another client has put on the node since stays, and so does the node",
+        doing(FREE, of=GOING, finalizers=("g", names.NODE_FINALIZER, "h")),
+        (steps.DeleteNode,),
+        (FREED,),
+        error=Conflict,
+        then=lambda _shelf, after: _guarded(after, "g", names.NODE_FINALIZER, "h"),
     ),
     Scene(
         "a node that is gone is deleted",
         doing(FREE, DELETE, of=GOING, on_node=False),
         (steps.DeleteNode,),
-        (on_node({"metadata": {"finalizers": ["g"]}}), deleted(NODE_PATH, "n1")),
+        (FREED, deleted(NODE_PATH, "n1")),
         then=says(done=(("u1", FREE), ("u1", DELETE))),
     ),
     Scene(
@@ -367,7 +376,7 @@ OF_REFUSALS = (
         for step, write in (
             (CORDON, on_node(MARK)),
             (steps.SyncCapacity(CONDITION), on_node(CONDITION, status=True)),
-            (FREE, on_node({"metadata": {"finalizers": ["g"]}})),
+            (FREE, FREED),
         )
     ),
     Scene(
@@ -500,6 +509,12 @@ OF_WHAT_IS_TOLD = (
 
 def _says(after: Performed, message: str) -> None:
     assert str(after.error) == message
+
+
+def _guarded(after: Performed, *finalizers: str) -> None:
+    """The node is there, with these finalizers, and no later look does without a live one."""
+    assert after.target.objects[NODE_PATH]["metadata"]["finalizers"] == list(finalizers)
+    assert (after.notes, after.failed) == (Notes(), "nothing failed")
 
 
 def _tried(after: Performed) -> None:

@@ -34,7 +34,7 @@ from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.kube.contests import outside_of_a_pass
 from kubewright.kube.errors import TransportError
-from kubewright.kube.patches import onto, with_uid
+from kubewright.kube.patches import onto, with_uid, with_version
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.refusals import status_refused
@@ -256,12 +256,13 @@ class Actor:
 
 
 async def delete_node(target: Client, step: DeleteNode) -> None:
-    """Take MCM's finalizer off a node and delete it, if it is still the one that was seen."""
+    """Take MCM's finalizer off a node and delete it, if it is still the one that was seen. Finalizers are
+    replaced as a whole: one that another client has put on since must stay."""
     key = Key("", step.name)
     with suppress(NotFound):
         if step.finalizers is not None:
             freed = {"metadata": {"finalizers": list(step.finalizers) or None}}
-            await target.patch(NODE, key, with_uid(freed, step.uid))
+            await target.patch(NODE, key, with_version(with_uid(freed, step.uid), step.version))
         await target.delete(NODE, key, uid=step.uid)
 
 
