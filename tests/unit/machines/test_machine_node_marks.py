@@ -11,8 +11,8 @@ from kubewright.api.core import NODE, Node, Taint
 from kubewright.api.machine.names import (
     INSTANCE_NOT_READY_TAINT,
     LAST_APPLIED_ANNOTATION,
-    NODE_FINALIZER,
     MACHINE_NAME_LABEL,
+    NODE_FINALIZER,
     TerminatingReason,
 )
 from kubewright.api.machine.v1alpha1 import MACHINE
