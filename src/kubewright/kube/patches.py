@@ -37,6 +37,7 @@ def with_uid(patch: Mapping[str, Any], uid: str) -> Patch:
     """The patch with the condition that the name still belongs to this very object.
 
     The server answers ``Invalid`` when it does not; ``Client.patch`` raises ``Conflict`` (``conflict_of``).
+    Of a custom kind, servers do not look at it in a status: there only the version is a condition.
     """
     return _with_metadata(patch, "uid", uid)
 

@@ -217,9 +217,7 @@ FAILED = ("d", "Create_Error", MESSAGE, True)
 
 
 def count(number: int) -> Write:
-    return replace(
-        patch(DEPLOYMENT, {"status": {"collisionCount": number}}, "d-uid"), path=f"{DEPLOYMENT}/status"
-    )
+    return replace(of_deployment({"status": {"collisionCount": number}}), path=f"{DEPLOYMENT}/status")
 
 
 OF_THE_DEPLOYMENT = (
@@ -511,7 +509,7 @@ OF_CREATIONS = (
             f"collisions are counted in an annotation where the API has no field for it: {after}",
             creating(now=lays(owned(FRESH, by="another")), of=before, policy=COLLISIONS),
             (steps.CreateSet,),
-            (CREATED, patch(DEPLOYMENT, {"metadata": {"annotations": {"collisions": after}}}, "d-uid")),
+            (CREATED, of_deployment({"metadata": {"annotations": {"collisions": after}}})),
             error=Stale,
             then=fails(says=TAKEN),
         )
@@ -544,7 +542,8 @@ OF_CREATIONS = (
         )
         for what, now in (
             ("is gone", gone(DEPLOYMENT)),
-            ("was made again", changed(DEPLOYMENT, uid="another")),
+            ("has changed", changed(DEPLOYMENT)),
+            ("was made again", changed(DEPLOYMENT, uid="another", resourceVersion="1000")),
         )
     ),
     Scene(

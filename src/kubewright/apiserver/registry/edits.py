@@ -76,8 +76,8 @@ def _with_finalizers(obj: Object, source: Object) -> Object:
 
 
 def _only_status(kind: ServedKind, new: Object, old: Object) -> Object:
-    """``old`` with the new status; in built-in kinds also labels and annotations: kubelets write them. There a
-    uid that was sent is compared too (``metadata.causes_changed``); of a custom kind it is not looked at.
+    """``old`` with the new status; in built-in kinds also labels and annotations: kubelets write them. There
+    a uid that was sent is compared too (``metadata.causes_changed``); of a custom kind it is not looked at.
     """
     result = {key: value for key, value in old.items() if key != "status"}
     if "status" in new:

@@ -3,8 +3,8 @@
 Theory.      Every decision here rests on sizes that were read, so every patch of a set or of the
              deployment names the version: a leader that has lost its lease without knowing cannot
              write sizes that are out of date. A refused one raises ``Stale``, which ends the pass; the next
-             pass decides anew. Only ``collisionCount`` and members' annotations do not depend on the version:
-             their patches name the uid alone.
+             pass decides anew. Only members' annotations do not depend on the version: their patches name the
+             uid alone.
              A name may be taken by a set of this deployment that is being deleted or has another template, or
              by another owner's set. Then ``collisionCount`` is raised, which changes the next hash.
 Invariants.  Never a PUT. Nothing is created in the pass that raises ``collisionCount``.
@@ -192,18 +192,18 @@ class Actor(Generic[D, S, M]):
             return
         self._doubts.resolved(seen.key)
         error = await error_of(self._count_collision(seen.written))
-        if error is not None and not is_stale(error):  # else the next pass sees that the deployment is gone
+        if error is not None and not is_stale(error):  # else the next pass sees what has become of it
             raise error
 
     async def _count_collision(self, deployment: D) -> None:
         meta, key = deployment.metadata, self._policy.metadata_keys.collisions
         if key:
             count = integer(meta.annotations, key) + 1
-            body = with_uid({"metadata": {"annotations": {key: str(count)}}}, meta.uid)
+            body = onto({"metadata": {"annotations": {key: str(count)}}}, meta)
             await self._client.patch(self._deployments, key_of(deployment), body)
             return
         count = (deployment.status.collision_count or 0) + 1
-        body = with_uid({"status": {"collisionCount": count}}, meta.uid)
+        body = onto({"status": {"collisionCount": count}}, meta)  # in a status a uid alone is no condition
         await self._client.patch(self._deployments, key_of(deployment), body, subresource="status")
 
 
