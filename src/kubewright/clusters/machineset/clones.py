@@ -48,7 +48,7 @@ async def create(client: Client, owner: MachineSet, around: Around, name: str) -
     """Clone what the machine ``name`` needs, then create it.
 
     Raises:
-        AlreadyExists: the machine exists, or another owner has a clone of this name, or one is on its way out.
+        AlreadyExists: the machine exists; or a clone of this name does that is another owner's, or going.
         NotFound: a template is gone.
         ApiError, TransportError: the server refuses something, or did not answer.
     """
