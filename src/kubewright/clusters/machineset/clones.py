@@ -157,7 +157,8 @@ async def _ours(
     Raises:
         AlreadyExists: it belongs neither to the set nor to its machine.
     """
-    meta = mapping(await client.get(kind, Key(owner.namespace, name)), "metadata")
+    found = await client.get(kind, Key(owner.namespace, name))
+    meta = mapping(found, "metadata")
     ours = (owner.metadata.uid, (API_VERSION, MACHINE.resource.kind, name))
     if not any(
         each.get("uid") == ours[0] or (each.get("apiVersion"), each.get("kind"), each.get("name")) == ours[1]
