@@ -163,7 +163,7 @@ def doing(
         for shelf in (stage.control, stage.target):
             shelf.answers |= answers or {}
         stage.notes.topics = frozenset(known)
-        return stage.control, await stage.perform(steps.Plan(what, **says), at=node(), **(sees or {}))
+        return stage.control, await stage.perform(steps.Plan(what, **says), **{"at": node(), **(sees or {})})
 
     return act_
 

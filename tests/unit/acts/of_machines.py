@@ -22,7 +22,7 @@ from kubewright.machines.machine.seen import Begun, Refused
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.testing.acts import Act, Scene
 from kubewright.testing.looks import Write
-from kubewright.testing.scenes import NOW, POD, READY, VM, machine, minutes
+from kubewright.testing.scenes import NOW, POD, READY, SILENT, VM, machine, minutes, node
 from kubewright.wire.errors import Conflict, Forbidden, ServerError, TooManyRequests
 
 from ..looks.of_machines import SETTINGS
@@ -164,6 +164,14 @@ OF_THE_MACHINE = (
         (steps.DeleteMachine,),
         (deleted(PATH, "u1"),),
         TOLD,
+    ),
+    Scene(
+        "what is new of its node is not written onto a machine that was just deleted: that has made a version",
+        doing(steps.DeleteMachine("it is ill"), sees={"at": node(SILENT)}),
+        (steps.DeleteMachine,),
+        (deleted(PATH, "u1"),),
+        TOLD,
+        then=result(None),
     ),
     Scene(
         "its deletion is no event when it is gone",

@@ -206,8 +206,9 @@ class Actor:
                 assert_never(step)
 
     async def _report(self, seen: Seen, plan: Plan, latest: ObjectMeta) -> bool:
-        """Write the status if it differs from the one on the server; return whether it did."""
-        if any(isinstance(step, RemoveFinalizer) for step in plan.steps):
+        """Write the status if it differs from the one on the server; return whether it did. Not after a
+        deletion, which has made a version that is not known here: the next pass finds what is left."""
+        if any(isinstance(step, RemoveFinalizer | DeleteMachine) for step in plan.steps):
             return False
         after = machine_status(seen, plan.report, self._clock.now())
         patch = merge_patch(seen.machine.status, after)
