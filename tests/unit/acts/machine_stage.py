@@ -25,6 +25,7 @@ from kubewright.testing.acts import Cloud, Happened, Told, at_rest, happened
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.scenes import NOW, machine, minutes, node, seen
 from kubewright.wire.gvk import Key
+from kubewright.wire.patch import apply_merge
 
 from ..looks.of_machines import SETTINGS, WANTS_TOKEN, Machines, klass, user_data
 from .of_infra_machines import Nothing
@@ -39,6 +40,9 @@ RUNNING, GOING = (
 )
 TOKEN = Key(userdata.NAMESPACE, userdata.token_name("u1"))
 TOKEN_PATH = f"/api/v1/namespaces/{TOKEN.namespace}/secrets/{TOKEN.name}"
+
+
+IN_CACHE = structs.replace(node(), metadata=structs.replace(node().metadata, resource_version="101"))
 
 
 @dataclass(frozen=True)
@@ -135,35 +139,31 @@ def doing(
     of: Machine = RUNNING,
     there: bool = True,
     on_node: bool = True,
-    again: bool = False,
-    finalizers: tuple[str, ...] = (),
+    node_now: Mapping[str, Any] | None = None,
     answers: Mapping[str, KubewrightError] | None = None,
     sees: Mapping[str, Any] | None = None,
     lays: tuple[tuple[Any, Any], ...] = (),
     known: str = "",
     **says: Any,
 ) -> Does:
-    """These steps, in a plan that ``says`` more, for a machine and its node that were seen so; ``again``: the
-    node has been made again since, by its kubelet; ``finalizers``: another client has written them onto the
-    node since. The cache does not show that yet."""
+    """These steps, in a plan that ``says`` more, for a machine and its node that were seen so. ``node_now``: what
+    the node has become since, and the cache does not show yet."""
 
     async def act_() -> tuple[Shelf, Performed]:
         stage = Stage(of, there=there)
         if on_node:
             stage.target.lay(NODE, node())
-        if finalizers:
-            stage.target.objects[NODE_PATH]["metadata"] |= {
-                "finalizers": list(finalizers),
-                "resourceVersion": "1000",
-            }
-        if again:
-            stage.target.objects[NODE_PATH]["metadata"]["uid"] = "n2"
+        if node_now is not None:
+            there_ = stage.target.objects[NODE_PATH]
+            stage.target.objects[NODE_PATH] = apply_merge(there_, node_now)
         for kind, each in lays:
             stage.target.lay(kind, each)
         for shelf in (stage.control, stage.target):
             shelf.answers |= answers or {}
         stage.notes.topics = frozenset(known)
-        return stage.control, await stage.perform(steps.Plan(what, **says), **{"at": node(), **(sees or {})})
+        return stage.control, await stage.perform(
+            steps.Plan(what, **says), **{"at": IN_CACHE, **(sees or {})}
+        )
 
     return act_
 

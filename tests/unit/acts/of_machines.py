@@ -78,6 +78,14 @@ DELETE = steps.DeleteNode("m1", "n1")
 FREE = steps.DeleteNode("m1", "n1", ("g",), "101")
 FREED = on_node({"metadata": {"finalizers": ["g"]}}, version="101")
 CORDON = steps.Cordon(MARK)
+TAINTS = {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
+TAINT = steps.SyncNode({**TAINTS, "metadata": {"resourceVersion": "101"}})
+CORDONED = {"spec": {"unschedulable": True}}
+UNSCHEDULABLE = steps.Cordon({**CORDONED, "metadata": {"resourceVersion": "101"}})
+OTHER_TAINTS = {
+    "metadata": {"resourceVersion": "1000"},
+    "spec": {"providerID": VM.provider_id, "taints": [{"key": "o", "effect": "NoExecute"}]},
+}
 FAILED = steps.Report(Phase.FAILED, OperationType.HEALTH_CHECK, OperationState.FAILED, "it is ill")
 TOLD = (("m1", "DeletionTriggered", "it is ill", False),)
 OVER = steps.Milestone(EventReason.DELETION_TRIGGERED, "it is ill")
@@ -273,6 +281,34 @@ OF_THE_NODE = (
         for kind in CONDITIONS
     ),
     Scene(
+        "taints are written onto the version that the step before has made, in which they are the same",
+        doing(steps.SyncCapacity(CONDITION), TAINT, UNSCHEDULABLE),
+        (steps.SyncCapacity, steps.SyncNode, steps.Cordon),
+        (on_node(CONDITION, status=True), on_node(TAINTS, version="102"), on_node(CORDONED, version="103")),
+        then=says(done=(("u1", steps.SyncCapacity(CONDITION)), ("u1", TAINT), ("u1", UNSCHEDULABLE))),
+    ),
+    Scene(
+        "a heartbeat since is no reason to look again at taints, which are the same",
+        doing(steps.SyncCapacity(CONDITION), TAINT, node_now={"metadata": {"resourceVersion": "1000"}}),
+        (steps.SyncCapacity, steps.SyncNode),
+        (on_node(CONDITION, status=True), on_node(TAINTS, version="102")),
+    ),
+    Scene(
+        "taints that another client has written since stay",
+        doing(steps.SyncCapacity(CONDITION), TAINT, node_now=OTHER_TAINTS),
+        (steps.SyncCapacity, steps.SyncNode),
+        (on_node(CONDITION, status=True), on_node(TAINTS, version="101")),
+        error=Conflict,
+        then=lambda _shelf, after: _has(after, "spec", OTHER_TAINTS["spec"]),
+    ),
+    Scene(
+        "taints that another client has written after the first step stay",
+        doing(CORDON, TAINT, UNSCHEDULABLE, node_now={"spec": {"unschedulable": True}}),
+        (steps.Cordon, steps.SyncNode),
+        (on_node(MARK), on_node(TAINTS, version="101")),
+        error=Conflict,
+    ),
+    Scene(
         "a node that is gone ends the pass until the cache shows it",
         doing(CORDON, RECORD, on_node=False),
         (steps.Cordon, steps.Record),
@@ -339,7 +375,13 @@ OF_THE_NODE = (
     ),
     Scene(
         "a finalizer that another client has put on the node since stays, and so does the node",
-        doing(FREE, of=GOING, finalizers=("g", names.NODE_FINALIZER, "h")),
+        doing(
+            FREE,
+            of=GOING,
+            node_now={
+                "metadata": {"finalizers": ["g", names.NODE_FINALIZER, "h"], "resourceVersion": "1000"}
+            },
+        ),
         (steps.DeleteNode,),
         (FREED,),
         error=Conflict,
@@ -374,7 +416,7 @@ OF_REFUSALS = (
     *(
         Scene(
             f"{type(step).__name__}: a node that was made again under its name is no refusal, in {what}",
-            doing(step, RECORD, of=of, again=True),
+            doing(step, RECORD, of=of, node_now={"metadata": {"uid": "n2"}}),
             (type(step), steps.Record),
             (write,),
             error=Conflict,
@@ -517,6 +559,10 @@ OF_WHAT_IS_TOLD = (
 
 def _says(after: Performed, message: str) -> None:
     assert str(after.error) == message
+
+
+def _has(after: Performed, name: str, wanted: object) -> None:
+    assert after.target.objects[NODE_PATH][name] == wanted
 
 
 def _guarded(after: Performed, *finalizers: str) -> None:

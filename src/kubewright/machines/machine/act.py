@@ -19,7 +19,7 @@ from typing import Any, assert_never
 import structlog
 from msgspec import structs
 
-from kubewright.api.core import NODE
+from kubewright.api.core import NODE, Node
 from kubewright.api.diff import merge_patch
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
@@ -126,11 +126,11 @@ class Actor:
                 not answered; what came before it in the plan is done.
             ApiError, TransportError: an API server failed the request for now, or could not be reached.
         """
-        latest = seen.machine.metadata
+        latest, node = seen.machine.metadata, seen.node
         for step in plan.steps:
             with _named(step, deleting=latest.deleting):
                 if isinstance(step, NodeStep):
-                    await self._on_node(seen, step, notes)
+                    node = await self._on_node(seen, step, notes, node)
                 else:
                     latest = await self._on_machine(seen, step) or latest
             self._succeeded(latest.uid, step)
@@ -183,12 +183,13 @@ class Actor:
                 assert_never(step)
         return None
 
-    async def _on_node(self, seen: Seen, step: NodeStep, notes: Notes) -> None:
+    async def _on_node(self, seen: Seen, step: NodeStep, notes: Notes, node: Node | None) -> Node | None:
+        """Perform one step; return the node as later steps of the pass are to take it."""
         match step:
             case NodePatch(patch):
-                await self._patch_node(seen, patch)
+                return await self._patch_node(node, patch)
             case NodeStatusPatch(patch):
-                await self._patch_node(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
+                return await self._patch_node(node, patch, subresource="status", content_type=STRATEGIC_PATCH)
             case Drain(drain):
                 meta = seen.machine.metadata
                 woken = partial(
@@ -204,6 +205,7 @@ class Actor:
                 notes.vm_checked_after_deletion = seen.machine.spec.provider_id
             case _:
                 assert_never(step)
+        return node
 
     async def _report(self, seen: Seen, plan: Plan, latest: ObjectMeta) -> bool:
         """Write the status if it differs from the one on the server; return whether it did. Not after a
@@ -227,19 +229,26 @@ class Actor:
         key = Key(meta.namespace, meta.name)
         return (await self._control.patch(MACHINE, key, onto(body, meta), **how)).metadata
 
-    async def _patch_node(self, seen: Seen, patch: Mapping[str, Any], **how: Any) -> None:
-        """Patch the node.
+    async def _patch_node(self, node: Node | None, patch: Mapping[str, Any], **how: Any) -> Node:
+        """Patch the node; return it as later steps of the pass are to take it: as it is now, unless another
+        client has written its spec since the cache saw it.
+
+        A patch that replaces taints names the version that was seen, and a step before it has made another.
 
         Raises:
             NodeGone: it was deleted meanwhile, and the cache does not show that yet. A pass at once would
                 see it again, so the next one waits a moment.
         """
-        assert seen.node is not None
-        meta = seen.node.metadata
+        assert node is not None
+        meta = node.metadata
+        versioned = bool(patch.get("metadata", {}).get("resourceVersion"))
+        body = with_version(patch, meta.resource_version) if versioned else patch
         try:
-            await self._target.patch(NODE, Key("", meta.name), with_uid(patch, meta.uid), **how)
+            now = await self._target.patch(NODE, Key("", meta.name), with_uid(body, meta.uid), **how)
         except NotFound:
             raise NodeGone(f"node {meta.name} is gone, and the cache does not show it yet") from None
+        same = bool(now.metadata.resource_version) and (versioned or now.spec == node.spec)
+        return now if same else node
 
     def _call(self, seen: Seen, verb: Verb) -> None:
         machine = structs.replace(seen.machine, status=seen.status)
