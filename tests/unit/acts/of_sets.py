@@ -12,7 +12,7 @@ from kubewright.replicas.set import steps
 from kubewright.replicas.set.policy import Failure
 from kubewright.testing.acts import Act, Scene
 from kubewright.testing.looks import Write
-from kubewright.testing.simulation.toys.kinds import BODY, TOY
+from kubewright.testing.simulation.toys.kinds import BODY, TOY, TOY_SET
 from kubewright.testing.simulation.toys.policy import FINALIZER, LAST_NUMBER, TOY_SETS
 from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, NotFound, ServerError
 from kubewright.wire.gvk import Key
@@ -60,6 +60,11 @@ NO_QUOTA = warned("FailedCreate", "Error creating: exceeded quota")
 ENDING = Forbidden("it is going", details={"causes": [{"reason": "NamespaceTerminating"}]})
 NEW = {"spec": {"flavor": "new"}}
 
+
+LABEL, WRONG_LABEL = (
+    steps.PatchObject(TOY_SET, Key("n", "s"), of_set(version, labels={"k": "v"}).body)
+    for version in ("101", "7")
+)
 
 OF_THE_SET = (
     Scene(
@@ -120,6 +125,43 @@ OF_THE_SET = (
         then=ended(deleted=("a",), lacks=(f"{TOYS}/a",)),
     ),
     Scene(
+        "each write onto the set names the version that the one before has made",
+        doing(always(AddFinalizer(), LABEL, steps.RecordNumber(5), RemoveFinalizer())),
+        (AddFinalizer, steps.PatchObject, steps.RecordNumber, RemoveFinalizer),
+        (
+            of_set(finalizers=[FINALIZER]),
+            of_set("102", labels={"k": "v"}),
+            of_set("103", annotations={LAST_NUMBER: "5"}),
+            of_set("104", finalizers=None),
+        ),
+        then=ended(gone=True),
+    ),
+    Scene(
+        "a write onto the set that is refused has made no version",
+        doing(always(AddFinalizer(), WRONG_LABEL, steps.RecordNumber(5))),
+        (AddFinalizer, steps.PatchObject, steps.RecordNumber),
+        (
+            of_set(finalizers=[FINALIZER]),
+            of_set("7", labels={"k": "v"}),
+            of_set("102", annotations={LAST_NUMBER: "5"}),
+        ),
+        then=ended(Conflict),
+    ),
+    Scene(
+        "a write onto another object names the version that it was planned with",
+        doing(
+            always(AddFinalizer(), steps.PatchObject(BODY, Key("n", "s"), LABEL.body), steps.RecordNumber(5)),
+            now=lays((BODY, part("s"))),
+        ),
+        (AddFinalizer, steps.PatchObject, steps.RecordNumber),
+        (
+            of_set(finalizers=[FINALIZER]),
+            Write("PATCH", f"{BODIES}/s", LABEL.body),
+            of_set("103", annotations={LAST_NUMBER: "5"}),
+        ),
+        then=ended(Conflict),
+    ),
+    Scene(
         "no member is deleted whose number could not be recorded",
         doing(
             lambda seen: (steps.RecordNumber(5), steps.Delete(seen.members)),
@@ -131,10 +173,20 @@ OF_THE_SET = (
         error=Forbidden,
     ),
     Scene(
-        "another object is patched as the step says",
-        doing(always(steps.PatchObject(BODY, Key("n", "a"), NEW)), now=lays((BODY, part("a")))),
-        (steps.PatchObject,),
-        (Write("PATCH", f"{BODIES}/a", NEW),),
+        "another object is patched as the step says, which makes no version of the set",
+        doing(
+            always(steps.PatchObject(BODY, Key("n", "a"), NEW), steps.RecordNumber(5)),
+            now=lays((BODY, part("a"))),
+        ),
+        (steps.PatchObject, steps.RecordNumber),
+        (Write("PATCH", f"{BODIES}/a", NEW), of_set(annotations={LAST_NUMBER: "5"})),
+        then=ended(),
+    ),
+    Scene(
+        "a patch of the set that names no version is sent as it is",
+        doing(always(steps.PatchObject(TOY_SET, Key("n", "s"), NEW), AddFinalizer())),
+        (steps.PatchObject, AddFinalizer),
+        (Write("PATCH", SET, NEW), of_set("102", finalizers=[FINALIZER])),
         then=ended(),
     ),
     Scene(

@@ -154,8 +154,8 @@ def patch(path: str, body: Mapping[str, Any], uid: str, version: str = "") -> Wr
     return Write("PATCH", path, {**body, "metadata": {**body.get("metadata", {}), **conditions}})
 
 
-def of_set(**metadata: Any) -> Write:
-    return patch(SET, {"metadata": metadata}, "s", "101")
+def of_set(in_version: str = "101", **metadata: Any) -> Write:
+    return patch(SET, {"metadata": metadata}, "s", in_version)
 
 
 def of_toy(name: str, version: int, **metadata: Any) -> Write:
