@@ -216,8 +216,8 @@ class Client:
         )
         try:
             response = await self.send(self.request("DELETE", _path(kind, key), body), safe=bool(conditions))
-        except NotFound:
-            if uid:  # perhaps our own delete, whose answer was lost: this object is gone in any case
+        except NotFound as error:
+            if uid and error.names(key.name):  # perhaps our own delete, whose answer was lost: it is gone now
                 self._notify(Written(kind.resource, key, uid=uid, deleted=True))
             raise
         self._notify_deleted(kind.resource, key, response.body, uid)

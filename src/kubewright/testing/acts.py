@@ -19,6 +19,11 @@ from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, V
 from kubewright.driver.errors import NotFound, Unimplemented
 from kubewright.kube.contests import CONTESTS
 from kubewright.testing.looks import Shelf, Write
+from kubewright.wire.errors import NotFound as NotServed
+
+NOT_SERVED = NotServed("404 page not found")
+"""What a proxy without a backend answers, or a server that does not serve the kind for now. It says nothing
+of the object."""
 
 TURNS = 1000
 """Turns of the event loop that a background task of a scene gets: they wait for nothing outside of it."""

@@ -224,7 +224,7 @@ class Shelf:
         if request.method == "GET" and _is_collection(path):
             return self._list(path, request.param("fieldSelector"))
         if path not in self.objects:
-            raise NotFound(f"{path} not found")
+            raise NotFound(f"{path} not found", details={"name": path.rsplit("/", 1)[-1]})
         body = msgspec.json.decode(request.body) if request.body else {}
         if request.method == "PATCH":
             return self._patched(path, body, any_uid=_is_status_of_custom_kind(request.path))

@@ -27,7 +27,7 @@ from kubewright.infra.settings import InfraSettings
 from kubewright.kube.contests import CONTESTS, Contests
 from kubewright.kube.errors import Deposed
 from kubewright.runtime.result import Result
-from kubewright.testing.acts import Act, Cloud, Happened, Scene, Told, at_rest, happened
+from kubewright.testing.acts import NOT_SERVED, Act, Cloud, Happened, Scene, Told, at_rest, happened
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import Conflict, Forbidden, NotFound
@@ -219,6 +219,13 @@ ACT = Act(
             (steps.RemoveFinalizer,),
             (patch({"metadata": {"finalizers": ["f"]}}),),
             TOLD,
+        ),
+        Scene(
+            "a 404 that does not name the machine is no proof that it is gone",
+            doing(steps.RemoveFinalizer(), finalizers=OURS, answers={PATH: NOT_SERVED}, event=MADE),
+            (steps.RemoveFinalizer,),
+            (patch({"metadata": {"finalizers": ["f"]}}),),
+            error=NotFound,
         ),
         Scene(
             "another version than the one that was seen keeps its finalizer",

@@ -20,10 +20,10 @@ from kubewright.machines.machine import act, steps, userdata
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.seen import Begun, Refused
 from kubewright.nodes.drain.plan import DrainPlan
-from kubewright.testing.acts import Act, Scene
+from kubewright.testing.acts import NOT_SERVED, Act, Scene
 from kubewright.testing.looks import Write
 from kubewright.testing.scenes import NOW, POD, READY, SILENT, VM, machine, minutes, node
-from kubewright.wire.errors import Conflict, Forbidden, ServerError, TooManyRequests
+from kubewright.wire.errors import Conflict, Forbidden, NotFound, ServerError, TooManyRequests
 
 from ..looks.of_machines import SETTINGS
 from .machine_stage import (
@@ -427,6 +427,24 @@ OF_REFUSALS = (
             (CORDON, on_node(MARK)),
             (steps.SyncCapacity(CONDITION), on_node(CONDITION, status=True)),
             (FREE, FREED),
+        )
+    ),
+    *(
+        Scene(
+            f"{type(step).__name__}: a 404 that does not name the object is no proof that it is gone",
+            doing(step, of=GOING, answers={path: NOT_SERVED}, lays=((VOLUME_ATTACHMENT, attachment("v")),)),
+            (type(step),),
+            (write,),
+            error=NotFound,
+            then=says(done=(), notes=Notes()),
+        )
+        for step, path, write in (
+            (RELEASE, PATH, RELEASED),
+            (steps.DeleteMachine("it is ill"), PATH, deleted(PATH, "u1")),
+            (steps.DeleteVolumeAttachments(ATTACHED), f"{ATTACHMENTS}/v", DETACHED[0]),
+            (DELETE, NODE_PATH, deleted(NODE_PATH, "n1")),
+            (FREE, NODE_PATH, FREED),
+            (CORDON, NODE_PATH, on_node(MARK)),
         )
     ),
     Scene(

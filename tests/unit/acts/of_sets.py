@@ -10,7 +10,7 @@ from kubewright.replicas.doubts import Stale
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
 from kubewright.replicas.set import steps
 from kubewright.replicas.set.policy import Failure
-from kubewright.testing.acts import Act, Scene
+from kubewright.testing.acts import NOT_SERVED, Act, Scene
 from kubewright.testing.looks import Write
 from kubewright.testing.simulation.toys.kinds import BODY, TOY, TOY_SET
 from kubewright.testing.simulation.toys.policy import FINALIZER, LAST_NUMBER, TOY_SETS
@@ -102,6 +102,19 @@ OF_THE_SET = (
         (RemoveFinalizer,),
         (of_set(finalizers=["f"]),),
         then=ended(gone=True),
+    ),
+    *(
+        Scene(
+            f"{type(step).__name__}: a 404 that does not name the set is no proof that it is gone",
+            doing(always(step), of=with_finalizers("f", FINALIZER), answers={SET: NOT_SERVED}),
+            (type(step),),
+            (write,),
+            error=NotFound,
+        )
+        for step, write in (
+            (RemoveFinalizer(), of_set(finalizers=["f"])),
+            (steps.RecordNumber(5), of_set(annotations={LAST_NUMBER: "5"})),
+        )
     ),
     Scene(
         "its finalizer is added to the others",

@@ -218,10 +218,13 @@ async def test_waiting_for_a_busy_server_ends_at_the_deadline(client, server) ->
 async def test_a_delete_that_finds_nothing_notifies_that_this_object_is_gone(client, server) -> None:
     heard: list[Written] = []
     client.on_write(heard.append)
-    server.answers = [busy(404)]
-    for uid in ("", "u"):
-        with pytest.raises(NotFound):
-            await client.delete(THING, A, uid=uid)
+    gone = json.dumps(errors.to_status(NotFound("gone", details={"name": "a"}))).encode()
+    for answer in (busy(404), Response(404, gone)):  # a proxy's 404 says nothing of the object
+        server.answers = [answer]
+        for uid in ("", "u"):
+            assert heard == []
+            with pytest.raises(NotFound):
+                await client.delete(THING, A, uid=uid)
     assert heard == [Written(THING.resource, A, uid="u", deleted=True)]
 
 

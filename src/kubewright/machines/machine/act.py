@@ -11,7 +11,7 @@ Called by    ``reconciler.Machines``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any, assert_never
@@ -33,7 +33,7 @@ from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.kube.contests import outside_of_a_pass
-from kubewright.kube.errors import TransportError
+from kubewright.kube.errors import MayBeGone, TransportError
 from kubewright.kube.patches import onto, with_uid, with_version
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
@@ -170,14 +170,14 @@ class Actor:
                 self._recorder.event(machine, EventReason.PRESERVATION_ENDED, because)
                 return ended
             case DeleteMachine(because):
-                with suppress(NotFound):
+                with MayBeGone(meta.name):
                     await self._control.delete(MACHINE, Key(meta.namespace, meta.name), uid=meta.uid)
                     self._recorder.event(machine, EventReason.DELETION_TRIGGERED, because)
             case DeleteBootstrapToken():
                 await self._requests.delete_token(machine)
             case RemoveFinalizer():
                 left = without_finalizer(meta.finalizers, names.FINALIZER)
-                with suppress(NotFound):
+                with MayBeGone(meta.name):
                     await self._patch(meta, {"metadata": {"finalizers": left}})
             case _:
                 assert_never(step)
@@ -198,7 +198,7 @@ class Actor:
                 self._removals.start(meta.uid, notes.drain, drain, woken, now=seen.now)
             case DeleteVolumeAttachments(attachments):
                 for each in attachments:
-                    with suppress(NotFound):
+                    with MayBeGone(each.name):
                         await self._target.delete(VOLUME_ATTACHMENT, Key("", each.name), uid=each.uid)
             case DeleteNode():
                 await delete_node(self._target, step)
@@ -245,7 +245,9 @@ class Actor:
         body = with_version(patch, meta.resource_version) if versioned else patch
         try:
             now = await self._target.patch(NODE, Key("", meta.name), with_uid(body, meta.uid), **how)
-        except NotFound:
+        except NotFound as error:
+            if not error.names(meta.name):
+                raise
             raise NodeGone(f"node {meta.name} is gone, and the cache does not show it yet") from None
         same = bool(now.metadata.resource_version) and (versioned or now.spec == node.spec)
         return now if same else node
@@ -269,7 +271,7 @@ async def delete_node(target: Client, step: DeleteNode) -> None:
     """Take MCM's finalizer off a node and delete it, if it is still the one that was seen. Finalizers are
     replaced as a whole: one that another client has put on since must stay."""
     key = Key("", step.name)
-    with suppress(NotFound):
+    with MayBeGone(step.name):
         if step.finalizers is not None:
             freed = {"metadata": {"finalizers": list(step.finalizers) or None}}
             await target.patch(NODE, key, with_version(with_uid(freed, step.uid), step.version))

@@ -141,7 +141,9 @@ class Actor(Generic[S, M, Obj]):
         patch = onto({"metadata": metadata}, about.metadata)
         try:
             return _after(about, await self._client.patch(self._policy.kind, key_of(about), patch))
-        except NotFound:
+        except NotFound as error:
+            if not error.names(about.name):
+                raise
             raise self._gone(about) from None
 
     def _gone(self, about: S) -> Stale:
