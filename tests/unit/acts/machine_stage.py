@@ -238,3 +238,23 @@ def gone(*paths: str, **wanted: object) -> Callable[[Shelf, Any], None]:
         says(**wanted)(shelf, after)
 
     return then
+
+
+def told_as(after: Performed, message: str) -> None:
+    assert str(after.error) == message
+
+
+def node_has(after: Performed, name: str, wanted: object) -> None:
+    assert after.target.objects[NODE_PATH][name] == wanted
+
+
+def guarded(after: Performed, *finalizers: str) -> None:
+    """The node is there, with these finalizers, and no later look does without a live one."""
+    assert after.target.objects[NODE_PATH]["metadata"]["finalizers"] == list(finalizers)
+    assert (after.notes, after.failed) == (Notes(), "nothing failed")
+
+
+def tried(after: Performed) -> None:
+    ((uid, tried),) = after.notes.drain.tries.items()
+    assert (uid, tried.failed, tried.last) == ("p1", 1, NOW)
+    assert after.woken == ()

@@ -17,9 +17,9 @@ from kubewright.replicas.deployment.steps import Outcome
 from kubewright.replicas.doubts import Doubts, Refused, Stale
 from kubewright.replicas.member import Member
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer
-from kubewright.testing.acts import Act, Happened, Scene, Told, happened
+from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf, Write
-from kubewright.wire.errors import AlreadyExists, Forbidden, ServerError, TooManyRequests
+from kubewright.wire.errors import AlreadyExists, Forbidden, NotFound, ServerError, TooManyRequests
 from kubewright.wire.gvk import Key
 
 from ..looks.of_deployments import going, owned, thing
@@ -77,11 +77,15 @@ A, B = in_version(owned(thing_set("old", 1, 1)), 102), in_version(owned(thing_se
 ORPHAN = in_version(thing_set("old", 1, 1), 102)
 
 
+def nothing(_shelf: Shelf) -> None:
+    """The server is as the caches say."""
+
+
 def doing(
     *what: steps.Step,
     of: ThingDeployment = WRITTEN,
     sets: tuple[ThingSet, ...] = (A, B),
-    now: Now = lambda _shelf: None,
+    now: Now = nothing,
     answers: Mapping[str, KubewrightError] | None = None,
     policy: DeploymentPolicy[Any, Any, Any] = POLICY,
 ) -> Does:
@@ -165,12 +169,8 @@ def changed(path: str, **meta: Any) -> Now:
     return now
 
 
-def gone(*paths: str) -> Now:
-    def now(shelf: Shelf) -> None:
-        for path in paths:
-            del shelf.objects[path]
-
-    return now
+def gone(path: str) -> Now:
+    return lambda shelf: shelf.objects.pop(path)
 
 
 def lays(of: ThingSet) -> Now:
@@ -265,7 +265,6 @@ OF_THE_DEPLOYMENT = (
             learns=Stale,
         ),
     ),
-    Scene("an event", doing(SCALED), (steps.RecordEvent,), (), TOLD, then=ended()),
     Scene(
         "a warning",
         doing(steps.RecordEvent("SelectingAll", "it selects all", warning=True)),
@@ -283,6 +282,14 @@ OF_SETS = (
         (GROWN, SHRUNK),
         TOLD,
         then=ended(),
+    ),
+    Scene(
+        "the cache is awaited also while the server does not serve the kind",
+        doing(GROW, now=changed(NEW), answers={f"GET {NEW}": NOT_SERVED}),
+        (steps.ChangeSet,),
+        (GROWN,),
+        error=Stale,
+        then=fails(ASK, says="ThingSet d-new has changed since it was read", learns=NotFound),
     ),
     *(
         Scene(
@@ -557,6 +564,25 @@ OF_CREATIONS = (
 )
 
 
+OF_ANSWERS_THAT_NAME_NOTHING = tuple(
+    Scene(
+        f"{type(step).__name__}: a 404 that names no object does not say that it is gone",
+        doing(step, sets=sets, answers={path: NOT_SERVED}, now=now),
+        (type(step),),
+        writes,
+        error=NotFound,
+        then=fails(*asks, says="404 page not found", learns=learns),
+    )
+    for step, sets, path, now, writes, asks, learns in (
+        (GROW, (A, B), NEW, nothing, (GROWN,), (), None),
+        (steps.Adopt((ORPHAN,)), (ORPHAN,), DEPLOYMENT, nothing, (), (), None),
+        (annotating("a"), (A,), f"{THERE}/things/a", nothing, (annotated("a"),), (), None),
+        (steps.DeleteSets((A,)), (A,), OLD, nothing, DELETED[:1], (), None),
+        (CREATE, (A,), ASK, lays(FRESH), (CREATED,), (ASK_AGAIN,), Stale),
+    )
+)
+
+
 def _not_created(after: Any, error: type[KubewrightError], *asks: str, learns: type | None = None) -> None:
     assert (after.outcome.create_error, after.outcome.failed) == (MESSAGE, True)
     assert type(after.outcome.error) is error
@@ -564,4 +590,8 @@ def _not_created(after: Any, error: type[KubewrightError], *asks: str, learns: t
     assert (type(after.resolved) if after.resolved is not None else None) is learns
 
 
-ACT = Act("replicas.deployment.act", steps.Step, (*OF_THE_DEPLOYMENT, *OF_SETS, *OF_MEMBERS, *OF_CREATIONS))
+ACT = Act(
+    "replicas.deployment.act",
+    steps.Step,
+    (*OF_THE_DEPLOYMENT, *OF_SETS, *OF_MEMBERS, *OF_CREATIONS, *OF_ANSWERS_THAT_NAME_NOTHING),
+)

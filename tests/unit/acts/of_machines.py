@@ -35,15 +35,18 @@ from .machine_stage import (
     RUNNING,
     TOKEN,
     TOKEN_PATH,
-    Performed,
     asked,
     calling,
     deleted,
     doing,
     gone,
+    guarded,
+    node_has,
     on_node,
     patched,
     says,
+    told_as,
+    tried,
 )
 from .of_infra_machines import result
 
@@ -66,6 +69,7 @@ CONDITIONS = (
     steps.SetTerminatingCondition,
     steps.SetDrainFailedCondition,
 )
+NO_A = {"annotations": {"a": None}}
 ADD = steps.AddFinalizer({"finalizers": ["x"], "annotations": {"p": "3"}})
 ADDED = patched({"metadata": {"finalizers": ["x"], "annotations": {"p": "3"}}})
 RECORD = steps.Record(VM)
@@ -147,9 +151,9 @@ OF_THE_MACHINE = (
     Scene("its finalizer and its priority", doing(ADD), (steps.AddFinalizer,), (ADDED,), then=result(None)),
     Scene(
         "its own annotations",
-        doing(steps.Annotate({"annotations": {"a": None}})),
+        doing(steps.Annotate(NO_A)),
         (steps.Annotate,),
-        (patched({"metadata": {"annotations": {"a": None}}}),),
+        (patched({"metadata": NO_A}),),
     ),
     Scene("its VM is put on record", doing(RECORD), (steps.Record,), (RECORDED,)),
     Scene(
@@ -299,7 +303,7 @@ OF_THE_NODE = (
         (steps.SyncCapacity, steps.SyncNode),
         (on_node(CONDITION, status=True), on_node(TAINTS, version="101")),
         error=Conflict,
-        then=lambda _shelf, after: _has(after, "spec", OTHER_TAINTS["spec"]),
+        then=lambda _shelf, after: node_has(after, "spec", OTHER_TAINTS["spec"]),
     ),
     Scene(
         "taints that another client has written after the first step stay",
@@ -314,7 +318,7 @@ OF_THE_NODE = (
         (steps.Cordon, steps.Record),
         (on_node(MARK),),
         error=act.NodeGone,
-        then=lambda _shelf, after: _says(after, "node m1 is gone, and the cache does not show it yet"),
+        then=lambda _shelf, after: told_as(after, "node m1 is gone, and the cache does not show it yet"),
     ),
     Scene(
         "its pods are asked to leave, and others when these have answered",
@@ -334,7 +338,7 @@ OF_THE_NODE = (
         ),
         (steps.Drain,),
         (EVICTED,),
-        then=lambda _shelf, after: _tried(after),
+        then=lambda _shelf, after: tried(after),
     ),
     Scene(
         "VolumeAttachments are deleted",
@@ -385,7 +389,7 @@ OF_THE_NODE = (
         (steps.DeleteNode,),
         (FREED,),
         error=Conflict,
-        then=lambda _shelf, after: _guarded(after, "g", names.NODE_FINALIZER, "h"),
+        then=lambda _shelf, after: guarded(after, "g", names.NODE_FINALIZER, "h"),
     ),
     Scene(
         "a node that is gone is deleted",
@@ -573,26 +577,6 @@ OF_WHAT_IS_TOLD = (
         (("m1", "MachinePreserved", f"The machine is preserved until {rfc3339(UNTIL)}", False),),
     ),
 )
-
-
-def _says(after: Performed, message: str) -> None:
-    assert str(after.error) == message
-
-
-def _has(after: Performed, name: str, wanted: object) -> None:
-    assert after.target.objects[NODE_PATH][name] == wanted
-
-
-def _guarded(after: Performed, *finalizers: str) -> None:
-    """The node is there, with these finalizers, and no later look does without a live one."""
-    assert after.target.objects[NODE_PATH]["metadata"]["finalizers"] == list(finalizers)
-    assert (after.notes, after.failed) == (Notes(), "nothing failed")
-
-
-def _tried(after: Performed) -> None:
-    ((uid, tried),) = after.notes.drain.tries.items()
-    assert (uid, tried.failed, tried.last) == ("p1", 1, NOW)
-    assert after.woken == ()
 
 
 ACT = Act(

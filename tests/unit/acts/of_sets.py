@@ -548,4 +548,42 @@ OF_CREATIONS = (
     ),
 )
 
-ACT = Act("replicas.set.act", steps.Step, (*OF_THE_SET, *OF_OWNERS, *OF_MEMBERS, *OF_CREATIONS))
+OF_ANSWERS_THAT_NAME_NOTHING = (
+    Scene(
+        "while its kind is not served nothing is adopted, and that is no sign that the set is gone",
+        adopting(answers={SET: NOT_SERVED}),
+        (steps.Adopt,),
+        error=NotFound,
+    ),
+    Scene(
+        "a member of a kind that is not served is no reason to look again at once",
+        doing(
+            lambda seen: (steps.Annotate(seen.members, "k", "v"),), MINE, answers={f"{TOYS}/a": NOT_SERVED}
+        ),
+        (steps.Annotate,),
+        (of_toy("a", 102, annotations={"k": "v"}),),
+        then=ended(NotFound, says="404 page not found"),
+    ),
+    Scene(
+        "a deletion that says nothing of the member has failed",
+        doing(lambda seen: (steps.Delete(seen.members),), MINE, answers={f"{TOYS}/a": NOT_SERVED}),
+        (steps.Delete,),
+        (deletion("a", 102),),
+        (warned("FailedDelete", "Error deleting: 404 page not found"),),
+        then=ended(NotFound, failure=Failure("FailedDelete", "404 page not found")),
+    ),
+    Scene(
+        "a name stays in doubt while the answer says nothing of who has it",
+        creating("x", now=lays((TOY, toy("x"))), answers={f"GET {TOYS}/x": NOT_SERVED}),
+        (steps.Create,),
+        made("x"),
+        (warned("FailedCreate", "Error creating: 404 page not found"),),
+        then=ended(NotFound, failure=Failure("FailedCreate", "404 page not found"), open=("x",)),
+    ),
+)
+
+ACT = Act(
+    "replicas.set.act",
+    steps.Step,
+    (*OF_THE_SET, *OF_OWNERS, *OF_MEMBERS, *OF_CREATIONS, *OF_ANSWERS_THAT_NAME_NOTHING),
+)

@@ -124,9 +124,10 @@ class Actor(Generic[D, S, M]):
         self._doubts.writing(seen.key, kind, read)
         try:
             await self._client.patch(kind, key_of(read), onto(patch, read.metadata))
-        except (Conflict, NotFound):
-            raise Stale(f"{kind.resource.kind} {read.metadata.name} has changed since it was read") from None
         except KubewrightError as error:
+            if is_stale(error):
+                what = f"{kind.resource.kind} {read.metadata.name}"
+                raise Stale(f"{what} has changed since it was read") from None
             self._doubts.failed(seen.key, error)
             raise
 
@@ -148,14 +149,13 @@ class Actor(Generic[D, S, M]):
         """Delete exactly what was read: a set that was disowned since, to be kept, must not be deleted."""
         meta, version = each.metadata, each.metadata.resource_version
         delete = self._client.delete(self._sets, key_of(each), uid=meta.uid, resource_version=version)
-        match await error_of(delete):
-            case NotFound():
-                return None
-            case Conflict():  # it has changed: nothing else would wake us
-                kind = self._sets.resource.kind
-                return Stale(f"{kind} {meta.name} has changed since it was chosen for deletion")
-            case error:
-                return error
+        error = await error_of(delete)
+        if isinstance(error, NotFound) and error.names(meta.name):
+            return None
+        if isinstance(error, Conflict):  # it has changed: nothing else would wake us
+            kind = self._sets.resource.kind
+            return Stale(f"{kind} {meta.name} has changed since it was chosen for deletion")
+        return error
 
     async def _create(self, seen: Seen[D, S, M], new: SetObject) -> Outcome:
         """Create the current set. A refusal is returned in the outcome."""
@@ -183,7 +183,9 @@ class Actor(Generic[D, S, M]):
         """Raise ``collisionCount``, unless our own set of this template has the name: then the cache lags."""
         try:
             found = await self._client.get(self._sets, key_of(wanted))
-        except NotFound:
+        except NotFound as missing:
+            if not missing.names(wanted.name):
+                raise
             return
         owner, identity = found.metadata.controller, self._policy.identity
         ours = owner is not None and owner.uid == seen.written.metadata.uid
