@@ -268,6 +268,16 @@ async def test_there_is_no_strategic_patch(widgets: Widgets) -> None:
     assert (answer.code, answer.reason) == (415, "UnsupportedMediaType")
 
 
+async def test_the_uid_in_a_status_is_no_condition(widgets: Widgets) -> None:
+    """Of its own kinds a server takes nothing but the status; only the version is compared before that."""
+    (await widgets.api.post(widgets.path, widgets.widget())).ok()
+    path = f"{widgets.path}/{widgets.widget()['metadata']['name']}/status"
+    body = {"metadata": {"uid": "zz"}, "status": {"phase": "Up"}}
+    assert (await widgets.api.patch(path, body)).ok()["status"] == {"phase": "Up"}
+    old = {"metadata": {"uid": "zz", "resourceVersion": "1"}, "status": {"phase": "Down"}}
+    assert (await widgets.api.patch(path, old)).code == 409
+
+
 async def test_status_and_spec_do_not_touch_each_other(widgets: Widgets) -> None:
     made = (await widgets.api.post(widgets.path, widgets.widget(status={"phase": "New"}))).ok()
     assert "status" not in made

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kubewright.testing.api import Api, Object
-from kubewright.wire.http import STRATEGIC_PATCH
+from kubewright.wire.http import MERGE_PATCH, STRATEGIC_PATCH
 
 BLOCKED = "Cannot evict pod as it would violate the pod's disruption budget."
 RUNNING = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
@@ -95,6 +95,23 @@ async def test_a_status_and_a_log_cannot_be_created_or_deleted(api: Api) -> None
         assert (await api.post(f"{pod}/{part}", (await api.get(pod)).ok())).code == 405
         assert (await api.delete(f"{pod}/{part}")).code == 405
     assert "deletionTimestamp" not in (await api.get(pod)).ok()["metadata"]
+
+
+async def test_the_uid_in_the_status_of_a_built_in_object_is_a_condition(api: Api, scale: str) -> None:
+    """Controllers write a status for the very object that they saw: its name may be another one's by now."""
+    places = {"Pod": await running(api, "e"), "Deployment.apps": scale.removesuffix("/scale")}
+    for kind, path in places.items():
+        before = (await api.get(path)).ok()
+        name, condition = before["metadata"]["name"], {"type": "A", "status": "True"}
+        for content_type in (MERGE_PATCH, STRATEGIC_PATCH):
+            body = {"metadata": {"uid": "zz"}, "status": {"conditions": [condition]}}
+            answer = await api.patch(path + "/status", body, content_type=content_type)
+            assert (answer.code, answer.message) == (
+                422,
+                f'{kind} "{name}" is invalid: metadata.uid: Invalid value: "zz": field is immutable',
+            )
+        kept = {"metadata": {"uid": before["metadata"]["uid"]}, "status": {"conditions": [condition]}}
+        assert (await api.patch(path + "/status", kept)).code == 200
 
 
 async def test_status_and_spec_do_not_touch_each_other(api: Api, scale: str) -> None:

@@ -29,7 +29,7 @@ from kubewright.kube.retries import pause
 from kubewright.kube.scope import Scope
 from kubewright.kube.skew import Skew
 from kubewright.kube.transport import Transport
-from kubewright.wire.errors import ApiError, Gone, NotFound, TooManyRequests
+from kubewright.wire.errors import ApiError, Gone, Invalid, NotFound, TooManyRequests
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import JSON, MERGE_PATCH, Query, Request, Response
 
@@ -153,8 +153,8 @@ class Client:
 
         Raises:
             NotFound: there is no such object.
-            Conflict: the patch carries a version, and the object has another: look again.
-            Invalid: the result breaks the schema, or the patch carries another object's uid.
+            Conflict: the patch carries a version or a uid, and the object has another: look again.
+            Invalid: the result breaks the schema.
             Contested: in the pass of a controller that has written the same again and again (``contests``).
         """
         if not body:
@@ -166,7 +166,10 @@ class Client:
         target = Target(self.name, kind.resource, key, subresource, patches.uid_of(body))
         if contests is not None:
             contests.admit(target, body)
-        response = await self.send(request, safe=patches.guarded(body))
+        try:
+            response = await self.send(request, safe=patches.guarded(body))
+        except Invalid as error:
+            raise patches.conflict_of(error, body) or error from None
         if contests is not None:
             contests.wrote(target, body)
         return self._written(kind, response.body, subresource)
@@ -213,8 +216,8 @@ class Client:
         )
         try:
             response = await self.send(self.request("DELETE", _path(kind, key), body), safe=bool(conditions))
-        except NotFound:
-            if uid:  # perhaps our own delete, whose answer was lost: this object is gone in any case
+        except NotFound as error:
+            if uid and error.names(key.name):  # perhaps our own delete, whose answer was lost: it is gone now
                 self._notify(Written(kind.resource, key, uid=uid, deleted=True))
             raise
         self._notify_deleted(kind.resource, key, response.body, uid)

@@ -3,6 +3,8 @@
 Theory.      Third parties own fields of the same objects, so we never send a whole object back
              (design decision D3). A reconciler changes a copy of what it read; the difference is
              the patch (``api.diff``), and the condition that goes with it says what it was computed from.
+             A condition that is not met is a ``Conflict``, whether it is the version or the uid: nothing has
+             been refused, and the next look decides anew.
 Called by    every ``act`` that patches; ``Client.patch`` sends the result.
 """
 
@@ -11,6 +13,7 @@ from typing import Any
 
 from kubewright.api.diff import Patch
 from kubewright.api.meta import ObjectMeta
+from kubewright.wire.errors import Conflict, Invalid
 
 
 def onto(patch: Mapping[str, Any], meta: ObjectMeta) -> Patch:
@@ -33,9 +36,21 @@ def with_version(patch: Mapping[str, Any], resource_version: str) -> Patch:
 def with_uid(patch: Mapping[str, Any], uid: str) -> Patch:
     """The patch with the condition that the name still belongs to this very object.
 
-    The server answers ``Invalid`` (of ``metadata.uid``) when it does not (``wire.errors.is_stale``).
+    The server answers ``Invalid`` when it does not; ``Client.patch`` raises ``Conflict`` (``conflict_of``).
+    Of a custom kind, servers do not look at it in a status: there only the version is a condition.
     """
     return _with_metadata(patch, "uid", uid)
+
+
+def conflict_of(error: Invalid, body: Any) -> Conflict | None:
+    """What an answer to a patch means that names the uid of an object whose name another one has by now; None
+    if the answer is about something else.
+
+    To a server the uid in a patch is a field that never changes, so it says that the patch is invalid, as it
+    says of a value that breaks a rule. But for who sent it, it was a condition, as the version is.
+    """
+    another = uid_of(body) and any(cause.get("field") == "metadata.uid" for cause in error.causes)
+    return Conflict(error.message, details=error.details) if another else None
 
 
 def guarded(body: Any) -> bool:

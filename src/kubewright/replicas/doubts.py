@@ -151,7 +151,9 @@ class Doubts:
             return
         try:
             live = await self._client.get(doubt.kind, doubt.key)
-        except NotFound:
+        except NotFound as error:
+            if not error.names(doubt.key.name):
+                raise
             raise Stale(f"the cache does not show yet that {doubt.key} is gone") from None
         if live.metadata.resource_version != doubt.version:
             raise Stale(f"the cache does not show yet what {doubt.key} is now")

@@ -26,10 +26,16 @@ Effect = Callable[[T], Awaitable[KubewrightError | None]]
 
 
 async def may_adopt(client: Client, kind: Kind[Any], owner: Object) -> bool:
-    """Ask the server: an owner that is gone or is being deleted adopts nothing."""
+    """Ask the server: an owner that is gone or is being deleted adopts nothing.
+
+    Raises:
+        ApiError, TransportError: the server did not say whether there is one.
+    """
     try:
         live = await client.get(kind, key_of(owner))
-    except NotFound:
+    except NotFound as error:
+        if not error.names(owner.metadata.name):
+            raise
         return False
     return live.metadata.uid == owner.metadata.uid and not live.metadata.deleting
 

@@ -7,15 +7,14 @@ Called by    the controllers of ``infra`` and ``controlplanes``.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from kubewright.api.diff import merge_patch
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import KubeObject, ObjectMeta, Value, with_finalizer, without_finalizer
 from kubewright.kube.client import Client
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto
-from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T", bound=KubeObject)
@@ -47,7 +46,7 @@ class Writer(Generic[T]):
     async def remove_finalizer(self, meta: ObjectMeta) -> ObjectMeta:
         """Take our finalizer off; the object may be gone already."""
         left = without_finalizer(meta.finalizers, self._finalizer)
-        with suppress(NotFound):
+        with MayBeGone(meta.name):
             return await self.patch(meta, {"metadata": {"finalizers": left or None}})  # null: none is left
         return meta
 

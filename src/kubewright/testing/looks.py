@@ -27,9 +27,9 @@ from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.testing.clocks import ManualClock
-from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, to_status
+from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound, to_status
 from kubewright.wire.gvk import Key
-from kubewright.wire.http import Request, Response
+from kubewright.wire.http import STRATEGIC_PATCH, Request, Response
 from kubewright.wire.patch import apply_merge
 
 
@@ -136,17 +136,19 @@ class Named:
 
 @dataclass(frozen=True)
 class Write:
-    """A write that a server got; ``body`` as plain JSON."""
+    """A write that a server got; ``body`` as plain JSON, ``strategic`` if it is such a patch."""
 
     method: str
     path: str
     body: Mapping[str, Any] = field(default_factory=dict)
+    strategic: bool = False
 
 
 class Shelf:
     """A server of objects, and the caches of a client of it.
 
-    ``answers``  what a path is answered instead of what is there: an error; one of transport is no answer
+    ``answers``  what a path is answered instead of what is there: an error (one of transport is no answer);
+                 ``PATCH /path`` for one method, and ``PATCH /path/status`` for the status alone
     ``asked``    method and path of each request that came, but for those that ``put`` sent
     ``writes``   those of them that write, with what they say
     """
@@ -202,10 +204,12 @@ class Shelf:
             self.asked.append(f"{request.method} {request.path}")
             if request.method != "GET":
                 body = msgspec.json.decode(request.body) if request.body else {}
-                self.writes.append(Write(request.method, request.path, body))
+                strategic = request.headers.get("content-type") == STRATEGIC_PATCH
+                self.writes.append(Write(request.method, request.path, body, strategic))
         try:
-            if (refused := self.answers.get(path)) is not None:
-                raise refused
+            for asked in () if self._putting else (path, f"{request.method} {request.path}"):
+                if (refused := self.answers.get(asked)) is not None:
+                    raise refused
             return Response(200, msgspec.json.encode(self._answer(request, path)))
         except ApiError as error:
             return Response(error.code, msgspec.json.encode(to_status(error)))
@@ -217,19 +221,33 @@ class Shelf:
             if place in self.objects and not self._putting:
                 raise AlreadyExists(f"{place} is there")
             return self._store(place, body)
-        if request.method == "GET" and path.rsplit("/", 1)[-1].endswith("s") and path not in self.objects:
+        if request.method == "GET" and _is_collection(path):
             return self._list(path, request.param("fieldSelector"))
         if path not in self.objects:
-            raise NotFound(f"{path} not found")
+            raise NotFound(f"{path} not found", details={"name": path.rsplit("/", 1)[-1]})
+        body = msgspec.json.decode(request.body) if request.body else {}
         if request.method == "PATCH":
-            return self._patched(path, msgspec.json.decode(request.body))
-        return self.objects.pop(path) if request.method == "DELETE" else self.objects[path]
+            return self._patched(path, body, any_uid=_is_status_of_custom_kind(request.path))
+        if request.method == "DELETE":
+            return self._deleted(path, body.get("preconditions", {}))
+        return self.objects[path]
 
-    def _patched(self, path: str, patch: dict[str, Any]) -> dict[str, Any]:
-        wanted = patch.get("metadata", {}).get("resourceVersion", "")
-        if wanted and wanted != self.objects[path]["metadata"]["resourceVersion"]:
+    def _patched(self, path: str, patch: dict[str, Any], *, any_uid: bool) -> dict[str, Any]:
+        there, wanted = self.objects[path]["metadata"], patch.get("metadata", {})
+        if wanted.get("resourceVersion", there["resourceVersion"]) != there["resourceVersion"]:
             raise Conflict("the object has been modified")
-        return self._store(path, apply_merge(self.objects[path], patch))
+        if not any_uid and wanted.get("uid", there["uid"]) != there["uid"]:  # a field that never changes
+            causes = [{"field": "metadata.uid", "message": "field is immutable"}]
+            raise Invalid("metadata.uid: field is immutable", details={"causes": causes})
+        kept = {name: there[name] for name in ("uid", "resourceVersion")}
+        merged = apply_merge(self.objects[path], patch)
+        return self._store(path, {**merged, "metadata": {**merged["metadata"], **kept}})
+
+    def _deleted(self, path: str, wanted: dict[str, str]) -> dict[str, Any]:
+        there = self.objects[path]["metadata"]
+        if any(there[name] != value for name, value in wanted.items()):
+            raise Conflict("the object is not the one that was to be deleted")
+        return self.objects.pop(path)
 
     def _list(self, path: str, selector: str) -> dict[str, Any]:
         base, _, plural = path.rpartition("/")
@@ -242,3 +260,15 @@ class Shelf:
             and (not node or each.get("spec", {}).get("nodeName") == node)
         ]
         return {"kind": "List", "metadata": {"resourceVersion": str(self.version)}, "items": items}
+
+
+def _is_collection(path: str) -> bool:
+    """Whether a path is that of all objects of a kind: ``/apis/GROUP/VERSION[/namespaces/NAME]/PLURAL``."""
+    parts = path.strip("/").split("/")
+    return len(parts[2 if parts[0] == "api" else 3 :]) % 2 == 1
+
+
+def _is_status_of_custom_kind(path: str) -> bool:
+    """Whether a server takes nothing of a patch but the status, and so does not look at a uid in it."""
+    group = path.split("/")[2] if path.startswith("/apis/") else ""
+    return path.endswith("/status") and "." in group and not group.endswith(".k8s.io")

@@ -165,11 +165,10 @@ STALE = (AlreadyExists, Conflict, NotFound)
 def is_stale(error: BaseException) -> bool:
     """Whether the server says that an object is no longer as it was seen, or is gone, or is another one.
 
-    A patch whose only condition is the uid (``kube.patches.with_uid``) is not answered by ``Conflict`` when
-    the name belongs to another object by now, but by ``Invalid``: that field is immutable.
+    A 404 that names no object says nothing of it (``NotFound.names``).
     """
-    if isinstance(error, Invalid):
-        return any(cause.get("field") == "metadata.uid" for cause in error.causes)
+    if isinstance(error, NotFound):
+        return bool(error.details.get("name"))
     return isinstance(error, STALE)
 
 

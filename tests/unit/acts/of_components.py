@@ -173,7 +173,6 @@ class Stage:
         keeper, catalog = Etcd(self.around, None, fails), {}
         setup = ComponentSetup(Hosts(**places), catalog, "", keeper, self.connect, self.entitled)
         self.actor = self.shelf.actor = act.Actor(API_SERVER, self.shelf.client, setup, self.told)
-        assert self.told.component == COMPONENT_REPORTER
         if refused is not None:
             self.shelf.answers[PATH] = refused
 
@@ -203,6 +202,7 @@ def doing(*steps: Step, of: Seen = HERE, laid: bool = True, **stage: Any) -> Cal
         if laid:
             on.shelf.lay(NESTED_API_SERVER, structs.replace(of.component, metadata=with_version(of)))
         came = await happened(on.actor.perform(of, Plan(steps)), on.told)
+        assert on.told.sources <= {COMPONENT_REPORTER}
         return on.shelf, replace(came, outcome=on.around)
 
     return act_
@@ -222,6 +222,7 @@ def reporting(*views: Seen, forgets: bool = False, laid: bool = True, **stage: A
             on.shelf.lay(NESTED_API_SERVER, views[0].component)
         for view in views:
             came = await happened(on.actor.report(view), on.told)
+            assert on.told.sources <= {COMPONENT_REPORTER}
             assert on.shelf.known or not on.shelf.writes
             assert not on.actor.writing
             if forgets:

@@ -99,8 +99,9 @@ def doing(
         if refused is not None:
             shelf.answers[refused[0]] = refused[1]
         actor = act.Actor(shelf.client, told)
-        assert told.component == PLANE_REPORTER
-        return shelf, await happened(actor.perform(view, Plan(steps, **plan)), told)
+        came = await happened(actor.perform(view, Plan(steps, **plan)), told)
+        assert told.sources <= {PLANE_REPORTER}
+        return shelf, came
 
     return act_
 

@@ -13,10 +13,20 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.kube.client import Client, Written
 from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, LoginFailed, Silent, TimedOut
 from kubewright.kube.inprocess import InProcess
+from kubewright.kube.patches import with_uid
 from kubewright.kube.retries import TRIES, pause
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Delay, Faulty, Script
-from kubewright.wire.errors import Gone, NotFound, ServerError, TooManyRequests, Unavailable
+from kubewright.wire import errors
+from kubewright.wire.errors import (
+    Conflict,
+    Gone,
+    Invalid,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unavailable,
+)
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import JSON_PATCH, Request, Response
 
@@ -80,6 +90,40 @@ async def test_cluster_scoped_objects_have_no_namespace_in_their_path(client, se
 async def test_an_empty_patch_is_a_read(client, server) -> None:
     assert await client.patch(THING, A, {}) == OBJECT
     assert [request.method for request in server.asked] == ["GET"]
+
+
+UID, REPLICAS = ({"field": each, "message": "m"} for each in ("metadata.uid", "spec.replicas"))
+
+
+@pytest.mark.parametrize(
+    ("causes", "body", "error"),
+    [
+        ([UID], with_uid({"spec": {}}, "u"), Conflict),
+        ([REPLICAS, UID], with_uid({"spec": {}}, "u"), Conflict),
+        ([REPLICAS], with_uid({"spec": {}}, "u"), Invalid),
+        ([], with_uid({"spec": {}}, "u"), Invalid),
+        ([UID], {"spec": {}}, Invalid),
+        ([UID], [{"op": "replace", "path": "/metadata/uid", "value": "v"}], Invalid),
+    ],
+    ids=[
+        "the name belongs to another object",
+        "and a value breaks a rule",
+        "a value breaks a rule",
+        "a webhook refuses it without a cause",
+        "it carried no uid",
+        "it was to change the uid",
+    ],
+)
+async def test_a_patch_for_an_object_whose_name_another_one_has_meets_a_conflict(
+    client, server, causes, body, error
+) -> None:
+    refusal = Invalid("the object is invalid", details={"causes": causes})
+    server.answers = [Response(422, json.dumps(errors.to_status(refusal)).encode())]
+    with pytest.raises(errors.ApiError, match="the object is invalid") as raised:
+        await client.patch(THING, A, body)
+    assert type(raised.value) is error
+    assert raised.value.causes == causes
+    assert len(server.asked) == 1, "it is not sent again"
 
 
 async def test_a_patch_says_what_kind_of_patch_it_is(client, server) -> None:
@@ -174,10 +218,13 @@ async def test_waiting_for_a_busy_server_ends_at_the_deadline(client, server) ->
 async def test_a_delete_that_finds_nothing_notifies_that_this_object_is_gone(client, server) -> None:
     heard: list[Written] = []
     client.on_write(heard.append)
-    server.answers = [busy(404)]
-    for uid in ("", "u"):
-        with pytest.raises(NotFound):
-            await client.delete(THING, A, uid=uid)
+    gone = json.dumps(errors.to_status(NotFound("gone", details={"name": "a"}))).encode()
+    for answer in (busy(404), Response(404, gone)):  # a proxy's 404 says nothing of the object
+        server.answers = [answer]
+        for uid in ("", "u"):
+            assert heard == []
+            with pytest.raises(NotFound):
+                await client.delete(THING, A, uid=uid)
     assert heard == [Written(THING.resource, A, uid="u", deleted=True)]
 
 

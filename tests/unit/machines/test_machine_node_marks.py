@@ -12,6 +12,7 @@ from kubewright.api.machine.names import (
     INSTANCE_NOT_READY_TAINT,
     LAST_APPLIED_ANNOTATION,
     MACHINE_NAME_LABEL,
+    NODE_FINALIZER,
     TerminatingReason,
 )
 from kubewright.api.machine.v1alpha1 import MACHINE
@@ -164,3 +165,16 @@ def test_terminating_tells_why_once():
     assert entry["message"] == "Machine Controller is scaling down machine"
     marked = node(conditions=[entry])
     assert node_marks.terminating(marked, TerminatingReason.UNHEALTHY, NOW) == {}
+
+
+def test_the_finalizer_goes_from_the_very_version_that_was_seen():
+    """Finalizers are replaced as a whole. A heartbeat alone makes no other step of it: what was refused rests."""
+
+    def at(version, *finalizers):
+        meta = {"name": "n", "uid": "u", "resourceVersion": version, "finalizers": list(finalizers)}
+        return NODE.from_plain({"metadata": meta})
+
+    step = node_marks.deletion(at("7", "f", NODE_FINALIZER))
+    assert (step.name, step.uid, step.finalizers, step.version) == ("n", "u", ("f",), "7")
+    assert node_marks.deletion(at("8", "f", NODE_FINALIZER)) == step
+    assert node_marks.deletion(at("7", "f")).finalizers is None

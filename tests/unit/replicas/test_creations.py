@@ -1,7 +1,16 @@
 """Which creations of members are in doubt: from before they are sent until it is known what came of them."""
 
+import asyncio
+from dataclasses import replace
+
 from kubewright.base.limits import DOUBT_SECONDS
 from kubewright.replicas.doubts import Creations
+from kubewright.replicas.set.creation import Creation
+from kubewright.replicas.set.look import Memory
+from kubewright.testing.looks import Shelf
+from kubewright.testing.simulation.toys.policy import TOY_SETS
+
+from ..looks.of_sets import toy_set
 
 
 def test_a_creation_is_in_doubt_until_it_is_settled() -> None:
@@ -34,3 +43,21 @@ def test_the_doubts_of_sets_are_their_own() -> None:
     doubts.creating("other", "a", 0.0)
     doubts.forget("one")
     assert (doubts.open("one"), doubts.open("other")) == ((), ("a",))
+
+
+async def test_a_creation_that_we_cancel_stays_in_doubt() -> None:
+    """The process ends, or no longer leads: the server may have the request."""
+    shelf, sent = Shelf(), asyncio.Event()
+
+    async def create(_client: object, _owner: object, _name: str) -> None:
+        sent.set()
+        await asyncio.Event().wait()
+
+    policy = replace(TOY_SETS, create=create)
+    creation = Creation(policy, shelf.client, toy_set(), Memory(), Creations())
+    attempt = asyncio.create_task(creation.one("a"))
+    await sent.wait()
+    attempt.cancel()
+    await asyncio.wait([attempt])
+    assert (creation.doubts.open("s"), creation.created) == (("a",), [])
+    assert shelf.asked == [], "and what it was to need is not taken back"

@@ -76,14 +76,16 @@ def _with_finalizers(obj: Object, source: Object) -> Object:
 
 
 def _only_status(kind: ServedKind, new: Object, old: Object) -> Object:
-    """``old`` with the new status; in built-in kinds also labels and annotations: kubelets write them."""
+    """``old`` with the new status; in built-in kinds also labels and annotations: kubelets write them. There
+    a uid that was sent is compared too (``metadata.causes_changed``); of a custom kind it is not looked at.
+    """
     result = {key: value for key, value in old.items() if key != "status"}
     if "status" in new:
         result["status"] = new["status"]
     if not kind.custom:
         theirs = ("labels", "annotations")
         kept = {name: value for name, value in old["metadata"].items() if name not in theirs}
-        told = {name: new["metadata"][name] for name in theirs if name in new["metadata"]}
+        told = {name: new["metadata"][name] for name in (*theirs, "uid") if name in new["metadata"]}
         result["metadata"] = {**kept, **told}
     return result
 

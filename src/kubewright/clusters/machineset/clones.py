@@ -5,7 +5,8 @@ Theory.      Each machine has an object of its bootstrap provider and one of its
              set; the machine's own controller makes them the machine's. So a clone whose machine never
              comes to be goes with the set, or is deleted at once when the machine was refused for good.
 Invariants.  A name is asked for again after a lost answer, so a clone that exists and is ours is no
-             error. A clone of another owner's makes the name taken.
+             error. A clone of another owner's makes the name taken, and so does one that is being deleted:
+             a machine that was refused leaves it until its provider's finalizer is off.
 Source       capi.md §7.1, §7.4, appendices C and G.
 Called by    ``policy``.
 """
@@ -47,7 +48,7 @@ async def create(client: Client, owner: MachineSet, around: Around, name: str) -
     """Clone what the machine ``name`` needs, then create it.
 
     Raises:
-        AlreadyExists: the machine exists, or another owner has a clone of this name.
+        AlreadyExists: the machine exists; or a clone of this name does that is another owner's, or going.
         NotFound: a template is gone.
         ApiError, TransportError: the server refuses something, or did not answer.
     """
@@ -57,7 +58,8 @@ async def create(client: Client, owner: MachineSet, around: Around, name: str) -
         try:
             await client.create(kind, body)
         except AlreadyExists:
-            await _check_owner(client, owner, kind, name)
+            if "deletionTimestamp" in await _ours(client, owner, kind, name):
+                raise AlreadyExists(f"{kind.resource.kind} {name} is being deleted") from None
         refs[part] = ObjectReference(
             api_version=kind.resource.api_version,
             kind=kind.resource.kind,
@@ -72,8 +74,8 @@ async def discard(client: Client, owner: MachineSet, around: Around, name: str) 
     for template in parts(around).values():
         kind = clone_kind(template)
         try:
-            uid = await _check_owner(client, owner, kind, name)
-            await client.delete(kind, Key(owner.namespace, name), uid=uid)
+            meta = await _ours(client, owner, kind, name)
+            await client.delete(kind, Key(owner.namespace, name), uid=str(meta.get("uid", "")))
         except (NotFound, AlreadyExists, Conflict):
             continue
 
@@ -147,18 +149,20 @@ async def propagate(client: Client, owner: MachineSet, machine: Machine) -> None
             continue
 
 
-async def _check_owner(client: Client, owner: MachineSet, kind: Kind[dict[str, Any]], name: str) -> str:
-    """The uid of the clone of this name.
+async def _ours(
+    client: Client, owner: MachineSet, kind: Kind[dict[str, Any]], name: str
+) -> Mapping[str, Any]:
+    """The metadata of the clone of this name.
 
     Raises:
         AlreadyExists: it belongs neither to the set nor to its machine.
     """
     found = await client.get(kind, Key(owner.namespace, name))
-    owners = mapping(found, "metadata").get("ownerReferences") or ()
+    meta = mapping(found, "metadata")
     ours = (owner.metadata.uid, (API_VERSION, MACHINE.resource.kind, name))
     if not any(
         each.get("uid") == ours[0] or (each.get("apiVersion"), each.get("kind"), each.get("name")) == ours[1]
-        for each in owners
+        for each in meta.get("ownerReferences") or ()
     ):
         raise AlreadyExists(f"{kind.resource.kind} {name} belongs to another owner")
-    return str(mapping(found, "metadata").get("uid", ""))
+    return meta

@@ -11,7 +11,7 @@ Called by    ``reconciler.Machines``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any, assert_never
@@ -19,7 +19,7 @@ from typing import Any, assert_never
 import structlog
 from msgspec import structs
 
-from kubewright.api.core import NODE
+from kubewright.api.core import NODE, Node
 from kubewright.api.diff import merge_patch
 from kubewright.api.machine import names
 from kubewright.api.machine.names import EventReason
@@ -33,8 +33,8 @@ from kubewright.driver.life.calls import VmCalls
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
 from kubewright.kube.contests import outside_of_a_pass
-from kubewright.kube.errors import TransportError
-from kubewright.kube.patches import onto, with_uid
+from kubewright.kube.errors import MayBeGone, TransportError
+from kubewright.kube.patches import onto, with_uid, with_version
 from kubewright.machines.machine.caches import Shared
 from kubewright.machines.machine.look import Notes
 from kubewright.machines.machine.refusals import status_refused
@@ -126,11 +126,11 @@ class Actor:
                 not answered; what came before it in the plan is done.
             ApiError, TransportError: an API server failed the request for now, or could not be reached.
         """
-        latest = seen.machine.metadata
+        latest, node = seen.machine.metadata, seen.node
         for step in plan.steps:
             with _named(step, deleting=latest.deleting):
                 if isinstance(step, NodeStep):
-                    await self._on_node(seen, step, notes)
+                    node = await self._on_node(seen, step, notes, node)
                 else:
                     latest = await self._on_machine(seen, step) or latest
             self._succeeded(latest.uid, step)
@@ -170,25 +170,26 @@ class Actor:
                 self._recorder.event(machine, EventReason.PRESERVATION_ENDED, because)
                 return ended
             case DeleteMachine(because):
-                with suppress(NotFound):
+                with MayBeGone(meta.name):
                     await self._control.delete(MACHINE, Key(meta.namespace, meta.name), uid=meta.uid)
                     self._recorder.event(machine, EventReason.DELETION_TRIGGERED, because)
             case DeleteBootstrapToken():
                 await self._requests.delete_token(machine)
             case RemoveFinalizer():
                 left = without_finalizer(meta.finalizers, names.FINALIZER)
-                with suppress(NotFound):
+                with MayBeGone(meta.name):
                     await self._patch(meta, {"metadata": {"finalizers": left}})
             case _:
                 assert_never(step)
         return None
 
-    async def _on_node(self, seen: Seen, step: NodeStep, notes: Notes) -> None:
+    async def _on_node(self, seen: Seen, step: NodeStep, notes: Notes, node: Node | None) -> Node | None:
+        """Perform one step; return the node as later steps of the pass are to take it."""
         match step:
             case NodePatch(patch):
-                await self._patch_node(seen, patch)
+                return await self._patch_node(node, patch)
             case NodeStatusPatch(patch):
-                await self._patch_node(seen, patch, subresource="status", content_type=STRATEGIC_PATCH)
+                return await self._patch_node(node, patch, subresource="status", content_type=STRATEGIC_PATCH)
             case Drain(drain):
                 meta = seen.machine.metadata
                 woken = partial(
@@ -197,17 +198,19 @@ class Actor:
                 self._removals.start(meta.uid, notes.drain, drain, woken, now=seen.now)
             case DeleteVolumeAttachments(attachments):
                 for each in attachments:
-                    with suppress(NotFound):
+                    with MayBeGone(each.name):
                         await self._target.delete(VOLUME_ATTACHMENT, Key("", each.name), uid=each.uid)
             case DeleteNode():
                 await delete_node(self._target, step)
                 notes.vm_checked_after_deletion = seen.machine.spec.provider_id
             case _:
                 assert_never(step)
+        return node
 
     async def _report(self, seen: Seen, plan: Plan, latest: ObjectMeta) -> bool:
-        """Write the status if it differs from the one on the server; return whether it did."""
-        if any(isinstance(step, RemoveFinalizer) for step in plan.steps):
+        """Write the status if it differs from the one on the server; return whether it did. Not after a
+        deletion, which has made a version that is not known here: the next pass finds what is left."""
+        if any(isinstance(step, RemoveFinalizer | DeleteMachine) for step in plan.steps):
             return False
         after = machine_status(seen, plan.report, self._clock.now())
         patch = merge_patch(seen.machine.status, after)
@@ -226,19 +229,28 @@ class Actor:
         key = Key(meta.namespace, meta.name)
         return (await self._control.patch(MACHINE, key, onto(body, meta), **how)).metadata
 
-    async def _patch_node(self, seen: Seen, patch: Mapping[str, Any], **how: Any) -> None:
-        """Patch the node.
+    async def _patch_node(self, node: Node | None, patch: Mapping[str, Any], **how: Any) -> Node:
+        """Patch the node; return it as later steps of the pass are to take it: as it is now, unless another
+        client has written its spec since the cache saw it.
+
+        A patch that replaces taints names the version that was seen, and a step before it has made another.
 
         Raises:
             NodeGone: it was deleted meanwhile, and the cache does not show that yet. A pass at once would
                 see it again, so the next one waits a moment.
         """
-        assert seen.node is not None
-        meta = seen.node.metadata
+        assert node is not None
+        meta = node.metadata
+        versioned = bool(patch.get("metadata", {}).get("resourceVersion"))
+        body = with_version(patch, meta.resource_version) if versioned else patch
         try:
-            await self._target.patch(NODE, Key("", meta.name), with_uid(patch, meta.uid), **how)
-        except NotFound:
+            now = await self._target.patch(NODE, Key("", meta.name), with_uid(body, meta.uid), **how)
+        except NotFound as error:
+            if not error.names(meta.name):
+                raise
             raise NodeGone(f"node {meta.name} is gone, and the cache does not show it yet") from None
+        same = bool(now.metadata.resource_version) and (versioned or now.spec == node.spec)
+        return now if same else node
 
     def _call(self, seen: Seen, verb: Verb) -> None:
         machine = structs.replace(seen.machine, status=seen.status)
@@ -256,12 +268,13 @@ class Actor:
 
 
 async def delete_node(target: Client, step: DeleteNode) -> None:
-    """Take MCM's finalizer off a node and delete it, if it is still the one that was seen."""
+    """Take MCM's finalizer off a node and delete it, if it is still the one that was seen. Finalizers are
+    replaced as a whole: one that another client has put on since must stay."""
     key = Key("", step.name)
-    with suppress(NotFound):
+    with MayBeGone(step.name):
         if step.finalizers is not None:
             freed = {"metadata": {"finalizers": list(step.finalizers) or None}}
-            await target.patch(NODE, key, with_uid(freed, step.uid))
+            await target.patch(NODE, key, with_version(with_uid(freed, step.uid), step.version))
         await target.delete(NODE, key, uid=step.uid)
 
 

@@ -135,7 +135,7 @@ def deletion(node: Node) -> DeleteNode:
     """The step that deletes this very node, and takes MCM's finalizer off first."""
     meta = node.metadata
     left = tuple(without_finalizer(meta.finalizers, names.NODE_FINALIZER))
-    return DeleteNode(meta.name, meta.uid, left if left != meta.finalizers else None)
+    return DeleteNode(meta.name, meta.uid, left if left != meta.finalizers else None, meta.resource_version)
 
 
 def _desired(template: NodeTemplateSpec) -> Desired:

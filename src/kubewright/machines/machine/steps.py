@@ -6,7 +6,7 @@ Theory.      A plan is a value: what to do, when to look again, what to report, 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kubewright.api.machine.names import EventReason, OperationState, OperationType, Phase
@@ -126,12 +126,14 @@ class DeleteVolumeAttachments:
 class DeleteNode:
     """Remove the Node object, if it is still the one we saw.
 
-    ``finalizers``: what is left of them without MCM's; None when it has none of MCM's.
+    ``finalizers``: what is left of them without MCM's, in the ``version`` that we saw; None when it has none
+    of MCM's. The version makes no other step: a heartbeat changes it.
     """
 
     name: str
     uid: str
     finalizers: tuple[str, ...] | None = None
+    version: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

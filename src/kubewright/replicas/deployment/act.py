@@ -3,8 +3,8 @@
 Theory.      Every decision here rests on sizes that were read, so every patch of a set or of the
              deployment names the version: a leader that has lost its lease without knowing cannot
              write sizes that are out of date. A refused one raises ``Stale``, which ends the pass; the next
-             pass decides anew. Only ``collisionCount`` and members' annotations do not depend on the version:
-             their patches name the uid alone.
+             pass decides anew. Only members' annotations do not depend on the version: their patches name the
+             uid alone.
              A name may be taken by a set of this deployment that is being deleted or has another template, or
              by another owner's set. Then ``collisionCount`` is raised, which changes the next hash.
 Invariants.  Never a PUT. Nothing is created in the pass that raises ``collisionCount``.
@@ -124,9 +124,10 @@ class Actor(Generic[D, S, M]):
         self._doubts.writing(seen.key, kind, read)
         try:
             await self._client.patch(kind, key_of(read), onto(patch, read.metadata))
-        except (Conflict, NotFound):
-            raise Stale(f"{kind.resource.kind} {read.metadata.name} has changed since it was read") from None
         except KubewrightError as error:
+            if is_stale(error):
+                what = f"{kind.resource.kind} {read.metadata.name}"
+                raise Stale(f"{what} has changed since it was read") from None
             self._doubts.failed(seen.key, error)
             raise
 
@@ -148,14 +149,13 @@ class Actor(Generic[D, S, M]):
         """Delete exactly what was read: a set that was disowned since, to be kept, must not be deleted."""
         meta, version = each.metadata, each.metadata.resource_version
         delete = self._client.delete(self._sets, key_of(each), uid=meta.uid, resource_version=version)
-        match await error_of(delete):
-            case NotFound():
-                return None
-            case Conflict():  # it has changed: nothing else would wake us
-                kind = self._sets.resource.kind
-                return Stale(f"{kind} {meta.name} has changed since it was chosen for deletion")
-            case error:
-                return error
+        error = await error_of(delete)
+        if isinstance(error, NotFound) and error.names(meta.name):
+            return None
+        if isinstance(error, Conflict):  # it has changed: nothing else would wake us
+            kind = self._sets.resource.kind
+            return Stale(f"{kind} {meta.name} has changed since it was chosen for deletion")
+        return error
 
     async def _create(self, seen: Seen[D, S, M], new: SetObject) -> Outcome:
         """Create the current set. A refusal is returned in the outcome."""
@@ -183,7 +183,9 @@ class Actor(Generic[D, S, M]):
         """Raise ``collisionCount``, unless our own set of this template has the name: then the cache lags."""
         try:
             found = await self._client.get(self._sets, key_of(wanted))
-        except NotFound:
+        except NotFound as missing:
+            if not missing.names(wanted.name):
+                raise
             return
         owner, identity = found.metadata.controller, self._policy.identity
         ours = owner is not None and owner.uid == seen.written.metadata.uid
@@ -192,18 +194,18 @@ class Actor(Generic[D, S, M]):
             return
         self._doubts.resolved(seen.key)
         error = await error_of(self._count_collision(seen.written))
-        if error is not None and not is_stale(error):  # else the next pass sees that the deployment is gone
+        if error is not None and not is_stale(error):  # else the next pass sees what has become of it
             raise error
 
     async def _count_collision(self, deployment: D) -> None:
         meta, key = deployment.metadata, self._policy.metadata_keys.collisions
         if key:
             count = integer(meta.annotations, key) + 1
-            body = with_uid({"metadata": {"annotations": {key: str(count)}}}, meta.uid)
+            body = onto({"metadata": {"annotations": {key: str(count)}}}, meta)
             await self._client.patch(self._deployments, key_of(deployment), body)
             return
         count = (deployment.status.collision_count or 0) + 1
-        body = with_uid({"status": {"collisionCount": count}}, meta.uid)
+        body = onto({"status": {"collisionCount": count}}, meta)  # in a status a uid alone is no condition
         await self._client.patch(self._deployments, key_of(deployment), body, subresource="status")
 
 

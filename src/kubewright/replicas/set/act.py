@@ -2,10 +2,11 @@
 
 Theory.      Each write names the uid of what was seen, and the version where the decision rests on
              what was read: a list that is replaced as a whole, a member that was chosen for
-             deletion in that state (Failed, not ready, ours) and may have changed. An object that has changed
-             or gone meanwhile is not reported as a failure, but the key is retried with backoff: the cache
-             is behind, and only time helps. If it is the set itself, the pass ends: nothing is created for a
-             set that is gone.
+             deletion in that state (Failed, not ready, ours) and may have changed. Of several writes onto the
+             set each names the version that the one before has made. An object that has changed or gone
+             meanwhile is not reported as a failure, but the key is retried with backoff: the cache is behind,
+             and only time helps. If it is the set itself, the pass ends: nothing is created for a set that is
+             gone.
 Invariants.  One member's failure does not stop the others, but for creations (``effects``).
 Called by    ``reconciler.Sets``. Continues in ``creation``.
 """
@@ -20,12 +21,12 @@ from kubewright.api.meta import with_finalizer, without_finalizer
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.kube.client import Client
-from kubewright.kube.patches import onto, with_uid
+from kubewright.kube.patches import onto, with_uid, with_version
 from kubewright.replicas.doubts import Stale
 from kubewright.replicas.effects import error_of, may_adopt, run_parallel, stale_or
 from kubewright.replicas.member import M, Member, Obj
 from kubewright.replicas.members import MemberIndex
-from kubewright.replicas.objects import S
+from kubewright.replicas.objects import S, changed
 from kubewright.replicas.ownership import AddFinalizer, RemoveFinalizer, adopted, disowned, key_of, reference
 from kubewright.replicas.set.creation import Creation, create
 from kubewright.replicas.set.look import Memory
@@ -47,6 +48,7 @@ from kubewright.runtime.events import EventRecorder
 from kubewright.wire.errors import NotFound, is_stale
 
 Before = Callable[[Obj], Awaitable[object]]
+MemberStep = Adopt | Disown | Propagate | Create | Delete | Annotate
 
 
 class Actor(Generic[S, M, Obj]):
@@ -72,16 +74,19 @@ class Actor(Generic[S, M, Obj]):
             Stale: the set is gone.
             KubewrightError: the set could not be written.
         """
-        outcome = Outcome()
+        outcome, latest = Outcome(), seen.set
         for step in plan.steps:
-            await self._step(seen.set, memory, step, outcome)
+            if isinstance(step, PatchObject):
+                latest = await self._patch_object(seen.set, latest, step, outcome)
+            elif isinstance(step, AddFinalizer | RemoveFinalizer | RecordNumber):
+                latest = await self._write(latest, step, outcome)
+            else:
+                await self._on_members(latest, memory, step, outcome)
         return outcome
 
-    async def _step(self, about: S, memory: Memory, step: Step, outcome: Outcome) -> None:
+    async def _on_members(self, about: S, memory: Memory, step: MemberStep, outcome: Outcome) -> None:
         reporter = Reporter(self._events, self._policy.words, about)
         match step:
-            case AddFinalizer() | RemoveFinalizer() | RecordNumber() | PatchObject():
-                await self._write(about, step, outcome)
             case Adopt(members):
                 if not await may_adopt(self._client, self._policy.kind, about):
                     raise self._gone(about)
@@ -100,30 +105,45 @@ class Actor(Generic[S, M, Obj]):
                 assert_never(step)
 
     async def _write(
-        self, about: S, step: AddFinalizer | RemoveFinalizer | RecordNumber | PatchObject, outcome: Outcome
-    ) -> None:
-        """Write the set itself, or an object that is no member."""
+        self, about: S, step: AddFinalizer | RemoveFinalizer | RecordNumber, outcome: Outcome
+    ) -> S:
+        """Write the set itself; return it as it is then."""
         policy, finalizers = self._policy, about.metadata.finalizers
         match step:
             case AddFinalizer():
-                await self._patch(about, {"finalizers": with_finalizer(finalizers, policy.finalizer)})
+                return await self._patch(about, {"finalizers": with_finalizer(finalizers, policy.finalizer)})
+            case RecordNumber(number):
+                return await self._patch(about, {"annotations": {policy.number_annotation: str(number)}})
             case RemoveFinalizer():
                 outcome.gone = True
                 left = without_finalizer(finalizers, policy.finalizer)
                 with suppress(Stale):  # it is gone, which is what the step is for
-                    await self._patch(about, {"finalizers": left or None})
-            case RecordNumber(number):
-                await self._patch(about, {"annotations": {policy.number_annotation: str(number)}})
-            case PatchObject(kind, key, body):
-                if (error := await error_of(self._client.patch(kind, key, body))) is not None:
-                    outcome.errors.append(error)
+                    return await self._patch(about, {"finalizers": left or None})
+        return about
 
-    async def _patch(self, about: S, metadata: Patch) -> None:
-        """Patch the set in the version that was read: a late request of an earlier leader changes nothing."""
+    async def _patch_object(self, seen: S, latest: S, step: PatchObject, outcome: Outcome) -> S:
+        """Patch what the step says; return the set as it is then. A patch of the set itself that names the
+        version that was seen is for the one that earlier steps of this pass have made of it."""
+        own = (step.kind, step.key) == (self._policy.kind, key_of(latest))
+        body, version = step.body, seen.metadata.resource_version
+        if own and body.get("metadata", {}).get("resourceVersion") == version:
+            body = with_version(body, latest.metadata.resource_version)
+        try:
+            answer = await self._client.patch(step.kind, step.key, body)
+        except KubewrightError as error:
+            outcome.errors.append(error)
+            return latest
+        return _after(latest, answer) if own else latest
+
+    async def _patch(self, about: S, metadata: Patch) -> S:
+        """Patch the set in the version that was read: a late request of an earlier leader changes nothing.
+        Returns it as it is then: the next step names that version."""
         patch = onto({"metadata": metadata}, about.metadata)
         try:
-            await self._client.patch(self._policy.kind, key_of(about), patch)
-        except NotFound:
+            return _after(about, await self._client.patch(self._policy.kind, key_of(about), patch))
+        except NotFound as error:
+            if not error.names(about.name):
+                raise
             raise self._gone(about) from None
 
     def _gone(self, about: S) -> Stale:
@@ -188,3 +208,8 @@ class Actor(Generic[S, M, Obj]):
         failed = [error for error in errors if not is_stale(error)]
         reporter.failed(FAILED_DELETE, failed)
         outcome.failed(FAILED_DELETE, failed)
+
+
+def _after(about: S, answer: S) -> S:
+    """The set with the metadata that a patch of it was answered with."""
+    return changed(about, metadata=answer.metadata)

@@ -72,7 +72,9 @@ class Creation(Generic[S]):
         """Find out which owner has the name. If our set has, the doubt stays until the cache shows it."""
         try:
             found = await self.client.get(self.policy.member_kind, Key(self.owner.metadata.namespace, name))
-        except NotFound:
+        except NotFound as missing:
+            if not missing.names(name):
+                return missing
             if self.policy.discard is not None:  # another owner has what the member needs before it
                 self.memory.belongs_to_another(name)
             await self._give_up(name)
