@@ -22,13 +22,14 @@ from typing import Any
 import msgspec
 
 from kubewright.api.kinds import Kind
+from kubewright.base.errors import KubewrightError
 from kubewright.kube.client import Client
 from kubewright.kube.informers import Informers
 from kubewright.kube.inprocess import InProcess
 from kubewright.testing.clocks import ManualClock
-from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, to_status
+from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound, to_status
 from kubewright.wire.gvk import Key
-from kubewright.wire.http import Request, Response
+from kubewright.wire.http import STRATEGIC_PATCH, Request, Response
 from kubewright.wire.patch import apply_merge
 
 
@@ -135,17 +136,19 @@ class Named:
 
 @dataclass(frozen=True)
 class Write:
-    """A write that a server got; ``body`` as plain JSON."""
+    """A write that a server got; ``body`` as plain JSON, ``strategic`` if it is such a patch."""
 
     method: str
     path: str
     body: Mapping[str, Any] = field(default_factory=dict)
+    strategic: bool = False
 
 
 class Shelf:
     """A server of objects, and the caches of a client of it.
 
-    ``answers``  what a path is answered instead of what is there: an error
+    ``answers``  what a path is answered instead of what is there: an error; ``PATCH /path`` for one method,
+                 and ``PATCH /path/status`` for the status alone
     ``asked``    method and path of each request that came, but for those that ``put`` sent
     ``writes``   those of them that write, with what they say
     """
@@ -153,7 +156,7 @@ class Shelf:
     def __init__(self, clock: ManualClock | None = None) -> None:
         self.clock = clock or ManualClock()
         self.objects: dict[str, dict[str, Any]] = {}
-        self.answers: dict[str, ApiError] = {}
+        self.answers: dict[str, KubewrightError] = {}
         self.asked: list[str] = []
         self.writes: list[Write] = []
         self.version = 100
@@ -201,10 +204,12 @@ class Shelf:
             self.asked.append(f"{request.method} {request.path}")
             if request.method != "GET":
                 body = msgspec.json.decode(request.body) if request.body else {}
-                self.writes.append(Write(request.method, request.path, body))
+                strategic = request.headers.get("content-type") == STRATEGIC_PATCH
+                self.writes.append(Write(request.method, request.path, body, strategic))
         try:
-            if (refused := self.answers.get(path)) is not None:
-                raise refused
+            for asked in () if self._putting else (path, f"{request.method} {request.path}"):
+                if (refused := self.answers.get(asked)) is not None:
+                    raise refused
             return Response(200, msgspec.json.encode(self._answer(request, path)))
         except ApiError as error:
             return Response(error.code, msgspec.json.encode(to_status(error)))
@@ -220,15 +225,27 @@ class Shelf:
             return self._list(path, request.param("fieldSelector"))
         if path not in self.objects:
             raise NotFound(f"{path} not found")
+        body = msgspec.json.decode(request.body) if request.body else {}
         if request.method == "PATCH":
-            return self._patched(path, msgspec.json.decode(request.body))
-        return self.objects.pop(path) if request.method == "DELETE" else self.objects[path]
+            return self._patched(path, body)
+        if request.method == "DELETE":
+            return self._deleted(path, body.get("preconditions", {}))
+        return self.objects[path]
 
     def _patched(self, path: str, patch: dict[str, Any]) -> dict[str, Any]:
-        wanted = patch.get("metadata", {}).get("resourceVersion", "")
-        if wanted and wanted != self.objects[path]["metadata"]["resourceVersion"]:
+        there, wanted = self.objects[path]["metadata"], patch.get("metadata", {})
+        if wanted.get("uid", there["uid"]) != there["uid"]:  # a field that never changes
+            causes = [{"field": "metadata.uid", "message": "field is immutable"}]
+            raise Invalid("metadata.uid: field is immutable", details={"causes": causes})
+        if wanted.get("resourceVersion", there["resourceVersion"]) != there["resourceVersion"]:
             raise Conflict("the object has been modified")
         return self._store(path, apply_merge(self.objects[path], patch))
+
+    def _deleted(self, path: str, wanted: dict[str, str]) -> dict[str, Any]:
+        there = self.objects[path]["metadata"]
+        if any(there[name] != value for name, value in wanted.items()):
+            raise Conflict("the object is not the one that was to be deleted")
+        return self.objects.pop(path)
 
     def _list(self, path: str, selector: str) -> dict[str, Any]:
         base, _, plural = path.rpartition("/")

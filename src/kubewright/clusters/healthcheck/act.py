@@ -5,6 +5,7 @@ Invariants.  Conditions of a machine are written onto the version that was read:
 Called by    ``reconciler``.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -31,7 +32,7 @@ from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel
 from kubewright.replicas.ownership import key_of
 from kubewright.runtime.events import EventRecorder
-from kubewright.wire.errors import STALE
+from kubewright.wire.errors import STALE, NotFound
 from kubewright.wire.gvk import Key
 
 
@@ -84,7 +85,9 @@ class Actor:
                 await self._client.create(kind, request)
             case DeleteRemediationRequest(machine, request):
                 assert request.kind is not None, "what was found has a kind"
-                await self._client.delete(request.kind, Key(machine.namespace, machine.name), uid=request.uid)
+                key = Key(machine.namespace, machine.name)
+                with suppress(NotFound):  # what is gone already has been deleted
+                    await self._client.delete(request.kind, key, uid=request.uid)
             case _:
                 assert_never(step)
 
