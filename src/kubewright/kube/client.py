@@ -29,7 +29,7 @@ from kubewright.kube.retries import pause
 from kubewright.kube.scope import Scope
 from kubewright.kube.skew import Skew
 from kubewright.kube.transport import Transport
-from kubewright.wire.errors import ApiError, Gone, NotFound, TooManyRequests
+from kubewright.wire.errors import ApiError, Conflict, Gone, Invalid, NotFound, TooManyRequests
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import JSON, MERGE_PATCH, Query, Request, Response
 
@@ -153,8 +153,8 @@ class Client:
 
         Raises:
             NotFound: there is no such object.
-            Conflict: the patch carries a version, and the object has another: look again.
-            Invalid: the result breaks the schema, or the patch carries another object's uid.
+            Conflict: the patch carries a version or a uid, and the object has another: look again.
+            Invalid: the result breaks the schema.
             Contested: in the pass of a controller that has written the same again and again (``contests``).
         """
         if not body:
@@ -166,7 +166,12 @@ class Client:
         target = Target(self.name, kind.resource, key, subresource, patches.uid_of(body))
         if contests is not None:
             contests.admit(target, body)
-        response = await self.send(request, safe=patches.guarded(body))
+        try:
+            response = await self.send(request, safe=patches.guarded(body))
+        except Invalid as error:
+            if patches.for_another(body, error):
+                raise Conflict(error.message, details=error.details) from None
+            raise
         if contests is not None:
             contests.wrote(target, body)
         return self._written(kind, response.body, subresource)

@@ -11,6 +11,7 @@ from typing import Any
 
 from kubewright.api.diff import Patch
 from kubewright.api.meta import ObjectMeta
+from kubewright.wire.errors import ApiError
 
 
 def onto(patch: Mapping[str, Any], meta: ObjectMeta) -> Patch:
@@ -33,9 +34,17 @@ def with_version(patch: Mapping[str, Any], resource_version: str) -> Patch:
 def with_uid(patch: Mapping[str, Any], uid: str) -> Patch:
     """The patch with the condition that the name still belongs to this very object.
 
-    The server answers ``Invalid`` (of ``metadata.uid``) when it does not (``wire.errors.is_stale``).
+    ``Client.patch`` raises ``Conflict`` when it does not (``for_another``).
     """
     return _with_metadata(patch, "uid", uid)
+
+
+def for_another(body: Any, error: ApiError) -> bool:
+    """Whether a patch was refused because its name belongs to another object than the one that it is for.
+
+    A server answers that by ``Invalid``, not by ``Conflict``: the field is immutable.
+    """
+    return bool(uid_of(body)) and any(cause.get("field") == "metadata.uid" for cause in error.causes)
 
 
 def guarded(body: Any) -> bool:

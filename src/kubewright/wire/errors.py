@@ -163,13 +163,7 @@ STALE = (AlreadyExists, Conflict, NotFound)
 
 
 def is_stale(error: BaseException) -> bool:
-    """Whether the server says that an object is no longer as it was seen, or is gone, or is another one.
-
-    A patch whose only condition is the uid (``kube.patches.with_uid``) is not answered by ``Conflict`` when
-    the name belongs to another object by now, but by ``Invalid``: that field is immutable.
-    """
-    if isinstance(error, Invalid):
-        return any(cause.get("field") == "metadata.uid" for cause in error.causes)
+    """Whether the server says that an object is no longer as it was seen, or is gone, or is another one."""
     return isinstance(error, STALE)
 
 

@@ -58,7 +58,7 @@ async def test_an_object_from_birth_to_end(api: Api, client: Client) -> None:
     stale = patches.with_version({"data": {"z": "3"}}, made["metadata"]["resourceVersion"])
     with pytest.raises(Conflict):
         await client.patch(MAPS, key, stale)
-    with pytest.raises(Invalid):
+    with pytest.raises(Conflict):
         await client.patch(
             MAPS, key, patches.with_uid({"data": {"z": "3"}}, "00000000-0000-0000-0000-000000000000")
         )

@@ -13,10 +13,20 @@ from kubewright.api.meta import ObjectMeta
 from kubewright.kube.client import Client, Written
 from kubewright.kube.errors import BadAnswer, ConnectFailed, Disconnected, LoginFailed, Silent, TimedOut
 from kubewright.kube.inprocess import InProcess
+from kubewright.kube.patches import with_uid
 from kubewright.kube.retries import TRIES, pause
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Delay, Faulty, Script
-from kubewright.wire.errors import Gone, NotFound, ServerError, TooManyRequests, Unavailable
+from kubewright.wire.errors import (
+    Conflict,
+    Gone,
+    Invalid,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unavailable,
+    to_status,
+)
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import JSON_PATCH, Request, Response
 
@@ -85,6 +95,31 @@ async def test_an_empty_patch_is_a_read(client, server) -> None:
 async def test_a_patch_says_what_kind_of_patch_it_is(client, server) -> None:
     await client.patch(THING, A, [{"op": "add", "path": "/spec", "value": 1}], content_type=JSON_PATCH)
     assert server.asked[-1].headers["content-type"] == JSON_PATCH
+
+
+def refused(*fields: str) -> Response:
+    causes = [{"field": each, "message": "no"} for each in fields]
+    return Response(422, json.dumps(to_status(Invalid("no", details={"causes": causes}))).encode())
+
+
+@pytest.mark.parametrize(
+    ("answer", "body", "error"),
+    [
+        pytest.param(refused("metadata.uid"), with_uid({"spec": 1}, "u"), Conflict, id="another object's"),
+        pytest.param(
+            refused("spec", "metadata.uid"), with_uid({"spec": 1}, "u"), Conflict, id="a rule's, too"
+        ),
+        pytest.param(refused("spec"), with_uid({"spec": 1}, "u"), Invalid, id="a rule's"),
+        pytest.param(refused(), with_uid({"spec": 1}, "u"), Invalid, id="a webhook's"),
+        pytest.param(refused("metadata.uid"), {"spec": 1}, Invalid, id="of a patch for any object"),
+    ],
+)
+async def test_a_patch_that_meets_another_object_is_a_conflict(client, server, answer, body, error) -> None:
+    server.answers = [answer]
+    with pytest.raises(error) as found:
+        await client.patch(THING, A, body)
+    assert type(found.value) is error
+    assert (len(server.asked), found.value.message) == (1, "no")
 
 
 async def test_a_bare_delete_has_no_body_and_a_full_one_has_all(client, server) -> None:

@@ -15,7 +15,6 @@ from kubewright.wire.errors import (
     to_status,
 )
 
-UID = Invalid("immutable", details={"causes": [{"field": "metadata.uid", "message": "field is immutable"}]})
 REPLICAS = Invalid("negative", details={"causes": [{"field": "spec.replicas", "message": "negative"}]})
 
 
@@ -25,7 +24,6 @@ REPLICAS = Invalid("negative", details={"causes": [{"field": "spec.replicas", "m
         pytest.param(Conflict("changed"), True, id="it has changed"),
         pytest.param(NotFound("gone"), True, id="it is gone"),
         pytest.param(AlreadyExists("there"), True, id="it exists already"),
-        pytest.param(UID, True, id="a patch for its uid meets another object of the name"),
         pytest.param(REPLICAS, False, id="it breaks a rule"),
         pytest.param(Invalid("a webhook says no"), False, id="a webhook refuses it without a cause"),
         pytest.param(Forbidden("no"), False, id="a role is missing"),
