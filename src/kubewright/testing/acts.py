@@ -2,9 +2,9 @@
 
 Theory.      An act turns steps into requests. Whether it sends the right ones shows on the server: what
              stands there afterwards, which writes came and in which order, with the uid and the version that
-             each names. One scene performs some steps on a ``Shelf``; a scene whose server refuses (``answers``)
-             shows what else is still done then, and what is told. ``unperformed`` names the steps of a closed
-             set that no scene performs.
+             each names. One scene performs some steps on a ``Shelf``. Where its server refuses (``answers``)
+             it shows what else is still done then, and what is told. ``unperformed`` names the steps of a
+             closed set that no scene performs.
 Invariants.  Nothing here waits. A scene compares all writes, not some of them: one that nobody expects shows.
 Called by    tests/unit/acts.
 """

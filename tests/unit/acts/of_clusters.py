@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from kubewright.api.cluster.names import CLUSTER_FINALIZER
-from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_SET, ApiEndpoint, Cluster
+from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE, MACHINE_SET, ApiEndpoint
 from kubewright.api.core import SECRET
 from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
@@ -17,7 +17,7 @@ from kubewright.runtime.credentials.contents import read_authority, read_kubecon
 from kubewright.testing.acts import Act, Happened, Scene, Such, Told, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
-from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from kubewright.wire.errors import Conflict, Forbidden, Invalid, NotFound
 
 from ..looks.of_cluster_machines import INFRA, PLANE, Providers, machine, of_revision
 from ..looks.of_clusters import ENDPOINT, KEY, Clusters, authority, cluster, kubeconfig

@@ -1,7 +1,6 @@
 """Scenes of MachineHealthChecks: what their act writes onto machines, and what it asks of other remediators."""
 
 from collections.abc import Callable
-from typing import Any
 
 from msgspec import structs
 
@@ -15,7 +14,7 @@ from kubewright.kube.errors import Silent
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
-from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden
 
 from ..looks.of_cluster_machines import Providers, machine
 from ..looks.of_health_checks import KEY, TEMPLATE, check
