@@ -14,7 +14,7 @@ from functools import partial
 from typing import assert_never
 
 import structlog
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
@@ -87,7 +87,7 @@ class Actor:
             try:
                 meta = await self._step(seen, step) or meta
             except ApiError as error:
-                if not is_refusal(error) or isinstance(error, AlreadyExists):
+                if not is_refusal(error):
                     raise
                 return await self._refused(seen, meta, step, error)
             except _Taken as taken:
@@ -127,8 +127,7 @@ class Actor:
         meta = seen.secret.metadata
         mine = owner(seen)
         others = [each for each in meta.owner_references if not each.controller and each.uid != mine.uid]
-        written = [*map(_plain, others), _plain(mine)]
-        body = onto({"metadata": {"ownerReferences": written}}, meta)
+        body = onto({"metadata": {"ownerReferences": to_builtins((*others, mine))}}, meta)
         await self._client.patch(SECRET, config_key(seen), body)
 
     async def _take_lock(self, seen: Seen) -> None:
@@ -260,16 +259,6 @@ def owner(seen: Seen) -> OwnerReference:
     return OwnerReference(
         api_version=resource.api_version, kind=resource.kind, name=meta.name, uid=meta.uid, controller=True
     )
-
-
-def _plain(reference: OwnerReference) -> dict[str, object]:
-    plain: dict[str, object] = {
-        "apiVersion": reference.api_version,
-        "kind": reference.kind,
-        "name": reference.name,
-        "uid": reference.uid,
-    }
-    return plain | ({"controller": True} if reference.controller else {})
 
 
 def config_key(seen: Seen) -> Key:
