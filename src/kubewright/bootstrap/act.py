@@ -134,7 +134,7 @@ class Actor:
         assert seen.cluster is not None
         assert seen.machine is not None
         made = lock.config_map(seen.cluster, seen.machine.metadata.name)
-        await self._client.create(CONFIG_MAP, made, namespace=seen.cluster.metadata.namespace)
+        await self._client.create(CONFIG_MAP, made)
         log.info("took the init lock", cluster=seen.cluster.metadata.name, machine=seen.machine.metadata.name)
 
     async def _release_lock(self, seen: Seen, uid: str) -> None:

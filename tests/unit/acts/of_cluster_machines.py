@@ -77,14 +77,12 @@ def doing(
         shelf = Stage()
         of = laid(shelf, MACHINE, machine(meta={"finalizers": list(finalizers)}))
         shelf.objects[FOO] = {"metadata": {"name": "m", "uid": "foo", "resourceVersion": "1"}}
-        shelf.workload.objects[NODE_PATH] = {
-            "metadata": {"name": "node-1", "uid": "node", "resourceVersion": "1"}
-        }
         shelf.workload.objects["/api/v1/namespaces/d/pods/p"] = POD.to_plain(DRAINED)
         for kind, each in there:
             shelf.lay(kind, each)
         if overtaken:
             shelf.lay(MACHINE, of)
+        await shelf.workload.put(CLUSTER_NODE, NODE_SEEN)
         shelf.away = away
         shelf.looker.notes("m").node_error = before
         shelf.answers |= refused or {}
@@ -133,6 +131,10 @@ def node_error(said: str, *others: Callable[[Shelf, Happened], None]) -> Callabl
         assert shelf.looker.notes("m").node_error == said
 
     return then
+
+
+def no_cache_has_the_node(shelf: Shelf, _found: Happened) -> None:
+    assert shelf.workload.caches.get(CLUSTER_NODE).get(Key("", "node-1")) is None
 
 
 def tries_again_later(_shelf: Shelf, found: Happened) -> None:
@@ -391,7 +393,7 @@ ACT = Act(
             doing(DELETE_NODE, before="it said no"),
             (seen.DeleteNode,),
             (NODE_DELETED,),
-            then=node_error("", went()),
+            then=node_error("", went(), no_cache_has_the_node),
         ),
         Scene(
             "the Node is gone already",

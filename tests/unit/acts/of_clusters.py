@@ -339,6 +339,22 @@ ACT = Act(
             then=went(Forbidden, children="could not delete MachineSet s: no"),
         ),
         Scene(
+            "neither the Cluster nor its children may be written: the status says both",
+            doing(
+                seen.RemoveFinalizer(),
+                *CHILDREN,
+                refused={CLUSTER_PATH: Forbidden("no"), f"{MACHINES}/m": Silent("silence")},
+            ),
+            (seen.RemoveFinalizer, seen.DeleteChild),
+            (patch(metadata={"finalizers": None}), *BOTH),
+            then=went(
+                Forbidden,
+                Silent,
+                Cluster="could not write the Cluster: no",
+                children="could not delete Machine m: silence",
+            ),
+        ),
+        Scene(
             "the objects of providers are deleted, if they are those that were seen",
             doing(
                 seen.DeleteExternal("infrastructure", external(INFRA)),
