@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
 from typing import Any
 
 from kubewright.api.cluster.names import MACHINE_FINALIZER
@@ -31,7 +32,7 @@ FOO = "/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/n/foos/m"
 SECRETS, NODE_PATH = "/api/v1/namespaces/n/secrets", "/api/v1/nodes/node-1"
 SEEN = {"uid": "m", "resourceVersion": "101"}
 OTHERS = "example.com/mine"
-CLUSTER = Key("n", "c")
+CLUSTER, EARLIER = Key("n", "c"), BEGIN - timedelta(seconds=3)
 CLAIM = {"metadata": {"ownerReferences": [], "uid": "foo", "resourceVersion": "1"}}
 DRAINED = POD.from_plain({"metadata": {"name": "p", "namespace": "d", "uid": "pod"}})
 
@@ -85,6 +86,7 @@ def doing(
         await shelf.workload.put(CLUSTER_NODE, NODE_SEEN)
         shelf.away = away
         shelf.looker.notes("m").node_error = before
+        shelf.looker.notes("m").node_error_since = EARLIER if before else None
         shelf.answers |= refused or {}
         shelf.workload.answers |= refused or {}
         others = WorkloadCalls(shelf.clock)
@@ -122,13 +124,16 @@ def went(
     return then
 
 
-def node_error(said: str, *others: Callable[[Shelf, Happened], None]) -> Callable[[Shelf, Happened], None]:
+def node_error(
+    said: str, since: datetime | None, *others: Callable[[Shelf, Happened], None]
+) -> Callable[[Shelf, Happened], None]:
     """What is remembered of the deletion of the Node."""
 
     def then(shelf: Shelf, found: Happened) -> None:
         for each in others:
             each(shelf, found)
-        assert shelf.looker.notes("m").node_error == said
+        notes = shelf.looker.notes("m")
+        assert (notes.node_error, notes.node_error_since) == (said, since)
 
     return then
 
@@ -210,7 +215,6 @@ CORDON = seen.PatchNode(NODE_SEEN, {"spec": {"unschedulable": True}})
 CORDONED = Write("PATCH", NODE_PATH, {"spec": {"unschedulable": True}, "metadata": {"uid": "node"}})
 DELETE_NODE = seen.DeleteNode("node-1", "node")
 NODE_DELETED = deletion(NODE_PATH, "node")
-BUSY = f"cluster n/c is being called by {CALLS_PER_CLUSTER} passes already"
 TAKEN = "delete or rename it, or name it in spec.bootstrap.dataSecretName"
 EVICTED = Write(
     "POST",
@@ -393,34 +397,54 @@ ACT = Act(
             doing(DELETE_NODE, before="it said no"),
             (seen.DeleteNode,),
             (NODE_DELETED,),
-            then=node_error("", went(), no_cache_has_the_node),
+            then=node_error("", None, went(), no_cache_has_the_node),
         ),
         Scene(
             "the Node is gone already",
             doing(DELETE_NODE, refused={NODE_PATH: NotFound("gone")}, before="it said no"),
             (seen.DeleteNode,),
             (NODE_DELETED,),
-            then=node_error("", went()),
+            then=node_error("", None, went()),
         ),
         Scene(
             "the Node may not be deleted: the status says so, and later passes know it",
             doing(DELETE_NODE, refused={NODE_PATH: Forbidden("no")}),
             (seen.DeleteNode,),
             (NODE_DELETED,),
-            then=node_error("no", went(Forbidden, node="could not delete Node node-1: no")),
+            then=node_error("no", BEGIN, went(Forbidden, node="could not delete Node node-1: no")),
         ),
         Scene(
-            "the cluster is too busy to delete the Node: later passes know it",
+            "the Node may still not be deleted: later passes know since when",
+            doing(DELETE_NODE, refused={NODE_PATH: Forbidden("no")}, before="it is busy"),
+            (seen.DeleteNode,),
+            (NODE_DELETED,),
+            then=node_error("no", EARLIER),
+        ),
+        Scene(
+            "another Node has the name by now: what was said of the former is forgotten",
+            doing(seen.DeleteNode("node-1", "older"), before="it said no"),
+            (seen.DeleteNode,),
+            (deletion(NODE_PATH, "older"),),
+            then=node_error("", None, went(Conflict)),
+        ),
+        Scene(
+            "the cluster is called by too many passes: that is no attempt to delete the Node",
             doing(DELETE_NODE, calls=CALLS_PER_CLUSTER),
             (seen.DeleteNode,),
-            then=node_error(BUSY, went(ClusterBusy)),
+            then=node_error("", None, went(ClusterBusy)),
+        ),
+        Scene(
+            "the cluster is not connected: that is no attempt to delete the Node",
+            doing(DELETE_NODE, away=True, before="it said no"),
+            (seen.DeleteNode,),
+            then=node_error("it said no", EARLIER, went(NotConnected)),
         ),
         Scene(
             "what other steps cannot do is not about the deletion of the Node",
             doing(CORDON, refused={NODE_PATH: Forbidden("no")}, before="it said no"),
             (seen.PatchNode,),
             (CORDONED,),
-            then=node_error("it said no"),
+            then=node_error("it said no", EARLIER),
         ),
         Scene(
             "its pods are asked to leave, and then it looks again",

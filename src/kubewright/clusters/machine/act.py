@@ -46,7 +46,7 @@ from kubewright.kube.patches import onto, with_uid
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.replicas.effects import error_of
 from kubewright.runtime.sessions.session import Lookup, NotConnected
-from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
+from kubewright.wire.errors import AlreadyExists, Conflict, NotFound, is_stale
 from kubewright.wire.gvk import Key
 
 TRANSIENT = (NotFound, Conflict, NotConnected, ClusterBusy)
@@ -101,7 +101,7 @@ class Actor:
         for step in plan.steps:
             error = await error_of(self._step(seen, step))
             if isinstance(step, DeleteNode):
-                self._looker.notes(seen.machine.metadata.uid).node_error = "" if error is None else str(error)
+                self._note(seen, error)
             if error is None:
                 continue
             outcome.errors.append(error)
@@ -112,6 +112,14 @@ class Actor:
                 break
         outcome.gone = not outcome.errors and any(isinstance(step, RemoveFinalizer) for step in plan.steps)
         return outcome
+
+    def _note(self, seen: Seen, error: KubewrightError | None) -> None:
+        """Note what came of the deletion of the Node. That nothing was sent is no attempt."""
+        notes = self._looker.notes(seen.machine.metadata.uid)
+        if error is None or is_stale(error):
+            notes.node_error, notes.node_error_since = "", None
+        elif not isinstance(error, TRANSIENT):
+            notes.node_error, notes.node_error_since = str(error), notes.node_error_since or seen.now
 
     async def _step(self, seen: Seen, step: Step) -> None:
         match step:
