@@ -6,7 +6,8 @@ Theory.      A verb builds one request, sends it (repeating it where ``retries``
              (``cache``), not only when the watch delivers it.
 Invariants.  An answer of 400 and above raises its ``wire.errors`` class, no answer a
              ``kube.errors`` class; one call never takes longer than ``REQUEST_SECONDS``. An object
-             that we did not create is only patched (design decision D3). Bodies are never logged.
+             that we did not create is only patched (design decision D3). Bodies are never logged. What a
+             server says when it refuses to write a Secret is in no error: it may quote what is in it.
 Called by    every package above ``kube``. Continues in ``transport`` and ``informers``.
 """
 
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
+from kubewright.api.core import SECRET
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock, SteadyClock
 from kubewright.base.limits import EVICTION_SECONDS, LIST_PAGE, REQUEST_SECONDS
@@ -29,7 +31,7 @@ from kubewright.kube.retries import pause
 from kubewright.kube.scope import Scope
 from kubewright.kube.skew import Skew
 from kubewright.kube.transport import Transport
-from kubewright.wire.errors import ApiError, Conflict, Gone, Invalid, NotFound, TooManyRequests
+from kubewright.wire.errors import ApiError, Conflict, Gone, NotFound, TooManyRequests, without_words
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import JSON, MERGE_PATCH, Query, Request, Response
 
@@ -131,7 +133,7 @@ class Client:
         if kind.resource.namespaced and not namespace:
             raise ValueError(f"a {kind.resource.kind} needs a namespace")
         request = self.request("POST", kind.resource.path(namespace), _encode(kind, obj))
-        return self._written(kind, (await self.send(request)).body, "")
+        return self._written(kind, (await self._write(kind, request)).body, "")
 
     async def patch(
         self,
@@ -166,12 +168,7 @@ class Client:
         target = Target(self.name, kind.resource, key, subresource, patches.uid_of(body))
         if contests is not None:
             contests.admit(target, body)
-        try:
-            response = await self.send(request, safe=patches.guarded(body))
-        except Invalid as error:
-            if patches.for_another(body, error):
-                raise Conflict(error.message, details=error.details) from None
-            raise
+        response = await self._write(kind, request, body)
         if contests is not None:
             contests.wrote(target, body)
         return self._written(kind, response.body, subresource)
@@ -183,7 +180,7 @@ class Client:
             Conflict: ``obj`` carries a resourceVersion that is no longer current.
         """
         request = self.request("PUT", _path(kind, key, subresource), kind.encode(obj))
-        return self._written(kind, (await self.send(request)).body, subresource)
+        return self._written(kind, (await self._write(kind, request)).body, subresource)
 
     async def delete(
         self,
@@ -288,6 +285,17 @@ class Client:
     async def close(self) -> None:
         """Close the transport."""
         await self.transport.close()
+
+    async def _write(self, kind: Kind[Any], request: Request, patch: Body = ()) -> Response:
+        """Send what creates or changes an object. What a server says of a Secret is not repeated."""
+        try:
+            return await self.send(request, safe=patches.guarded(patch))
+        except ApiError as error:
+            if patches.for_another(patch, error):
+                raise Conflict("the name belongs to another object", details=error.details) from None
+            if kind.resource == SECRET.resource:
+                raise without_words(error) from None
+            raise
 
     async def _once(self, request: Request, timeout: float, *, slow: bool) -> Response:
         began = self.clock.monotonic()

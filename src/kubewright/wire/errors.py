@@ -167,6 +167,18 @@ def is_stale(error: BaseException) -> bool:
     return isinstance(error, STALE)
 
 
+def without_words(error: ApiError) -> ApiError:
+    """The same error, of the same object, without what the server has said: that may quote the object."""
+    details = {name: told for name, told in error.details.items() if name != "causes"}
+    return type(error)(
+        f"the server answered {error.code} {error.reason}",
+        details=details,
+        code=error.code,
+        reason=error.reason,
+        retry_after=error.retry_after,
+    )
+
+
 _KNOWN: tuple[type[ApiError], ...] = (
     BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable, AlreadyExists, Conflict,
     Gone, TooLarge, UnsupportedMedia, Invalid, TooManyRequests, ServerError, Unavailable,

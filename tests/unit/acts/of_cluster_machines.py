@@ -278,7 +278,7 @@ ACT = Act(
             doing(STORE, UPDATE, refused={SECRETS: QUOTED}),
             (seen.StoreData,),
             (STORED,),
-            then=went(Invalid, machine="could not write Secret m-data: Invalid"),
+            then=went(Invalid, machine="could not write Secret m-data: the server answered 422 Invalid"),
         ),
         Scene(
             "the Machine has changed since: the pass ends, and nobody is told",

@@ -292,7 +292,10 @@ ACT = Act(
             doing(new_kubeconfig, refused={SECRETS: QUOTED}),
             (seen.WriteKubeconfig,),
             (CREATED,),
-            then=went(Invalid, kubeconfig="could not write the Secret with the kubeconfig: Invalid"),
+            then=went(
+                Invalid,
+                kubeconfig="could not write the Secret with the kubeconfig: the server answered 422 Invalid",
+            ),
         ),
         Scene(
             "the kubeconfig is not answered for: the status says that",

@@ -107,7 +107,7 @@ class Actor:
             outcome.errors.append(error)
             about, doing = _words(step)
             if not isinstance(error, TRANSIENT):
-                outcome.failed[about] = f"could not {doing}: {_said(step, error)}"
+                outcome.failed[about] = f"could not {doing}: {error}"
             if about == ITSELF:
                 break
         outcome.gone = not outcome.errors and any(isinstance(step, RemoveFinalizer) for step in plan.steps)
@@ -218,12 +218,6 @@ async def _gone(call: Awaitable[None]) -> None:
         await call
     except NotFound:
         return
-
-
-def _said(step: Step, error: KubewrightError) -> str:
-    """What an error says; of a Secret no more than its kind, since a refusal may quote what is in it."""
-    quotes = isinstance(step, StoreData) and not isinstance(error, SecretTaken)
-    return type(error).__name__ if quotes else str(error)
 
 
 def _words(step: Step) -> tuple[str, str]:
