@@ -10,11 +10,16 @@ from kubewright.base.errors import KubewrightError
 from kubewright.base.plan import Plan
 from kubewright.clusters.external.object import External, look_up
 from kubewright.clusters.healthcheck import act, seen
+from kubewright.kube.client import Client
+from kubewright.kube.contests import Contested, Target
 from kubewright.kube.errors import Silent
+from kubewright.kube.inprocess import InProcess
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
-from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden
+from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, Invalid
+from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request, Response
 
 from ..looks.of_cluster_machines import Providers, machine
 from ..looks.of_health_checks import KEY, TEMPLATE, check
@@ -40,8 +45,12 @@ def doing(
     refused: dict[str, KubewrightError] | None = None,
     overtaken: bool = False,
     there: bool = True,
+    withheld: bool = False,
 ):
-    """``overtaken``: another client has written the machine a since. ``there``: the request of a is there."""
+    """``overtaken``: another client has written the machine a since. ``there``: the request of a is there.
+
+    ``withheld``: no write is sent, since others undo them.
+    """
 
     async def act_() -> tuple[Shelf, Happened]:
         shelf, told = Shelf(), Told()
@@ -53,10 +62,15 @@ def doing(
             shelf.lay(MACHINE, machine("a"))
         shelf.answers |= refused or {}
         saw = seen.Seen(of, None, 0.0, BEGIN, template=look_up(TEMPLATES, KEY, TEMPLATE))
+        client = Client(InProcess(_withheld), shelf.clock) if withheld else shelf.client
         plan = Plan(tuple(each(machines) for each in what))
-        return shelf, await happened(act.Actor(shelf.client, told).perform(saw, plan), told)
+        return shelf, await happened(act.Actor(client, told).perform(saw, plan), told)
 
     return act_
+
+
+async def _withheld(_request: Request) -> Response:
+    raise Contested(Target("cluster", MACHINE.resource, Key("n", "a"), "status", "a"), ("status",), 60.0, 3)
 
 
 def owned(_machines: Machines) -> seen.Step:
@@ -119,6 +133,31 @@ PRECONDITION = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"
 DELETION = Write("DELETE", f"{REQUESTS}/a", PRECONDITION)
 
 
+OWNED = Write(
+    "PATCH",
+    CHECK,
+    {
+        "metadata": {
+            "labels": {"of": "c"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "cluster.x-k8s.io/v1beta1",
+                    "kind": "Cluster",
+                    "name": "c",
+                    "uid": "c",
+                }
+            ],
+            "uid": "h",
+            "resourceVersion": "103",
+        }
+    },
+)
+
+
+def not_done(doing: str) -> tuple[str, str, str, bool]:
+    return "h", "FailedUpdate", f"could not {doing}: no", True
+
+
 def went(*errors: type[KubewrightError], **failed: str) -> Callable[[Shelf, Happened], None]:
     """The errors that the outcome has, and what the status shall say of requests."""
 
@@ -144,27 +183,7 @@ ACT = Act(
             "its label and its owner are written onto the version that was seen",
             doing(owned),
             (seen.UpdateHealthCheck,),
-            (
-                Write(
-                    "PATCH",
-                    CHECK,
-                    {
-                        "metadata": {
-                            "labels": {"of": "c"},
-                            "ownerReferences": [
-                                {
-                                    "apiVersion": "cluster.x-k8s.io/v1beta1",
-                                    "kind": "Cluster",
-                                    "name": "c",
-                                    "uid": "c",
-                                }
-                            ],
-                            "uid": "h",
-                            "resourceVersion": "103",
-                        }
-                    },
-                ),
-            ),
+            (OWNED,),
             then=went(),
         ),
         Scene(
@@ -189,6 +208,35 @@ ACT = Act(
             (A_ILL, B_ILL),
             events=MARKED[1:],
             then=went(Conflict),
+        ),
+        Scene(
+            "the conditions of a machine may not be written: users are told, and the rest is done",
+            doing(ill("a"), ill("b"), refused={f"{MACHINES}/a": Forbidden("no")}),
+            (seen.WriteConditions,),
+            (A_ILL, B_ILL),
+            events=(not_done("write the conditions of Machine a"), MARKED[1]),
+            then=went(Forbidden),
+        ),
+        Scene(
+            "what is refused of the check itself and of requests is told, too",
+            doing(owned, let_go, refused={CHECK: Forbidden("no"), f"{REQUESTS}/a": Invalid("no")}),
+            (seen.UpdateHealthCheck, seen.DeleteRemediationRequest),
+            (OWNED, DELETION),
+            events=(not_done("write the MachineHealthCheck"), not_done("delete Foo a")),
+            then=went(Forbidden, Invalid),
+        ),
+        Scene(
+            "what is withheld since another client undoes it is told where it was withheld",
+            doing(ill("a"), withheld=True),
+            (seen.WriteConditions,),
+            then=went(Contested),
+        ),
+        Scene(
+            "the server does not answer: it may do so a moment later, and nobody is told",
+            doing(ill("a"), refused={f"{MACHINES}/a": Silent("silence")}),
+            (seen.WriteConditions,),
+            (A_ILL,),
+            then=went(Silent),
         ),
         Scene(
             "a request is made from the template, in the name of the machine and owned by it",
