@@ -404,7 +404,7 @@ ACT = Act(
             doing(DELETE_NODE, refused={NODE_PATH: NotFound("gone")}, before="it said no"),
             (seen.DeleteNode,),
             (NODE_DELETED,),
-            then=node_error("", None, went()),
+            then=node_error("", None, went(), no_cache_has_the_node),
         ),
         Scene(
             "the Node may not be deleted: the status says so, and later passes know it",
