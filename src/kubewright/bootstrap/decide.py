@@ -21,7 +21,7 @@ from kubewright.api.bootstrap.validate import validate_spec
 from kubewright.api.cluster.names import kubeconfig_secret, paused
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.conditions import since_not_true
+from kubewright.api.conditions import condition_of, since_not_true
 from kubewright.api.faults import summary
 from kubewright.base import delays
 from kubewright.base.errors import InvalidInput
@@ -147,8 +147,18 @@ def keep_ready(seen: Seen) -> Plan | None:
     status = seen.config.status
     if not status.ready or seen.lost_data:
         return None
+    plan, name = _while_ready(seen), status.data_secret_name or ""
+    told = condition_of(status.conditions, ConditionType.DATA_SECRET_AVAILABLE)
+    gone = name == seen.config.metadata.name and seen.secret is None
+    if told is None or told.status == "True" or gone:
+        return plan
+    return replace(plan, report=_data_ready(name))  # a step beside the data was refused, and is no more
+
+
+def _while_ready(seen: Seen) -> Plan:
+    """What is done about the token in data that are there."""
     assert seen.machine is not None
-    token = seen.join_token
+    status, token = seen.config.status, seen.join_token
     ours = status.data_secret_name == seen.config.metadata.name
     if token is None or not ours or seen.machine.metadata.deleting:
         return Plan(because="the data is there")

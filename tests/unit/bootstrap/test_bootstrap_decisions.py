@@ -37,6 +37,7 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.bootstrap.decide import decide, makes_data
 from kubewright.bootstrap.lock import Lock
 from kubewright.bootstrap.seen import DataSeen, Seen, TokenSeen
+from kubewright.bootstrap.status import failed
 from kubewright.bootstrap.steps import (
     KeepToken,
     MakeCertificates,
@@ -221,6 +222,38 @@ def test_a_lock_that_says_nothing_is_reported() -> None:
     plan = decide(first(lock=Lock("lock", "", holder_exists=False)))
     assert said(plan) == ["DataSecretAvailable False DataSecretGenerationFailed Warning"]
     assert "ConfigMap c-lock does not say which machine holds the init lock" in message(plan)
+
+
+NO_DATA = (failed("the API server refuses to delete the init lock: 403 Forbidden"),)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(ready(), id="a machine that may boot"),
+        pytest.param(ready(token=TokenSeen(next=NOW)), id="one whose token is looked at"),
+        pytest.param(ready(secret=MOVED), id="one whose Secret had lost its owner"),
+        pytest.param(restatus(first(secret=DATA), ready=True, data_secret_name="m"), id="the first machine"),
+    ],
+)
+def test_what_was_refused_beside_data_that_are_there_is_not_told_for_ever(seen: Seen) -> None:
+    wrong = structs.replace(seen.config.status, conditions=NO_DATA)
+    plan = decide(replace(seen, config=structs.replace(seen.config, status=wrong)))
+    assert said(plan) == ["DataSecretAvailable True"]
+    assert plan.report.data_secret == "m"
+    assert (plan.steps, plan.wake, plan.because) == (
+        decide(seen).steps,
+        decide(seen).wake,
+        decide(seen).because,
+    )
+
+
+def test_a_secret_that_is_gone_after_its_vm_was_made_is_not_called_available() -> None:
+    joined = machine(control_plane=False, provider_id="sim:///1")
+    seen = ready(secret=None, machine=joined, data=DataSeen(made=False, token=TOKEN))
+    wrong = structs.replace(seen.config.status, conditions=NO_DATA)
+    plan = decide(replace(seen, config=structs.replace(seen.config, status=wrong)))
+    assert (plan.because, plan.report) == ("the machine may still boot", None)
 
 
 def test_the_lock_of_a_machine_that_is_gone_is_released_and_taken_next() -> None:
