@@ -52,6 +52,7 @@ from kubewright.bootstrap.steps import (
 )
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
+from kubewright.kube.contests import Contested
 from kubewright.kube.patches import onto, with_uid
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.contents import in_thread_if_slow, new_pair
@@ -209,8 +210,12 @@ class Actor:
         return again
 
     async def _refused(self, seen: Seen, meta: ObjectMeta, step: Step, error: ApiError) -> Result:
-        """Say which write the server refuses; not its words, which may quote a Secret."""
-        told = f"the API server refuses to {_DOING[type(step)]}: {error.code} {error.reason}"
+        """Say which write the server refuses, without its words, which may quote a Secret; or why it is
+        withheld."""
+        doing = _DOING[type(step)]
+        told = f"the API server refuses to {doing}: {error.code} {error.reason}"
+        if isinstance(error, Contested):
+            told = f"it is not tried for now to {doing}: {error}"
         log.warning("refused", config=str(config_key(seen)), problem=told)
         again = await self._report(seen, meta, Report((failed(told),)))
         return again.sooner(Result.later(delays.UNHEARD))

@@ -61,7 +61,8 @@ class Target:
 class Contested(Refusal):
     """This write was not sent: the same has been written again and again, and did not last.
 
-    ``wait`` is for how many seconds it is withheld.
+    ``wait`` is for how many seconds it is withheld; ``message`` says that, too. As a text it is ``steady``:
+    that stands in conditions, and with numbers each pass would write the status anew.
     """
 
     code, reason = 409, "Contested"
@@ -77,9 +78,13 @@ class Contested(Refusal):
         )
         self.target, self.fields, self.wait = target, fields, wait
 
+    def __str__(self) -> str:
+        return self.steady
+
     @property
     def steady(self) -> str:
-        """The same message without its numbers: for events, of which equal ones are counted."""
+        """The same message without its numbers: for conditions, and for events, of which equal ones are
+        counted."""
         named = ", ".join(self.fields[:NAMED]) + (" and others" if len(self.fields) > NAMED else "")
         return (
             f"What is written to {named} does not last: another client writes it too, or the server does not "

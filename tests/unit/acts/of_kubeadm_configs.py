@@ -18,7 +18,10 @@ from kubewright.bootstrap.look import Looker
 from kubewright.bootstrap.seen import DataSeen, Seen
 from kubewright.bootstrap.status import available
 from kubewright.bootstrap.token_calls import TokenCalls
+from kubewright.kube.client import Client
+from kubewright.kube.contests import Contested, Target
 from kubewright.kube.errors import Silent
+from kubewright.kube.inprocess import InProcess
 from kubewright.pki.clusters import problem_of
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.values import Purpose, pair_of
@@ -29,6 +32,7 @@ from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, NotFound, ServerError
 from kubewright.wire.gvk import Key
+from kubewright.wire.http import Request, Response
 
 from ..looks.of_kubeadm_configs import EC, PAIR, TOKEN, Provider, authority, cluster, config, machine
 
@@ -45,6 +49,7 @@ OWNER = {
 }
 BY_CLUSTER = {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "name": "c", "uid": "cluster"}
 ITSELF = Key("n", "m")
+WITHHELD = Contested(Target("cluster", KUBEADM_CONFIG.resource, ITSELF), ("spec.initConfiguration",), 60.0, 3)
 
 
 class Stage(Provider):
@@ -74,11 +79,13 @@ def doing(
     refused: dict[str, KubewrightError] | None = None,
     overtaken: bool = False,
     of: Cluster | None = None,
+    withheld: bool = False,
     **saw: Any,
 ):
     """``secret``: the data Secret that was seen. ``there``: what else stands on the server, in no cache.
 
-    ``overtaken``: another client has written the KubeadmConfig since.
+    ``overtaken``: another client has written the KubeadmConfig since. ``withheld``: no patch of its steps is
+    sent, since others undo them.
     """
 
     async def act_() -> tuple[Shelf, Happened]:
@@ -105,7 +112,8 @@ def doing(
             **saw,
         )
         reports = Reports(stage.client, KUBEADM_CONFIG, told)
-        actor = act.Actor(stage.client, stage.looker, stage.calls, reports)
+        client = Client(InProcess(_withheld), stage.clock) if withheld else stage.client
+        actor = act.Actor(client, stage.looker, stage.calls, reports)
         plan = steps.Plan(what, wake, report=report)
         found = await happened(actor.perform(seen, plan), told)
         stage.running = stage.calls.seen(ITSELF, Key("n", "c"), TOKEN).running
@@ -113,6 +121,10 @@ def doing(
         return stage, found
 
     return act_
+
+
+async def _withheld(_request: Request) -> Response:
+    raise WITHHELD
 
 
 def then_looks(first: Callable[[], Any], data: str | None = None):
@@ -416,6 +428,13 @@ ACT = Act(
             doing(FILL, WRITE, report=DATA_READY, refused={f"PATCH {CONFIG}": Forbidden("no")}),
             (steps.PatchSpec,),
             (FILLED, refusal("fill in the KubeadmConfig's spec")),
+            then=again(30.0),
+        ),
+        Scene(
+            "another client takes out of the spec what is filled in: the status says so, and in the same words each time",
+            doing(FILL, WRITE, report=DATA_READY, withheld=True),
+            (steps.PatchSpec,),
+            (failed(f"it is not tried for now to fill in the KubeadmConfig's spec: {WITHHELD.steady}"),),
             then=again(30.0),
         ),
         Scene(
