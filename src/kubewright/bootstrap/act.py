@@ -5,7 +5,8 @@ Theory.      Steps run in order and stop at the first failure; the status comes 
              written before the data, and the data before the status, so what is reported is there. Every
              patch names the uid and the version of what was seen.
 Invariants.  No PUT. A Secret with certificates is only ever created. What a server says about a Secret is not
-             repeated: it may quote what is in it. A write that is refused for good is shown in a condition.
+             repeated: it may quote what is in it. A write that is refused for good is shown in a condition,
+             and the machine gives up the init lock.
 Called by    ``reconciler``.
 """
 
@@ -90,7 +91,11 @@ class Actor:
             except ApiError as error:
                 if not is_refusal(error):
                     raise
-                return await self._refused(seen, meta, step, error)
+                again = await self._refused(seen, meta, step, error)
+                for each in plan.unless_done:
+                    self._looker.gave_up(config_key(seen))
+                    await self._release_lock(seen, each.uid)
+                return again
             except _Taken as taken:
                 again = await self._report(seen, meta, Report((failed(str(taken)),)))
                 return again.sooner(Result.later(delays.UNHEARD))

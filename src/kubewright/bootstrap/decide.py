@@ -219,7 +219,11 @@ def wait_for_control_plane(seen: Seen) -> Plan | None:
 
 
 def wait_for_lock(seen: Seen) -> Plan | None:
-    """Wait while another machine holds the init lock."""
+    """Wait while another machine holds the init lock; and while others may take it that this one gave up."""
+    if seen.lock is None and seen.yields_until is not None and seen.yields_until > seen.now:
+        return Plan(
+            wake=seen.yields_until - seen.now, because="its data were refused, and others may be first"
+        )
     if seen.lock is None or seen.holds_lock:
         return None
     assert seen.cluster is not None
@@ -314,7 +318,8 @@ def make_data(seen: Seen) -> Plan | None:
     report = _data_ready(seen.config.metadata.name, available(ConditionType.CERTIFICATES_AVAILABLE))
     written = (*lock, *steps, WriteData(seen.spec.format, text))
     wake = _next_look(seen) if token is not None else None
-    return Plan(written, wake, f"the data of a {seen.role} is made", report=report)
+    because, given_up = f"the data of a {seen.role} is made", _release_own_lock(seen)
+    return Plan(written, wake, because, report=report, unless_done=given_up)
 
 
 BEFORE_INIT: tuple[Decider, ...] = (wait_for_control_plane, refuse_invalid, wait_for_lock)

@@ -80,6 +80,7 @@ def doing(
     overtaken: bool = False,
     of: Cluster | None = None,
     withheld: bool = False,
+    unless_done: tuple[steps.ReleaseLock, ...] = (),
     **saw: Any,
 ):
     """``secret``: the data Secret that was seen. ``there``: what else stands on the server, in no cache.
@@ -114,7 +115,7 @@ def doing(
         reports = Reports(stage.client, KUBEADM_CONFIG, told)
         client = Client(InProcess(_withheld), stage.clock) if withheld else stage.client
         actor = act.Actor(client, stage.looker, stage.calls, reports)
-        plan = steps.Plan(what, wake, report=report)
+        plan = steps.Plan(what, wake, report=report, unless_done=unless_done)
         found = await happened(actor.perform(seen, plan), told)
         stage.running = stage.calls.seen(ITSELF, Key("n", "c"), TOKEN).running
         await all_ended()
@@ -217,6 +218,11 @@ def the_pair_is_known(shelf: Shelf, found: Happened) -> None:
 def a_users_pair_is_read(shelf: Shelf, found: Happened) -> None:
     again(None)(shelf, found)
     assert shelf.after.pairs[Purpose.CA] == PAIR
+
+
+def leaves_it_to_others(shelf: Shelf, found: Happened) -> None:
+    again(30.0)(shelf, found)
+    assert shelf.after.yields_until == BEGIN + timedelta(seconds=30)
 
 
 def the_data_are_known(shelf: Shelf, found: Happened) -> None:
@@ -509,6 +515,40 @@ ACT = Act(
             (steps.PatchSpec, steps.WriteData),
             (FILLED, CREATED, refusal("write the data Secret", "102")),
             then=again(30.0),
+        ),
+        Scene(
+            "the data may not be written: the machine gives up the init lock, so that another can be the first",
+            then_looks(
+                doing(
+                    WRITE,
+                    report=DATA_READY,
+                    unless_done=(steps.ReleaseLock("lock"),),
+                    there=((CONFIG_MAP, HELD),),
+                    refused={SECRETS: Forbidden("no")},
+                )
+            ),
+            (steps.WriteData, steps.ReleaseLock),
+            (CREATED, refusal("write the data Secret"), RELEASED),
+            then=leaves_it_to_others,
+        ),
+        Scene(
+            "the data are not answered for: they may be there, so the machine keeps the init lock",
+            doing(
+                WRITE,
+                unless_done=(steps.ReleaseLock("lock"),),
+                there=((CONFIG_MAP, HELD),),
+                refused={SECRETS: Silent("silence")},
+            ),
+            (steps.WriteData,),
+            (CREATED,),
+            error=Silent,
+        ),
+        Scene(
+            "the data are written: the machine keeps the init lock",
+            doing(WRITE, unless_done=(steps.ReleaseLock("lock"),), there=((CONFIG_MAP, HELD),)),
+            (steps.WriteData,),
+            (CREATED,),
+            then=again(None),
         ),
         Scene(
             "the server fails: nothing is told, since it may write the data a moment later",

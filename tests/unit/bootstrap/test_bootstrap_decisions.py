@@ -27,6 +27,7 @@ from kubewright.api.cluster.v1beta1 import (
     Bootstrap,
     ClusterNetwork,
     ClusterStatus,
+    Machine,
     NetworkRanges,
     ObjectReference,
 )
@@ -69,6 +70,10 @@ from .scenes import (
 )
 
 FIVE_MINUTES = TTL / 3
+
+
+def given_lost_data() -> Machine:
+    return machine(control_plane=True, bootstrap=Bootstrap(data_secret_name="m"))
 
 
 def said(plan: Plan) -> list[str]:
@@ -291,6 +296,29 @@ def test_bad_certificates_are_told_and_never_replaced() -> None:
 def test_the_lock_is_taken_when_the_data_could_be_written() -> None:
     plan = decide(first())
     assert (kinds(plan), plan.wake) == (["TakeLock", "PatchSpec", "WriteData"], None)
+
+
+def test_a_lock_that_was_given_up_is_left_to_others_for_a_while() -> None:
+    plan = decide(first(yields_until=NOW + FIVE_MINUTES))
+    assert (plan.steps, plan.wake, plan.report) == ((), FIVE_MINUTES, None)
+    assert kinds(decide(first(yields_until=NOW)))[0] == "TakeLock"
+    assert kinds(decide(holding(yields_until=NOW + FIVE_MINUTES)))[-1] == "WriteData"
+
+
+@pytest.mark.parametrize(
+    ("seen", "given_up"),
+    [
+        pytest.param(first(), (), id="it is taken in this pass"),
+        pytest.param(holding(), (ReleaseLock("lock"),), id="it was taken before"),
+        pytest.param(holding(machine=given_lost_data(), data=DataSeen(made=False)), (), id="a VM may initialize the cluster"),
+        pytest.param(joining(), (), id="a worker has none"),
+    ],
+)  # fmt: skip
+def test_the_lock_is_given_up_when_the_data_are_refused(
+    seen: Seen, given_up: tuple[ReleaseLock, ...]
+) -> None:
+    plan = decide(seen)
+    assert (kinds(plan)[-1], plan.unless_done) == ("WriteData", given_up)
 
 
 def written(plan: Plan) -> dict:

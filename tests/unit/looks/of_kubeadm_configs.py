@@ -162,6 +162,14 @@ def _first(*, holder: str, there: bool) -> Callable[[], Awaitable[Seen]]:
     return look
 
 
+async def _gave_up() -> Seen:
+    provider = Provider()
+    await provider.has(initialized=False, of=machine(control_plane=True))
+    provider.looker.gave_up(provider.key("m"))
+    provider.clock.passed = 20
+    return await provider.looker.look(config())
+
+
 async def _joins() -> Seen:
     provider = Provider()
     await provider.has()
@@ -234,7 +242,12 @@ LOOK = Look(
         Scene(
             "another machine holds the lock",
             _first(holder="other", there=True),
-            {"lock": lock.Lock("lock", "other", holder_exists=True)},
+            {"lock": lock.Lock("lock", "other", holder_exists=True), "yields_until": None},
+        ),
+        Scene(
+            "the machine has given up the lock",
+            _gave_up,
+            {"lock": None, "yields_until": BEGIN + UNHEARD},
         ),
         Scene(
             "a worker joins: of the authority it needs the certificate, and a token is made up",
