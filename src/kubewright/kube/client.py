@@ -301,7 +301,7 @@ class Client:
         began = self.clock.monotonic()
         admitted = self.health.admit(began, timeout, slow=slow)
         if admitted is None:
-            raise Silent(f"{self.name} has not answered the last {self.health.silences} requests")
+            raise Silent(f"{self.name} has not answered the last requests")
         try:
             response = await self.transport.request(request, timeout=admitted)
         except BaseException:  # cancelled too: the caller may have a shorter deadline than we
