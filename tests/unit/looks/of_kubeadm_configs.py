@@ -162,12 +162,19 @@ def _first(*, holder: str, there: bool) -> Callable[[], Awaitable[Seen]]:
     return look
 
 
-async def _gave_up() -> Seen:
-    provider = Provider()
-    await provider.has(initialized=False, of=machine(control_plane=True))
-    provider.looker.gave_up(provider.key("m"))
-    provider.clock.passed = 20
-    return await provider.looker.look(config())
+def _gave_up(*, forgotten: bool) -> Callable[[], Awaitable[Seen]]:
+    """The machine gave up the lock twenty seconds ago. ``forgotten``: its KubeadmConfig was another one then."""
+
+    async def look() -> Seen:
+        provider = Provider()
+        await provider.has(initialized=False, of=machine(control_plane=True))
+        provider.clock.passed = 10
+        provider.looker.gave_up(provider.key("m"))
+        provider.clock.passed = 30
+        provider.looker.forget(provider.key("m" if forgotten else "other"))
+        return await provider.looker.look(config())
+
+    return look
 
 
 async def _joins() -> Seen:
@@ -246,8 +253,13 @@ LOOK = Look(
         ),
         Scene(
             "the machine has given up the lock",
-            _gave_up,
-            {"lock": None, "yields_until": BEGIN + UNHEARD},
+            _gave_up(forgotten=False),
+            {"lock": None, "yields_until": BEGIN + timedelta(seconds=10) + UNHEARD},
+        ),
+        Scene(
+            "a KubeadmConfig of the same name had given it up",
+            _gave_up(forgotten=True),
+            {"yields_until": None},
         ),
         Scene(
             "a worker joins: of the authority it needs the certificate, and a token is made up",
