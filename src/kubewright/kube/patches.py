@@ -35,6 +35,8 @@ def with_uid(patch: Mapping[str, Any], uid: str) -> Patch:
     """The patch with the condition that the name still belongs to this very object.
 
     ``Client.patch`` raises ``Conflict`` when it does not (``for_another``).
+    It is no condition of a patch of the status of a custom resource: of that a server reads no metadata but
+    the version.
     """
     return _with_metadata(patch, "uid", uid)
 
