@@ -10,6 +10,7 @@ Invariants.  No PUT. A Secret with certificates is only ever created. What a ser
 Called by    ``reconciler``.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
@@ -54,12 +55,13 @@ from kubewright.bootstrap.steps import (
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
 from kubewright.kube.contests import Contested
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto, with_uid
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.contents import in_thread_if_slow, new_pair
 from kubewright.runtime.credentials.values import Purpose, data_of, secret_name
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, is_refusal
+from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, is_refusal
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -146,10 +148,8 @@ class Actor:
     async def _release_lock(self, seen: Seen, uid: str) -> None:
         assert seen.cluster is not None
         key = Key(seen.cluster.metadata.namespace, lock_name(seen.cluster.metadata.name))
-        try:
+        with MayBeGone(key.name), suppress(Conflict):  # another machine has taken the lock since
             await self._client.delete(CONFIG_MAP, key, uid=uid)
-        except (NotFound, Conflict):
-            return  # it is deleted already, or another machine has taken the lock since
 
     async def _make_certificate(self, seen: Seen, purpose: Purpose) -> None:
         """Make a pair and create its Secret; a Secret that is there already stays as it is."""

@@ -18,12 +18,11 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
-from kubewright.api.core import SECRET
 from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock, SteadyClock
 from kubewright.base.limits import EVICTION_SECONDS, LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import patches
-from kubewright.kube.answers import failure, read_page, read_status
+from kubewright.kube.answers import read_page, read_status, refused
 from kubewright.kube.contests import CONTESTS, Target
 from kubewright.kube.errors import Silent, TransportError
 from kubewright.kube.health import Health, Outage
@@ -31,7 +30,7 @@ from kubewright.kube.retries import pause
 from kubewright.kube.scope import Scope
 from kubewright.kube.skew import Skew
 from kubewright.kube.transport import Transport
-from kubewright.wire.errors import ApiError, Conflict, Gone, NotFound, TooManyRequests, without_words
+from kubewright.wire.errors import ApiError, Gone, Invalid, NotFound, TooManyRequests
 from kubewright.wire.gvk import Key, Resource
 from kubewright.wire.http import JSON, MERGE_PATCH, Query, Request, Response
 
@@ -133,7 +132,7 @@ class Client:
         if kind.resource.namespaced and not namespace:
             raise ValueError(f"a {kind.resource.kind} needs a namespace")
         request = self.request("POST", kind.resource.path(namespace), _encode(kind, obj))
-        return self._written(kind, (await self._write(kind, request)).body, "")
+        return self._written(kind, (await self.send(request)).body, "")
 
     async def patch(
         self,
@@ -168,7 +167,10 @@ class Client:
         target = Target(self.name, kind.resource, key, subresource, patches.uid_of(body))
         if contests is not None:
             contests.admit(target, body)
-        response = await self._write(kind, request, body)
+        try:
+            response = await self.send(request, safe=patches.guarded(body))
+        except Invalid as error:
+            raise patches.conflict_of(error, body) or error from None
         if contests is not None:
             contests.wrote(target, body)
         return self._written(kind, response.body, subresource)
@@ -180,7 +182,7 @@ class Client:
             Conflict: ``obj`` carries a resourceVersion that is no longer current.
         """
         request = self.request("PUT", _path(kind, key, subresource), kind.encode(obj))
-        return self._written(kind, (await self._write(kind, request)).body, subresource)
+        return self._written(kind, (await self.send(request)).body, subresource)
 
     async def delete(
         self,
@@ -215,8 +217,8 @@ class Client:
         )
         try:
             response = await self.send(self.request("DELETE", _path(kind, key), body), safe=bool(conditions))
-        except NotFound:
-            if uid:  # perhaps our own delete, whose answer was lost: this object is gone in any case
+        except NotFound as error:
+            if uid and error.names(key.name):  # perhaps our own delete, whose answer was lost: it is gone now
                 self._notify(Written(kind.resource, key, uid=uid, deleted=True))
             raise
         self._notify_deleted(kind.resource, key, response.body, uid)
@@ -259,7 +261,7 @@ class Client:
                 response = await self._once(request, deadline - clock.monotonic(), slow=eviction)
                 if response.status < 400:
                     return response
-                raise failure(response)
+                raise refused(request, response)
             except (ApiError, TransportError) as error:
                 if eviction and isinstance(error, TooManyRequests):
                     raise
@@ -285,17 +287,6 @@ class Client:
     async def close(self) -> None:
         """Close the transport."""
         await self.transport.close()
-
-    async def _write(self, kind: Kind[Any], request: Request, patch: Body = ()) -> Response:
-        """Send what creates or changes an object. What a server says of a Secret is not repeated."""
-        try:
-            return await self.send(request, safe=patches.guarded(patch))
-        except ApiError as error:
-            if patches.for_another(patch, error):
-                raise Conflict("the name belongs to another object", details=error.details) from None
-            if kind.resource == SECRET.resource:
-                raise without_words(error) from None
-            raise
 
     async def _once(self, request: Request, timeout: float, *, slow: bool) -> Response:
         began = self.clock.monotonic()

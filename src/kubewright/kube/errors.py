@@ -3,11 +3,11 @@
 Theory.  An answer of 400 and above is not here: that is ``wire.errors.ApiError``. Everything here
          is retried by the key's own backoff. Only ``ConnectFailed`` proves that nothing happened,
          so only it lets ``retries`` repeat an unguarded write; ``unanswered`` asks that question of
-         any error.
+         any error. ``MayBeGone`` tells the end of an object from a 404 that says nothing of it.
 """
 
 from kubewright.base.errors import Backoff, KubewrightError, Retry
-from kubewright.wire.errors import ApiError
+from kubewright.wire.errors import ApiError, NotFound
 
 
 class TransportError(KubewrightError):
@@ -57,3 +57,21 @@ def unanswered(error: KubewrightError) -> bool:
     if isinstance(error, ApiError):
         return error.code >= 500
     return not isinstance(error, ConnectFailed)
+
+
+class MayBeGone:
+    """Goes on where the server says that the object of this name does not exist: that is what the request in
+    the ``with`` was to bring about.
+
+    Any other 404 is raised: it is that of a proxy without a backend, or of a server that does not serve the
+    kind for now. Whoever took it for the end of the object would never look again.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        return isinstance(error, NotFound) and error.names(self._name)

@@ -3,6 +3,8 @@
 Theory.      Third parties own fields of the same objects, so we never send a whole object back
              (design decision D3). A reconciler changes a copy of what it read; the difference is
              the patch (``api.diff``), and the condition that goes with it says what it was computed from.
+             A condition that is not met is a ``Conflict``, whether it is the version or the uid: nothing has
+             been refused, and the next look decides anew.
 Called by    every ``act`` that patches; ``Client.patch`` sends the result.
 """
 
@@ -11,7 +13,7 @@ from typing import Any
 
 from kubewright.api.diff import Patch
 from kubewright.api.meta import ObjectMeta
-from kubewright.wire.errors import ApiError
+from kubewright.wire.errors import Conflict, Invalid
 
 
 def onto(patch: Mapping[str, Any], meta: ObjectMeta) -> Patch:
@@ -34,19 +36,21 @@ def with_version(patch: Mapping[str, Any], resource_version: str) -> Patch:
 def with_uid(patch: Mapping[str, Any], uid: str) -> Patch:
     """The patch with the condition that the name still belongs to this very object.
 
-    ``Client.patch`` raises ``Conflict`` when it does not (``for_another``).
-    It is no condition of a patch of the status of a custom resource: of that a server reads no metadata but
-    the version.
+    The server answers ``Invalid`` when it does not; ``Client.patch`` raises ``Conflict`` (``conflict_of``).
+    Of a custom kind, servers do not look at it in a status: there only the version is a condition.
     """
     return _with_metadata(patch, "uid", uid)
 
 
-def for_another(body: Any, error: ApiError) -> bool:
-    """Whether a patch was refused because its name belongs to another object than the one that it is for.
+def conflict_of(error: Invalid, body: Any) -> Conflict | None:
+    """What an answer to a patch means that names the uid of an object whose name another one has by now; None
+    if the answer is about something else.
 
-    A server answers that by ``Invalid``, not by ``Conflict``: the field is immutable.
+    To a server the uid in a patch is a field that never changes, so it says that the patch is invalid, as it
+    says of a value that breaks a rule. But for who sent it, it was a condition, as the version is.
     """
-    return bool(uid_of(body)) and any(cause.get("field") == "metadata.uid" for cause in error.causes)
+    another = uid_of(body) and any(cause.get("field") == "metadata.uid" for cause in error.causes)
+    return Conflict(error.message, details=error.details) if another else None
 
 
 def guarded(body: Any) -> bool:

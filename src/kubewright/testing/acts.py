@@ -10,16 +10,28 @@ Called by    tests/unit/acts.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_args
 
 from kubewright.api.kinds import Kind
+from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
+from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec
+from kubewright.driver.errors import NotFound, Unimplemented
+from kubewright.kube.contests import CONTESTS
 from kubewright.testing.looks import Shelf, Write
+from kubewright.wire.errors import NotFound as NotServed
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T")
+
+NOT_SERVED = NotServed("404 page not found")
+"""What a proxy without a backend answers, or a server that does not serve the kind for now. It says nothing
+of the object."""
+
+TURNS = 1000
+"""Turns of the event loop that a background task of a scene gets: they wait for nothing outside of it."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +41,13 @@ class Happened:
     ``outcome``  what the act answered
     ``error``    the error that ended it
     ``events``   (name of the object, reason, message, whether it warns) of each event
+    ``sources``  the components in whose names events were sent; empty text: the recorder's own
     """
 
     outcome: object = None
     error: KubewrightError | None = None
     events: tuple[tuple[str, str, str, bool], ...] = ()
+    sources: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -77,21 +91,78 @@ class Told:
     """A recorder of events, of each component."""
 
     events: list[tuple[str, str, str, bool]] = field(default_factory=list)
+    sources: set[str] = field(default_factory=set)
+    component: str = ""
 
-    def event(self, about: Any, reason: str, message: str, *, warning: bool = False, **_how: object) -> None:
+    def event(
+        self, about: Any, reason: str, message: str, *, warning: bool = False, component: str = ""
+    ) -> None:
         self.events.append((about.metadata.name, str(reason), message, warning))
+        self.sources.add(component or self.component)
 
-    def of(self, _component: str) -> "Told":
-        return self
+    def of(self, component: str) -> "Told":
+        return Told(self.events, self.sources, component)
+
+
+@dataclass
+class Cloud:
+    """A driver whose cloud makes what it is asked for. It has the VMs of ``vms``, by provider id.
+
+    ``asked``    the request of each creation, look and deletion, with its verb
+    ``in_a_pass``  whether one of them came in the pass of a controller (``kube.contests``)
+    """
+
+    vms: dict[str, Instance] = field(default_factory=dict)
+    asked: list[tuple[str, MachineRequest]] = field(default_factory=list)
+    in_a_pass: bool = False
+
+    async def create(self, request: MachineRequest) -> Instance:
+        self._note("create", request)
+        made = Instance(f"sim:///here/{request.name}", request.name, request.name)
+        return self.vms.setdefault(made.provider_id, made)
+
+    async def initialize(self, request: MachineRequest) -> Instance:
+        raise Unimplemented(f"VM {request.name} needs no initialization")
+
+    async def status(self, request: MachineRequest) -> Instance:
+        self._note("status", request)
+        if (found := self.vms.get(f"sim:///here/{request.name}")) is None:
+            raise NotFound("there is no such VM")
+        return found
+
+    async def delete(self, request: MachineRequest) -> str | None:
+        self._note("delete", request)
+        self.vms.pop(f"sim:///here/{request.name}", None)
+        return None
+
+    async def list(self, _request: ClassRequest) -> Sequence[Instance]:
+        return tuple(self.vms.values())
+
+    async def volume_ids(self, _volumes: Sequence[VolumeSpec]) -> Sequence[str]:
+        return ()
+
+    def _note(self, verb: str, request: MachineRequest) -> None:
+        self.asked.append((verb, request))
+        self.in_a_pass = self.in_a_pass or CONTESTS.get() is not None
+
+
+async def at_rest(tasks: Sized, clock: Clock) -> None:
+    """Let what was begun in the background come to its end: calls about VMs, requests about pods."""
+    for _ in range(TURNS):
+        if not len(tasks):
+            return
+        await clock.sleep(0)
+    raise AssertionError(f"{len(tasks)} still run")
 
 
 async def happened(work: Awaitable[object], told: Told) -> Happened:
     """Perform; an error of ours is a part of what happened."""
+    outcome, error = None, None
     try:
         outcome = await work
-    except KubewrightError as error:
-        return Happened(None, error, tuple(told.events))
-    return Happened(outcome, None, tuple(told.events))
+    except KubewrightError as found:
+        error = found
+    return Happened(outcome, error, tuple(told.events), frozenset(told.sources))
 
 
 async def wrong(scene: Scene) -> list[str]:

@@ -223,25 +223,27 @@ class Shelf:
             if place in self.objects and not self._putting:
                 raise AlreadyExists(f"{place} is there")
             return self._store(place, body)
-        if request.method == "GET" and path.rsplit("/", 1)[-1].endswith("s") and path not in self.objects:
+        if request.method == "GET" and _is_collection(path):
             return self._list(path, request.param("fieldSelector"))
         if path not in self.objects:
-            raise NotFound(f"{path} not found")
+            raise NotFound(f"{path} not found", details={"name": path.rsplit("/", 1)[-1]})
         body = msgspec.json.decode(request.body) if request.body else {}
         if request.method == "PATCH":
-            return self._patched(path, body)
+            return self._patched(path, body, any_uid=_is_status_of_custom_kind(request.path))
         if request.method == "DELETE":
             return self._deleted(path, body.get("preconditions", {}))
         return self.objects[path]
 
-    def _patched(self, path: str, patch: dict[str, Any]) -> dict[str, Any]:
+    def _patched(self, path: str, patch: dict[str, Any], *, any_uid: bool) -> dict[str, Any]:
         there, wanted = self.objects[path]["metadata"], patch.get("metadata", {})
-        if wanted.get("uid", there["uid"]) != there["uid"]:  # a field that never changes
-            causes = [{"field": "metadata.uid", "message": "field is immutable"}]
-            raise Invalid("metadata.uid: field is immutable", details={"causes": causes})
         if wanted.get("resourceVersion", there["resourceVersion"]) != there["resourceVersion"]:
             raise Conflict("the object has been modified")
-        return self._store(path, apply_merge(self.objects[path], patch))
+        if not any_uid and wanted.get("uid", there["uid"]) != there["uid"]:  # a field that never changes
+            causes = [{"field": "metadata.uid", "message": "field is immutable"}]
+            raise Invalid("metadata.uid: field is immutable", details={"causes": causes})
+        kept = {name: there[name] for name in ("uid", "resourceVersion")}
+        merged = apply_merge(self.objects[path], patch)
+        return self._store(path, {**merged, "metadata": {**merged["metadata"], **kept}})
 
     def _deleted(self, path: str, wanted: dict[str, str]) -> dict[str, Any]:
         there = self.objects[path]["metadata"]
@@ -260,3 +262,15 @@ class Shelf:
             and (not node or each.get("spec", {}).get("nodeName") == node)
         ]
         return {"kind": "List", "metadata": {"resourceVersion": str(self.version)}, "items": items}
+
+
+def _is_collection(path: str) -> bool:
+    """Whether a path is that of all objects of a kind: ``/apis/GROUP/VERSION[/namespaces/NAME]/PLURAL``."""
+    parts = path.strip("/").split("/")
+    return len(parts[2 if parts[0] == "api" else 3 :]) % 2 == 1
+
+
+def _is_status_of_custom_kind(path: str) -> bool:
+    """Whether a server takes nothing of a patch but the status, and so does not look at a uid in it."""
+    group = path.split("/")[2] if path.startswith("/apis/") else ""
+    return path.endswith("/status") and "." in group and not group.endswith(".k8s.io")

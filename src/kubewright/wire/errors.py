@@ -168,8 +168,11 @@ def is_stale(error: BaseException) -> bool:
 
 
 def without_words(error: ApiError) -> ApiError:
-    """The same error, of the same object, without what the server has said: that may quote the object."""
+    """The same error, of the same object and the same fields, without what the server has said: that may
+    quote the object."""
     details = {name: told for name, told in error.details.items() if name != "causes"}
+    if fields := [{"field": cause.get("field", "")} for cause in error.causes]:
+        details["causes"] = fields
     return type(error)(
         f"the server answered {error.code} {error.reason}",
         details=details,

@@ -19,7 +19,7 @@ from kubewright.clusters.machine.removals import WorkloadRemovals
 from kubewright.clusters.sessions.node import CLUSTER_NODE
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.runtime.sessions.session import NotConnected
-from kubewright.testing.acts import Act, Happened, Scene, Told, all_ended, happened, laid
+from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Told, all_ended, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import Conflict, Forbidden, Invalid, NotFound
@@ -345,7 +345,10 @@ ACT = Act(
         ),
         Scene(
             "an object of a provider is gone already",
-            doing(seen.DeleteExternal("bootstrap", external(CONFIG)), refused={FOO: NotFound("gone")}),
+            doing(
+                seen.DeleteExternal("bootstrap", external(CONFIG)),
+                refused={FOO: NotFound("gone", details={"name": "m"})},
+            ),
             (seen.DeleteExternal,),
             (deletion(FOO, "foo"),),
             then=went(),
@@ -401,10 +404,28 @@ ACT = Act(
         ),
         Scene(
             "the Node is gone already",
-            doing(DELETE_NODE, refused={NODE_PATH: NotFound("gone")}, before="it said no"),
+            doing(
+                DELETE_NODE,
+                refused={NODE_PATH: NotFound("gone", details={"name": "node-1"})},
+                before="it said no",
+            ),
             (seen.DeleteNode,),
             (NODE_DELETED,),
             then=node_error("", None, went(), no_cache_has_the_node),
+        ),
+        Scene(
+            "a proxy finds nothing: the Node may be there, and that was an attempt",
+            doing(DELETE_NODE, refused={NODE_PATH: NOT_SERVED}),
+            (seen.DeleteNode,),
+            (NODE_DELETED,),
+            then=node_error("404 page not found", BEGIN, went(NotFound)),
+        ),
+        Scene(
+            "the kind of a provider's object is not served for now: the object may be there",
+            doing(seen.DeleteExternal("infrastructure", external(INFRA)), refused={FOO: NOT_SERVED}),
+            (seen.DeleteExternal,),
+            (deletion(FOO, "foo"),),
+            then=went(NotFound),
         ),
         Scene(
             "the Node may not be deleted: the status says so, and later passes know it",

@@ -14,7 +14,7 @@ from kubewright.clusters.cluster import act, seen
 from kubewright.clusters.external.object import External, look_up
 from kubewright.kube.errors import Silent
 from kubewright.runtime.credentials.contents import read_authority, read_kubeconfig
-from kubewright.testing.acts import Act, Happened, Scene, Such, Told, happened, laid
+from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Such, Told, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import Conflict, Forbidden, Invalid, NotFound
@@ -375,10 +375,17 @@ ACT = Act(
             then=went(Forbidden, infrastructure="could not delete Foo m: no"),
         ),
         Scene(
+            "the kind of a provider's object is not served for now: the object may be there",
+            doing(seen.DeleteExternal("infrastructure", external(INFRA)), refused={FOO: NOT_SERVED}),
+            (seen.DeleteExternal,),
+            (deletion(FOO, "foo"),),
+            then=went(NotFound),
+        ),
+        Scene(
             "an object of a provider is gone already",
             doing(
                 seen.DeleteExternal("control plane", external(PLANE)),
-                refused={PLANE_OBJECT: NotFound("gone")},
+                refused={PLANE_OBJECT: NotFound("gone", details={"name": "p"})},
             ),
             (seen.DeleteExternal,),
             (deletion(PLANE_OBJECT, "foo"),),

@@ -14,10 +14,10 @@ from kubewright.kube.client import Client
 from kubewright.kube.contests import Contested, Target
 from kubewright.kube.errors import Silent
 from kubewright.kube.inprocess import InProcess
-from kubewright.testing.acts import Act, Happened, Scene, Told, happened, laid
+from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Told, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
-from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, Invalid
+from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response
 
@@ -274,6 +274,13 @@ ACT = Act(
             (seen.DeleteRemediationRequest,),
             (DELETION,),
             then=none_is_left,
+        ),
+        Scene(
+            "the kind of requests is not served for now: the request may be there",
+            doing(let_go, refused={f"{REQUESTS}/a": NOT_SERVED}),
+            (seen.DeleteRemediationRequest,),
+            (DELETION,),
+            then=went(NotFound),
         ),
         Scene(
             "a request that is gone already has been deleted",

@@ -27,7 +27,7 @@ from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.values import Purpose, pair_of
 from kubewright.runtime.result import Result
 from kubewright.runtime.sessions.session import Session
-from kubewright.testing.acts import Act, Happened, Scene, Such, Told, all_ended, happened, laid
+from kubewright.testing.acts import NOT_SERVED, Act, Happened, Scene, Such, Told, all_ended, happened, laid
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import AlreadyExists, Conflict, Forbidden, NotFound, ServerError
@@ -383,6 +383,13 @@ ACT = Act(
             (steps.ReleaseLock, steps.PatchSpec),
             (RELEASED, FILLED),
             then=again(None),
+        ),
+        Scene(
+            "a proxy finds nothing: the init lock may be there, and nothing else is done",
+            doing(steps.ReleaseLock("lock"), FILL, refused={LOCK: NOT_SERVED}),
+            (steps.ReleaseLock,),
+            (RELEASED,),
+            error=NotFound,
         ),
         Scene(
             "another machine holds the init lock by now: it stays, and what follows is done",

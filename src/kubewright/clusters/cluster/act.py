@@ -33,9 +33,10 @@ from kubewright.clusters.cluster.seen import (
     WriteKubeconfig,
 )
 from kubewright.kube.client import Client
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel
-from kubewright.wire.errors import STALE, AlreadyExists, NotFound
+from kubewright.wire.errors import STALE, AlreadyExists
 from kubewright.wire.gvk import Key
 
 
@@ -120,10 +121,8 @@ class Actor:
 
     async def _delete(self, kind: Kind[Any], key: Key, uid: str) -> None:
         """Delete an object that may be gone already."""
-        try:
+        with MayBeGone(key.name):
             await self._client.delete(kind, key, uid=uid)
-        except NotFound:
-            return
 
 
 def _words(step: Step) -> tuple[str, str]:

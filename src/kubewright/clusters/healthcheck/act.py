@@ -6,7 +6,6 @@ Invariants.  Conditions of a machine are written onto the version that was read:
 Called by    ``reconciler``.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -30,11 +29,12 @@ from kubewright.clusters.healthcheck.seen import (
 )
 from kubewright.kube.client import Client
 from kubewright.kube.contests import Contested
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel
 from kubewright.replicas.ownership import key_of
 from kubewright.runtime.events import EventRecorder
-from kubewright.wire.errors import NotFound, is_refusal, is_stale
+from kubewright.wire.errors import is_refusal, is_stale
 from kubewright.wire.gvk import Key
 
 
@@ -88,7 +88,7 @@ class Actor:
             case DeleteRemediationRequest(machine, request):
                 assert request.kind is not None, "what was found has a kind"
                 key = Key(machine.namespace, machine.name)
-                with suppress(NotFound):  # what is gone already has been deleted
+                with MayBeGone(machine.name):
                     await self._client.delete(request.kind, key, uid=request.uid)
             case _:
                 assert_never(step)
