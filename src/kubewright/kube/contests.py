@@ -61,8 +61,7 @@ class Target:
 class Contested(Refusal):
     """This write was not sent: the same has been written again and again, and did not last.
 
-    ``wait`` is for how many seconds it is withheld; ``message`` says that, too. As a text it is ``steady``:
-    that stands in conditions, and with numbers each pass would write the status anew.
+    ``wait`` is for how many seconds it is withheld.
     """
 
     code, reason = 409, "Contested"
@@ -79,12 +78,12 @@ class Contested(Refusal):
         self.target, self.fields, self.wait = target, fields, wait
 
     def __str__(self) -> str:
+        """As ``steady``: it stands in conditions, and with numbers each pass would write the status anew."""
         return self.steady
 
     @property
     def steady(self) -> str:
-        """The same message without its numbers: for conditions, and for events, of which equal ones are
-        counted."""
+        """The same message without its numbers: for events, of which equal ones are counted."""
         named = ", ".join(self.fields[:NAMED]) + (" and others" if len(self.fields) > NAMED else "")
         return (
             f"What is written to {named} does not last: another client writes it too, or the server does not "
