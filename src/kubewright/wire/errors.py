@@ -163,7 +163,12 @@ STALE = (AlreadyExists, Conflict, NotFound)
 
 
 def is_stale(error: BaseException) -> bool:
-    """Whether the server says that an object is no longer as it was seen, or is gone, or is another one."""
+    """Whether the server says that an object is no longer as it was seen, or is gone, or is another one.
+
+    A 404 that names no object says nothing of it (``NotFound.names``).
+    """
+    if isinstance(error, NotFound):
+        return bool(error.details.get("name"))
     return isinstance(error, STALE)
 
 

@@ -418,14 +418,18 @@ ACT = Act(
             doing(DELETE_NODE, refused={NODE_PATH: NOT_SERVED}),
             (seen.DeleteNode,),
             (NODE_DELETED,),
-            then=node_error("404 page not found", BEGIN, went(NotFound)),
+            then=node_error(
+                "404 page not found",
+                BEGIN,
+                went(NotFound, node="could not delete Node node-1: 404 page not found"),
+            ),
         ),
         Scene(
             "the kind of a provider's object is not served for now: the object may be there",
             doing(seen.DeleteExternal("infrastructure", external(INFRA)), refused={FOO: NOT_SERVED}),
             (seen.DeleteExternal,),
             (deletion(FOO, "foo"),),
-            then=went(NotFound),
+            then=went(NotFound, infrastructure="could not delete Foo m: 404 page not found"),
         ),
         Scene(
             "the Node may not be deleted: the status says so, and later passes know it",

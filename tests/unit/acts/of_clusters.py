@@ -245,7 +245,7 @@ ACT = Act(
         ),
         Scene(
             "one object is gone: the next look sees it, and nobody is told",
-            doing(INFRASTRUCTURE, CONTROL_PLANE, refused={FOO: NotFound("gone")}),
+            doing(INFRASTRUCTURE, CONTROL_PLANE, refused={FOO: NotFound("gone", details={"name": "m"})}),
             (seen.Claim,),
             (CLAIMED, PLANE_CLAIMED),
             then=went(NotFound),
@@ -379,7 +379,7 @@ ACT = Act(
             doing(seen.DeleteExternal("infrastructure", external(INFRA)), refused={FOO: NOT_SERVED}),
             (seen.DeleteExternal,),
             (deletion(FOO, "foo"),),
-            then=went(NotFound),
+            then=went(NotFound, infrastructure="could not delete Foo m: 404 page not found"),
         ),
         Scene(
             "an object of a provider is gone already",

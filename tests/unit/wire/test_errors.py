@@ -22,7 +22,8 @@ REPLICAS = Invalid("negative", details={"causes": [{"field": "spec.replicas", "m
     ("error", "stale"),
     [
         pytest.param(Conflict("changed"), True, id="it has changed"),
-        pytest.param(NotFound("gone"), True, id="it is gone"),
+        pytest.param(NotFound("gone", details={"name": "a"}), True, id="it is gone"),
+        pytest.param(NotFound("404 page not found"), False, id="a proxy knows no backend"),
         pytest.param(AlreadyExists("there"), True, id="it exists already"),
         pytest.param(REPLICAS, False, id="it breaks a rule"),
         pytest.param(Invalid("a webhook says no"), False, id="a webhook refuses it without a cause"),

@@ -36,7 +36,7 @@ from kubewright.kube.client import Client
 from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel
-from kubewright.wire.errors import STALE, AlreadyExists
+from kubewright.wire.errors import AlreadyExists, is_stale
 from kubewright.wire.gvk import Key
 
 
@@ -63,7 +63,7 @@ class Actor:
 
         async def attempt(step: Step) -> KubewrightError | None:
             error = await error_of(self._step(seen, step))
-            if error is not None and not isinstance(error, STALE):
+            if error is not None and not is_stale(error):
                 about, doing = _words(step)
                 outcome.failed[about] = f"could not {doing}: {error}"
             return error

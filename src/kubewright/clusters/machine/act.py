@@ -47,12 +47,12 @@ from kubewright.kube.patches import onto, with_uid
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.replicas.effects import error_of
 from kubewright.runtime.sessions.session import Lookup, NotConnected
-from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
+from kubewright.wire.errors import AlreadyExists, Conflict, is_stale
 from kubewright.wire.gvk import Key
 
-TRANSIENT = (NotFound, Conflict, NotConnected, ClusterBusy)
-"""Errors that no condition shows: the caches will soon show that an object is another one now, or that its
-cluster is not reached."""
+UNSENT = (NotConnected, ClusterBusy)
+"""Errors of calls to a workload cluster that were not sent. No condition shows them: the caches will soon
+show that the cluster is not reached."""
 
 Wake = Callable[[Key, str], None]
 """Enqueues a Machine, and says why."""
@@ -107,7 +107,7 @@ class Actor:
                 continue
             outcome.errors.append(error)
             about, doing = _words(step)
-            if not isinstance(error, TRANSIENT):
+            if not (is_stale(error) or isinstance(error, UNSENT)):
                 outcome.failed[about] = f"could not {doing}: {error}"
             if about == ITSELF:
                 break
@@ -120,7 +120,7 @@ class Actor:
         notes = self._looker.notes(seen.machine.metadata.uid)
         if error is None or isinstance(error, Conflict):
             notes.node_error, notes.node_error_since = "", None
-        elif not isinstance(error, (NotConnected, ClusterBusy)):
+        elif not isinstance(error, UNSENT):
             notes.node_error, notes.node_error_since = str(error), notes.node_error_since or seen.now
 
     async def _step(self, seen: Seen, step: Step) -> None:
