@@ -5,16 +5,18 @@ Theory.      Steps run in order and stop at the first failure; the status comes 
              written before the data, and the data before the status, so what is reported is there. Every
              patch names the uid and the version of what was seen.
 Invariants.  No PUT. A Secret with certificates is only ever created. What a server says about a Secret is not
-             repeated: it may quote what is in it. A write that is refused for good is shown in a condition.
+             repeated: it may quote what is in it. A write that is refused for good is shown in a condition,
+             and the machine gives up the init lock.
 Called by    ``reconciler``.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
 import structlog
-from msgspec import structs
+from msgspec import structs, to_builtins
 
 from kubewright.api.bootstrap.names import lock_name
 from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG
@@ -52,12 +54,14 @@ from kubewright.bootstrap.steps import (
 )
 from kubewright.bootstrap.token_calls import TokenCalls
 from kubewright.kube.client import Client
+from kubewright.kube.contests import Contested
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto, with_uid
 from kubewright.replicas.reports import Reports
 from kubewright.runtime.credentials.contents import in_thread_if_slow, new_pair
 from kubewright.runtime.credentials.values import Purpose, data_of, secret_name
 from kubewright.runtime.result import Result
-from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, is_refusal
+from kubewright.wire.errors import AlreadyExists, ApiError, Conflict, is_refusal
 from kubewright.wire.gvk import Key
 
 log = structlog.get_logger(__name__)
@@ -87,9 +91,13 @@ class Actor:
             try:
                 meta = await self._step(seen, step) or meta
             except ApiError as error:
-                if not is_refusal(error) or isinstance(error, AlreadyExists):
+                if not is_refusal(error):
                     raise
-                return await self._refused(seen, meta, step, error)
+                again = await self._refused(seen, meta, step, error)
+                for each in plan.unless_done:
+                    self._looker.gave_up(config_key(seen))
+                    await self._release_lock(seen, each.uid)
+                return again
             except _Taken as taken:
                 again = await self._report(seen, meta, Report((failed(str(taken)),)))
                 return again.sooner(Result.later(delays.UNHEARD))
@@ -127,24 +135,21 @@ class Actor:
         meta = seen.secret.metadata
         mine = owner(seen)
         others = [each for each in meta.owner_references if not each.controller and each.uid != mine.uid]
-        written = [*map(_plain, others), _plain(mine)]
-        body = onto({"metadata": {"ownerReferences": written}}, meta)
+        body = onto({"metadata": {"ownerReferences": to_builtins((*others, mine))}}, meta)
         await self._client.patch(SECRET, config_key(seen), body)
 
     async def _take_lock(self, seen: Seen) -> None:
         assert seen.cluster is not None
         assert seen.machine is not None
         made = lock.config_map(seen.cluster, seen.machine.metadata.name)
-        await self._client.create(CONFIG_MAP, made, namespace=seen.cluster.metadata.namespace)
+        await self._client.create(CONFIG_MAP, made)
         log.info("took the init lock", cluster=seen.cluster.metadata.name, machine=seen.machine.metadata.name)
 
     async def _release_lock(self, seen: Seen, uid: str) -> None:
         assert seen.cluster is not None
         key = Key(seen.cluster.metadata.namespace, lock_name(seen.cluster.metadata.name))
-        try:
+        with MayBeGone(key.name), suppress(Conflict):  # another machine has taken the lock since
             await self._client.delete(CONFIG_MAP, key, uid=uid)
-        except (NotFound, Conflict):
-            return  # it is deleted already, or another machine has taken the lock since
 
     async def _make_certificate(self, seen: Seen, purpose: Purpose) -> None:
         """Make a pair and create its Secret; a Secret that is there already stays as it is."""
@@ -210,8 +215,12 @@ class Actor:
         return again
 
     async def _refused(self, seen: Seen, meta: ObjectMeta, step: Step, error: ApiError) -> Result:
-        """Say which write the server refuses; not its words, which may quote a Secret."""
-        told = f"the API server refuses to {_DOING[type(step)]}: {error.code} {error.reason}"
+        """Say which write the server refuses, without its words, which may quote a Secret; or why it is
+        withheld."""
+        doing = _DOING[type(step)]
+        told = f"the API server refuses to {doing}: {error.code} {error.reason}"
+        if isinstance(error, Contested):
+            told = f"it is not tried for now to {doing}: {error}"
         log.warning("refused", config=str(config_key(seen)), problem=told)
         again = await self._report(seen, meta, Report((failed(told),)))
         return again.sooner(Result.later(delays.UNHEARD))
@@ -260,16 +269,6 @@ def owner(seen: Seen) -> OwnerReference:
     return OwnerReference(
         api_version=resource.api_version, kind=resource.kind, name=meta.name, uid=meta.uid, controller=True
     )
-
-
-def _plain(reference: OwnerReference) -> dict[str, object]:
-    plain: dict[str, object] = {
-        "apiVersion": reference.api_version,
-        "kind": reference.kind,
-        "name": reference.name,
-        "uid": reference.uid,
-    }
-    return plain | ({"controller": True} if reference.controller else {})
 
 
 def config_key(seen: Seen) -> Key:

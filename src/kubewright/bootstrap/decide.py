@@ -21,7 +21,7 @@ from kubewright.api.bootstrap.validate import validate_spec
 from kubewright.api.cluster.names import kubeconfig_secret, paused
 from kubewright.api.cluster.reasons import ConditionType, Reason
 from kubewright.api.cluster.v1beta1 import Condition
-from kubewright.api.conditions import since_not_true
+from kubewright.api.conditions import condition_of, since_not_true
 from kubewright.api.faults import summary
 from kubewright.base import delays
 from kubewright.base.errors import InvalidInput
@@ -147,8 +147,18 @@ def keep_ready(seen: Seen) -> Plan | None:
     status = seen.config.status
     if not status.ready or seen.lost_data:
         return None
+    plan, name = _while_ready(seen), status.data_secret_name or ""
+    told = condition_of(status.conditions, ConditionType.DATA_SECRET_AVAILABLE)
+    gone = name == seen.config.metadata.name and seen.secret is None
+    if told is None or told.status == "True" or gone:
+        return plan
+    return replace(plan, report=_data_ready(name))  # a step beside the data was refused, and is no more
+
+
+def _while_ready(seen: Seen) -> Plan:
+    """What is done about the token in data that are there."""
     assert seen.machine is not None
-    token = seen.join_token
+    status, token = seen.config.status, seen.join_token
     ours = status.data_secret_name == seen.config.metadata.name
     if token is None or not ours or seen.machine.metadata.deleting:
         return Plan(because="the data is there")
@@ -209,7 +219,11 @@ def wait_for_control_plane(seen: Seen) -> Plan | None:
 
 
 def wait_for_lock(seen: Seen) -> Plan | None:
-    """Wait while another machine holds the init lock."""
+    """Wait while another machine holds the init lock; and while others may take it that this one gave up."""
+    if seen.lock is None and seen.yields_until is not None and seen.yields_until > seen.now:
+        return Plan(
+            wake=seen.yields_until - seen.now, because="its data were refused, and others may be first"
+        )
     if seen.lock is None or seen.holds_lock:
         return None
     assert seen.cluster is not None
@@ -304,7 +318,8 @@ def make_data(seen: Seen) -> Plan | None:
     report = _data_ready(seen.config.metadata.name, available(ConditionType.CERTIFICATES_AVAILABLE))
     written = (*lock, *steps, WriteData(seen.spec.format, text))
     wake = _next_look(seen) if token is not None else None
-    return Plan(written, wake, f"the data of a {seen.role} is made", report=report)
+    because, given_up = f"the data of a {seen.role} is made", _release_own_lock(seen)
+    return Plan(written, wake, because, report=report, unless_done=given_up)
 
 
 BEFORE_INIT: tuple[Decider, ...] = (wait_for_control_plane, refuse_invalid, wait_for_lock)

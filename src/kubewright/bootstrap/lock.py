@@ -4,7 +4,8 @@ Theory.      The machine in whose name ``<cluster>-lock`` was created holds it: 
              it only one succeeds. The format is upstream's, so that its provider respects our locks and ours
              respects its.
              It is taken last, when the data could be written at once, so a holder that cannot go on is rare;
-             it goes when the cluster is initialized, or when its holder is gone.
+             it goes when the cluster is initialized, when its holder is gone, or when the data of its holder
+             cannot be made or are refused.
 Invariants.  Pure. A lock that cannot be read is held by a machine that is not known.
 Source       capi.md §9.2.
 Called by    ``look``, ``act``.

@@ -13,6 +13,7 @@ Called by    ``reconciler``.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from kubewright.api.bootstrap.names import GROUP as BOOTSTRAP
 from kubewright.api.bootstrap.names import lock_name
@@ -20,6 +21,7 @@ from kubewright.api.bootstrap.v1beta1 import KUBEADM_CONFIG, KubeadmConfig
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, SECRET_VALUE_KEY
 from kubewright.api.cluster.v1beta1 import CLUSTER, GROUP, MACHINE, Cluster, Machine
 from kubewright.api.core import CONFIG_MAP, SECRET, SECRET_METADATA, Secret
+from kubewright.base import delays
 from kubewright.bootstrap.certificates import Certificate
 from kubewright.bootstrap.decide import makes_data
 from kubewright.bootstrap.generation import wanted_certificates
@@ -124,6 +126,8 @@ class Looker:
         """Pairs that were just made, with the versions of their Secrets."""
         self._taken: set[Key] = set()
         """Secrets that were there already when they were to be made."""
+        self._gave_up: dict[Key, float] = {}
+        """When KubeadmConfigs gave up the init lock since their data were refused, in monotonic seconds."""
 
     async def look(self, config: KubeadmConfig) -> Seen:
         """Read everything about this KubeadmConfig; certificates and sources only if data is to be made.
@@ -138,6 +142,7 @@ class Looker:
             return seen
         secret, data = await self._data(config, machine)
         seen = replace(seen, secret=secret, data=data, lock=self._caches.lock_of(cluster))
+        seen = replace(seen, yields_until=self._yields_until(_key(config), seen.now))
         seen = replace(seen, token=self._token(seen, machine))
         if not makes_data(seen):
             return seen
@@ -161,9 +166,14 @@ class Looker:
         """A pair was to be made, and its Secret is there already."""
         self._taken.add(name)
 
+    def gave_up(self, config: Key) -> None:
+        """The machine gave up the init lock, so that another can be the first."""
+        self._gave_up[config] = self._clock.monotonic()
+
     def forget(self, config: Key) -> None:
         """There is no such KubeadmConfig any more."""
         self._data_of.pop(config, None)
+        self._gave_up.pop(config, None)
 
     def forget_cluster(self, cluster: Key) -> None:
         """There is no such Cluster any more."""
@@ -172,6 +182,11 @@ class Looker:
             self._authorities.pop(name, None)
             self._made.pop(name, None)
             self._taken.discard(name)
+
+    def _yields_until(self, config: Key, now: datetime) -> datetime | None:
+        if (since := self._gave_up.get(config)) is None:
+            return None
+        return now + delays.UNHEARD - timedelta(seconds=self._clock.monotonic() - since)
 
     def _token(self, seen: Seen, machine: Machine) -> TokenSeen:
         token = seen.join_token

@@ -78,6 +78,7 @@ class Seen:
     ``pairs``    the cluster's certificates that are there
     ``sources``  the Secrets that files and passwords are read from, by name, as far as they are there
     ``lock``     the init lock, if any
+    ``yields_until``  until when the lock, which the machine has just given up, is left to others
     ``token``    what is known of ``join_token`` in the workload cluster
     ``new_token``  the token to write into a spec that needs one and has none
     """
@@ -92,6 +93,7 @@ class Seen:
     pairs: Pairs = field(default_factory=lambda: MappingProxyType({}))
     sources: Mapping[str, Secret] = field(default_factory=lambda: MappingProxyType({}))
     lock: Lock | None = None
+    yields_until: datetime | None = None
     token: TokenSeen = TokenSeen()
     new_token: Token | None = None
 

@@ -73,10 +73,15 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Plan(plan.Plan[Step]):
-    """What to do now, and what to report. ``last``: no later decider is asked in this pass."""
+    """What to do now, and what to report.
+
+    ``last``         no later decider is asked in this pass
+    ``unless_done``  what is done after all when a step is refused
+    """
 
     report: Report | None = None
     last: bool = True
+    unless_done: tuple[ReleaseLock, ...] = ()
 
     @property
     def ends_the_pass(self) -> bool:

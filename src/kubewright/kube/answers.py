@@ -5,6 +5,7 @@ Theory.      Objects stay bytes here: ``msgspec.Raw`` finds where each one begin
 Called by    the client, the reflector and the transports.
 """
 
+import re
 from dataclasses import dataclass
 
 import msgspec
@@ -12,13 +13,24 @@ from msgspec import Raw, Struct
 
 from kubewright.kube.errors import BadAnswer
 from kubewright.wire import gojson
-from kubewright.wire.errors import ApiError, from_status
-from kubewright.wire.http import Response
+from kubewright.wire.errors import ApiError, from_status, without_words
+from kubewright.wire.http import Request, Response
+
+_SECRETS = re.compile("/api/v1/(?:namespaces/[^/]+/)?secrets(?:/.*)?")
+"""The paths of Secrets."""
 
 
 def failure(response: Response) -> ApiError:
     """The error for an answer of 400 and above, with the delay it asks for."""
     return refusal(response.status, response.body, response.headers.get("retry-after", ""))
+
+
+def refused(request: Request, response: Response) -> ApiError:
+    """The error for an answer of 400 and above to a request. What a server says when it refuses to write a
+    Secret is left out, since it may quote what is in it."""
+    error = failure(response)
+    writes = request.method in ("POST", "PUT", "PATCH") and _SECRETS.fullmatch(request.path) is not None
+    return without_words(error) if writes else error
 
 
 def refusal(code: int, body: bytes, retry_after: str = "") -> ApiError:

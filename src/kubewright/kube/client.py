@@ -6,7 +6,8 @@ Theory.      A verb builds one request, sends it (repeating it where ``retries``
              (``cache``), not only when the watch delivers it.
 Invariants.  An answer of 400 and above raises its ``wire.errors`` class, no answer a
              ``kube.errors`` class; one call never takes longer than ``REQUEST_SECONDS``. An object
-             that we did not create is only patched (design decision D3). Bodies are never logged.
+             that we did not create is only patched (design decision D3). Bodies are never logged. What a
+             server says when it refuses to write a Secret is in no error: it may quote what is in it.
 Called by    every package above ``kube``. Continues in ``transport`` and ``informers``.
 """
 
@@ -21,7 +22,7 @@ from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock, SteadyClock
 from kubewright.base.limits import EVICTION_SECONDS, LIST_PAGE, REQUEST_SECONDS
 from kubewright.kube import patches
-from kubewright.kube.answers import failure, read_page, read_status
+from kubewright.kube.answers import read_page, read_status, refused
 from kubewright.kube.contests import CONTESTS, Target
 from kubewright.kube.errors import Silent, TransportError
 from kubewright.kube.health import Health, Outage
@@ -260,7 +261,7 @@ class Client:
                 response = await self._once(request, deadline - clock.monotonic(), slow=eviction)
                 if response.status < 400:
                     return response
-                raise failure(response)
+                raise refused(request, response)
             except (ApiError, TransportError) as error:
                 if eviction and isinstance(error, TooManyRequests):
                     raise
@@ -291,7 +292,7 @@ class Client:
         began = self.clock.monotonic()
         admitted = self.health.admit(began, timeout, slow=slow)
         if admitted is None:
-            raise Silent(f"{self.name} has not answered the last {self.health.silences} requests")
+            raise Silent(f"{self.name} has not answered the last requests")
         try:
             response = await self.transport.request(request, timeout=admitted)
         except BaseException:  # cancelled too: the caller may have a shorter deadline than we

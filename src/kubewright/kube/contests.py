@@ -86,6 +86,10 @@ class Contested(Refusal):
         )
         self.target, self.fields, self.wait = target, fields, wait
 
+    def __str__(self) -> str:
+        """As ``steady``: it stands in conditions, and with numbers each pass would write the status anew."""
+        return self.steady
+
     @property
     def steady(self) -> str:
         """The same message without its numbers: for events, of which equal ones are counted."""

@@ -9,10 +9,12 @@ Invariants.  Nothing here waits. A scene compares all writes, not some of them: 
 Called by    tests/unit/acts.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
+from kubewright.api.kinds import Kind
 from kubewright.base.clock import Clock
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, VolumeSpec
@@ -20,6 +22,9 @@ from kubewright.driver.errors import NotFound, Unimplemented
 from kubewright.kube.contests import CONTESTS
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.errors import NotFound as NotServed
+from kubewright.wire.gvk import Key
+
+T = TypeVar("T")
 
 NOT_SERVED = NotServed("404 page not found")
 """What a proxy without a backend answers, or a server that does not serve the kind for now. It says nothing
@@ -181,3 +186,32 @@ def unperformed(act: Act) -> list[str]:
 def closed(steps: object) -> tuple[type, ...]:
     """The types of a closed set of steps: of ``A | B``, or of one type."""
     return get_args(steps) or ((steps,) if isinstance(steps, type) else ())
+
+
+@dataclass(frozen=True)
+class Such:
+    """Equals each value of which ``holds`` is true: for what is made at random. ``what`` names it."""
+
+    what: str
+    holds: Callable[[Any], bool]
+
+    def __eq__(self, other: object) -> bool:
+        return self.holds(other)
+
+    def __hash__(self) -> int:
+        return hash(self.what)
+
+    def __repr__(self) -> str:
+        return self.what
+
+
+def laid(shelf: Shelf, kind: Kind[T], each: Any) -> T:
+    """Lay an object on the shelf; as it stands there now, with its version."""
+    shelf.lay(kind, each)
+    return kind.from_plain(shelf.at(kind, Key(each.metadata.namespace, each.metadata.name)))
+
+
+async def all_ended() -> None:
+    """Let what was begun in the background come to its end, and what that begins."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.gather(*others)

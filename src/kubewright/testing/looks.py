@@ -217,6 +217,8 @@ class Shelf:
     def _answer(self, request: Request, path: str) -> dict[str, Any]:
         if request.method == "POST":
             body = msgspec.json.decode(request.body)
+            if (within := re.search("/namespaces/([^/]+)/", path)) is not None:
+                body["metadata"].setdefault("namespace", within[1])
             place = f"{path}/{body['metadata']['name']}"
             if place in self.objects and not self._putting:
                 raise AlreadyExists(f"{place} is there")

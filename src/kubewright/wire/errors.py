@@ -213,3 +213,18 @@ def from_status(code: int, body: Any, retry_after: float | None = None) -> ApiEr
     known = _BY_REASON.get(reason) or _BY_CODE.get(code) or fallback
     message = str(status.get("message") or f"the server answered {code}")
     return known(message, details=details, code=code, reason=reason or known.reason, retry_after=retry_after)
+
+
+def without_words(error: ApiError) -> ApiError:
+    """The same error, of the same object and the same fields, without what the server has said: that may
+    quote the object."""
+    details = {name: told for name, told in error.details.items() if name != "causes"}
+    if fields := [{"field": cause.get("field", "")} for cause in error.causes]:
+        details["causes"] = fields
+    return type(error)(
+        f"the server answered {error.code} {error.reason}",
+        details=details,
+        code=error.code,
+        reason=error.reason,
+        retry_after=error.retry_after,
+    )

@@ -527,6 +527,22 @@ async def test_nothing_is_written_at_rest(world: World) -> None:
     assert secrets == []
 
 
+async def test_a_machine_whose_data_are_refused_lets_another_be_the_first(world: World) -> None:
+    large = [{"path": f"/{number}", "content": "x" * 240_000} for number in range(6)]
+    await world.cluster()
+    spec = {"clusterConfiguration": {}, "initConfiguration": {}, "files": large}
+    await world.machine("cp-0", control_plane=True, spec=spec)
+    assert (await world.said("cp-0"))[:2] == FAILED
+    await world.first("cp-1")
+    await asyncio.sleep(120)
+    assert (await world.config("cp-1")).status.ready
+    assert (await world.lock()).data == {"lock-information": '{"machineName":"cp-1"}'}
+    assert (await world.said("cp-0"))[:2] == WAITING
+    before = len(world.writes())
+    await asyncio.sleep(600)
+    assert len(world.writes()) == before
+
+
 async def test_a_lock_that_cannot_be_read_is_told(world: World) -> None:
     lock = {"metadata": {"name": "c-lock", "labels": {"cluster.x-k8s.io/cluster-name": "c"}}, "data": {}}
     await world.user.create(CONFIG_MAP, lock, namespace=NS)

@@ -683,6 +683,21 @@ async def test_nothing_is_written_while_paused(world, pause):
         assert (await world.user.get(FOO, M))["metadata"]["deletionTimestamp"]
 
 
+async def test_a_label_of_a_node_that_another_client_rewrites_is_told_in_few_writes(world):
+    """Its status does not say with each pass for how many seconds the label is not written."""
+    async with world.running():
+        await world.cluster()
+        await world.run_machine(labels={"node.cluster.x-k8s.io/pool": "a"})
+        for second in range(120):
+            theirs = {"labels": {"node.cluster.x-k8s.io/pool": "b"}, "annotations": {"seen": str(second)}}
+            await world.there.patch(NODE, Key("", "n"), {"metadata": theirs})
+            if second == 60:
+                before = len(world.writes())
+            await asyncio.sleep(1)
+        assert "metadata.labels.node.cluster.x-k8s.io/pool" in (await world.said("NodeHealthy"))[2]
+        assert len(world.writes()) - before <= 4, world.writes()[before:]
+
+
 async def test_a_node_of_a_rollout_is_marked_outdated(world):
     async with world.running():
         await world.cluster()

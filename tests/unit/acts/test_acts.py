@@ -1,4 +1,4 @@
-"""Every act sends what its steps say, and tells it; which acts have no scenes yet is a list."""
+"""Every act sends what its steps say, and tells it; every act has scenes."""
 
 from pathlib import Path
 
@@ -9,10 +9,14 @@ from kubewright.testing.acts import unperformed, wrong
 
 from . import (
     of_certificates,
+    of_cluster_machines,
+    of_clusters,
     of_components,
     of_control_planes,
     of_deployments,
+    of_health_checks,
     of_infra_machines,
+    of_kubeadm_configs,
     of_machines,
     of_restores,
     of_sets,
@@ -23,24 +27,20 @@ ACTS = tuple(
     each.ACT
     for each in (
         of_certificates,
+        of_cluster_machines,
+        of_clusters,
         of_components,
         of_control_planes,
         of_deployments,
+        of_health_checks,
         of_infra_machines,
+        of_kubeadm_configs,
         of_machines,
         of_restores,
         of_sets,
         of_snapshots,
     )
 )
-
-WITHOUT_SCENES = {
-    "bootstrap.act": "no scenes yet, but for conflicts (test_conflicts.py)",
-    "clusters.cluster.act": "no scenes yet, but for conflicts (test_conflicts.py)",
-    "clusters.healthcheck.act": "no scenes yet, but for conflicts (test_conflicts.py)",
-    "clusters.machine.act": "no scenes yet, but for conflicts (test_conflicts.py)",
-}
-"""Acts that only tests on a server see, and which. The list only gets shorter: a new act comes with scenes."""
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,7 @@ def test_each_step_is_performed_in_a_scene(act):
     assert unperformed(act) == []
 
 
-def test_each_act_has_scenes_or_a_reason():
+def test_each_act_has_scenes():
     root = Path(kubewright.__file__).parent
     there = {".".join(path.relative_to(root).with_suffix("").parts) for path in root.rglob("act.py")}
-    assert there - {each.module for each in ACTS} == set(WITHOUT_SCENES)
-    assert len(WITHOUT_SCENES) <= 4  # lower it with each act that gets its scenes
+    assert there == {each.module for each in ACTS}

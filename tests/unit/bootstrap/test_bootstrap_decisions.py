@@ -27,6 +27,7 @@ from kubewright.api.cluster.v1beta1 import (
     Bootstrap,
     ClusterNetwork,
     ClusterStatus,
+    Machine,
     NetworkRanges,
     ObjectReference,
 )
@@ -37,6 +38,7 @@ from kubewright.base.plan import AT_ONCE
 from kubewright.bootstrap.decide import decide, makes_data
 from kubewright.bootstrap.lock import Lock
 from kubewright.bootstrap.seen import DataSeen, Seen, TokenSeen
+from kubewright.bootstrap.status import failed
 from kubewright.bootstrap.steps import (
     KeepToken,
     MakeCertificates,
@@ -68,6 +70,10 @@ from .scenes import (
 )
 
 FIVE_MINUTES = TTL / 3
+
+
+def given_lost_data() -> Machine:
+    return machine(control_plane=True, bootstrap=Bootstrap(data_secret_name="m"))
 
 
 def said(plan: Plan) -> list[str]:
@@ -223,6 +229,38 @@ def test_a_lock_that_says_nothing_is_reported() -> None:
     assert "ConfigMap c-lock does not say which machine holds the init lock" in message(plan)
 
 
+NO_DATA = (failed("the API server refuses to delete the init lock: 403 Forbidden"),)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(ready(), id="a machine that may boot"),
+        pytest.param(ready(token=TokenSeen(next=NOW)), id="one whose token is looked at"),
+        pytest.param(ready(secret=MOVED), id="one whose Secret had lost its owner"),
+        pytest.param(restatus(first(secret=DATA), ready=True, data_secret_name="m"), id="the first machine"),
+    ],
+)
+def test_what_was_refused_beside_data_that_are_there_is_not_told_for_ever(seen: Seen) -> None:
+    wrong = structs.replace(seen.config.status, conditions=NO_DATA)
+    plan = decide(replace(seen, config=structs.replace(seen.config, status=wrong)))
+    assert said(plan) == ["DataSecretAvailable True"]
+    assert plan.report.data_secret == "m"
+    assert (plan.steps, plan.wake, plan.because) == (
+        decide(seen).steps,
+        decide(seen).wake,
+        decide(seen).because,
+    )
+
+
+def test_a_secret_that_is_gone_after_its_vm_was_made_is_not_called_available() -> None:
+    joined = machine(control_plane=False, provider_id="sim:///1")
+    seen = ready(secret=None, machine=joined, data=DataSeen(made=False, token=TOKEN))
+    wrong = structs.replace(seen.config.status, conditions=NO_DATA)
+    plan = decide(replace(seen, config=structs.replace(seen.config, status=wrong)))
+    assert (plan.because, plan.report) == ("the machine may still boot", None)
+
+
 def test_the_lock_of_a_machine_that_is_gone_is_released_and_taken_next() -> None:
     plan = decide(first(lock=Lock("lock", "gone", holder_exists=False)))
     assert (plan.steps, plan.wake) == ((ReleaseLock("lock"),), AT_ONCE)
@@ -258,6 +296,29 @@ def test_bad_certificates_are_told_and_never_replaced() -> None:
 def test_the_lock_is_taken_when_the_data_could_be_written() -> None:
     plan = decide(first())
     assert (kinds(plan), plan.wake) == (["TakeLock", "PatchSpec", "WriteData"], None)
+
+
+def test_a_lock_that_was_given_up_is_left_to_others_for_a_while() -> None:
+    plan = decide(first(yields_until=NOW + FIVE_MINUTES))
+    assert (plan.steps, plan.wake, plan.report) == ((), FIVE_MINUTES, None)
+    assert kinds(decide(first(yields_until=NOW)))[0] == "TakeLock"
+    assert kinds(decide(holding(yields_until=NOW + FIVE_MINUTES)))[-1] == "WriteData"
+
+
+@pytest.mark.parametrize(
+    ("seen", "given_up"),
+    [
+        pytest.param(first(), (), id="it is taken in this pass"),
+        pytest.param(holding(), (ReleaseLock("lock"),), id="it was taken before"),
+        pytest.param(holding(machine=given_lost_data(), data=DataSeen(made=False)), (), id="a VM may initialize the cluster"),
+        pytest.param(joining(), (), id="a worker has none"),
+    ],
+)  # fmt: skip
+def test_the_lock_is_given_up_when_the_data_are_refused(
+    seen: Seen, given_up: tuple[ReleaseLock, ...]
+) -> None:
+    plan = decide(seen)
+    assert (kinds(plan)[-1], plan.unless_done) == ("WriteData", given_up)
 
 
 def written(plan: Plan) -> dict:

@@ -5,10 +5,22 @@ from dataclasses import replace
 
 import pytest
 import yaml
+from msgspec import structs
 
 from kubewright.api.bootstrap.names import TOKEN_GROUPS
+from kubewright.api.bootstrap.v1beta1 import KubeadmConfig
+from kubewright.api.cluster.v1beta1 import (
+    ApiEndpoint,
+    Cluster,
+    ClusterNetwork,
+    ClusterSpec,
+    NetworkRanges,
+    ObjectReference,
+)
 from kubewright.api.core import CONFIG_MAP
+from kubewright.api.meta import ObjectMeta
 from kubewright.apiserver.server import ApiServer
+from kubewright.bootstrap.act import joining_of
 from kubewright.bootstrap.joining import (
     CLUSTER_ROLE_BINDING,
     ROLE_BINDING,
@@ -19,9 +31,12 @@ from kubewright.bootstrap.joining import (
     kubelet,
     objects,
 )
+from kubewright.bootstrap.seen import BootstrapSettings, Seen
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
-from kubewright.testing.clocks import LoopClock
+from kubewright.pki.keys import KeyPair
+from kubewright.runtime.credentials.values import Purpose
+from kubewright.testing.clocks import BEGIN, LoopClock
 from kubewright.wire.gvk import Key
 
 HERE = Joining("10.0.0.1:6443", b"THE CA")
@@ -93,6 +108,44 @@ def test_the_cluster_is_described_to_kubeadm_and_kubelets():
         "dnsDomain": "c.local", "serviceSubnet": "10.32.0.0/16,fd00::/112", "podSubnet": "10.1.0.0/16",
     }  # fmt: skip
     assert (kubelet(here)["clusterDNS"], kubelet(here)["clusterDomain"]) == (["10.32.0.10"], "c.local")
+
+
+def plane_of(
+    group: str = "controlplane.cluster.x-k8s.io", kind: str = "NestedControlPlane"
+) -> ObjectReference:
+    return ObjectReference(api_version=f"{group}/v1alpha4", kind=kind, name="p")
+
+
+AT, PAIR = ApiEndpoint(host="10.0.0.1", port=6443), KeyPair(b"THE CA", b"ITS KEY")
+NETWORK = ClusterNetwork(
+    services=NetworkRanges(cidr_blocks=("10.32.0.0/16", "fd00::/112")),
+    pods=NetworkRanges(cidr_blocks=("10.1.0.0/16",)),
+    service_domain="c.local",
+)
+NESTED = ClusterSpec(control_plane_ref=plane_of(), control_plane_endpoint=AT)
+WHOLE = Joining("10.0.0.1:6443", b"THE CA", "c", "10.32.0.0/16,fd00::/112", "10.1.0.0/16", "c.local")
+ONLY = Joining("10.0.0.1:6443", b"THE CA", "c")
+OF_CLUSTERS = [
+    ("a nested one", NESTED, True, ONLY),
+    ("a nested one with its networks", structs.replace(NESTED, cluster_network=NETWORK), True, WHOLE),
+    ("networks that say nothing", structs.replace(NESTED, cluster_network=ClusterNetwork()), True, ONLY),
+    ("no authority was read", NESTED, False, None),
+    ("no endpoint", structs.replace(NESTED, control_plane_endpoint=None), True, None),
+    ("half of an endpoint", structs.replace(NESTED, control_plane_endpoint=ApiEndpoint(host="h")), True, None),
+    ("machines run it", structs.replace(NESTED, control_plane_ref=None), True, None),
+    ("a provider of machines", structs.replace(NESTED, control_plane_ref=plane_of(kind="KubeadmControlPlane")), True, None),
+    ("a kind of another group", structs.replace(NESTED, control_plane_ref=plane_of(group="example.com")), True, None),
+    ("no cluster", None, True, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "read", "told"), [row[1:] for row in OF_CLUSTERS], ids=[row[0] for row in OF_CLUSTERS]
+)
+def test_what_machines_are_told_of_a_cluster(spec, read, told):
+    cluster = Cluster(metadata=ObjectMeta(name="c", namespace="n"), spec=spec) if spec is not None else None
+    pairs = {Purpose.CA: PAIR} if read else {}
+    assert joining_of(Seen(KubeadmConfig(), BEGIN, BootstrapSettings(), cluster=cluster, pairs=pairs)) == told
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ from kubewright.nodes.drain.decide import plan_pass
 from kubewright.nodes.drain.plan import DrainPlan
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-AGO = NOW - timedelta(minutes=5)
+AGO, TRIED = NOW - timedelta(minutes=5), NOW - timedelta(seconds=10)
 LABEL, FINALIZER = "cluster.x-k8s.io/cluster-name", "machine.cluster.x-k8s.io"
 INFRA_REF = ObjectReference(api_version="infra.example.com/v1", kind="FooMachine", name="m")
 BOOT_REF = ObjectReference(api_version="boot.example.com/v1", kind="FooConfig", name="m")
@@ -529,18 +529,26 @@ STAGES = [
     ("then the bootstrap object is", leaving(infrastructure=GONE), "WaitingForBootstrapDeletion", [DeleteExternal]),
     ("then the Node", leaving(infrastructure=GONE, bootstrap=BOOT_GONE), "DeletingNode", [DeleteNode]),
     ("it is tried again for a while", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, deleted_at=NOW, node_error="no"), "DeletingNode", [DeleteNode]),
-    ("and then left", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, node_error="no"), "DeletionCompleted", [RemoveFinalizer]),
+    ("and then left", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, node_error="no", node_error_since=TRIED), "DeletionCompleted", [RemoveFinalizer]),
+    ("one attempt is not enough, however late it is", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, node_error="no", node_error_since=NOW), "DeletingNode", [DeleteNode]),
+    ("attempts alone are not, if the Machine has more time", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, node_error="no", node_error_since=TRIED, spec={"node_deletion_timeout": "1h"}), "DeletingNode", [DeleteNode]),
     (
         "unless the Machine says for ever",
-        leaving(infrastructure=GONE, bootstrap=BOOT_GONE, node_error="no", spec={"node_deletion_timeout": "0s"}),
+        leaving(infrastructure=GONE, bootstrap=BOOT_GONE, node_error="no", node_error_since=AGO, spec={"node_deletion_timeout": "0s"}),
         "DeletingNode",
         [DeleteNode],
     ),
     (
         "a Node in a cluster that is away is left after a while",
-        leaving(infrastructure=GONE, bootstrap=BOOT_GONE, workload=Workload(unreachable="away")),
+        leaving(infrastructure=GONE, bootstrap=BOOT_GONE, workload=Workload(unreachable="away", unreachable_for=NOW - TRIED)),
         "DeletionCompleted",
         [RemoveFinalizer],
+    ),
+    (
+        "a Node in a cluster that has just been lost is not left yet",
+        leaving(infrastructure=GONE, bootstrap=BOOT_GONE, workload=Workload(unreachable="away", unreachable_for=timedelta(seconds=9))),
+        "DeletingNode",
+        [],
     ),
     ("the Node stays where its end does not matter", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, cluster=None), "DeletionCompleted", [RemoveFinalizer]),
     ("the finalizer goes last", leaving(infrastructure=GONE, bootstrap=BOOT_GONE, workload=Workload()), "DeletionCompleted", [RemoveFinalizer]),

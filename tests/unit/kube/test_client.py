@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.core import LEASE, NODE, POD, Lease, LeaseSpec
+from kubewright.api.core import LEASE, NODE, POD, SECRET, Lease, LeaseSpec, Secret
 from kubewright.api.kinds import dynamic
 from kubewright.api.meta import ObjectMeta
 from kubewright.kube.client import Client, Written
@@ -234,14 +234,16 @@ async def test_a_server_that_does_not_answer_is_soon_not_waited_for(client, serv
     for _ in range(3):
         with pytest.raises(TimedOut):
             await client.create(THING, OBJECT)
-    waited = 0.0
+    waited, told = 0.0, set()
     for _ in range(600):
         began = client.clock.monotonic()
-        with pytest.raises((TimedOut, Silent)):
+        with pytest.raises((TimedOut, Silent)) as found:
             await client.create(THING, OBJECT)
+        told |= {str(found.value)} if found.type is Silent else set()
         waited += client.clock.monotonic() - began
         await client.clock.sleep(0.1)
     assert waited < 100  # instead of 18,000
+    assert len(told) == 1, "conditions that repeat it do not change with each pass"
     dead.choose = lambda request: None
     await client.clock.sleep(4)
     assert await client.create(THING, OBJECT) == OBJECT
@@ -281,3 +283,37 @@ def test_what_is_sent_again_and_after_which_pause(case) -> None:
     _, failure, attempt, safe, expected = case
     found = pause(failure, attempt, safe=safe, draw=0.5)
     assert found == (None if expected is None else pytest.approx(expected))
+
+
+QUOTING = errors.Forbidden(
+    "a webhook denied {password: hunter2}",
+    details={"name": "s", "causes": [{"field": "data[password]", "message": "hunter2"}]},
+    retry_after=7,
+)
+HERE = Secret(metadata=ObjectMeta(name="s", namespace="n"), data={"password": b"hunter2"})
+WRITES = {
+    "a creation": lambda client: client.create(SECRET, HERE),
+    "one of a kind known at run time": lambda client: client.create(dynamic(SECRET.resource), SECRET.to_plain(HERE)),
+    "a patch": lambda client: client.patch(SECRET, A, {"data": {"password": "x"}}),
+    "a replacement": lambda client: client.replace(SECRET, A, HERE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_what_a_server_says_of_a_secret_is_not_repeated(client, server, write) -> None:
+    server.answers = [Response(403, json.dumps(errors.to_status(QUOTING)).encode())]
+    with pytest.raises(errors.Forbidden) as found:
+        await write(client)
+    error = found.value
+    assert (str(error), error.details) == (
+        "the server answered 403 Forbidden",
+        {"name": "s", "retryAfterSeconds": 7, "causes": [{"field": "data[password]"}]},
+    )
+    assert (error.code, error.reason, error.retry_after) == (403, "Forbidden", 7)
+
+
+async def test_what_a_server_says_of_anything_else_is(client, server) -> None:
+    server.answers = [Response(403, json.dumps(errors.to_status(QUOTING)).encode())]
+    for write in (client.create(LEASE, Lease(metadata=HERE.metadata)), client.get(SECRET, A)):
+        with pytest.raises(errors.Forbidden, match="a webhook denied"):
+            await write

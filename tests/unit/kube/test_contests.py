@@ -74,6 +74,7 @@ def test_it_is_told_once_for_each_pause_and_names_no_values(pen: Pen) -> None:
     )
     pen.written(4)
     assert [each.steady for each in pen.told] == [told.steady] * 3
+    assert [str(each) for each in pen.told] == [told.steady] * 3, "conditions do not change with each pass"
 
 
 ONCE = {

@@ -199,6 +199,7 @@ def _attached(machines: Machines) -> None:
 
 def _node_error(machines: Machines) -> None:
     machines.looker.notes("m").node_error = "it said no"
+    machines.looker.notes("m").node_error_since = SINCE
 
 
 def _never_wanted(machines: Machines) -> None:
@@ -230,7 +231,7 @@ OWNED = {
 NOT_DELETED = {
     f"deletion.{name}": value
     for name, value in zip(
-        DeletionState.__dataclass_fields__, (None, 0, None, (), "", "", None, None, None), strict=True
+        DeletionState.__dataclass_fields__, (None, 0, None, (), "", "", None, None, None, None), strict=True
     )
 }
 WITH_NODE = (node("node-1"),)
@@ -370,7 +371,8 @@ LOOK = Look(
         Scene(
             "in deletion, its Node could not be deleted",
             scene(GOING, before=_node_error),
-            {"deletion.node_error": "it said no", "deletion.active_control_planes": 0},
+            {"deletion.node_error": "it said no", "deletion.node_error_since": SINCE}
+            | {"deletion.active_control_planes": 0},
         ),
         Scene(
             "in deletion, and the kind of its infrastructure is not served",

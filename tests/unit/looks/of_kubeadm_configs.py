@@ -169,6 +169,21 @@ def _first(*, holder: str, there: bool) -> Callable[[], Awaitable[Seen]]:
     return look
 
 
+def _gave_up(*, forgotten: bool) -> Callable[[], Awaitable[Seen]]:
+    """The machine gave up the lock twenty seconds ago. ``forgotten``: its KubeadmConfig was another one then."""
+
+    async def look() -> Seen:
+        provider = Provider()
+        await provider.has(initialized=False, of=machine(control_plane=True))
+        provider.clock.passed = 10
+        provider.looker.gave_up(provider.key("m"))
+        provider.clock.passed = 30
+        provider.looker.forget(provider.key("m" if forgotten else "other"))
+        return await provider.looker.look(config())
+
+    return look
+
+
 async def _joins() -> Seen:
     provider = Provider()
     await provider.has()
@@ -246,7 +261,17 @@ LOOK = Look(
         Scene(
             "another machine holds the lock",
             _first(holder="other", there=True),
-            {"lock": lock.Lock("lock", "other", holder_exists=True)},
+            {"lock": lock.Lock("lock", "other", holder_exists=True), "yields_until": None},
+        ),
+        Scene(
+            "the machine has given up the lock",
+            _gave_up(forgotten=False),
+            {"lock": None, "yields_until": BEGIN + timedelta(seconds=10) + UNHEARD},
+        ),
+        Scene(
+            "a KubeadmConfig of the same name had given it up",
+            _gave_up(forgotten=True),
+            {"yields_until": None},
         ),
         Scene(
             "a worker joins: of the authority it needs the certificate, and a token is made up",

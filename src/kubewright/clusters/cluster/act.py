@@ -3,8 +3,7 @@
 Theory.      All steps are tried; what one of them could not do is kept, shown by the status, and raised at
              the end of the pass, so that the runtime retries it. That an object changed or went meanwhile is
              not shown: the cache will bring it.
-Invariants.  A write onto what was read names its version, a deletion its uid. What a refusal says of a Secret
-             is not repeated: it may quote what is in it.
+Invariants.  A write onto what was read names its version, a deletion its uid.
 Called by    ``reconciler``.
 """
 
@@ -34,9 +33,10 @@ from kubewright.clusters.cluster.seen import (
     WriteKubeconfig,
 )
 from kubewright.kube.client import Client
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel
-from kubewright.wire.errors import STALE, AlreadyExists, ApiError, NotFound
+from kubewright.wire.errors import AlreadyExists, is_stale
 from kubewright.wire.gvk import Key
 
 
@@ -63,14 +63,9 @@ class Actor:
 
         async def attempt(step: Step) -> KubewrightError | None:
             error = await error_of(self._step(seen, step))
-            if error is not None and not isinstance(error, STALE):
+            if error is not None and not is_stale(error):
                 about, doing = _words(step)
-                why = (
-                    error.reason
-                    if isinstance(step, WriteKubeconfig) and isinstance(error, ApiError)
-                    else error
-                )
-                outcome.failed[about] = f"could not {doing}: {why}"
+                outcome.failed[about] = f"could not {doing}: {error}"
             return error
 
         for step in plan.steps:
@@ -126,10 +121,8 @@ class Actor:
 
     async def _delete(self, kind: Kind[Any], key: Key, uid: str) -> None:
         """Delete an object that may be gone already."""
-        try:
+        with MayBeGone(key.name):
             await self._client.delete(kind, key, uid=uid)
-        except NotFound:
-            return
 
 
 def _words(step: Step) -> tuple[str, str]:

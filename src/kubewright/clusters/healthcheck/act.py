@@ -1,7 +1,8 @@
 """Perform the plan of a health check: every write of a pass, but for its status, is sent from here.
 
 Invariants.  Conditions of a machine are written onto the version that was read: its own controller writes
-             others. What went wrong with one machine does not stop what is done about the others.
+             others. What went wrong with one machine does not stop what is done about the others. That a
+             request cannot be made is shown by the status, any other write that is refused is an event.
 Called by    ``reconciler``.
 """
 
@@ -27,11 +28,13 @@ from kubewright.clusters.healthcheck.seen import (
     WriteConditions,
 )
 from kubewright.kube.client import Client
+from kubewright.kube.contests import Contested
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto
 from kubewright.replicas.effects import error_of, run_parallel
 from kubewright.replicas.ownership import key_of
 from kubewright.runtime.events import EventRecorder
-from kubewright.wire.errors import STALE
+from kubewright.wire.errors import is_refusal, is_stale
 from kubewright.wire.gvk import Key
 
 
@@ -56,12 +59,12 @@ class Actor:
 
         async def attempt(step: Step) -> KubewrightError | None:
             error = await error_of(self._step(seen, step))
-            if (
-                isinstance(step, CreateRemediationRequest)
-                and error is not None
-                and not isinstance(error, STALE)
-            ):
-                outcome.failed[step.machine.name] = str(error)
+            if isinstance(step, CreateRemediationRequest):
+                if error is not None and not is_stale(error):
+                    outcome.failed[step.machine.name] = str(error)
+            elif error is not None and is_refusal(error) and not isinstance(error, Contested):
+                message = f"could not {_words(step)}: {error}"
+                self._recorder.event(seen.check, EventReason.FAILED_UPDATE, message, warning=True)
             if isinstance(step, WriteConditions) and step.unhealthy and error is None:
                 message = f"Machine {step.machine.name} has been marked as unhealthy"
                 self._recorder.event(step.machine, EventReason.MARKED_UNHEALTHY, message)
@@ -84,9 +87,23 @@ class Actor:
                 await self._client.create(kind, request)
             case DeleteRemediationRequest(machine, request):
                 assert request.kind is not None, "what was found has a kind"
-                await self._client.delete(request.kind, Key(machine.namespace, machine.name), uid=request.uid)
+                key = Key(machine.namespace, machine.name)
+                with MayBeGone(machine.name):
+                    await self._client.delete(request.kind, key, uid=request.uid)
             case _:
                 assert_never(step)
+
+
+def _words(step: UpdateHealthCheck | WriteConditions | DeleteRemediationRequest) -> str:
+    """What a step does, for messages."""
+    match step:
+        case UpdateHealthCheck():
+            return "write the MachineHealthCheck"
+        case WriteConditions(machine):
+            return f"write the conditions of Machine {machine.name}"
+        case DeleteRemediationRequest(_, request):
+            return f"delete {request}"
+    assert_never(step)
 
 
 def _metadata(machine: Machine) -> ObjectMeta:

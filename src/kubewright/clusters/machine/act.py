@@ -10,7 +10,7 @@ Called by    ``reconciler``.
 """
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import assert_never
@@ -42,16 +42,17 @@ from kubewright.clusters.machine.seen import (
 from kubewright.clusters.machine.seen import NODE as ABOUT_NODE
 from kubewright.clusters.sessions.node import CLUSTER_NODE
 from kubewright.kube.client import Client
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import onto, with_uid
 from kubewright.nodes.drain.plan import DrainPlan
 from kubewright.replicas.effects import error_of
 from kubewright.runtime.sessions.session import Lookup, NotConnected
-from kubewright.wire.errors import AlreadyExists, Conflict, NotFound
+from kubewright.wire.errors import AlreadyExists, Conflict, is_stale
 from kubewright.wire.gvk import Key
 
-TRANSIENT = (NotFound, Conflict, NotConnected, ClusterBusy)
-"""Errors that no condition shows: the caches will soon show that an object is another one now, or that its
-cluster is not reached."""
+UNSENT = (NotConnected, ClusterBusy)
+"""Errors of calls to a workload cluster that were not sent. No condition shows them: the caches will soon
+show that the cluster is not reached."""
 
 Wake = Callable[[Key, str], None]
 """Enqueues a Machine, and says why."""
@@ -101,17 +102,26 @@ class Actor:
         for step in plan.steps:
             error = await error_of(self._step(seen, step))
             if isinstance(step, DeleteNode):
-                self._looker.notes(seen.machine.metadata.uid).node_error = "" if error is None else str(error)
+                self._note(seen, error)
             if error is None:
                 continue
             outcome.errors.append(error)
             about, doing = _words(step)
-            if not isinstance(error, TRANSIENT):
-                outcome.failed[about] = f"could not {doing}: {_said(step, error)}"
+            if not (is_stale(error) or isinstance(error, UNSENT)):
+                outcome.failed[about] = f"could not {doing}: {error}"
             if about == ITSELF:
                 break
         outcome.gone = not outcome.errors and any(isinstance(step, RemoveFinalizer) for step in plan.steps)
         return outcome
+
+    def _note(self, seen: Seen, error: KubewrightError | None) -> None:
+        """Note what came of the deletion of the Node. That nothing was sent is no attempt, and a conflict is
+        about another Node."""
+        notes = self._looker.notes(seen.machine.metadata.uid)
+        if error is None or isinstance(error, Conflict):
+            notes.node_error, notes.node_error_since = "", None
+        elif not isinstance(error, UNSENT):
+            notes.node_error, notes.node_error_since = str(error), notes.node_error_since or seen.now
 
     async def _step(self, seen: Seen, step: Step) -> None:
         match step:
@@ -148,7 +158,8 @@ class Actor:
             case Claim():
                 await self._client.patch(external.kind, key, step.patch)
             case DeleteExternal():
-                await _gone(self._client.delete(external.kind, key, uid=external.uid))
+                with MayBeGone(key.name):
+                    await self._client.delete(external.kind, key, uid=external.uid)
 
     def _drain(self, seen: Seen, plan: DrainPlan) -> None:
         """Begin what the drain asks of pods; the Machine is looked at again when that has ended."""
@@ -162,7 +173,8 @@ class Actor:
             case PatchNode(node, patch):
                 await client.patch(CLUSTER_NODE, Key("", node.name), with_uid(patch, node.metadata.uid))
             case DeleteNode(name, uid):
-                await _gone(client.delete(NODE, Key("", name), uid=uid))
+                with MayBeGone(name):
+                    await client.delete(NODE, Key("", name), uid=uid)
 
     async def _store(self, seen: Seen, step: StoreData) -> None:
         """Create the Secret; one of this Machine that is there was made by an earlier pass.
@@ -203,19 +215,6 @@ class Actor:
                     f"it is there, and {by} controls it; delete or rename it, or name it in "
                     "spec.bootstrap.dataSecretName"
                 ) from None
-
-
-async def _gone(call: Awaitable[None]) -> None:
-    try:
-        await call
-    except NotFound:
-        return
-
-
-def _said(step: Step, error: KubewrightError) -> str:
-    """What an error says; of a Secret no more than its kind, since a refusal may quote what is in it."""
-    quotes = isinstance(step, StoreData) and not isinstance(error, SecretTaken)
-    return type(error).__name__ if quotes else str(error)
 
 
 def _words(step: Step) -> tuple[str, str]:

@@ -51,6 +51,9 @@ from kubewright.nodes.drain.policy import DrainPolicy, comes_back
 NODE_DELETION_TIMEOUT = timedelta(seconds=10)
 """How long to try to delete the Node where the Machine does not say."""
 
+NODE_DELETION_ATTEMPTS = timedelta(seconds=10)
+"""For how long attempts to delete the Node must fail at least before it is left, as upstream's."""
+
 LOST_AFTER = timedelta(seconds=1)
 """How long after the end of its grace period a pod of a silent Node is no longer waited for."""
 
@@ -302,11 +305,17 @@ def _node(seen: Seen) -> Stage | None:
 
 
 def node_deletion_over(seen: Seen) -> bool:
-    """The deletion of the Node was tried without success for as long as the Machine says."""
+    """The deletion of the Node was tried without success for as long as the Machine says.
+
+    That counts from the deletion of the Machine, and is mostly over when the Node's turn comes. So the
+    attempts count, too: a Node is not left behind for one lost connection.
+    """
     timeout = parse_timeout(seen.machine.spec.node_deletion_timeout, NODE_DELETION_TIMEOUT)
-    begun = seen.deletion.deleted_at
+    begun, failing = seen.deletion.deleted_at, seen.deletion.node_error_since
     late = timeout is not None and begun is not None and seen.now - begun >= timeout
-    return late and bool(seen.workload.unreachable or seen.deletion.node_error)
+    in_vain = failing is not None and seen.now - failing >= NODE_DELETION_ATTEMPTS
+    away = bool(seen.workload.unreachable) and seen.workload.unreachable_for >= NODE_DELETION_ATTEMPTS
+    return late and (in_vain or away)
 
 
 def _finalizer(_seen: Seen) -> Stage:

@@ -10,7 +10,7 @@ Called by    ``reconciler``.
 """
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import ConditionType, Reason
@@ -42,10 +42,11 @@ TIMED_PARTS = ("deleted", "drain", "detach")
 
 @dataclass(slots=True)
 class Notes:
-    """What a process remembers of a Machine that is being deleted."""
+    """What a process remembers of a Machine that is being deleted; of its Node as in ``DeletionState``."""
 
     drain: DrainSession = field(default_factory=DrainSession)
     node_error: str = ""
+    node_error_since: datetime | None = None
 
 
 class Looker:
@@ -165,13 +166,14 @@ class Looker:
         if not meta.deleting:
             return DeletionState()
         ref = seen.cluster.spec.control_plane_ref if seen.cluster is not None else None
-        key = Key(meta.namespace, meta.name)
+        key, notes = Key(meta.namespace, meta.name), self.notes(meta.uid)
         control_plane: External | None = look_up(self._references, key, ref) if ref is not None else None
         return replace(
             before,
             control_plane=control_plane,
             active_control_planes=self._caches.active_control_plane_machines(seen.cluster_key),
-            node_error=self.notes(meta.uid).node_error,
+            node_error=notes.node_error,
+            node_error_since=notes.node_error_since,
             deleted_at=deleted,
             drain_since=began["drain"],
             detach_since=began["detach"],

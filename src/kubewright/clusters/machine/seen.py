@@ -57,6 +57,7 @@ class DeletionState:
     ``volumes``         names of volumes that are still attached to the Node
     ``unread``          why pods or volumes could not be looked at; empty if they could, or need not
     ``node_error``      why the last attempt to delete the Node failed; empty if there was none
+    ``node_error_since``  when the first of the attempts failed that did since one succeeded
     ``deleted_at``, ``drain_since``, ``detach_since``  when each part began; None: it has not
     """
 
@@ -66,6 +67,7 @@ class DeletionState:
     volumes: tuple[str, ...] = ()
     unread: str = ""
     node_error: str = ""
+    node_error_since: datetime | None = None
     deleted_at: datetime | None = None
     drain_since: datetime | None = None
     detach_since: datetime | None = None
