@@ -15,6 +15,8 @@ import ast
 import base64
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -142,11 +144,24 @@ class Write:
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
+_SETTING: ContextVar[bool] = ContextVar("setting", default=False)
+"""Whether the stage is being set, in this task: what is sent then is no request of the code under test."""
+
+
+@contextmanager
+def _setting() -> Iterator[None]:
+    token = _SETTING.set(True)
+    try:
+        yield
+    finally:
+        _SETTING.reset(token)
+
+
 class Shelf:
     """A server of objects, and the caches of a client of it.
 
     ``answers``  what a path is answered instead of what is there: an error
-    ``asked``    method and path of each request that came, but for those that ``put`` sent
+    ``asked``    method and path of each request that came, but for ``put``, ``change`` and ``remove``
     ``writes``   those of them that write, with what they say
     """
 
@@ -159,14 +174,22 @@ class Shelf:
         self.version = 100
         self.client = Client(InProcess(self.handle), self.clock)
         self.caches = Informers(self.client)
-        self._putting = False
 
     async def put(self, kind: Kind[Any], *objects: Any) -> None:
         """Objects that are there, and in the caches."""
-        for each in objects:
-            self._putting = True
-            await self.client.create(kind, each, namespace=each.metadata.namespace)
-            self._putting = False
+        with _setting():
+            for each in objects:
+                await self.client.create(kind, each, namespace=each.metadata.namespace)
+
+    async def change(self, kind: Kind[Any], key: Key, patch: Mapping[str, Any]) -> None:
+        """Another client has patched an object, and the caches show it."""
+        with _setting():
+            await self.client.patch(kind, key, patch)
+
+    async def remove(self, kind: Kind[Any], key: Key) -> None:
+        """Another client has deleted an object, and the caches show that it is gone."""
+        with _setting():
+            await self.client.delete(kind, key)
 
     def lay(self, kind: Kind[Any], *objects: Any) -> None:
         """Objects that are there, and in no cache yet."""
@@ -197,7 +220,7 @@ class Shelf:
     async def handle(self, request: Request) -> Response:
         """The ``Handler``."""
         path = request.path.removesuffix("/status")
-        if not self._putting:
+        if not _SETTING.get():
             self.asked.append(f"{request.method} {request.path}")
             if request.method != "GET":
                 body = msgspec.json.decode(request.body) if request.body else {}
@@ -213,7 +236,7 @@ class Shelf:
         if request.method == "POST":
             body = msgspec.json.decode(request.body)
             place = f"{path}/{body['metadata']['name']}"
-            if place in self.objects and not self._putting:
+            if place in self.objects and not _SETTING.get():
                 raise AlreadyExists(f"{place} is there")
             return self._store(place, body)
         if request.method == "GET" and path.rsplit("/", 1)[-1].endswith("s") and path not in self.objects:
@@ -228,7 +251,11 @@ class Shelf:
         wanted = patch.get("metadata", {}).get("resourceVersion", "")
         if wanted and wanted != self.objects[path]["metadata"]["resourceVersion"]:
             raise Conflict("the object has been modified")
-        return self._store(path, apply_merge(self.objects[path], patch))
+        before, after = self.objects[path], apply_merge(self.objects[path], patch)
+        if before.get("spec") != after.get("spec"):
+            generation = before["metadata"].get("generation", 0) + 1
+            after = {**after, "metadata": {**after["metadata"], "generation": generation}}
+        return self._store(path, after)
 
     def _list(self, path: str, selector: str) -> dict[str, Any]:
         base, _, plural = path.rpartition("/")

@@ -1,6 +1,7 @@
 """Objects of a control plane for scenes: the Cluster, the control plane and its components; and a shelf."""
 
 from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,12 +18,15 @@ from kubewright.base.errors import InvalidInput
 from kubewright.controlplanes.caches import Caches
 from kubewright.controlplanes.family import KINDS
 from kubewright.controlplanes.hosting.contract import Running, Workload, WorkloadAddresses, WorkloadIdentity
+from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment
 from kubewright.testing.clocks import ManualClock
 from kubewright.testing.looks import Shelf
+from kubewright.testing.passes import Stage, Wired
+from kubewright.wire.gvk import Key
 
 NS = "n"
 CORE, NESTED = "cluster.x-k8s.io/v1beta1", "controlplane.cluster.x-k8s.io/v1alpha4"
@@ -163,3 +167,19 @@ class Reserving(Host):
 
     async def reserve(self, _workload: Workload) -> None:
         self.made = True
+
+
+def key(name: str) -> Key:
+    return Key(NS, name)
+
+
+def staged(wire: Callable[[Environment], Controller], *there: There) -> Stage:
+    """These objects, and the controller that ``wire`` makes."""
+
+    async def wired() -> Wired:
+        shelf = Planes()
+        controller = wire(shelf.environment)
+        await shelf.holds(*there)
+        return shelf, controller
+
+    return wired

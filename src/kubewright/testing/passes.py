@@ -1,0 +1,112 @@
+"""Scenes for passes: a controller works on a ``Shelf``; which changes enqueue what, and what a pass writes.
+
+Theory.      A decision is only as new as the last pass. So each change of what a look reads must enqueue the
+             object, and a change of nothing that is read need not. A scene wires a controller to a shelf and
+             lets it work until no key is in line; then it makes one change, and lets it work again. The
+             records of the controller say which keys had a pass after that, and what enqueued them; the shelf
+             says what was written. Without a change the first passes are what counts.
+Invariants.  Nothing here waits: a key that is due later stays due, and a controller that does not come to
+             rest within ``TURNS`` turns of the loop is an error. A scene compares all passes and all writes,
+             not some of them: one that nobody expects shows.
+Called by    tests/unit/passes; authors of further controllers.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubewright.api.kinds import Kind
+from kubewright.runtime.controller import Controller
+from kubewright.testing.looks import Shelf, Write
+from kubewright.wire.gvk import Key
+
+TURNS = 10_000
+"""Of the event loop. A pass over objects that are in caches takes a dozen."""
+
+Wired = tuple[Shelf, Controller]
+Stage = Callable[[], Awaitable[Wired]]
+"""Sets objects on a shelf, and wires a controller to it."""
+Change = Callable[[Shelf], Awaitable[object]]
+"""What another client does (``Shelf.put``, ``change``, ``remove``)."""
+
+
+def put(kind: Kind[Any], found: Any) -> Change:
+    """Another client creates or replaces an object."""
+    return lambda shelf: shelf.put(kind, found)
+
+
+def changed(kind: Kind[Any], key: Key, **members: Any) -> Change:
+    """Another client patches these members of an object."""
+    return lambda shelf: shelf.change(kind, key, members)
+
+
+def gone(kind: Kind[Any], key: Key) -> Change:
+    """Another client deletes an object."""
+    return lambda shelf: shelf.remove(kind, key)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One change, or none.
+
+    ``stage``   what there is before it
+    ``change``  made when the controller is at rest; None: none is made
+    ``wakes``   what enqueued each key, ``namespace/name``, that has a pass after it; None: it is not compared
+    ``writes``  every write that the server got after it, in order
+    ``because``  the reasons that the last passes of these keys gave
+    """
+
+    name: str
+    stage: Stage
+    change: Change | None = None
+    wakes: Mapping[str, str] | None = None
+    writes: tuple[Write, ...] = ()
+    because: Mapping[str, str] = field(default_factory=dict)
+
+
+async def wrong(scene: Scene) -> list[str]:
+    """Let the controller work, and say what differs from what the scene says."""
+    shelf, controller = await scene.stage()
+    since, known = shelf.clock.now(), 0
+    async with _working(controller):
+        await at_rest(controller)
+        if scene.change is not None:
+            shelf.clock.passed += 1
+            since = shelf.clock.now()
+            known = len(shelf.writes)
+            await scene.change(shelf)
+            await at_rest(controller)
+    last = {f"{each.namespace}/{each.name}": each for each in controller.passes.find()}
+    woken = {key: each.why for key, each in last.items() if each.at >= since}
+    told = [f"woken: {woken}, not {scene.wakes}"] if scene.wakes not in (None, woken) else []
+    writes = tuple(shelf.writes[known:])
+    told += [f"writes: {writes}, not {scene.writes}"] if writes != scene.writes else []
+    for key, because in scene.because.items():
+        said = last[key].error or last[key].because if key in last else "it had no pass"
+        told += [f"{key}: {said!r}, not {because!r}"] if said != because else []
+    return told
+
+
+@asynccontextmanager
+async def _working(controller: Controller) -> AsyncIterator[None]:
+    work = asyncio.create_task(controller.run())
+    try:
+        yield
+    finally:
+        controller.close()
+        await work
+
+
+async def at_rest(controller: Controller) -> None:
+    """Go on when no key is worked on, and none is in line.
+
+    Raises:
+        AssertionError: there is always another one.
+    """
+    for _ in range(TURNS):
+        if not controller.load:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"{controller.name} does not come to rest: {controller.passes.find()}")

@@ -1,0 +1,19 @@
+"""Each change of what a look reads enqueues its object, and a pass writes what its plan says and no more."""
+
+import pytest
+
+from kubewright.testing.passes import wrong
+
+from . import of_nested_clusters
+
+CONTROLLERS = {
+    "controlplanes.nestedcluster.reconciler": of_nested_clusters,
+}
+SCENES = [(name, scene) for name, each in CONTROLLERS.items() for scene in each.SCENES]
+
+
+@pytest.mark.parametrize(
+    "scene", [each for _, each in SCENES], ids=[f"{name}: {each.name}" for name, each in SCENES]
+)
+async def test_a_pass_follows_from_what_changes(scene):
+    assert await wrong(scene) == []
