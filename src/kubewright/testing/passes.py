@@ -5,9 +5,9 @@ Theory.      A decision is only as new as the last pass. So each change of what 
              lets it work until no key is in line; then it makes one change, and lets it work again. The
              records of the controller say which keys had a pass after that, and what enqueued them; the shelf
              says what was written. Without a change the first passes are what counts.
-Invariants.  Nothing here waits: a key that is due later stays due, and a controller that does not come to
-             rest within ``TURNS`` turns of the loop is an error. A scene compares all passes and all writes,
-             not some of them: one that nobody expects shows.
+Invariants.  Nothing here waits for time: a key that is due later stays due, and a controller that does not
+             come to rest within ``DEADLINE`` seconds is an error. A scene compares all passes, writes and
+             events, not some of them: one that nobody expects shows.
 Called by    tests/unit/passes; authors of further controllers.
 """
 
@@ -19,13 +19,23 @@ from typing import Any
 
 from kubewright.api.kinds import Kind
 from kubewright.runtime.controller import Controller
+from kubewright.testing.acts import Told
 from kubewright.testing.looks import Shelf, Write
 from kubewright.wire.gvk import Key
 
-TURNS = 10_000
-"""Of the event loop. A pass over objects that are in caches takes a dozen."""
+DEADLINE = 5.0
+"""Seconds; a pass over objects that are in caches takes one thousandth of one."""
 
-Wired = tuple[Shelf, Controller]
+
+@dataclass(frozen=True)
+class Wired:
+    """A controller that listens and does not work yet; ``told`` has the events that it sends."""
+
+    shelf: Shelf
+    controller: Controller
+    told: Told
+
+
 Stage = Callable[[], Awaitable[Wired]]
 """Sets objects on a shelf, and wires a controller to it."""
 Change = Callable[[Shelf], Awaitable[object]]
@@ -55,6 +65,7 @@ class Scene:
     ``change``  made when the controller is at rest; None: none is made
     ``wakes``   what enqueued each key, ``namespace/name``, that has a pass after it; None: it is not compared
     ``writes``  every write that the server got after it, in order
+    ``events``  every event that was sent after it, as in ``acts.Happened``
     ``because``  the reasons that the last passes of these keys gave
     """
 
@@ -63,26 +74,29 @@ class Scene:
     change: Change | None = None
     wakes: Mapping[str, str] | None = None
     writes: tuple[Write, ...] = ()
+    events: tuple[tuple[str, str, str, bool], ...] = ()
     because: Mapping[str, str] = field(default_factory=dict)
 
 
 async def wrong(scene: Scene) -> list[str]:
     """Let the controller work, and say what differs from what the scene says."""
-    shelf, controller = await scene.stage()
-    since, known = shelf.clock.now(), 0
+    wired = await scene.stage()
+    shelf, controller, events = wired.shelf, wired.controller, wired.told.events
+    since, known, heard = shelf.clock.now(), 0, 0
     async with _working(controller):
         await at_rest(controller)
         if scene.change is not None:
             shelf.clock.passed += 1
             since = shelf.clock.now()
-            known = len(shelf.writes)
+            known, heard = len(shelf.writes), len(events)
             await scene.change(shelf)
             await at_rest(controller)
     last = {f"{each.namespace}/{each.name}": each for each in controller.passes.find()}
     woken = {key: each.why for key, each in last.items() if each.at >= since}
     told = [f"woken: {woken}, not {scene.wakes}"] if scene.wakes not in (None, woken) else []
-    writes = tuple(shelf.writes[known:])
+    writes, sent = tuple(shelf.writes[known:]), tuple(events[heard:])
     told += [f"writes: {writes}, not {scene.writes}"] if writes != scene.writes else []
+    told += [f"events: {sent}, not {scene.events}"] if sent != scene.events else []
     for key, because in scene.because.items():
         said = last[key].error or last[key].because if key in last else "it had no pass"
         told += [f"{key}: {said!r}, not {because!r}"] if said != because else []
@@ -103,10 +117,8 @@ async def at_rest(controller: Controller) -> None:
     """Go on when no key is worked on, and none is in line.
 
     Raises:
-        AssertionError: there is always another one.
+        TimeoutError: there is always another one.
     """
-    for _ in range(TURNS):
-        if not controller.load:
-            return
-        await asyncio.sleep(0)
-    raise AssertionError(f"{controller.name} does not come to rest: {controller.passes.find()}")
+    async with asyncio.timeout(DEADLINE):
+        while controller.load:
+            await asyncio.sleep(0)

@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.controlplane.names import Component
@@ -23,6 +23,7 @@ from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
 from kubewright.runtime.sessions.session import Fixed, Session
 from kubewright.runtime.world import Environment
+from kubewright.testing.acts import Told
 from kubewright.testing.clocks import ManualClock
 from kubewright.testing.looks import Shelf
 from kubewright.testing.passes import Stage, Wired
@@ -40,7 +41,7 @@ NAMED = {"etcd": {"name": "e"}, "apiserver": {"name": "a"}, "controllerManager":
 There = tuple[Any, Any]
 
 
-def meta(name: str, **more: Any) -> dict[str, Any]:
+def meta(name: str, /, **more: Any) -> dict[str, Any]:
     return {"name": name, "namespace": NS, "uid": name, **more}
 
 
@@ -112,12 +113,13 @@ class Planes(Shelf):
 
     def __init__(self) -> None:
         super().__init__(ManualClock())
+        self.told = Told()
         session = Session(self.client, self.caches)
         self.environment = Environment(
             session,
             Fixed(session),
             lambda: True,
-            Recorder(self.client, self.clock, "test"),
+            cast("Recorder", self.told),
             self.clock,
             Metrics(),
         )
@@ -180,6 +182,6 @@ def staged(wire: Callable[[Environment], Controller], *there: There) -> Stage:
         shelf = Planes()
         controller = wire(shelf.environment)
         await shelf.holds(*there)
-        return shelf, controller
+        return Wired(shelf, controller, shelf.told)
 
     return wired

@@ -4,9 +4,10 @@ import pytest
 
 from kubewright.testing.passes import wrong
 
-from . import of_nested_clusters
+from . import of_control_planes, of_nested_clusters
 
 CONTROLLERS = {
+    "controlplanes.plane.reconciler": of_control_planes,
     "controlplanes.nestedcluster.reconciler": of_nested_clusters,
 }
 SCENES = [(name, scene) for name, each in CONTROLLERS.items() for scene in each.SCENES]
