@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubewright.api.kinds import Kind
+from kubewright.base.clock import Clock
 from kubewright.runtime.controller import Controller
 from kubewright.testing.acts import Told
 from kubewright.testing.looks import Shelf, Write
@@ -29,11 +30,13 @@ DEADLINE = 5.0
 
 @dataclass(frozen=True)
 class Wired:
-    """A controller that listens and does not work yet; ``told`` has the events that it sends."""
+    """A controller that listens and does not work yet; ``told`` has the events that it sends. ``ends`` gives
+    back what the stage took."""
 
     shelf: Shelf
     controller: Controller
     told: Told
+    ends: Callable[[], object] = lambda: None
 
 
 Stage = Callable[[], Awaitable[Wired]]
@@ -67,6 +70,7 @@ class Scene:
     ``writes``  every write that the server got after it, in order
     ``events``  every event that was sent after it, as in ``acts.Happened``
     ``because``  the reasons that the last passes of these keys gave
+    ``then``    says what else must hold; an assertion error if it does not
     """
 
     name: str
@@ -76,21 +80,29 @@ class Scene:
     writes: tuple[Write, ...] = ()
     events: tuple[tuple[str, str, str, bool], ...] = ()
     because: Mapping[str, str] = field(default_factory=dict)
+    then: Callable[[Shelf], object] = lambda _shelf: None
 
 
 async def wrong(scene: Scene) -> list[str]:
     """Let the controller work, and say what differs from what the scene says."""
     wired = await scene.stage()
+    try:
+        return await _worked(scene, wired)
+    finally:
+        wired.ends()
+
+
+async def _worked(scene: Scene, wired: Wired) -> list[str]:
     shelf, controller, events = wired.shelf, wired.controller, wired.told.events
     since, known, heard = shelf.clock.now(), 0, 0
     async with _working(controller):
-        await at_rest(controller)
+        await at_rest(controller, shelf.clock)
         if scene.change is not None:
             shelf.clock.passed += 1
             since = shelf.clock.now()
             known, heard = len(shelf.writes), len(events)
             await scene.change(shelf)
-            await at_rest(controller)
+            await at_rest(controller, shelf.clock)
     last = {f"{each.namespace}/{each.name}": each for each in controller.passes.find()}
     woken = {key: each.why for key, each in last.items() if each.at >= since}
     told = [f"woken: {woken}, not {scene.wakes}"] if scene.wakes not in (None, woken) else []
@@ -100,6 +112,7 @@ async def wrong(scene: Scene) -> list[str]:
     for key, because in scene.because.items():
         said = last[key].error or last[key].because if key in last else "it had no pass"
         told += [f"{key}: {said!r}, not {because!r}"] if said != because else []
+    scene.then(shelf)
     return told
 
 
@@ -113,7 +126,7 @@ async def _working(controller: Controller) -> AsyncIterator[None]:
         await work
 
 
-async def at_rest(controller: Controller) -> None:
+async def at_rest(controller: Controller, clock: Clock) -> None:
     """Go on when no key is worked on, and none is in line.
 
     Raises:
@@ -121,4 +134,4 @@ async def at_rest(controller: Controller) -> None:
     """
     async with asyncio.timeout(DEADLINE):
         while controller.load:
-            await asyncio.sleep(0)
+            await clock.sleep(0)

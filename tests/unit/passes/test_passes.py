@@ -4,10 +4,11 @@ import pytest
 
 from kubewright.testing.passes import wrong
 
-from . import of_control_planes, of_nested_clusters
+from . import of_control_planes, of_nested_clusters, of_snapshots
 
 CONTROLLERS = {
     "controlplanes.plane.reconciler": of_control_planes,
+    "controlplanes.snapshots.taking.reconciler": of_snapshots,
     "controlplanes.nestedcluster.reconciler": of_nested_clusters,
 }
 SCENES = [(name, scene) for name, each in CONTROLLERS.items() for scene in each.SCENES]
