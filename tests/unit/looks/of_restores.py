@@ -116,6 +116,16 @@ LOOK = Look(
             {"family.plane": Named("p"), "abandoned": True},
         ),
         Scene(
+            "it has begun, and its snapshot is gone: its file says of which control plane it was",
+            scene(a_restore(status={"source": {"name": "n/q/first-1"}}), a_plane(), a_plane("q")),
+            {"snapshot": None, "family.plane": Named("q")},
+        ),
+        Scene(
+            "it has begun by a key in a bucket, which says nothing",
+            scene(a_restore(status={"source": {"name": "p/first"}}, snapshotName=""), a_plane()),
+            {"family": None},
+        ),
+        Scene(
             "its spec names nothing, and it is paused",
             scene(a_restore(snapshotName="", of=planes.PAUSED)),
             {"problem": "spec.snapshotName: Required value: it names no object"}
