@@ -4,10 +4,11 @@ import pytest
 
 from kubewright.testing.passes import wrong
 
-from . import of_control_planes, of_nested_clusters, of_snapshots
+from . import of_control_planes, of_nested_clusters, of_restores, of_snapshots
 
 CONTROLLERS = {
     "controlplanes.plane.reconciler": of_control_planes,
+    "controlplanes.snapshots.restoring.reconciler": of_restores,
     "controlplanes.snapshots.taking.reconciler": of_snapshots,
     "controlplanes.nestedcluster.reconciler": of_nested_clusters,
 }
