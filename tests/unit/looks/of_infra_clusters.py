@@ -1,12 +1,14 @@
 """Scenes of a KubewrightCluster: what the management cluster's caches hold, and what the look must say."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.core import SECRET
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
+from kubewright.api.kinds import Undecodable
 from kubewright.driver.contract import ClassRequest
 from kubewright.driver.guard import GuardedDriver
 from kubewright.driver.routing import RoutedDriver
@@ -17,6 +19,7 @@ from kubewright.infra.cluster.seen import NOTHING, EndpointSeen, Seen
 from kubewright.infra.settings import InfraSettings
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.metrics import Metrics
+from kubewright.testing.acts import Told
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene, Shelf
 from kubewright.wire.gvk import Key
@@ -54,7 +57,7 @@ def a_core_machine(infrastructure: str) -> There:
     kind = KUBEWRIGHT_MACHINE.resource
     ref = {"apiVersion": kind.api_version, "kind": kind.kind, "name": infrastructure}
     return MACHINE, MACHINE.from_plain(
-        {"metadata": _meta("m"), "spec": {"clusterName": "c", "infrastructureRef": ref}}
+        {"metadata": _meta("m", labels=LABELS), "spec": {"clusterName": "c", "infrastructureRef": ref}}
     )
 
 
@@ -63,13 +66,22 @@ def a_secret(**data: str) -> There:
 
 
 class Offering:
-    """A driver that gives endpoints."""
+    """A driver that gives endpoints. ``given``: by name and owner of the class, with which credentials."""
 
-    async def endpoint(self, _request: ClassRequest) -> tuple[str, int]:
+    def __init__(self) -> None:
+        self.given: dict[tuple[str, str], dict[str, bytes]] = {}
+
+    async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
+        self.given[_place(request)] = dict(request.secret.data)
         return "10.0.0.1", 6443
 
-    async def release(self, _request: ClassRequest) -> None:
-        return None
+    async def release(self, request: ClassRequest) -> None:
+        self.given.pop(_place(request))
+
+
+def _place(request: ClassRequest) -> tuple[str, str]:
+    meta = request.machine_class.metadata
+    return meta.name, meta.uid
 
 
 class Clusters(Shelf):
@@ -77,16 +89,16 @@ class Clusters(Shelf):
 
     def __init__(self) -> None:
         super().__init__()
-        self.in_caches = Caches(self.caches)
+        self.in_caches, self.told, self.offering = Caches(self.caches), Told(), Offering()
         guarded: dict[str, Any] = {
             "sim": GuardedDriver(object(), self.clock),
-            "offers": GuardedDriver(Offering(), self.clock),
+            "offers": GuardedDriver(self.offering, self.clock),
         }
         self.shared = Shared(
             self.client,
             self.in_caches,
             RoutedDriver(guarded, "sim"),
-            Recorder(self.client, self.clock, "test"),
+            cast("Recorder", self.told),
             self.clock,
             InfraSettings(),
             Metrics(),
@@ -119,6 +131,18 @@ def _called(clusters: Clusters) -> None:
     clusters.calls.release(Key(NS, "k"), "k", request)
 
 
+async def _unreadable() -> Seen:
+    clusters = Clusters()
+    broken = {"metadata": {"name": "k", "namespace": NS, "uid": "k"}, "spec": {"driver": 5}}
+    with suppress(Undecodable):
+        await clusters.client.create(KUBEWRIGHT_CLUSTER, broken, namespace=NS)
+    return clusters.looker.look(found(**SHARED))
+
+
+NO_HOST = "a port alone is no endpoint"
+UNREADABLE = (
+    "KubewrightCluster k is unreadable: cannot read KubewrightCluster: spec.driver: Expected `str`, got `int`"
+)
 PLAIN = found()
 LABELLED = found({"labels": LABELS})
 GOING = found({"labels": LABELS, **DELETED})
@@ -184,6 +208,21 @@ LOOK = Look(
             },
         ),
         Scene(
+            "its spec breaks a rule, and its credentials are missing",
+            scene(found(controlPlaneEndpoint={"port": 6443}, **SHARED)),
+            {"problem": f"spec.controlPlaneEndpoint.host: Required value: {NO_HOST}"},
+        ),
+        Scene(
+            "what it was made from does not hold it up when it is deleted",
+            scene(found(DELETED, controlPlaneEndpoint={"port": 6443})),
+            {"problem": ""},
+        ),
+        Scene(
+            "what drivers are told of it cannot be read",
+            _unreadable,
+            {"problem": UNREADABLE},
+        ),
+        Scene(
             "its credentials are missing",
             scene(found(**SHARED)),
             {"problem": "there is no Secret cloud with credentials"},
@@ -200,11 +239,3 @@ LOOK = Look(
         ),
     ),
 )
-
-
-async def request_of(of: Any, *there: There) -> ClassRequest:
-    """What a driver is told."""
-    clusters = Clusters()
-    for kind, each in there:
-        await clusters.put(kind, each)
-    return clusters.looker.request(clusters.looker.look(of))

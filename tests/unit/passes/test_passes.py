@@ -4,9 +4,10 @@ import pytest
 
 from kubewright.testing.passes import wrong
 
-from . import of_control_planes, of_nested_clusters, of_restores, of_snapshots
+from . import of_control_planes, of_infra_clusters, of_nested_clusters, of_restores, of_snapshots
 
 CONTROLLERS = {
+    "infra.cluster.reconciler": of_infra_clusters,
     "controlplanes.plane.reconciler": of_control_planes,
     "controlplanes.snapshots.restoring.reconciler": of_restores,
     "controlplanes.snapshots.taking.reconciler": of_snapshots,
