@@ -58,7 +58,10 @@ TEMPLATES = {
     (STORE, "3.6"): template(),
     (SERVER, "1.36"): template(*VOLUMES, arg="--etcd-servers=${etcd_servers}"),
     (SERVER, "embedded"): template(),
-    (MANAGER, "1.36"): template(),
+    (MANAGER, "1.36"): template(
+        {"name": "one", "secret": {"secretName": "alike"}},
+        {"name": "other", "configMap": {"name": "alike", "optional": True}},
+    ),
 }
 CATALOG = Catalog(
     {
@@ -114,7 +117,7 @@ class Components(Planes):
         self, policy: Policy, host: Host | None, embedded: Host | None = None, etcd: Any = None
     ) -> None:
         super().__init__()
-        self.keeper, self.etcd = Keeper(), etcd or Etcd()
+        self.keeper, self.etcd, self.host = Keeper(), etcd or Etcd(), host
         setup = ComponentSetup(
             Hosts(embedded, host), CATALOG, "stable", self.keeper, self.etcd.connect, lambda: True
         )
@@ -299,13 +302,14 @@ LOOK = Look(
                 a_component(STORE, {"version": "3.6.0"}, version="3.6.1"),
                 a_component(SERVER, {"version": "1.35.0"}, channel="stable"),
                 a_component(MANAGER, of=planes.FOREIGN),
+                a_secret("alike", of="Secret"),
                 policy=CONTROLLER_MANAGER,
                 host=Host(),
             ),
             {"policy": CONTROLLER_MANAGER, "identity": identity(MANAGER)}
             | {"choice": Choice("1.36.3", TEMPLATES[MANAGER, "1.36"], "stable")}
             | {"rendered": Manifests((), "program:1.36.3")}
-            | {"workload": Wanted(identity(MANAGER), "1.36.3", 2)}
+            | {"workload": Wanted(identity(MANAGER), "1.36.3", 2, {"alike": {"of": b"Secret"}})}
             | {
                 "versions": Versions(
                     Version("NestedControlPlane p", "1.35.0"),

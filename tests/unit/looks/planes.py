@@ -31,7 +31,8 @@ from kubewright.wire.gvk import Key
 
 NS = "n"
 CORE, NESTED = "cluster.x-k8s.io/v1beta1", "controlplane.cluster.x-k8s.io/v1alpha4"
-OF_CLUSTER = {"cluster.x-k8s.io/cluster-name": "c"}
+CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
+OF_CLUSTER = {CLUSTER_LABEL: "c"}
 PAUSED = {"annotations": {"cluster.x-k8s.io/paused": ""}}
 FOREIGN = {"annotations": {"cluster.x-k8s.io/managed-by": "another"}}
 FINALIZED = {"finalizers": ["nested.controlplane.cluster.x-k8s.io"]}
