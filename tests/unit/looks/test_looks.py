@@ -22,7 +22,9 @@ from . import (
     of_plane_certificates,
     of_restores,
     of_sets,
+    of_snapshot_schedules,
     of_snapshots,
+    of_templated_planes,
     of_what_is_around_sets,
 )
 
@@ -43,7 +45,9 @@ LOOKS = tuple(
         of_plane_certificates,
         of_restores,
         of_sets,
+        of_snapshot_schedules,
         of_snapshots,
+        of_templated_planes,
         of_what_is_around_sets,
     )
 )

@@ -4,14 +4,24 @@ import pytest
 
 from kubewright.testing.passes import wrong
 
-from . import of_control_planes, of_infra_clusters, of_nested_clusters, of_restores, of_snapshots
+from . import (
+    of_control_planes,
+    of_infra_clusters,
+    of_nested_clusters,
+    of_restores,
+    of_snapshot_schedules,
+    of_snapshots,
+    of_templated_planes,
+)
 
 CONTROLLERS = {
-    "infra.cluster.reconciler": of_infra_clusters,
+    "controlplanes.nestedcluster.reconciler": of_nested_clusters,
     "controlplanes.plane.reconciler": of_control_planes,
     "controlplanes.snapshots.restoring.reconciler": of_restores,
+    "controlplanes.snapshots.schedules.reconciler": of_snapshot_schedules,
     "controlplanes.snapshots.taking.reconciler": of_snapshots,
-    "controlplanes.nestedcluster.reconciler": of_nested_clusters,
+    "controlplanes.templated.reconciler": of_templated_planes,
+    "infra.cluster.reconciler": of_infra_clusters,
 }
 SCENES = [(name, scene) for name, each in CONTROLLERS.items() for scene in each.SCENES]
 
