@@ -14,7 +14,7 @@ Called by    tests/unit/looks; authors of further looks.
 import ast
 import base64
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
@@ -99,20 +99,23 @@ def _paths(look: Look) -> Iterator[str]:
 
 
 def looking_modules(root: Path) -> set[str]:
-    """The modules below ``root`` that fill a value: those named ``look``, and those with a function ``look``
-    or ``_look`` that answers a ``Seen``."""
+    """The modules below ``root`` that fill a value: those named ``look``, those with a function ``look`` or
+    ``_look`` that answers a ``Seen``, and those that make a ``Seen`` which another module defines."""
     return {
         ".".join(path.relative_to(root).with_suffix("").parts)
         for path in sorted(root.rglob("*.py"))
-        if path.name == "look.py" or any(_answers_seen(each) for each in _functions(path))
+        if path.name == "look.py" or _looks(path.read_text("utf-8"))
     }
 
 
-def _functions(path: Path) -> Iterable[ast.FunctionDef | ast.AsyncFunctionDef]:
-    text = path.read_text("utf-8")
-    for node in ast.walk(ast.parse(text)) if "look(" in text else ():
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+def _looks(text: str) -> bool:
+    if "Seen" not in text:
+        return False
+    nodes = list(ast.walk(ast.parse(text)))
+    functions = [each for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    own = any(isinstance(each, ast.ClassDef) and each.name == "Seen" for each in nodes)
+    makes = any(isinstance(each, ast.Call) and ast.unparse(each.func) == "Seen" for each in nodes)
+    return (makes and not own) or any(map(_answers_seen, functions))
 
 
 def _answers_seen(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
