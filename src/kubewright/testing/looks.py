@@ -109,7 +109,7 @@ def looking_modules(root: Path) -> set[str]:
 
 
 def _looks(text: str) -> bool:
-    if "Seen" not in text:
+    if re.search(r"\bSeen\b", text) is None:
         return False
     nodes = list(ast.walk(ast.parse(text)))
     functions = [each for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from kubewright.api.kinds import Kind
@@ -72,6 +73,7 @@ class Scene:
     ``writes``  every write that the server got after it, in order
     ``events``  every event that was sent after it, as in ``acts.Happened``
     ``because``  the reasons that the last passes of these keys gave
+    ``due``     in how long these keys have another pass at the latest; None: on a change
     ``then``    says what else must hold; an assertion error if it does not
     """
 
@@ -82,6 +84,7 @@ class Scene:
     writes: tuple[Write, ...] = ()
     events: tuple[tuple[str, str, str, bool], ...] = ()
     because: Mapping[str, str] = field(default_factory=dict)
+    due: Mapping[str, timedelta | None] = field(default_factory=dict)
     then: Callable[[Shelf], object] = lambda _shelf: None
 
 
@@ -114,6 +117,10 @@ async def _worked(scene: Scene, wired: Wired) -> list[str]:
     for key, because in scene.because.items():
         said = last[key].error or last[key].because if key in last else "it had no pass"
         told += [f"{key}: {said!r}, not {because!r}"] if said != because else []
+    for key, wait in scene.due.items():
+        one = last.get(key)
+        left = one.next - one.at if one is not None and one.next is not None else None
+        told += [f"{key} is due in {left}, not in {wait}"] if left != wait else []
     scene.then(shelf)
     return told
 

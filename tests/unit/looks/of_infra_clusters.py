@@ -10,6 +10,7 @@ from kubewright.api.core import SECRET
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
 from kubewright.api.kinds import Undecodable
 from kubewright.driver.contract import ClassRequest
+from kubewright.driver.errors import DriverError
 from kubewright.driver.guard import GuardedDriver
 from kubewright.driver.routing import RoutedDriver
 from kubewright.infra.caches import Caches, Shared
@@ -69,9 +70,12 @@ class Offering:
     """A driver that gives endpoints. ``given``: by name and owner of the class, with which credentials."""
 
     def __init__(self) -> None:
+        self.error: DriverError | None = None
         self.given: dict[tuple[str, str], dict[str, bytes]] = {}
 
     async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
+        if self.error is not None:
+            raise self.error
         self.given[_place(request)] = dict(request.secret.data)
         return "10.0.0.1", 6443
 

@@ -1,5 +1,6 @@
 """Passes over a NestedControlPlane: what enqueues it, and what its deletion asks of the server."""
 
+from datetime import timedelta
 from typing import Any
 from unittest.mock import ANY
 
@@ -68,6 +69,13 @@ SCENES = (
             Write("PATCH", PATH, {"metadata": {"uid": "p", "resourceVersion": "101", "finalizers": None}}),
         ),
         because={"n/p": "it had no pass"},  # then it is gone, and the record of its last pass too
+    ),
+    Scene(
+        "it goes to sleep by its schedule: then it has a pass",
+        stage(a_plane(of=planes.FINALIZED, named={}, schedule=[{"sleep": "0 20 * * *"}])),
+        writes=(Write("PATCH", f"{PATH}/status", ANY),),
+        due={"n/p": timedelta(hours=20)},
+        because={"n/p": "it goes to sleep then"},
     ),
     Scene(
         "it is paused because it was moved: nothing is written",

@@ -1,6 +1,7 @@
 """Passes over a KubewrightCluster: what enqueues it, and what the driver is asked, written and told."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from tests.unit.looks.of_infra_clusters import (
@@ -21,17 +22,22 @@ from tests.unit.looks.of_infra_clusters import (
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
 from kubewright.api.infra.names import CLUSTER_FINALIZER
 from kubewright.api.infra.v1beta1 import KUBEWRIGHT_CLUSTER, KUBEWRIGHT_MACHINE
+from kubewright.driver.errors import Code, DriverError
 from kubewright.infra.cluster.reconciler import wire
 from kubewright.testing.looks import Shelf, Write
 from kubewright.testing.passes import Scene, Stage, Wired, changed, gone, put
+from kubewright.wire.errors import ApiError, Conflict, NotFound
 from kubewright.wire.gvk import Key
 
 PATH = KUBEWRIGHT_CLUSTER.resource.path(NS, "k")
 
 
-def stage(*there: There) -> Stage:
+def stage(*there: There, driver: DriverError | None = None) -> Stage:
+    """``driver``: what it answers when it is asked for an endpoint."""
+
     async def wired() -> Wired:
         shelf = Clusters()
+        shelf.offering.error = driver
         controller, _calls = wire(shelf.shared)
         for kind, each in there:
             await shelf.put(kind, each)
@@ -81,8 +87,14 @@ def given(**of: bytes) -> Callable[[Shelf], object]:
     return then
 
 
-def reserved(*there: There, laid: tuple[There, ...] = ()) -> Stage:
-    """The same, where the driver has given the endpoint in an earlier term. ``laid``: in no cache yet."""
+def reserved(
+    *there: There, laid: tuple[There, ...] = (), answers: dict[str, ApiError] | None = None
+) -> Stage:
+    """The same, where the driver has given the endpoint in an earlier term.
+
+    ``laid``     what stands on the server, and in no cache yet
+    ``answers``  as of a ``Shelf``
+    """
 
     async def wired() -> Wired:
         found_there = await stage(*there)()
@@ -91,6 +103,7 @@ def reserved(*there: There, laid: tuple[There, ...] = ()) -> Stage:
         shelf.offering.given["c.infrastructure.cluster.x-k8s.io", "kubewrightcluster.k"] = {}
         for kind, each in laid:
             shelf.lay(kind, each)
+        shelf.answers = answers or {}
         return found_there
 
     return wired
@@ -105,7 +118,9 @@ REF = {"apiVersion": KUBEWRIGHT_CLUSTER.resource.api_version, "kind": "Kubewrigh
 QUIET = a({**OWNED, **PAUSED}, **SHARED)
 """A KubewrightCluster that is not written: which changes enqueue it."""
 OFF = Write("PATCH", PATH, onto("101", metadata={"finalizers": None}))
-LEFT = a_machine("left")
+LEFT, LEFT_PATH = a_machine("left"), KUBEWRIGHT_MACHINE.resource.path(NS, "left")
+BUSY = "machine codes error: code = [Unavailable] message = [busy]"
+FAILED = {"status": "False", "severity": "Warning", "reason": "EndpointFailed", "message": BUSY}
 NAMED = a_core_machine("left")
 SCENES = (
     Scene(
@@ -158,6 +173,28 @@ SCENES = (
         "the same, while its Cluster is being deleted",
         reserved(a({**LABELS, **GOING}), LEFT, laid=(a_cluster(of=DELETED),)),
         writes=(deletes("left", "102"), OFF),
+    ),
+    Scene(
+        "the same, and the machine has changed meanwhile: it is looked at again when a cache shows that",
+        reserved(a({**LABELS, **GOING}), LEFT, answers={LEFT_PATH: Conflict("it has changed")}),
+        writes=(deletes("left", "102"),),
+        because={"n/k": "KubewrightMachine left of its cluster is still there"},
+    ),
+    Scene(
+        "the same, and the machine is gone meanwhile",
+        reserved(a({**LABELS, **GOING}), LEFT, answers={LEFT_PATH: NotFound("it is gone")}),
+        writes=(deletes("left", "102"), OFF),
+    ),
+    Scene(
+        "the driver fails: the call is made again",
+        stage(
+            a({**OWNED, **OURS}, driver="offers"),
+            a_cluster(),
+            driver=DriverError.of(Code.Unavailable, "busy"),
+        ),
+        writes=(status("101", **both(**FAILED)),),
+        because={"n/k": "the cloud refused; next try in 5s"},
+        due={"n/k": timedelta(seconds=5)},
     ),
     Scene(
         "it changes",

@@ -1,5 +1,7 @@
 """Passes over a ControlPlaneSnapshotSchedule: what enqueues it, and which snapshots are made and deleted."""
 
+from datetime import timedelta
+
 from tests.unit.looks import planes
 from tests.unit.looks.of_snapshot_schedules import a_schedule, of_schedule
 from tests.unit.looks.planes import There, a_cluster, a_plane, a_restore, a_snapshot, key, staged
@@ -11,6 +13,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
     NESTED_CONTROL_PLANE,
 )
+from kubewright.base.delays import JUST_PAST
 from kubewright.controlplanes.snapshots.schedules.reconciler import wire
 from kubewright.testing.looks import Write
 from kubewright.testing.passes import Scene, Stage, changed, gone, put
@@ -62,6 +65,7 @@ SCENES = (
         stage(DUE, a_plane()),
         writes=(Write("POST", SNAPSHOTS, MADE), STATUS),
         because={"n/s": "the next snapshot is due then"},
+        due={"n/s": timedelta(hours=1) + JUST_PAST},
     ),
     Scene(
         "the snapshot that is due was made by an earlier pass",

@@ -14,6 +14,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     NESTED_CONTROL_PLANE_TEMPLATE,
     NESTED_ETCD,
 )
+from kubewright.base import delays
 from kubewright.controlplanes.templated.reconciler import wire
 from kubewright.testing.looks import Write
 from kubewright.testing.passes import Scene, Stage, changed, gone, put
@@ -68,6 +69,7 @@ SCENES = (
         wakes={"n/p": "NestedControlPlane n/p added"},
         events=(("p", "NoTemplate", "there is no NestedControlPlaneTemplate t", True),),
         because={"n/p": "there is no NestedControlPlaneTemplate t"},
+        due={"n/p": delays.UNHEARD},
     ),
     Scene("a control plane without a template is left alone", stage(a_plane()), wakes={}),
     Scene(
