@@ -164,7 +164,7 @@ class Shelf:
     """A server of objects, and the caches of a client of it.
 
     ``answers``  what a path is answered instead of what is there: an error
-    ``asked``    method and path of each request that came, but for ``put``, ``change`` and ``remove``
+    ``asked``    method and path of each request that came, but for those that ``put`` sent
     ``writes``   those of them that write, with what they say
     """
 
@@ -184,13 +184,17 @@ class Shelf:
             for each in objects:
                 await self.client.create(kind, each, namespace=each.metadata.namespace)
 
+    @property
+    def _putting(self) -> bool:
+        return _SETTING.get()
+
     async def change(self, kind: Kind[Any], key: Key, patch: Mapping[str, Any]) -> None:
-        """Another client has patched an object, and the caches show it."""
+        """Another client has patched an object, and the caches show it; no request of the code under test."""
         with _setting():
             await self.client.patch(kind, key, patch)
 
     async def remove(self, kind: Kind[Any], key: Key) -> None:
-        """Another client has deleted an object, and the caches show that it is gone."""
+        """Another client has deleted an object, and the caches show that it is gone. As ``change``."""
         with _setting():
             await self.client.delete(kind, key)
 
@@ -210,8 +214,10 @@ class Shelf:
 
     def _store(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self.version += 1
-        known = self.objects.get(path, {}).get("metadata", {}).get("uid", "")
-        meta = body.get("metadata", {})
+        before, meta = self.objects.get(path, {}), body.get("metadata", {})
+        known, generation = (before.get("metadata", {}).get(name) for name in ("uid", "generation"))
+        if before and before.get("spec") != body.get("spec") and meta.get("generation") == generation:
+            meta = {**meta, "generation": (generation or 0) + 1}
         uid = meta.get("uid") or known or f"uid-of-{path.rsplit('/', 1)[-1]}"
         version = str(self.version)
         if texts := body.pop("stringData", None):
@@ -223,7 +229,7 @@ class Shelf:
     async def handle(self, request: Request) -> Response:
         """The ``Handler``."""
         path = request.path.removesuffix("/status")
-        if not _SETTING.get():
+        if not self._putting:
             self.asked.append(f"{request.method} {request.path}")
             if request.method != "GET":
                 body = msgspec.json.decode(request.body) if request.body else {}
@@ -239,7 +245,7 @@ class Shelf:
         if request.method == "POST":
             body = msgspec.json.decode(request.body)
             place = f"{path}/{body['metadata']['name']}"
-            if place in self.objects and not _SETTING.get():
+            if place in self.objects and not self._putting:
                 raise AlreadyExists(f"{place} is there")
             return self._store(place, body)
         if request.method == "GET" and path.rsplit("/", 1)[-1].endswith("s") and path not in self.objects:
@@ -254,11 +260,7 @@ class Shelf:
         wanted = patch.get("metadata", {}).get("resourceVersion", "")
         if wanted and wanted != self.objects[path]["metadata"]["resourceVersion"]:
             raise Conflict("the object has been modified")
-        before, after = self.objects[path], apply_merge(self.objects[path], patch)
-        if before.get("spec") != after.get("spec"):
-            generation = before["metadata"].get("generation", 0) + 1
-            after = {**after, "metadata": {**after["metadata"], "generation": generation}}
-        return self._store(path, after)
+        return self._store(path, apply_merge(self.objects[path], patch))
 
     def _list(self, path: str, selector: str) -> dict[str, Any]:
         base, _, plural = path.rpartition("/")

@@ -18,7 +18,7 @@ from kubewright.runtime.credentials.contents import render
 from kubewright.runtime.credentials.values import ADMIN
 from kubewright.testing import keys
 from kubewright.testing.clocks import BEGIN as NOW
-from kubewright.testing.keys import Odd, unusual_authority
+from kubewright.testing.keys import unusual_authority
 from kubewright.wire.http import User
 
 DAY = timedelta(days=1)
@@ -348,7 +348,7 @@ def test_a_leaf_that_is_due_while_the_authority_cannot_sign_is_a_problem():
         pytest.param(found("demo-kubeconfig", value=b"x"), "the kubeconfig cannot be read", id="no kubeconfig"),
         *(
             pytest.param(access(odd=how), "the kubeconfig cannot be read", id=f"with {how}")
-            for how in (Odd.VERSION, Odd.TWICE)
+            for how in (keys.Odd.VERSION, keys.Odd.TWICE)
         ),
         pytest.param(found("demo-kubeconfig"), "Secret demo-kubeconfig has no kubeconfig", id="nothing is in it"),
         pytest.param(
