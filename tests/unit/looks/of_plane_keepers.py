@@ -48,6 +48,7 @@ class Keepers(Planes):
             await self.keeper.perform(seen)
 
 
+OLD = timedelta(days=3400)
 ENDPOINT = {"host": "127.0.0.9", "port": 6443}
 MOUNTED = {ETCD: ("c-etcd-server",), API_SERVER: ("c-apiserver",), CONTROLLER_MANAGER: ("c-x-signer",)}
 
@@ -145,6 +146,12 @@ async def _signs(keepers: Keepers) -> None:
     await _turn(keepers)
 
 
+async def _aged(keepers: Keepers) -> None:
+    """It is old, and all that is due was made since."""
+    keepers.clock.passed = OLD.total_seconds()
+    await keepers.make(API_SERVER, *MOUNTED[API_SERVER])
+
+
 async def _given_to_foreign(keepers: Keepers) -> None:
     """And another kubeconfig, for the controller manager of another program, has both, too."""
     await _begun(keepers)
@@ -210,6 +217,11 @@ LOOK = Look(
                 "steps": Due("c", **absent("c_ca", "c_proxy", "c_sa", "c_apiserver", "c_kubeconfig")),
                 "waiting": "waits for Secret c-etcd",
             },
+        ),
+        Scene(
+            "an endpoint without a port is none",
+            scene(API_SERVER, a_plane(controlPlaneEndpoint={"host": "127.0.0.9"})),
+            {"steps": Due("c", **absent("c_ca", "c_proxy", "c_sa"))},
         ),
         Scene(
             "all of it was made",
@@ -370,6 +382,21 @@ LOOK = Look(
                     signs("c-ca", "waits until what the old one signed is replaced in Secret c-apiserver"),
                     signs("c-proxy", STOPPED),
                 ),
+            },
+        ),
+        Scene(
+            "authorities of a Cluster that are due by their age stop there, too",
+            scene(
+                API_SERVER,
+                PLANE,
+                a_cluster(),
+                mounted=MOUNTED[API_SERVER],
+                before=made(API_SERVER, then=_aged),
+                at=OLD,
+            ),
+            {
+                "steps": (),
+                "rotating": (given("c-ca", BEFORE_SIGNING), given("c-proxy", BEFORE_SIGNING)),
             },
         ),
         Scene(
