@@ -8,6 +8,7 @@ from . import (
     of_control_planes,
     of_infra_clusters,
     of_nested_clusters,
+    of_restored_users,
     of_restores,
     of_snapshot_schedules,
     of_snapshots,
@@ -20,6 +21,7 @@ CONTROLLERS = {
     "controlplanes.snapshots.restoring.reconciler": of_restores,
     "controlplanes.snapshots.schedules.reconciler": of_snapshot_schedules,
     "controlplanes.snapshots.taking.reconciler": of_snapshots,
+    "controlplanes.users.restored": of_restored_users,
     "controlplanes.templated.reconciler": of_templated_planes,
     "infra.cluster.reconciler": of_infra_clusters,
 }
