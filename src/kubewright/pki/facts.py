@@ -7,7 +7,6 @@ Called by    ``certificates``, and what decides whether a certificate is made an
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -135,9 +134,11 @@ def extension_of(certificate: x509.Certificate, kind: type[E]) -> E | None:
     Raises:
         ValueError: one of its extensions cannot be read, or is there twice.
     """
-    with value_errors(), suppress(x509.ExtensionNotFound):
-        return certificate.extensions.get_extension_for_class(kind).value
-    return None
+    try:
+        with value_errors():
+            return certificate.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
 
 
 def _texts(subject: x509.Name, oid: x509.ObjectIdentifier) -> Sequence[str]:
