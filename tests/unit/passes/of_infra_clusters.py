@@ -182,7 +182,11 @@ SCENES = (
     ),
     Scene(
         "the same, and the machine is gone meanwhile",
-        reserved(a({**LABELS, **GOING}), LEFT, answers={LEFT_PATH: NotFound("it is gone")}),
+        reserved(
+            a({**LABELS, **GOING}),
+            LEFT,
+            answers={LEFT_PATH: NotFound("it is gone", details={"name": "left"})},
+        ),
         writes=(deletes("left", "102"), OFF),
     ),
     Scene(
