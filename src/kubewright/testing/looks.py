@@ -166,6 +166,8 @@ class Shelf:
     ``answers``  what a path is answered instead of what is there: an error
     ``asked``    method and path of each request that came, but for those that ``put`` sent
     ``writes``   those of them that write, with what they say
+    ``generations``  whether an object's generation grows with its spec, by which a controller tells a change
+                 of its status from others
     """
 
     def __init__(self, clock: ManualClock | None = None) -> None:
@@ -177,6 +179,7 @@ class Shelf:
         self.version = 100
         self.client = Client(InProcess(self.handle), self.clock)
         self.caches = Informers(self.client)
+        self.generations = False
 
     async def put(self, kind: Kind[Any], *objects: Any) -> None:
         """Objects that are there, and in the caches."""
@@ -216,7 +219,8 @@ class Shelf:
         self.version += 1
         before, meta = self.objects.get(path, {}), body.get("metadata", {})
         known, generation = (before.get("metadata", {}).get(name) for name in ("uid", "generation"))
-        if before and before.get("spec") != body.get("spec") and meta.get("generation") == generation:
+        differs = bool(before) and before.get("spec") != body.get("spec")
+        if self.generations and differs and meta.get("generation") == generation:
             meta = {**meta, "generation": (generation or 0) + 1}
         uid = meta.get("uid") or known or f"uid-of-{path.rsplit('/', 1)[-1]}"
         version = str(self.version)

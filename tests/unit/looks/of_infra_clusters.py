@@ -93,6 +93,7 @@ class Clusters(Shelf):
 
     def __init__(self) -> None:
         super().__init__()
+        self.generations = True
         self.in_caches, self.told, self.offering = Caches(self.caches), Told(), Offering()
         guarded: dict[str, Any] = {
             "sim": GuardedDriver(object(), self.clock),

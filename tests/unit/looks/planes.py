@@ -114,7 +114,7 @@ class Planes(Shelf):
 
     def __init__(self) -> None:
         super().__init__(ManualClock())
-        self.told = Told()
+        self.told, self.generations = Told(), True
         session = Session(self.client, self.caches)
         self.environment = Environment(
             session,
