@@ -27,6 +27,7 @@ from kubewright.pki.keys import (
     PrivateKey,
     certificate_builder,
     new_key,
+    public_key_of,
     read_certificates,
     read_private_key,
 )
@@ -76,7 +77,7 @@ class Identity:
         """
         own, *chain = read_certificates(pem)
         key = read_private_key(pem)
-        if key.public_key() != own.public_key():
+        if key.public_key() != public_key_of(own):
             raise ValueError("the key is not the certificate's")
         form = serialization.Encoding.PEM
         return cls(b"".join(each.public_bytes(form) for each in (own, *chain)), _pem(key))
@@ -196,7 +197,7 @@ def _issued_by(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     identifier = extension_of(issuer, x509.SubjectKeyIdentifier)
     if identifier is not None:
         return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
-    key = issuer.public_key()
+    key = public_key_of(issuer)
     if not isinstance(key, ec.EllipticCurvePublicKey | rsa.RSAPublicKey):
         raise ValueError("the authority's key is neither RSA nor of an elliptic curve")
     return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)

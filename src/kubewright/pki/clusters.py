@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
@@ -26,8 +25,10 @@ from kubewright.pki.keys import (
     certificate_builder,
     new_key,
     openssl_pem,
+    public_key_of,
     read_certificates,
     read_private_key,
+    value_errors,
 )
 
 COMMON_NAME = "kubernetes"
@@ -66,7 +67,7 @@ def public_key_hashes(pem: bytes) -> tuple[str, ...]:
         ValueError: there is no certificate, or one that cannot be read.
     """
     form = serialization.PublicFormat.SubjectPublicKeyInfo
-    keys = [each.public_key() for each in read_certificates(pem)]
+    keys = [public_key_of(each) for each in read_certificates(pem)]
     digests = [sha256(key.public_bytes(serialization.Encoding.DER, form)) for key in keys]
     return tuple(f"sha256:{digest.hexdigest()}" for digest in digests)
 
@@ -80,7 +81,7 @@ def problem_of(pair: KeyPair, now: datetime | None = None, *, signs: bool = Fals
     try:
         public = _public_key(pair.certificate)
         facts = facts_of(pair.certificate) if _CERTIFICATE.search(pair.certificate) else None
-    except (ValueError, UnsupportedAlgorithm):
+    except ValueError:
         return "has a tls.crt that is neither a certificate nor a public key in PEM"
     if signs and facts is None:
         return "has no certificate in its tls.crt"
@@ -120,8 +121,9 @@ def expires(certificate: bytes) -> datetime | None:
 
 def _public_key(pem: bytes) -> object:
     if _CERTIFICATE.search(pem):
-        return read_certificates(pem)[0].public_key()
-    return serialization.load_pem_public_key(pem)
+        return public_key_of(read_certificates(pem)[0])
+    with value_errors():
+        return serialization.load_pem_public_key(pem)
 
 
 def _usage() -> x509.KeyUsage:

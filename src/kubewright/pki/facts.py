@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kubewright.pki.keys import pems, read_certificates
+from kubewright.pki.keys import pems, read_certificates, value_errors
 from kubewright.wire.http import User
 
 LONGEST_CHAIN = 10
@@ -93,7 +93,7 @@ def is_signed_by(certificate: bytes, authority: bytes) -> bool:
     issuer = read_certificates(authority)[0]
     try:
         read_certificates(certificate)[0].verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
@@ -125,8 +125,13 @@ def validity(pem: bytes) -> tuple[datetime, datetime]:
 
 
 def read_user(der: bytes) -> tuple[User | None, datetime]:
-    """The user whom a client certificate names, and until when; None when it has no common name."""
-    certificate = x509.load_der_x509_certificate(der)
+    """The user whom a client certificate names, and until when; None when it has no common name.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    with value_errors():
+        certificate = x509.load_der_x509_certificate(der)
     names = _texts(certificate.subject, NameOID.COMMON_NAME)
     groups = tuple(_texts(certificate.subject, NameOID.ORGANIZATION_NAME))
     user = User(names[-1], groups) if names and names[-1] else None
@@ -134,9 +139,14 @@ def read_user(der: bytes) -> tuple[User | None, datetime]:
 
 
 def extension_of(certificate: x509.Certificate, kind: type[E]) -> E | None:
-    """The extension of this type; None if the certificate has none."""
+    """The extension of this type; None if the certificate has none.
+
+    Raises:
+        ValueError: one of its extensions cannot be read, or is there twice.
+    """
     try:
-        return certificate.extensions.get_extension_for_class(kind).value
+        with value_errors():
+            return certificate.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:
         return None
 

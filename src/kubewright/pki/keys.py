@@ -6,6 +6,8 @@ Called by    ``certificates``, ``clusters``.
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,11 +16,20 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.utils import CryptographyDeprecationWarning
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 KEYS = (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)
 """The same, for ``isinstance``."""
+PublicKey = CertificatePublicKeyTypes
+UNREADABLE = (
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+    UnsupportedAlgorithm,
+)
+"""What the library raises of certificates that it cannot read, beside ``ValueError``; none of them is one."""
 
 BACKDATED = timedelta(hours=1)
 
@@ -77,9 +88,28 @@ def read_certificates(pem: bytes) -> list[x509.Certificate]:
     Raises:
         ValueError: there is none, or one that cannot be read.
     """
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), value_errors():
         warnings.simplefilter("ignore", CryptographyDeprecationWarning)
         return x509.load_pem_x509_certificates(pem)
+
+
+def public_key_of(certificate: x509.Certificate) -> PublicKey:
+    """The public key of a certificate.
+
+    Raises:
+        ValueError: it is of an algorithm or a curve that the library does not know.
+    """
+    with value_errors():
+        return certificate.public_key()
+
+
+@contextmanager
+def value_errors() -> Iterator[None]:
+    """Raise a ``ValueError`` for whatever cannot be read inside: what users bring may be anything."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise ValueError(str(error)) from None
 
 
 def pems(bundle: bytes) -> list[bytes]:

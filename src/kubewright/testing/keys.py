@@ -7,6 +7,7 @@ admin's. A test needs no folder and more users.
 import ssl
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -76,3 +77,29 @@ def unusual_authority(
         built = built.add_extension(usage, critical=True)
     certificate = built.sign(key, hashes.SHA256())
     return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), openssl_pem(key))
+
+
+class Odd(StrEnum):
+    """What may be in a user's certificate that no builder makes."""
+
+    VERSION = "a version of X.509 that there is not"
+    TWICE = "an extension that is there twice"
+    CURVE = "a key of a curve that the library does not know"
+
+
+def odd(pem: bytes, how: Odd) -> bytes:
+    """A certificate, of an EC key of ours, with something odd in it; its signature is not valid any more."""
+    was, now = {
+        Odd.VERSION: (b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x09"),
+        Odd.TWICE: (_oid(x509.KeyUsage), _oid(x509.BasicConstraints)),
+        Odd.CURVE: (bytes.fromhex("2a8648ce3d030107"), bytes.fromhex("2a8648ce3d03017f")),
+    }[how]
+    der = ssl.PEM_cert_to_DER_cert(pem.decode())
+    assert was in der, "the certificate is not one of ours"
+    return ssl.DER_cert_to_PEM_cert(der.replace(was, now, 1)).encode()
+
+
+def _oid(kind: type[x509.ExtensionType]) -> bytes:
+    """The bytes of an identifier below 2.5.29, where the extensions of certificates are."""
+    last = int(kind.oid.dotted_string.rpartition(".")[2])
+    return b"\x55\x1d" + bytes([last])

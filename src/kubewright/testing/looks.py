@@ -14,7 +14,9 @@ Called by    tests/unit/looks; authors of further looks.
 import ast
 import base64
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -98,20 +100,23 @@ def _paths(look: Look) -> Iterator[str]:
 
 
 def looking_modules(root: Path) -> set[str]:
-    """The modules below ``root`` that fill a value: those named ``look``, and those with a function ``look``
-    or ``_look`` that answers a ``Seen``."""
+    """The modules below ``root`` that fill a value: those named ``look``, those with a function ``look`` or
+    ``_look`` that answers a ``Seen``, and those that make a ``Seen`` which another module defines."""
     return {
         ".".join(path.relative_to(root).with_suffix("").parts)
         for path in sorted(root.rglob("*.py"))
-        if path.name == "look.py" or any(_answers_seen(each) for each in _functions(path))
+        if path.name == "look.py" or _looks(path.read_text("utf-8"))
     }
 
 
-def _functions(path: Path) -> Iterable[ast.FunctionDef | ast.AsyncFunctionDef]:
-    text = path.read_text("utf-8")
-    for node in ast.walk(ast.parse(text)) if "look(" in text else ():
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
+def _looks(text: str) -> bool:
+    if re.search(r"\bSeen\b", text) is None:
+        return False
+    nodes = list(ast.walk(ast.parse(text)))
+    functions = [each for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+    own = any(isinstance(each, ast.ClassDef) and each.name == "Seen" for each in nodes)
+    makes = any(isinstance(each, ast.Call) and ast.unparse(each.func) == "Seen" for each in nodes)
+    return (makes and not own) or any(map(_answers_seen, functions))
 
 
 def _answers_seen(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -144,6 +149,19 @@ class Write:
     strategic: bool = False
 
 
+_SETTING: ContextVar[bool] = ContextVar("setting", default=False)
+"""Whether the stage is being set, in this task: what is sent then is no request of the code under test."""
+
+
+@contextmanager
+def _setting() -> Iterator[None]:
+    token = _SETTING.set(True)
+    try:
+        yield
+    finally:
+        _SETTING.reset(token)
+
+
 class Shelf:
     """A server of objects, and the caches of a client of it.
 
@@ -151,6 +169,8 @@ class Shelf:
                  ``PATCH /path`` for one method, and ``PATCH /path/status`` for the status alone
     ``asked``    method and path of each request that came, but for those that ``put`` sent
     ``writes``   those of them that write, with what they say
+    ``generations``  whether an object's generation grows with its spec, by which a controller tells a change
+                 of its status from others
     """
 
     def __init__(self, clock: ManualClock | None = None) -> None:
@@ -162,14 +182,27 @@ class Shelf:
         self.version = 100
         self.client = Client(InProcess(self.handle), self.clock)
         self.caches = Informers(self.client)
-        self._putting = False
+        self.generations = False
 
     async def put(self, kind: Kind[Any], *objects: Any) -> None:
         """Objects that are there, and in the caches."""
-        for each in objects:
-            self._putting = True
-            await self.client.create(kind, each, namespace=each.metadata.namespace)
-            self._putting = False
+        with _setting():
+            for each in objects:
+                await self.client.create(kind, each, namespace=each.metadata.namespace)
+
+    @property
+    def _putting(self) -> bool:
+        return _SETTING.get()
+
+    async def change(self, kind: Kind[Any], key: Key, patch: Mapping[str, Any]) -> None:
+        """Another client has patched an object, and the caches show it; no request of the code under test."""
+        with _setting():
+            await self.client.patch(kind, key, patch)
+
+    async def remove(self, kind: Kind[Any], key: Key) -> None:
+        """Another client has deleted an object, and the caches show that it is gone. As ``change``."""
+        with _setting():
+            await self.client.delete(kind, key)
 
     def lay(self, kind: Kind[Any], *objects: Any) -> None:
         """Objects that are there, and in no cache yet."""
@@ -187,8 +220,11 @@ class Shelf:
 
     def _store(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self.version += 1
-        known = self.objects.get(path, {}).get("metadata", {}).get("uid", "")
-        meta = body.get("metadata", {})
+        before, meta = self.objects.get(path, {}), body.get("metadata", {})
+        known, generation = (before.get("metadata", {}).get(name) for name in ("uid", "generation"))
+        differs = bool(before) and before.get("spec") != body.get("spec")
+        if self.generations and differs and meta.get("generation") == generation:
+            meta = {**meta, "generation": (generation or 0) + 1}
         uid = meta.get("uid") or known or f"uid-of-{path.rsplit('/', 1)[-1]}"
         version = str(self.version)
         if texts := body.pop("stringData", None):

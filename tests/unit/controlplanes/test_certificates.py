@@ -19,6 +19,7 @@ from kubewright.pki.clusters import new_cluster_authority, new_service_account_k
 from kubewright.pki.keys import Algorithm
 from kubewright.runtime.credentials.contents import render
 from kubewright.runtime.credentials.values import ADMIN
+from kubewright.testing import keys
 from kubewright.testing.clocks import BEGIN as NOW
 from kubewright.testing.keys import unusual_authority
 from kubewright.testing.looks import Shelf
@@ -71,8 +72,10 @@ def leaf(wanted=LEAF, by=CA, *, now=NOW, life=YEAR, owner=OWNER, **changes):
     return found(wanted.secret, made.certificate, made.key, owner=owner)
 
 
-def access(wanted=ACCESS, by=CA, *, now=NOW, trusts=CA, owner=OWNER, user=ADMIN, server=SERVER):
+def access(wanted=ACCESS, by=CA, *, now=NOW, trusts=CA, owner=OWNER, user=ADMIN, server=SERVER, odd=None):
     made = new_leaf(by, user, now, YEAR)
+    if odd is not None:
+        made = replace(made, certificate=keys.odd(made.certificate, odd))
     return found(
         wanted.secret, value=render("demo", "demo-admin", server, trusts.certificate, made), owner=owner
     )
@@ -348,6 +351,10 @@ def test_a_leaf_that_is_due_while_the_authority_cannot_sign_is_a_problem():
     ("there", "because"),
     [
         pytest.param(found("demo-kubeconfig", value=b"x"), "the kubeconfig cannot be read", id="no kubeconfig"),
+        *(
+            pytest.param(access(odd=how), "the kubeconfig cannot be read", id=f"with {how}")
+            for how in (keys.Odd.VERSION, keys.Odd.TWICE)
+        ),
         pytest.param(found("demo-kubeconfig"), "Secret demo-kubeconfig has no kubeconfig", id="nothing is in it"),
         pytest.param(
             access(server="https://old:1"), "the API server is at 127.0.0.2:6443 now", id="another endpoint"

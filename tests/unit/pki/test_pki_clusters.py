@@ -1,6 +1,9 @@
 """The authorities and keys of workload clusters: what is made, how it is hashed, and what is found wrong."""
 
 import hashlib
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -22,13 +25,29 @@ from kubewright.pki.clusters import (
     problem_of,
     public_key_hashes,
 )
+from kubewright.pki.facts import facts_of, is_signed_by, read_user, validity
 from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.runtime.credentials.contents import read_authority
-from kubewright.testing.keys import unusual_authority
+from kubewright.testing.keys import Odd, odd, unusual_authority
 from kubewright.wire.http import User
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 EC = Algorithm.EC
+
+
+def read_user_of(pem: bytes) -> Any:
+    return read_user(ssl.PEM_cert_to_DER_cert(pem.decode().partition("-----BEGIN EC")[0]))
+
+
+READERS = (
+    facts_of,
+    validity,
+    public_key_hashes,
+    Identity.from_pem,
+    read_user_of,
+    lambda pem: is_signed_by(pem, authority(EC).certificate),
+    lambda pem: is_signed_by(authority(EC).certificate, pem),
+)
 
 
 def parsed(pair: KeyPair) -> x509.Certificate:
@@ -197,3 +216,23 @@ def test_an_authority_with_the_serial_number_zero_is_read_as_cluster_api_makes_t
     assert problem_of(KeyPair(SERIAL_ZERO), NOW) == ""
     assert len(public_key_hashes(SERIAL_ZERO)) == 1
     assert expires(SERIAL_ZERO) is not None
+
+
+@pytest.mark.parametrize("how", list(Odd))
+def test_what_a_user_brings_may_be_odd_and_is_told_as_any_that_cannot_be_read(how: Odd) -> None:
+    found = odd(authority(EC).certificate, how)
+    told = problem_of(KeyPair(found, authority(EC).key), NOW, signs=True)
+    assert told == "has a tls.crt that is neither a certificate nor a public key in PEM"
+
+
+@pytest.mark.parametrize("how", list(Odd))
+@pytest.mark.parametrize("read", READERS)
+def test_whatever_reads_a_certificate_reads_an_odd_one_or_raises_a_value_error(
+    read: Callable[[bytes], object], how: Odd
+) -> None:
+    with suppress(ValueError):
+        assert read(odd(authority(EC).certificate, how) + authority(EC).key) is not None
+
+
+def test_an_authority_with_a_key_of_an_unknown_curve_has_signed_nothing() -> None:
+    assert not is_signed_by(authority(EC).certificate, odd(authority(EC).certificate, Odd.CURVE))

@@ -65,7 +65,10 @@ class Authenticator:
         if known is None:
             if len(self._read) >= REMEMBERED:
                 self._read.clear()
-            user, expires = read_user(der)
+            try:
+                user, expires = read_user(der)
+            except ValueError as error:
+                raise Unauthorized("Unauthorized") from error
             known = self._read[der] = (user and _authenticated(user), expires)
         user, expires = known
         if user is None or self._clock.now() >= expires:

@@ -107,7 +107,10 @@ def kubeconfig_is_outdated(found: Found, wanted: Kubeconfig, authority: Found | 
         return "the cluster has another certificate authority now"
     if told := mismatch(held, wanted.server, authority.pair.certificate):
         return told
-    client = facts_of(held.certificate)
+    try:
+        client = facts_of(held.certificate)
+    except ValueError:
+        return "the kubeconfig cannot be read"
     if not _same_user(client.user, wanted.user):
         return f"the kubeconfig is for {client.user.name or 'no name'}, not for {wanted.user.name}"
     if now < client.not_before:

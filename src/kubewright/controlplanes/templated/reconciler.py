@@ -63,20 +63,23 @@ class Templated:
         return await unless_refused(self._pass(plane), plane, self._recorder)
 
     async def _pass(self, plane: NestedControlPlane) -> Result:
-        family = self._caches.family_of(plane)
-        seen = Seen(
-            plane,
-            self.templates.get(Key(plane.namespace, plane.spec.template_name)),
-            frozenset(family.components),
-            pause=pause_of(plane.metadata, cluster=family.cluster),
-        )
-        plan = decide(seen)
+        plan = decide(self.look(plane))
         planned(plan)
         if plan.problem:
             self._recorder.event(plane, "NoTemplate", plan.problem, warning=True)
         for step in plan.steps:
             await self._step(plane, step)
         return Result.later(plan.wake)
+
+    def look(self, plane: NestedControlPlane) -> Seen:
+        """Read one control plane, the template that it names, and which of its components exist."""
+        family = self._caches.family_of(plane)
+        return Seen(
+            plane,
+            self.templates.get(Key(plane.namespace, plane.spec.template_name)),
+            frozenset(family.components),
+            pause=pause_of(plane.metadata, cluster=family.cluster),
+        )
 
     async def _step(self, plane: NestedControlPlane, step: Step) -> None:
         match step:

@@ -79,15 +79,11 @@ class Users:
         return await unless_refused(self._pass(found), found, self._recorder)
 
     async def _pass(self, found: ControlPlaneUser) -> Result:
-        plane = self._caches.planes.get(Key(found.namespace, found.spec.control_plane_name))
-        family = self._caches.family_of(plane) if plane is not None else None
-        pause = pause_of_family(found.metadata, family)
-        if MANAGED_BY_ANNOTATION in found.metadata.annotations or (pause is not None and pause.moved):
+        if MANAGED_BY_ANNOTATION in found.metadata.annotations:
             return Result.done()
-        problem = summary(validate_user(found))
-        seen = Seen(found, self._client.clock.now(), family, pause, problem)
-        seen = await self._read(seen)
-        seen = replace(seen, unreachable=unreachable(seen), unheard=seen.administrator not in seen.found)
+        seen = await self.look(found)
+        if seen.pause is not None and seen.pause.moved:
+            return Result.done()
         outcome = Outcome(seen)
         if connects(seen):
             outcome = await self._connections.perform(seen, decide)
@@ -100,6 +96,19 @@ class Users:
         if not plan.silent:
             await self._report(seen, status_of(seen, plan))
         return Result.later(plan.wake)
+
+    async def look(self, found: ControlPlaneUser) -> Seen:
+        """Read one user, its control plane and its Secrets; nothing is asked of the control plane.
+
+        Raises:
+            ApiError, TransportError: the server could not be asked.
+        """
+        plane = self._caches.planes.get(Key(found.namespace, found.spec.control_plane_name))
+        family = self._caches.family_of(plane) if plane is not None else None
+        pause = pause_of_family(found.metadata, family)
+        problem = summary(validate_user(found))
+        seen = await self._read(Seen(found, self._client.clock.now(), family, pause, problem))
+        return replace(seen, unreachable=unreachable(seen), unheard=seen.administrator not in seen.found)
 
     async def _read(self, seen: Seen) -> Seen:
         if seen.family is None or seen.pause is not None:

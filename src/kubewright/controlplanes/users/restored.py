@@ -5,7 +5,7 @@ Theory.      A restore brings back all data of an earlier moment, so also the ac
              each account with our label is looked up, and deleted where no ControlPlaneUser of that control
              plane wants one. An account whose ControlPlaneUser exists is looked at by ``reconciler``.
 Invariants.  Nothing is remembered: as long as a token from before the restore can be good, the control plane
-             is looked at again each hour, and when it becomes ready.
+             is looked at again each hour, when it becomes ready, and when a pause ends.
 Source       decision 0038.
 Called by    ``runtime.controller``; wired by ``world``.
 """
@@ -33,6 +33,7 @@ from kubewright.controlplanes.users.connection import Connect, Connections, revo
 from kubewright.kube.client import Client
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
+from kubewright.runtime.passes import idle
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
 from kubewright.wire.gvk import Key
@@ -65,16 +66,20 @@ class RestoredUsers:
         if plane is None or plane.metadata.deleting or not self._was_restored(plane):
             return Result.done()
         family = self._caches.family_of(plane)
-        if pause_of(plane.metadata, plane, family.cluster) is not None:
+        if (pause := pause_of(plane.metadata, plane, family.cluster)) is not None:
+            idle(f"paused: {pause.because}")
             return Result.later(DATED)
         secret = f"{family.name}{KUBECONFIG_SUFFIX}"
         found = await self._reader.read(key.namespace, (secret,))
         if not plane.status.ready or secret not in found:
+            missing = "it is not ready" if not plane.status.ready else f"there is no Secret {secret}"
+            idle(f"it was restored, and its users cannot be looked at: {missing}")
             return Result.later(None if plane.status.asleep else UNHEARD)
         async with self._connections.open(
             found[secret].contents.get(SECRET_VALUE_KEY, b""), secret
         ) as client:
             await self._clean(client, plane)
+        idle("it was restored, and has only users that are wanted")
         return Result.later(DATED)
 
     def _was_restored(self, plane: NestedControlPlane) -> bool:
@@ -111,8 +116,14 @@ def wire(environment: Environment, connect: Connect) -> Controller:
 
     def of_plane(change: Change[NestedControlPlane]) -> Iterable[Key]:
         before, after = change.before(), change.after()
-        same = before is not None and after is not None and before.status.ready == after.status.ready
+        same = before is not None and after is not None and _read(before) == _read(after)
         return () if same else (change.key,)
 
+    controller.watches(caches.clusters, caches.planes_of_cluster)
     controller.watches(caches.planes, of_plane)
     return controller.watches(restored.restores, of_restore)
+
+
+def _read(plane: NestedControlPlane) -> tuple[object, ...]:
+    """What a pass reads of a control plane that changes: whether it is ready, paused, or being deleted."""
+    return plane.status.ready, plane.metadata.annotations, plane.metadata.deleting

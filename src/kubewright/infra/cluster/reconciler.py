@@ -42,6 +42,49 @@ _CLUSTER_METADATA = Kind(CLUSTER.resource, KubeObject)
 """A Cluster that cannot be read lives or not, too."""
 
 
+class Looker:
+    """Reads KubewrightClusters, from the caches and from what this process knows of its calls. ``clock`` is
+    steady."""
+
+    def __init__(self, shared: Shared, calls: EndpointCalls, clock: SteadyClock) -> None:
+        self._caches = shared.caches
+        self._driver = shared.driver
+        self._calls = calls
+        self._clock = clock
+
+    def look(self, cluster: KubewrightCluster) -> Seen:
+        """Everything that the decision reads."""
+        meta, owner = cluster.metadata, self._caches.cluster_of(cluster)
+        _, missing = self._caches.credentials(meta.namespace, cluster.spec.credentials_ref)
+        name = _cluster_name(meta, owner)
+        named = self._caches.cluster_named(meta.namespace, name)
+        machines = self._caches.machines_in(Key(meta.namespace, name)) if name else ()
+        untellable = untold(self._caches.clusters, Key(meta.namespace, meta.name))
+        broken = "" if meta.deleting else summary(validate_cluster(cluster))  # to give back is always right
+        wrong = untellable or broken or self._driver.problem(cluster.spec.driver)
+        original = self._caches.original_of_cluster(cluster, named)
+        return Seen(
+            cluster,
+            self._clock.now(),
+            owner=owner,
+            lives=named is not None and not named.metadata.deleting,
+            paused=paused(meta, owner),
+            machines=machines,
+            unowned=self._caches.unowned(machines) if meta.deleting else (),
+            original=original.name if original is not None else "",
+            problem=wrong or missing,
+            offers_endpoints=self._driver.offers_endpoints(cluster.spec.driver),
+            endpoint=self._calls.seen(meta.uid),
+        )
+
+    def request(self, seen: Seen) -> ClassRequest:
+        """What a driver is told in a call about the endpoint of a cluster."""
+        spec, meta = seen.cluster.spec, seen.cluster.metadata
+        credentials, _ = self._caches.credentials(meta.namespace, spec.credentials_ref)
+        known = cloud_owner(KUBEWRIGHT_CLUSTER, meta)
+        return class_request(spec, meta.namespace, _cluster_name(meta, seen.owner), known, credentials)
+
+
 class InfraClusters:
     """The reconciler of KubewrightClusters."""
 
@@ -49,11 +92,10 @@ class InfraClusters:
         self._caches = shared.caches
         self._control = shared.control
         self._writer = Writer(shared.control, KUBEWRIGHT_CLUSTER, CLUSTER_FINALIZER)
-        self._driver = shared.driver
+        self._looker = Looker(shared, calls, clock)
         self._wall = shared.clock
         self._recorder = ComponentRecorder(shared.recorder, CLUSTER_COMPONENT)
         self._calls = calls
-        self._clock = clock
         self._reported = Reported()
         self._uids = Uids(self._forget)
 
@@ -67,7 +109,8 @@ class InfraClusters:
         self._uids.note(key, cluster.metadata.uid if cluster is not None else "")
         if cluster is None:
             return Result.done()
-        seen, request = self._look(cluster)
+        seen = self._looker.look(cluster)
+        request = self._looker.request(seen)
         plan = self._reported.paced(cluster.metadata.uid, decide(seen), seen.now)
         planned(plan)
         return await unless_refused(self._perform(seen, plan, request), cluster, self._recorder)
@@ -76,33 +119,6 @@ class InfraClusters:
         """An object is gone for good."""
         self._calls.forget(uid)
         self._reported.forget(uid)
-
-    def _look(self, cluster: KubewrightCluster) -> tuple[Seen, ClassRequest]:
-        """Everything that the decision reads, and the request for a call to the driver."""
-        meta, owner = cluster.metadata, self._caches.cluster_of(cluster)
-        credentials, missing = self._caches.credentials(meta.namespace, cluster.spec.credentials_ref)
-        name = _cluster_name(meta, owner)
-        named = self._caches.cluster_named(meta.namespace, name)
-        machines = self._caches.machines_in(Key(meta.namespace, name)) if name else ()
-        untellable = untold(self._caches.clusters, Key(meta.namespace, meta.name))
-        broken = "" if meta.deleting else summary(validate_cluster(cluster))  # to give back is always right
-        wrong = untellable or broken or self._driver.problem(cluster.spec.driver)
-        original = self._caches.original_of_cluster(cluster, named)
-        known = cloud_owner(KUBEWRIGHT_CLUSTER, meta)
-        seen = Seen(
-            cluster,
-            self._clock.now(),
-            owner=owner,
-            lives=named is not None and not named.metadata.deleting,
-            paused=paused(meta, owner),
-            machines=machines,
-            unowned=self._caches.unowned(machines) if meta.deleting else (),
-            original=original.name if original is not None else "",
-            problem=wrong or missing,
-            offers_endpoints=self._driver.offers_endpoints(cluster.spec.driver),
-            endpoint=self._calls.seen(meta.uid),
-        )
-        return seen, class_request(cluster.spec, meta.namespace, name, known, credentials)
 
     async def _perform(self, seen: Seen, plan: Plan, request: ClassRequest) -> Result:
         latest = seen.cluster.metadata

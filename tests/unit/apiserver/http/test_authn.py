@@ -1,5 +1,6 @@
 """The user of a request: by certificate, by token, or anonymous."""
 
+import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -78,6 +79,13 @@ async def test_a_certificate_names_its_user_and_groups(clock: LoopClock) -> None
     for _ in range(2):  # read, and remembered
         assert known.user(shown) == User("ann", ("devs", "ops", AUTHENTICATED))
     assert known.user(der(authority.admin)) == User("kubewright-admin", ("system:masters", AUTHENTICATED))
+
+
+async def test_a_certificate_that_cannot_be_read_is_refused(clock: LoopClock) -> None:
+    identity = keys.in_memory(clock).issue("ann")
+    shown = ssl.PEM_cert_to_DER_cert(keys.odd(identity.certificate, keys.Odd.VERSION).decode())
+    with pytest.raises(Unauthorized):
+        Authenticator(clock, verify).user(shown)
 
 
 async def test_a_certificate_comes_before_a_token(clock: LoopClock) -> None:

@@ -37,6 +37,9 @@ from kubewright.controlplanes.snapshots.once.decide import AddFinalizer, Plan, R
 
 FINISHED_FIRST = ", and this restore, which is deleted, goes when that is complete"
 
+FILE_PARTS = 3
+"""Of the name of a snapshot's file: namespace, control plane, and the rest (``taking.act.file_of``)."""
+
 
 class Phase(StrEnum):
     """What is being done, for people."""
@@ -206,9 +209,17 @@ def _ends(seen: Seen) -> str:
 
 
 def plane_name(restore: ControlPlaneRestore, snapshot: ControlPlaneSnapshot | None) -> str:
-    """The control plane whose data is replaced; empty: not known."""
-    of_snapshot = snapshot.spec.control_plane_name if snapshot is not None else ""
-    return restore.spec.control_plane_name or of_snapshot
+    """The control plane whose data is replaced; empty: not known.
+
+    Once it has begun its snapshot may go: the name of the file says of which control plane that was.
+    """
+    if restore.spec.control_plane_name:
+        return restore.spec.control_plane_name
+    if snapshot is not None:
+        return snapshot.spec.control_plane_name
+    source = restore.status.source
+    parts = source.name.split("/") if source is not None else []
+    return parts[1] if len(parts) == FILE_PARTS else ""
 
 
 def _stopped(seen: Seen) -> Plan[Step] | None:

@@ -15,6 +15,7 @@ from kubewright.api.controlplane.v1alpha4 import (
     CONTROL_PLANE_RESTORE,
     CONTROL_PLANE_SNAPSHOT,
     CONTROL_PLANE_SNAPSHOT_SCHEDULE,
+    ControlPlaneRestore,
     ControlPlaneSnapshot,
     ControlPlaneSnapshotSchedule,
     NestedControlPlane,
@@ -30,6 +31,7 @@ from kubewright.kube.patches import onto
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
 from kubewright.runtime.mapping import only, status_alone
+from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.world import Environment
@@ -71,19 +73,9 @@ class Schedules:
         return await unless_refused(self._pass(found), found, self._recorder)
 
     async def _pass(self, found: ControlPlaneSnapshotSchedule) -> Result:
-        key = Key(found.namespace, found.name)
-        restores = self.restores.list(found.namespace)
-        plane = self._caches.planes.get(Key(found.namespace, found.spec.control_plane_name))
-        family = self._caches.family_of(plane) if plane is not None else None
-        seen = Seen(
-            found,
-            self._client.clock.now(),
-            snapshots=tuple(self.snapshots.by(BY_SCHEDULE, str(key))),
-            needed=frozenset(each.spec.snapshot_name for each in restores if not each.status.ready),
-            pause=pause_of_family(found.metadata, family),
-            problem=summary(validate_schedule(found)),
-        )
+        seen = self.look(found)
         plan = decide(seen)
+        planned(plan)
         for step in plan.steps:
             snapshot = step.snapshot
             if isinstance(step, Create):
@@ -96,9 +88,23 @@ class Schedules:
                     await self._client.delete(CONTROL_PLANE_SNAPSHOT, place, uid=snapshot.metadata.uid)
                 log.info("deleted", snapshot=snapshot.name)
         if not plan.silent and (patch := merge_patch(found.status, status_of(seen, plan))):
-            body = onto({"status": patch}, found.metadata)
+            key, body = Key(found.namespace, found.name), onto({"status": patch}, found.metadata)
             await self._client.patch(CONTROL_PLANE_SNAPSHOT_SCHEDULE, key, body, subresource="status")
         return Result.later(plan.wake)
+
+    def look(self, found: ControlPlaneSnapshotSchedule) -> Seen:
+        """Read one schedule, its snapshots, and the restores that need some of them."""
+        plane = self._caches.planes.get(Key(found.namespace, found.spec.control_plane_name))
+        family = self._caches.family_of(plane) if plane is not None else None
+        restores = self.restores.list(found.namespace)
+        return Seen(
+            found,
+            self._client.clock.now(),
+            snapshots=tuple(self.snapshots.by(BY_SCHEDULE, str(Key(found.namespace, found.name)))),
+            needed=frozenset(name for each in restores if (name := _needed(each))),
+            pause=pause_of_family(found.metadata, family),
+            problem=summary(validate_schedule(found)),
+        )
 
 
 def wire(environment: Environment) -> Controller:
@@ -121,6 +127,14 @@ def wire(environment: Environment) -> Controller:
         planes = caches.planes_of_cluster(change)
         return {key for plane in planes for key in schedules.found.keys_by(BY_PLANE, str(plane))}
 
+    def of_restore(change: Change[ControlPlaneRestore]) -> Iterable[Key]:
+        """The schedules of snapshots that a restore needs, or needed before."""
+        before, after = (_needed(each) for each in (change.before(), change.after()))
+        keys = (Key(change.key.namespace, name) for name in (before, after) if name and before != after)
+        there = (found for key in keys if (found := schedules.snapshots.get(key)) is not None)
+        return {Key(each.namespace, name) for each in there if (name := _name(each))}
+
+    controller.watches(schedules.restores, of_restore)
     controller.watches(caches.planes, of_plane)
     controller.watches(caches.clusters, of_cluster)
     controller.watches(schedules.found, only(lambda change: not status_alone(change)))
@@ -130,6 +144,11 @@ def wire(environment: Environment) -> Controller:
 def _schedule(snapshot: ControlPlaneSnapshot) -> tuple[str, ...]:
     name = _name(snapshot)
     return (str(Key(snapshot.namespace, name)),) if name else ()
+
+
+def _needed(restore: ControlPlaneRestore | None) -> str:
+    """The snapshot that a restore needs, by name; empty: it names none, has ended, or is gone."""
+    return "" if restore is None or restore.status.ready else restore.spec.snapshot_name
 
 
 def _name(snapshot: ControlPlaneSnapshot) -> str:
