@@ -32,7 +32,7 @@ from kubewright.apiserver.registry.serving import CRDS, Serving
 from kubewright.apiserver.registry.subresources.tokens import KEY_BYTES, Tokens
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Record, Store
-from kubewright.apiserver.store.log import TOKEN_KEY_FILE, Log, SqliteLog
+from kubewright.apiserver.store.log import TOKEN_KEY_FILE, WAY_OUT, Log, NoLog, SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.wire.gvk import Resource
@@ -67,14 +67,16 @@ class ApiServer:
     ) -> None:
         self._clock = clock
         self.catalog: Catalog = builtin_catalog()
-        self._store = Store(
-            SqliteLog(path, accept_loss=accept_loss) if log is None and path is not None else log
-        )
+        if log is None:
+            log = NoLog() if path is None else SqliteLog(path, accept_loss=accept_loss)
+        self._store = Store(log)
         try:
             self._tokens = Tokens(_token_key(path), clock, self._object)
         except InvalidInput:
             self._store.close()  # the folder is unlocked
             raise
+        if path is not None:
+            log.claim(TOKEN_KEY_FILE)
         rules = {each.kind.resource: each for each in admission}
         serving = Serving(self._store, self.catalog, clock, rules)
         self._bootstrap_tokens = BootstrapTokens(self._secret, clock)
@@ -143,7 +145,8 @@ def _token_key(folder: Path | None) -> bytes:
     """The key of tokens, kept beside the data so that tokens outlive a restart.
 
     From the system's randomness, not the clock's: a user who knows a seed must not be able to forge one.
-    Only a file that is missing is made anew: another key ends every token, so a damaged one is told.
+    Another key ends every token, so a file that is damaged is told; so is one that is missing though it
+    was there, which the log has checked before.
 
     Raises:
         InvalidInput: the file cannot be read, or is no key.
@@ -160,7 +163,7 @@ def _token_key(folder: Path | None) -> bytes:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
     if len(key) != KEY_BYTES:
         raise InvalidInput(
-            f"{path} has {len(key)} bytes and not {KEY_BYTES}, so it is no key of tokens; put the file back, "
-            "or delete it to get a new one, which ends every token that was issued"
+            f"{path} has {len(key)} bytes and not {KEY_BYTES}, so it is no key of tokens; a new one, made when "
+            f"it is deleted, ends every token that was issued. {WAY_OUT}"
         )
     return key
