@@ -32,7 +32,7 @@ from kubewright.apiserver.registry.serving import CRDS, Serving
 from kubewright.apiserver.registry.subresources.tokens import KEY_BYTES, Tokens
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Record, Store
-from kubewright.apiserver.store.log import TOKEN_KEY_FILE, WAY_OUT, Log, NoLog, SqliteLog
+from kubewright.apiserver.store.log import TOKEN_KEY_FILE, Log, NoLog, SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.wire.gvk import Resource
@@ -84,8 +84,11 @@ class ApiServer:
         self._app = App(self._store, self.catalog, writing, self._tokens, clock)
         self._housekeeping = Housekeeping(self._store, self.catalog, writing, clock)
         self._background: asyncio.Task[None] | None = None
+        self.used_before = False
+        """Whether definitions are stored: an earlier start has got further than to its own objects."""
         for record in self._store.scan(str(CRDS)):
             serving.serve(orjson.loads(record.data), record.version)
+            self.used_before = True
 
     async def start(self) -> None:
         """Create the initial objects and start the background work."""
@@ -163,7 +166,8 @@ def _token_key(folder: Path | None) -> bytes:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
     if len(key) != KEY_BYTES:
         raise InvalidInput(
-            f"{path} has {len(key)} bytes and not {KEY_BYTES}, so it is no key of tokens; a new one, made when "
-            f"it is deleted, ends every token that was issued. {WAY_OUT}"
+            f"{path} has {len(key)} bytes and not {KEY_BYTES}, so it is no key of tokens. Put the right file "
+            "back; or delete it and start `kubewright up` with --accept-data-loss, to get a new one, which ends "
+            "every token that was issued"
         )
     return key

@@ -107,6 +107,8 @@ class Embedded:
         if config is not None and not accept_loss:
             check_server_folder(config.data_dir)
         self.server = ApiServer(clock, path=path, accept_loss=accept_loss, admission=admission)
+        self._complete = self.server.used_before and not accept_loss
+        """The folder has all that a start makes in it; what is missing is lost."""
         self.metrics = Metrics()
         self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
@@ -214,7 +216,7 @@ class Embedded:
     async def _start_listener(self) -> None:
         if self.config is None:
             return
-        keys = pki.in_folder(self.config.data_dir / PKI_FOLDER, self.clock)
+        keys = pki.in_folder(self.config.data_dir / PKI_FOLDER, self.clock, had_one=self._complete)
         listener = await self._listening(self.config, keys)
         self._stack.push_async_callback(listener.close)
         self.url = listener.url
@@ -264,7 +266,7 @@ class Embedded:
 
     def _load_driver(self) -> Driver:
         folder = None if self.config is None else self.config.data_dir
-        settings = registry.Settings(self.clock, folder, self._options.driver_options)
+        settings = registry.Settings(self.clock, folder, self._options.driver_options, self._complete)
         return self._own.under(registry.load(self._options.driver, settings))
 
     async def _create_objects(self, assembly: Assembly) -> None:

@@ -94,7 +94,7 @@ def test_the_same_mark_replaces_once_and_another_mark_again(copied):
 
 
 def test_a_copy_is_put_back_without_the_files_that_belonged_to_its_folder(copied, tmp_path):
-    folder, copy = copied
+    _, copy = copied
     assert copies.put_back(tmp_path / "elsewhere", copy, "mark") is None
     assert content(tmp_path / "elsewhere") == (5 + copies.GAP, [b"before"])
 

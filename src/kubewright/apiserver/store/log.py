@@ -171,7 +171,7 @@ class SqliteLog:
             self._committed.sync()
 
     def claim(self, name: str) -> None:
-        """As ``Log.claim``: once the name of the file is on the disk, and so that no lost log takes it back."""
+        """As ``Log.claim``, once the name of the file is on the disk."""
         row = (_BELONGS + name,)
         if self._db.execute("SELECT 1 FROM meta WHERE name = ?", row).fetchone() is None:
             synced(self._folder)
