@@ -166,8 +166,8 @@ def _token_key(folder: Path | None) -> bytes:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
     if len(key) != KEY_BYTES:
         raise InvalidInput(
-            f"{path} has {len(key)} bytes and not {KEY_BYTES}, so it is no key of tokens. Put the file back; or "
-            "delete it and start `kubewright up` with --accept-data-loss, to get a new one, which ends every "
-            "token that was issued"
+            f"{path} has {len(key)} bytes and not {KEY_BYTES}, so it is no key of tokens. Put the file back; "
+            "or delete it and start `kubewright up` with --accept-data-loss, to get a new one, which ends "
+            "every token that was issued"
         )
     return key
