@@ -5,8 +5,8 @@ Theory.      An expression has the five fields of cron and is read as Debian's c
              the first time. cronsim iterates from a given moment. Near a change of clocks its first answers
              may lie on the wrong side of that moment, so the iteration starts ``MARGIN`` earlier, and those
              answers are dropped.
-Invariants.  Every loop is bounded by the number of minutes in the margin, every text in its length. An expression or a time zone that
-             cannot be read is an ``InvalidInput`` with a sentence.
+Invariants.  Every loop is bounded by the number of minutes in the margin, every text in its length. An
+             expression or a time zone that cannot be read is an ``InvalidInput`` with a sentence.
 Called by    ``validate``, ``controlplanes.plane.rest`` and ``controlplanes.snapshots.schedules``.
 """
 

@@ -321,6 +321,10 @@ class Connections:
         self._known[connection] = holder
         return True
 
+    def holder(self, connection: Connection) -> str:
+        """Who holds a connection; empty: a stranger, or one who may hold all."""
+        return self._known.get(connection, "")
+
     def _end_idle(self, those: Iterable[Connection]) -> bool:
         """End the one that has asked for nothing the longest; False: each is being answered."""
         idle = [(since, each) for each in those if (since := each.idle_since) is not None]
