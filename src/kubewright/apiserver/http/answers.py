@@ -1,8 +1,9 @@
 """Answers written: objects, lists and events in the form that the client takes.
 
 Theory.      As JSON, stored bytes go out untouched: a list is its objects' bytes between commas.
-             The other forms (Table, metadata only, YAML) are views made from decoded objects. A list is written
-             in pieces, between which a caller may let others work: ten thousand objects in YAML take seconds.
+             The other forms (Table, metadata only, YAML) are views made from decoded objects. A list is
+             written in pieces, between which a caller may let others work: ten thousand objects in YAML take
+             seconds.
 """
 
 import re

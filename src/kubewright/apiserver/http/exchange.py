@@ -38,15 +38,15 @@ PIECE_BYTES = 64 * 1024
 """Large responses are sent in pieces; the next one when the client has taken the last one."""
 
 HELD_BYTES = 128 * 1024 * 1024
-"""Large responses that are being sent at one time, one more than these in any case; half of it is the most for
-one holder, and one more."""
+"""Large responses that are being sent at one time, one more than these in any case; half of it is the most
+for one holder, and one more."""
 
 ARRIVING_BYTES = 128 * 1024 * 1024
 """Bodies of requests that have not arrived as a whole yet; half of it is the most for one user."""
 
 IN_FLIGHT = 400
-"""Ordinary requests that are worked on at one time, as kube-apiserver's ``--max-requests-inflight``; half of it
-is the most for one holder (``connections.holder_of``)."""
+"""Ordinary requests that are worked on at one time, as kube-apiserver's ``--max-requests-inflight``; half
+of it is the most for one holder (``connections.holder_of``)."""
 
 TOO_MANY = "Too many requests, please try again later."
 

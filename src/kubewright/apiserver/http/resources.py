@@ -51,8 +51,8 @@ MOST_FILTERED = 5_000
 class Turns:
     """Who writes a large list: one at a time, and of those that wait each holder has one in turn.
 
-    A list that is large is written in pieces, between which other requests are answered. Twenty of them side by
-    side would be twenty pieces between two others, and one client can ask for thousands.
+    A list that is large is written in pieces, between which other requests are answered. Twenty of them side
+    by side would be twenty pieces between two others, and one client can ask for thousands.
     """
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class Resources:
             found = found or self._reading.list(target, matches, wanted)
             written = []
             for part in answers.pieces(found, form):
-                await asyncio.sleep(0)  # others work
+                await self._clock.sleep(0)  # others work
                 written.append(answers.piece(target.kind, part, form, now))
             return answers.joined(target.kind, found, written, form, now)
 

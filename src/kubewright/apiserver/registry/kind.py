@@ -12,6 +12,7 @@ Continues    in ``builtin`` (the built-in kinds), ``custom`` (those from CRDs), 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Any, Protocol
 
 import orjson
@@ -42,6 +43,8 @@ class Cause:
 
 MOST_CAUSES, MOST_CAUSES_CHARS = 100, 256 * 1024
 """Of one refusal: who mends a hundred fields sends the object again, and learns of the next."""
+MOST_COUNTED = 1_000
+"""Of the errors that are not told: the server stops looking for more."""
 TOO_MANY = "TooManyCauses"
 """The reason of the cause that stands for those which are not told."""
 
@@ -56,8 +59,14 @@ def bounded(causes: Iterable[Cause], rest: Iterator[object] | None = None) -> li
         chars += len(cause.field) + len(cause.message)
         if len(kept) == MOST_CAUSES or chars > MOST_CAUSES_CHARS:
             break
-    more = sum(1 for _ in (left if rest is None else rest))
-    return [*kept, Cause(TOO_MANY, "<nil>", f"and {more} more errors")] if more else kept
+    more = sum(1 for _ in islice(left if rest is None else rest, MOST_COUNTED + 1))
+    shown = str(more) if more <= MOST_COUNTED else f"more than {MOST_COUNTED}"
+    return [*kept, Cause(TOO_MANY, "<nil>", f"and {shown} more errors")] if more else kept
+
+
+def some(causes: Iterable[Cause]) -> list[Cause]:
+    """As many causes as ``bounded`` looks at: what is not asked for is not made."""
+    return list(islice(causes, MOST_CAUSES + MOST_COUNTED + 1))
 
 
 class Schema(Protocol):

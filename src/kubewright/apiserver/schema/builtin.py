@@ -22,6 +22,7 @@ from kubewright.apiserver.schema.formats import OPTIONS
 from kubewright.apiserver.schema.json_schema import json_schema
 from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.notation import REF, OpenApi, read_definition
+from kubewright.apiserver.schema.parts import Parts
 
 _STATUS = "Status"
 """Definitions with this suffix are written by controllers; Go fills missing fields with zeros."""
@@ -134,10 +135,23 @@ def _checked(name: str, *, strict: bool) -> dict[str, Any]:
 
 @cache
 def _validator(name: str, *, strict: bool) -> jsonschema_rs.Draft4Validator:
-    """In draft 4, as in Go, ``3.0`` is no integer."""
+    return _compiled(_schema(name, strict=strict))
+
+
+def _schema(name: str, *, strict: bool) -> dict[str, Any]:
     defs = {each: _checked(each, strict=strict) for each in closure(name)}
-    schema = {"$ref": f"#/$defs/{name}", "$defs": defs}
+    return {"$ref": f"#/$defs/{name}", "$defs": defs}
+
+
+def _compiled(schema: dict[str, Any]) -> jsonschema_rs.Draft4Validator:
+    """In draft 4, as in Go, ``3.0`` is no integer."""
     return jsonschema_rs.Draft4Validator(schema, pattern_options=patterns.OPTIONS, **OPTIONS)
+
+
+@cache
+def _parts(name: str) -> Parts:
+    whole = _schema(name, strict=False)
+    return Parts(whole, lambda part: _compiled({**part, "$defs": whole["$defs"]}))
 
 
 class BuiltinSchema(Compiled):
@@ -157,6 +171,10 @@ class BuiltinSchema(Compiled):
     @cached_property
     def loose(self) -> jsonschema_rs.Draft4Validator:
         return _validator(self.name, strict=False)
+
+    @cached_property
+    def parts(self) -> Parts:
+        return _parts(self.name)
 
     def whole(self, obj: Object) -> Object:
         """The object with its times and quantities as Go writes them, unless it cannot be read at all."""

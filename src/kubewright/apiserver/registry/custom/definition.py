@@ -217,7 +217,7 @@ def _wrong(together: Structural, values: Object) -> Iterator[int]:
     if together.strict.is_valid(values):
         fields = [cause.field for cause in walk.duplicates(together.node, values)]
     else:
-        yield from (int(error.instance_path[0]) for error in together.loose.iter_errors(values))
+        yield from (int(error.instance_path[0]) for error in together.errors(values))
         fields = [cause.field for cause in walk.duplicates(together.node, values)]
         fields += together.unknown_fields(values)
     yield from (int(re.split(r"[.\[]", field, maxsplit=1)[0]) for field in fields)
