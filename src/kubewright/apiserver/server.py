@@ -69,7 +69,7 @@ class ApiServer:
         self.catalog: Catalog = builtin_catalog()
         if log is None:
             log = NoLog() if path is None else SqliteLog(path, accept_loss=accept_loss)
-        self._store = Store(log)
+        self._store, self._log = Store(log), log
         try:
             self._tokens = Tokens(_token_key(path), clock, self._object)
         except InvalidInput:
@@ -125,6 +125,14 @@ class ApiServer:
     def pages(self) -> dict[str, Page]:
         """Pages of what runs in the same process, by their paths; users need a rule for the path."""
         return self._app.pages
+
+    def claim(self, name: str) -> None:
+        """A file belongs to the objects: as ``Log.claim``, by its path from the folder of this server."""
+        self._log.claim(name)
+
+    def disclaim(self, name: str) -> None:
+        """The file is about to be deleted."""
+        self._log.disclaim(name)
 
     def user_of_token(self, token: str) -> User | None:
         """The user of a service account's or a bootstrap token: what the listener's authentication asks."""

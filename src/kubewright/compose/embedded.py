@@ -46,6 +46,7 @@ from kubewright.compose.folder import (
     SERVER_FOLDER,
     SNAPSHOTS_FOLDER,
     Address,
+    Claims,
     DiskFailed,
     Presence,
     check_server_folder,
@@ -102,11 +103,8 @@ class Embedded:
     ) -> None:
         self.clock = clock
         self.config = config
-        path = None if config is None else private_folder(config.data_dir) / SERVER_FOLDER
         accept_loss = config is not None and config.accept_loss
-        if config is not None and not accept_loss:
-            check_server_folder(config.data_dir)
-        self.server = ApiServer(clock, path=path, accept_loss=accept_loss, admission=admission)
+        self.server = _api_server(config, clock, admission)
         self._complete = self.server.used_before and not accept_loss
         """The folder has all that a start makes in it; what is missing is lost."""
         self.metrics = Metrics()
@@ -127,6 +125,7 @@ class Embedded:
             listens=config is not None,
             grace=options.grace,
             connections=self._connections,
+            claims=Claims(self.server),
         )
         self.planes = self._own.planes
         """The control planes of clusters in this process: at sockets and in the data folder, or in memory."""
@@ -298,3 +297,12 @@ class Embedded:
         groups = assembly.groups(election, IDENTITY, settings)
         self.others.electors = [each.elector for each in groups if isinstance(each.elector, Elector)]
         return Manager(assembly.informers, groups, services=assembly.services)
+
+
+def _api_server(config: ServerConfig | None, clock: Clock, admission: Iterable[Rules[Any]]) -> ApiServer:
+    if config is None:
+        return ApiServer(clock, admission=admission)
+    path = private_folder(config.data_dir) / SERVER_FOLDER
+    if not config.accept_loss:
+        check_server_folder(config.data_dir)
+    return ApiServer(clock, path=path, accept_loss=config.accept_loss, admission=admission)

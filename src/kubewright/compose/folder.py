@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from kubewright.apiserver.http.private_file import write_private
+from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import (
     COMMITTED_FILE,
     DATA_FILE,
@@ -102,6 +103,26 @@ def snapshots_folder(path: Path, before: float = inf) -> Path:
             if left.stat().st_mtime < before:
                 shutil.rmtree(left, ignore_errors=True)
     return folder
+
+
+class Claims:
+    """Files of the data folder without which no later start is right: the objects' database says which.
+
+    Of a ``server`` that is None nothing outlives the process, or another program has the objects.
+    """
+
+    def __init__(self, server: ApiServer | None = None) -> None:
+        self._server = server
+
+    def add(self, path: str) -> None:
+        """A file is there, and is to be there at each start; ``path`` from the data folder."""
+        if self._server is not None:
+            self._server.claim(f"../{path}")
+
+    def drop(self, path: str) -> None:
+        """The file is about to be deleted."""
+        if self._server is not None:
+            self._server.disclaim(f"../{path}")
 
 
 class Presence:

@@ -12,8 +12,10 @@ import yaml
 from kubewright.apiserver.server import ApiServer
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.embedded import Embedded
-from kubewright.compose.folder import DiskFailed, FolderGone
+from kubewright.compose.folder import Claims, DiskFailed, FolderGone
+from kubewright.compose.kept_planes import KeptPlanes
 from kubewright.compose.options import Options, ServerConfig
+from kubewright.providers.sim.boot.control_planes import PlaneRequest
 from kubewright.testing.clocks import LoopClock
 
 
@@ -110,6 +112,39 @@ async def test_a_folder_that_lost_a_file_is_served_only_when_that_is_accepted(
     accepted = await served_at(ServerConfig(tmp_path, accept_loss=True))
     assert accepted == url or "up.json" in gone
     assert await served_at(ServerConfig(tmp_path)) == accepted
+
+
+@pytest.mark.parametrize(
+    ("gone", "words"),
+    [
+        ("clusters", "/objects.db is missing: all objects in it are lost"),
+        ("nested.json", "/nested.json is missing: what is in it cannot be told from the objects"),
+    ],
+)
+async def test_what_control_planes_have_in_the_folder_is_missed_too(
+    tmp_path: Path, gone: str, words: str
+) -> None:
+    async with Embedded(ServerConfig(tmp_path), Options(), LoopClock()) as world:
+        address = world.planes.reserve("demo")
+        await world.planes.begin(PlaneRequest(address))
+        KeptPlanes(tmp_path, Claims(world.server)).add("default/nested", "127.0.0.1:1")
+    take_away(tmp_path / gone)
+    for _ in range(2):
+        with pytest.raises(InvalidInput) as refused:
+            await served_at(ServerConfig(tmp_path))
+        assert words in str(refused.value)
+        assert f"{tmp_path}/{gone}" in str(refused.value)
+    await served_at(ServerConfig(tmp_path, accept_loss=True))
+    await served_at(ServerConfig(tmp_path))
+
+
+async def test_a_control_plane_that_has_ended_is_not_missed(tmp_path: Path) -> None:
+    async with Embedded(ServerConfig(tmp_path), Options(), LoopClock()) as world:
+        address = world.planes.reserve("demo")
+        await world.planes.begin(PlaneRequest(address))
+        await world.planes.end(address)
+    assert not list((tmp_path / "clusters").iterdir())
+    await served_at(ServerConfig(tmp_path))
 
 
 async def test_an_empty_cloud_counts_as_lost(tmp_path: Path) -> None:

@@ -153,7 +153,8 @@ def joined(kind: ServedKind, found: Page, written: Sequence[bytes], wanted: Form
         items = b"items:\n" + b"".join(written) if found.records else b"items: []\n"
         head, end = (dumped(each, in_order=True).encode() for each in (version, rest))
         return Response(200, head + items + end, YAML)
-    what, names = b"items", {"kind": kind.list_kind, "apiVersion": kind.resource.api_version}
+    what = b"items"
+    names: dict[str, Any] = {"kind": kind.list_kind, "apiVersion": kind.resource.api_version}
     if wanted.shape == TABLE:
         names = tables.render(kind, (), now=now, include=wanted.include, list_meta=metadata)
         what, metadata = b"rows", names["metadata"]

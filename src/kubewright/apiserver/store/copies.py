@@ -27,7 +27,7 @@ from kubewright.apiserver.store.log import (
     TOKEN_KEY_FILE,
     check_format,
     committed,
-    disclaim,
+    disclaim_all,
     synced,
     version_in,
 )
@@ -112,7 +112,7 @@ def _prepare(new: Path, source: Path, mark: str, version: int) -> None:
     shutil.copyfile(source, data)
     with closing(sqlite3.connect(data)) as db, db:
         db.execute("UPDATE meta SET value = ? WHERE name = 'version'", (version + GAP,))
-        disclaim(db)  # what is missing in the new folder is not lost
+        disclaim_all(db)  # what is missing in the new folder is not lost
     for path, content in ((new / MARK_FILE, mark), (data, None)):
         with open(path, "r+b" if content is None else "wb") as file:
             if content is not None:

@@ -55,10 +55,13 @@ _BELONGS = "belongs "
 """Before the name of a file, as a name in ``meta``: the file was there, so without it something is lost."""
 
 LOSSES = {
+    DATA_FILE: "all objects in it are lost",
     COMMITTED_FILE: f"without it nothing tells whether {DATA_FILE} has all that was written",
     TOKEN_KEY_FILE: "with another key every token of a service account that was issued ends",
 }
-"""What it means that a file in the folder is missing."""
+"""What it means that a file is missing."""
+
+RELIED_ON = "what is in it cannot be told from the objects"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -90,7 +93,10 @@ class Log(Protocol):
         """When idle: move committed writes from the write-ahead log into the database."""
 
     def claim(self, name: str) -> None:
-        """A file in the folder belongs to the data from now on: the next start refuses if it is missing."""
+        """A file, by its path from the folder, belongs to the data: the next start without it is refused."""
+
+    def disclaim(self, name: str) -> None:
+        """The file is about to be deleted."""
 
     def close(self) -> None: ...
 
@@ -108,6 +114,9 @@ class NoLog:
         pass
 
     def claim(self, name: str) -> None:
+        pass
+
+    def disclaim(self, name: str) -> None:
         pass
 
     def close(self) -> None:
@@ -137,6 +146,8 @@ class SqliteLog:
             self._db = _opened(folder / DATA_FILE, *settings)
             if go_on_at is not None:
                 self._db.execute(_SET_VERSION, (go_on_at,))
+            if accept_loss:
+                self._forget_missing()
             self._committed = _Committed(folder / COMMITTED_FILE, self.load()[0])
             self.claim(COMMITTED_FILE)
         except BaseException:
@@ -174,10 +185,18 @@ class SqliteLog:
         """As ``Log.claim``, once the name of the file is on the disk."""
         row = (_BELONGS + name,)
         if self._db.execute("SELECT 1 FROM meta WHERE name = ?", row).fetchone() is None:
-            synced(self._folder)
+            synced((self._folder / name).parent)
             self._db.execute("INSERT INTO meta VALUES (?, 1)", row)
             if self.load()[0]:  # objects of an earlier release: they may be in the database already
                 self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def disclaim(self, name: str) -> None:
+        self._db.execute("DELETE FROM meta WHERE name = ?", (_BELONGS + name,))
+
+    def _forget_missing(self) -> None:
+        for name in _state_in(self._folder / DATA_FILE)[1]:
+            if not (self._folder / name).exists():
+                self.disclaim(name)
 
     def close(self) -> None:
         try:
@@ -332,7 +351,7 @@ def _commits_lost(folder: Path, found: int, known: tuple[int, str] | None) -> st
 def _files_lost(folder: Path, belonging: Iterable[str], known: tuple[int, str] | None) -> str:
     """Which files that belong to the data are not there; empty: none."""
     gone = [
-        f"{folder / name} is missing: {LOSSES.get(name, 'it belongs to the objects')}"
+        f"{os.path.normpath(folder / name)} is missing: {LOSSES.get(Path(name).name, RELIED_ON)}"
         for name in sorted(belonging)
         if not (folder / name).exists() or (name == COMMITTED_FILE and known is None)
     ]
@@ -371,7 +390,7 @@ def _state_in(path: Path) -> tuple[int, frozenset[str]]:
         raise InvalidInput(f"{path} is not a kubewright data file, or is damaged: {error}") from None
 
 
-def disclaim(db: sqlite3.Connection) -> None:
+def disclaim_all(db: sqlite3.Connection) -> None:
     """A copy of the data is to stand alone: no file belongs to it."""
     db.execute("DELETE FROM meta WHERE substr(name, 1, ?) = ?", (len(_BELONGS), _BELONGS))
 

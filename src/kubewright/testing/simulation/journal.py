@@ -312,6 +312,9 @@ class MemoryLog:
     def claim(self, name: str) -> None:
         """Nothing can be missing."""
 
+    def disclaim(self, name: str) -> None:
+        """Nothing was claimed."""
+
     def close(self) -> None:
         """The memory stays."""
 
