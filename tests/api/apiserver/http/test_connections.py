@@ -325,6 +325,25 @@ async def test_a_user_who_reads_no_large_answer_leaves_others_a_half_of_the_boun
             writer.transport.abort()
 
 
+@pytest.mark.parametrize("size", [10, 3_000_000])
+async def test_a_client_that_leaves_is_sent_nothing_of_what_it_has_asked_for_before(
+    serving: Serving, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def answer(_request: Request) -> Response:
+        await asyncio.sleep(0.001)
+        return Response(200, b"x" * size)
+
+    async with serving(answer) as world:
+        reader, writer = await world.raw()
+        writer.write(f"GET {PODS} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 500)
+        await reader.readline()
+        before = len(world.asked)
+        writer.close()
+        await asyncio.sleep(5)
+        assert len(world.asked) <= before + 20
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
 class Poor(socket.socket):
     """A socket of a process that has no files left."""
 
