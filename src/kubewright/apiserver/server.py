@@ -32,7 +32,7 @@ from kubewright.apiserver.registry.serving import CRDS, Serving
 from kubewright.apiserver.registry.subresources.tokens import KEY_BYTES, Tokens
 from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Record, Store
-from kubewright.apiserver.store.log import TOKEN_KEY_FILE, Log, SqliteLog
+from kubewright.apiserver.store.log import TOKEN_KEY_FILE, Log, NoLog, SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.wire.gvk import Resource
@@ -67,14 +67,16 @@ class ApiServer:
     ) -> None:
         self._clock = clock
         self.catalog: Catalog = builtin_catalog()
-        self._store = Store(
-            SqliteLog(path, accept_loss=accept_loss) if log is None and path is not None else log
-        )
+        if log is None:
+            log = NoLog() if path is None else SqliteLog(path, accept_loss=accept_loss)
+        self._store, self._log = Store(log), log
         try:
             self._tokens = Tokens(_token_key(path), clock, self._object)
         except InvalidInput:
             self._store.close()  # the folder is unlocked
             raise
+        if path is not None:
+            log.claim(TOKEN_KEY_FILE)
         rules = {each.kind.resource: each for each in admission}
         serving = Serving(self._store, self.catalog, clock, rules)
         self._bootstrap_tokens = BootstrapTokens(self._secret, clock)
@@ -82,8 +84,11 @@ class ApiServer:
         self._app = App(self._store, self.catalog, writing, self._tokens, clock)
         self._housekeeping = Housekeeping(self._store, self.catalog, writing, clock)
         self._background: asyncio.Task[None] | None = None
+        self.used_before = False
+        """Whether definitions are stored: an earlier start has got further than to its own objects."""
         for record in self._store.scan(str(CRDS)):
             serving.serve(orjson.loads(record.data), record.version)
+            self.used_before = True
 
     async def start(self) -> None:
         """Create the initial objects and start the background work."""
@@ -121,6 +126,14 @@ class ApiServer:
         """Pages of what runs in the same process, by their paths; users need a rule for the path."""
         return self._app.pages
 
+    def claim(self, name: str) -> None:
+        """A file belongs to the objects: as ``Log.claim``, by its path from the folder of this server."""
+        self._log.claim(name)
+
+    def disclaim(self, name: str) -> None:
+        """The file is about to be deleted."""
+        self._log.disclaim(name)
+
     def user_of_token(self, token: str) -> User | None:
         """The user of a service account's or a bootstrap token: what the listener's authentication asks."""
         return self._tokens.user(token) or self._bootstrap_tokens.user(token)
@@ -143,7 +156,8 @@ def _token_key(folder: Path | None) -> bytes:
     """The key of tokens, kept beside the data so that tokens outlive a restart.
 
     From the system's randomness, not the clock's: a user who knows a seed must not be able to forge one.
-    Only a file that is missing is made anew: another key ends every token, so a damaged one is told.
+    Another key ends every token, so a file that is damaged is told; so is one that is missing though it
+    was there, which the log has checked before.
 
     Raises:
         InvalidInput: the file cannot be read, or is no key.
@@ -160,7 +174,8 @@ def _token_key(folder: Path | None) -> bytes:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
     if len(key) != KEY_BYTES:
         raise InvalidInput(
-            f"{path} has {len(key)} bytes and not {KEY_BYTES}, so it is no key of tokens; put the file back, "
-            "or delete it to get a new one, which ends every token that was issued"
+            f"{path} has {len(key)} bytes and not {KEY_BYTES}, so it is no key of tokens. Put the file back; "
+            "or delete it and start `kubewright up` with --accept-data-loss, to get a new one, which ends "
+            "every token that was issued"
         )
     return key

@@ -75,7 +75,8 @@ AcceptDataLoss = Annotated[
     bool,
     typer.Option(
         "--accept-data-loss",
-        help="Start also where objects are missing that were written; versions go on above all former ones.",
+        help="Start also where objects or files are missing that were there; "
+        "versions go on above all former ones.",
     ),
 ]
 

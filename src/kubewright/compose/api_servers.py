@@ -35,10 +35,11 @@ from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import HOST, Listener
 from kubewright.apiserver.http.pki import ADMIN, NAMES, Pki
 from kubewright.apiserver.server import ApiServer
-from kubewright.apiserver.store.log import SqliteLog
+from kubewright.apiserver.store.log import DATA_FILE, SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.builtin.nodelife import Settings as NodeSettings
+from kubewright.compose.folder import CLUSTERS_FOLDER, Claims
 from kubewright.compose.plane_controllers import (
     begun_again,
     concerns_controllers,
@@ -110,6 +111,8 @@ class Planes:
 
     ``connections``: those of all listeners of the process; None: these planes have the only ones.
     ``accept_loss``: start also those whose folders have less than was committed.
+    ``claims``: where it stands that the data of machines' control planes must be there at each start; of
+    nested ones ``kept_planes`` says so.
     """
 
     def __init__(
@@ -121,8 +124,10 @@ class Planes:
         nodes: NodeSettings | None = None,
         connections: Connections | None = None,
         accept_loss: bool = False,
+        claims: Claims | None = None,
     ) -> None:
         self._clock = clock
+        self._claims = claims or Claims()
         self._accept_loss = accept_loss
         self._connections = Connections(clock) if connections is None else connections
         self._folder = folder
@@ -210,6 +215,8 @@ class Planes:
             plane = self._planes[request.address] = await self._new_plane(
                 request.address, identity.certificate, made
             )
+            if self._folder is not None:
+                self._claims.add(_data_file(request.address))
         if not plane.serves:
             await self._serve(plane)
             await self._create_tokens(plane, request.tokens)
@@ -259,6 +266,7 @@ class Planes:
         if address not in self._owners:
             self._unbind(address)
         if (folder := self._path(address)) is not None:
+            self._claims.drop(_data_file(address))
             for each in (folder, *folder.parent.glob(f"{folder.name}.*")):
                 shutil.rmtree(each, ignore_errors=True)
 
@@ -377,4 +385,13 @@ class Planes:
             changed(address)
 
     def _path(self, address: str) -> Path | None:
-        return None if self._folder is None else self._folder / address.replace(":", "-")
+        return None if self._folder is None else self._folder / _folder_of(address)
+
+
+def _folder_of(address: str) -> str:
+    return address.replace(":", "-")
+
+
+def _data_file(address: str) -> str:
+    """From the data folder on."""
+    return f"{CLUSTERS_FOLDER}/{_folder_of(address)}/{DATA_FILE}"

@@ -46,6 +46,7 @@ from kubewright.compose.folder import (
     SERVER_FOLDER,
     SNAPSHOTS_FOLDER,
     Address,
+    Claims,
     DiskFailed,
     Presence,
     check_server_folder,
@@ -102,11 +103,10 @@ class Embedded:
     ) -> None:
         self.clock = clock
         self.config = config
-        path = None if config is None else private_folder(config.data_dir) / SERVER_FOLDER
         accept_loss = config is not None and config.accept_loss
-        if config is not None and not accept_loss:
-            check_server_folder(config.data_dir)
-        self.server = ApiServer(clock, path=path, accept_loss=accept_loss, admission=admission)
+        self.server = _api_server(config, clock, admission)
+        self._complete = self.server.used_before and not accept_loss
+        """The folder has all that a start makes in it; what is missing is lost."""
         self.metrics = Metrics()
         self.server.counts.beside.append(self.metrics.render)
         transport = Metered(InProcess(self.server.handle), self.metrics, "embedded")
@@ -125,6 +125,7 @@ class Embedded:
             listens=config is not None,
             grace=options.grace,
             connections=self._connections,
+            claims=Claims(self.server),
         )
         self.planes = self._own.planes
         """The control planes of clusters in this process: at sockets and in the data folder, or in memory."""
@@ -214,7 +215,7 @@ class Embedded:
     async def _start_listener(self) -> None:
         if self.config is None:
             return
-        keys = pki.in_folder(self.config.data_dir / PKI_FOLDER, self.clock)
+        keys = pki.in_folder(self.config.data_dir / PKI_FOLDER, self.clock, had_one=self._complete)
         listener = await self._listening(self.config, keys)
         self._stack.push_async_callback(listener.close)
         self.url = listener.url
@@ -264,7 +265,7 @@ class Embedded:
 
     def _load_driver(self) -> Driver:
         folder = None if self.config is None else self.config.data_dir
-        settings = registry.Settings(self.clock, folder, self._options.driver_options)
+        settings = registry.Settings(self.clock, folder, self._options.driver_options, self._complete)
         return self._own.under(registry.load(self._options.driver, settings))
 
     async def _create_objects(self, assembly: Assembly) -> None:
@@ -296,3 +297,12 @@ class Embedded:
         groups = assembly.groups(election, IDENTITY, settings)
         self.others.electors = [each.elector for each in groups if isinstance(each.elector, Elector)]
         return Manager(assembly.informers, groups, services=assembly.services)
+
+
+def _api_server(config: ServerConfig | None, clock: Clock, admission: Iterable[Rules[Any]]) -> ApiServer:
+    if config is None:
+        return ApiServer(clock, admission=admission)
+    path = private_folder(config.data_dir) / SERVER_FOLDER
+    if not config.accept_loss:
+        check_server_folder(config.data_dir)
+    return ApiServer(clock, path=path, accept_loss=config.accept_loss, admission=admission)

@@ -19,10 +19,18 @@ from pathlib import Path
 import msgspec
 
 from kubewright.apiserver.http.private_file import write_private
-from kubewright.apiserver.store.log import WAY_OUT
+from kubewright.apiserver.server import ApiServer
+from kubewright.apiserver.store.log import (
+    COMMITTED_FILE,
+    DATA_FILE,
+    TOKEN_KEY_FILE,
+    WAY_OUT,
+    version_in,
+)
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError, OnChange, Retry
 from kubewright.controlplanes.snapshots.files import SCRATCH
+from kubewright.providers.sim import CLOUD_FILE
 
 FILE = "up.json"
 SERVER_FOLDER, PKI_FOLDER = "server", "pki"
@@ -31,6 +39,9 @@ CLUSTERS_FOLDER, COMPONENTS_FOLDER = "clusters", "components"
 """Control planes that run in this process; components of control planes that run as processes."""
 SNAPSHOTS_FOLDER = "snapshots"
 """Files of ControlPlaneSnapshots."""
+
+MADE_AFTER_OBJECTS = (FILE, f"{PKI_FOLDER}/ca.pem", CLOUD_FILE)
+"""Files that the first start makes when there are objects already."""
 
 LOOK_SECONDS = 1.0
 """Between two looks at the files of a running server: acknowledged writes of this time may be lost."""
@@ -62,16 +73,19 @@ def private_folder(path: Path) -> Path:
 
 
 def check_server_folder(data_dir: Path) -> None:
-    """Refuse a folder that was served before, and whose folder of the API server is gone as a whole.
+    """Refuse a folder that was served before, and whose objects are gone as a whole.
 
-    What is lost of it otherwise, its log says.
+    The first start makes objects before all other files. What is lost of them otherwise, their log says.
 
     Raises:
-        InvalidInput: it is gone.
+        InvalidInput: they are gone.
     """
     server = data_dir / SERVER_FOLDER
-    if (data_dir / FILE).exists() and not server.exists():
-        raise InvalidInput(f"{data_dir} was served before, and {server} is gone. {WAY_OUT}")
+    served = next((name for name in MADE_AFTER_OBJECTS if (data_dir / name).exists()), None)
+    said_by_log = (server / COMMITTED_FILE).exists() or (server / TOKEN_KEY_FILE).exists()
+    if served is not None and not said_by_log and not version_in(server / DATA_FILE):
+        lost = f"{server / DATA_FILE} is empty or missing, and with it all objects"
+        raise InvalidInput(f"{data_dir} was served before (it has {served}). {lost}. {WAY_OUT}")
 
 
 def snapshots_folder(path: Path, before: float = inf) -> Path:
@@ -89,6 +103,26 @@ def snapshots_folder(path: Path, before: float = inf) -> Path:
             if left.stat().st_mtime < before:
                 shutil.rmtree(left, ignore_errors=True)
     return folder
+
+
+class Claims:
+    """Files of the data folder without which no later start is right: the objects' database says which.
+
+    Of a ``server`` that is None nothing outlives the process, or another program has the objects.
+    """
+
+    def __init__(self, server: ApiServer | None = None) -> None:
+        self._server = server
+
+    def add(self, path: str) -> None:
+        """A file is there, and is to be there at each start; ``path`` from the data folder."""
+        if self._server is not None:
+            self._server.claim(f"../{path}")
+
+    def drop(self, path: str) -> None:
+        """The file is about to be deleted."""
+        if self._server is not None:
+            self._server.disclaim(f"../{path}")
 
 
 class Presence:

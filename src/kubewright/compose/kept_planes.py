@@ -12,6 +12,7 @@ from msgspec import structs
 
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.base.errors import InvalidInput
+from kubewright.compose.folder import Claims
 
 FILE = "nested.json"
 
@@ -31,9 +32,11 @@ class Kept(msgspec.Struct, omit_defaults=True):
 class KeptPlanes:
     """The file ``nested.json`` in a folder; None: nothing outlives this process."""
 
-    def __init__(self, folder: Path | None) -> None:
-        self._file = None if folder is None else folder / FILE
+    def __init__(self, folder: Path | None, claims: Claims) -> None:
+        self._file, self._claims = None if folder is None else folder / FILE, claims
         self._kept = _read(self._file)
+        if self._kept:
+            claims.add(FILE)
 
     def addresses(self) -> dict[str, str]:
         """The address of each control plane."""
@@ -60,6 +63,7 @@ class KeptPlanes:
     def _write(self, kept: dict[str, Kept]) -> None:
         if self._file is not None:
             write_private(self._file, msgspec.json.encode(kept) + b"\n")
+            self._claims.add(FILE)
         self._kept = kept
 
 

@@ -18,7 +18,7 @@ from kubewright.base.clock import Clock
 from kubewright.builtin.nodelife import Settings as NodeSettings
 from kubewright.clusters.sessions.workload import Connect
 from kubewright.compose.api_servers import Planes
-from kubewright.compose.folder import CLUSTERS_FOLDER, private_folder
+from kubewright.compose.folder import CLUSTERS_FOLDER, Claims, private_folder
 from kubewright.compose.plane_controllers import controllers_of
 from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.compose.task_hosting import TaskHosting
@@ -33,6 +33,7 @@ class OwnPlanes:
     ``listens``   whether they listen at sockets; tests on virtual time reach them in process only
     ``grace``     seconds of silence after which a node of theirs counts as lost
     ``connections``  those of all listeners of the process; None: these have the only ones
+    ``claims``    what of theirs must be there at each start
     ``accept_loss``  start with data that lost commits, as the administrator said
 
     ``planes`` are all of them; ``nested`` those that NestedControlPlanes describe.
@@ -47,6 +48,7 @@ class OwnPlanes:
         grace: float,
         connections: Connections | None = None,
         accept_loss: bool = False,
+        claims: Claims | None = None,
     ) -> None:
         nodes = NodeSettings(grace=grace)
         folder = None if data_dir is None else private_folder(data_dir / CLUSTERS_FOLDER)
@@ -57,9 +59,10 @@ class OwnPlanes:
             listens=listens,
             nodes=nodes,
             accept_loss=accept_loss,
+            claims=claims,
         )
         controllers = controllers_of(builtin.Settings(nodes=nodes, run_apps=True), clock)
-        self.nested = TaskHosting(self.planes, clock, data_dir, controllers)
+        self.nested = TaskHosting(self.planes, clock, data_dir, controllers, claims)
 
     def under(self, driver: Driver) -> Driver:
         """The driver, with these control planes if it is the simulated cloud's."""

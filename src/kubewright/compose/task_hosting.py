@@ -28,6 +28,7 @@ from kubewright.base import delays
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.compose.api_servers import Plane, Planes
+from kubewright.compose.folder import Claims
 from kubewright.compose.kept_planes import KeptPlanes
 from kubewright.compose.nested_plane import NestedPlane, Part, instance_of, keys_of
 from kubewright.compose.plane_controllers import RunControllers
@@ -49,7 +50,12 @@ class TaskHosting:
     """
 
     def __init__(
-        self, planes: Planes, clock: Clock, folder: Path | None, controllers: RunControllers
+        self,
+        planes: Planes,
+        clock: Clock,
+        folder: Path | None,
+        controllers: RunControllers,
+        claims: Claims | None = None,
     ) -> None:
         self._planes = planes
         self._clock = clock
@@ -57,7 +63,7 @@ class TaskHosting:
         self._run_controllers = controllers
         self._nested: dict[Key, NestedPlane] = {}
         self._listeners: list[Callable[[Key], None]] = []
-        self._kept = KeptPlanes(folder)
+        self._kept = KeptPlanes(folder, claims or Claims())
         for key, address in self._kept.addresses().items():
             planes.restore(_owner(key), address)
 

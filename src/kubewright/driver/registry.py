@@ -27,11 +27,13 @@ class Settings:
 
     ``data_dir`` is a folder that the driver may write to, None for "keep everything in memory".
     ``options``  are the driver's own options, as text; a driver refuses those it does not know.
+    ``used``     the driver had this folder before: what it keeps there must be there, or is lost.
     """
 
     clock: Clock
     data_dir: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    used: bool = False
 
 
 Factory = Callable[[Settings], Driver]

@@ -77,8 +77,7 @@ class Scope:
     def _has_fields(self, header: Header) -> bool:
         """Field selectors name places in the object; an absent place counts as empty."""
         obj = msgspec.json.decode(header.data)
-        wanted = self._fields.requirements
-        return self._fields.matches({each.key: _at(obj, each.key.split(".")) for each in wanted})
+        return self._fields.matches({key: _at(obj, key.split(".")) for key in self._fields.keys})
 
 
 def _at(value: Any, path: list[str]) -> str:

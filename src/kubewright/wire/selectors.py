@@ -3,14 +3,15 @@
 Theory.      A selector is a conjunction of requirements, each of which looks at one key. Reading
              follows the grammar of kube-apiserver, errors included; ``str`` gives a form that
              reads back to an equal selector, so a selector can be a key of a shared informer.
-Invariants.  Selectors are immutable and hashable. ``EVERYTHING`` has no requirement; ``NOTHING``
-             has one that no object meets (an absent ``LabelSelector``; an empty one matches everything).
+Invariants.  Selectors are immutable and hashable; what they remember of themselves is no part of them.
+             ``EVERYTHING`` has no requirement; ``NOTHING`` has one that no object meets (an absent
+             ``LabelSelector``; an empty one matches everything).
 Called by    the server (lists, watches, budgets) and the client's informers.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import KeysView, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kubewright.wire import naming
@@ -36,23 +37,6 @@ class Requirement:
     operator: str
     values: tuple[str, ...] = ()
 
-    def met_by(self, value: str | None) -> bool:
-        """Whether a value (None: the key is absent) meets this; absence meets ``notin`` and ``!``."""
-        if self.operator == IN:
-            return value in self.values
-        if self.operator == EXISTS:
-            return value is not None
-        if self.operator in (GREATER, LESS):
-            return value is not None and self._compares(value)
-        return value is None or (self.operator == NOT_IN and value not in self.values)
-
-    def _compares(self, value: str) -> bool:
-        try:
-            number, bound = int(value), int(self.values[0])
-        except ValueError:
-            return False
-        return number > bound if self.operator == GREATER else number < bound
-
     def __str__(self) -> str:
         if self.operator == EXISTS:
             return self.key
@@ -65,15 +49,100 @@ class Requirement:
         return f"{self.key} {self.operator} ({','.join(self.values)})"
 
 
+class _Wanted:
+    """All that is required of the value at one key; where the key is absent the value is None."""
+
+    __slots__ = ("above", "absent", "allowed", "below", "denied", "present")
+
+    def __init__(self) -> None:
+        self.allowed: frozenset[str] | None = None
+        self.denied = set[str]()
+        self.present = self.absent = False
+        self.above: int | None = None
+        self.below: int | None = None
+
+    def add(self, requirement: Requirement) -> None:
+        """Absence meets ``notin`` and ``!``."""
+        operator, values = requirement.operator, requirement.values
+        self.absent = self.absent or operator == ABSENT
+        self.present = self.present or operator not in (NOT_IN, ABSENT)
+        if operator == IN:
+            self.allowed = frozenset(values if self.allowed is None else self.allowed.intersection(values))
+        elif operator == NOT_IN:
+            self.denied.update(values)
+        elif operator in (GREATER, LESS):
+            self._compare(operator, _number(requirement.values[0]))
+
+    def _compare(self, operator: str, bound: int | None) -> None:
+        if bound is None:
+            self.allowed = frozenset()
+        elif operator == GREATER:
+            self.above = bound if self.above is None else max(self.above, bound)
+        else:
+            self.below = bound if self.below is None else min(self.below, bound)
+
+    def met_by(self, value: str | None) -> bool:
+        if value is None:
+            return not self.present
+        if self.absent or value in self.denied or (self.allowed is not None and value not in self.allowed):
+            return False
+        if self.above is None and self.below is None:
+            return True
+        number = _number(value)
+        return (
+            number is not None
+            and (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
+        )
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+class _ByKey(dict[str, _Wanted]):
+    """What is required at each key, and the keys that must be present: a selector as it is matched."""
+
+    def __init__(self, requirements: Sequence[Requirement]) -> None:
+        super().__init__()
+        for requirement in requirements:
+            self.setdefault(requirement.key, _Wanted()).add(requirement)
+        self.needed = frozenset(key for key, wanted in self.items() if wanted.present)
+
+
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All requirements must be met. Make one with ``parse``, ``parse_fields`` or ``from_object``."""
+    """All requirements must be met. Make one with ``parse``, ``parse_fields`` or ``from_object``.
+
+    What is required is put together by keys at the first match, so that a match takes as long as the labels
+    are, or the selector where that is shorter: a user may write 16,000 requirements into one URL.
+    """
 
     requirements: tuple[Requirement, ...] = ()
+    _known: _ByKey | None = field(default=None, init=False, repr=False, compare=False)
 
     def matches(self, values: Mapping[str, str]) -> bool:
         """Whether labels (or the fields of an object) meet every requirement."""
-        return all(wanted.met_by(values.get(wanted.key)) for wanted in self.requirements)
+        wanted = self._by_key()
+        if len(wanted) <= len(values):
+            return all(each.met_by(values.get(key)) for key, each in wanted.items())
+        if not wanted.needed <= values.keys():
+            return False
+        return all(wanted[key].met_by(value) for key, value in values.items() if key in wanted)
+
+    @property
+    def keys(self) -> KeysView[str]:
+        """The keys that it looks at, each once."""
+        return self._by_key().keys()
+
+    def _by_key(self) -> _ByKey:
+        if (known := self._known) is None:
+            known = _ByKey(self.requirements)
+            object.__setattr__(self, "_known", known)
+        return known
 
     def value_of(self, key: str) -> str | None:
         """The one value that ``key`` must have, when a requirement says so."""

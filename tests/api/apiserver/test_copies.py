@@ -93,6 +93,12 @@ def test_the_same_mark_replaces_once_and_another_mark_again(copied):
     assert content(folder)[1] == [b"before"]
 
 
+def test_a_copy_is_put_back_without_the_files_that_belonged_to_its_folder(copied, tmp_path):
+    _, copy = copied
+    assert copies.put_back(tmp_path / "elsewhere", copy, "mark") is None
+    assert content(tmp_path / "elsewhere") == (5 + copies.GAP, [b"before"])
+
+
 def test_a_folder_that_is_served_is_left_as_it_is(copied):
     folder, copy = copied
     log = SqliteLog(folder)

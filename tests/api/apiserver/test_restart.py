@@ -173,7 +173,10 @@ async def test_a_damaged_key_of_tokens_is_told_and_not_replaced(
     assert words in damaged(key, content)
     assert key.is_dir() if content is None else key.read_bytes() == content
     key.rmdir() if content is None else key.unlink()
-    async with serving(tmp_path) as api:  # the folder is not locked, and a missing key is made
+    with pytest.raises(InvalidInput, match=r"token\.key is missing: .* --accept-data-loss"):
+        ApiServer(LoopClock(), path=tmp_path)
+    await ApiServer(LoopClock(), path=tmp_path, accept_loss=True).close()  # a new key is made
+    async with serving(tmp_path) as api:
         assert (await api.get("/version")).code == 200
     assert len(key.read_bytes()) == 32
 

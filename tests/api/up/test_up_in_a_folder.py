@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kubewright.apiserver.server import ApiServer
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.embedded import Embedded
-from kubewright.compose.folder import DiskFailed, FolderGone
+from kubewright.compose.folder import Claims, DiskFailed, FolderGone
+from kubewright.compose.kept_planes import KeptPlanes
 from kubewright.compose.options import Options, ServerConfig
+from kubewright.providers.sim.boot.control_planes import PlaneRequest
 from kubewright.testing.clocks import LoopClock
 
 
@@ -62,18 +65,102 @@ def take_away(path: Path) -> None:
         each.unlink()
 
 
-@pytest.mark.parametrize("harm", ["server", "server/objects.db"])
-async def test_a_folder_whose_objects_are_gone_is_served_only_when_that_is_accepted(
-    tmp_path: Path, harm: str
+@pytest.mark.parametrize(
+    ("gone", "words"),
+    [
+        pytest.param(
+            ["server"], "/server/objects.db is empty or missing, and with it all objects", id="server"
+        ),
+        pytest.param(["server/objects.db"], "as of version 0, and version", id="the database"),
+        pytest.param(
+            ["server/objects.db", "server/committed"],
+            "was used before, and objects.db in it is empty or missing",
+            id="the database and its mark",
+        ),
+        pytest.param(
+            ["server/objects.db", "server/committed", "server/token.key"],
+            "was served before (it has up.json)",
+            id="all of the server's files",
+        ),
+        pytest.param(["server", "up.json"], "was served before (it has pki/ca.pem)", id="and the address"),
+        pytest.param(
+            ["server", "up.json", "pki"], "was served before (it has cloud.db)", id="and the certificates"
+        ),
+        pytest.param(
+            ["server/committed"], "server/committed is missing: without it nothing tells", id="mark"
+        ),
+        pytest.param(["server/token.key"], "server/token.key is missing: with another key every", id="key"),
+        pytest.param(["pki"], "pki/ca.pem is missing: with another certificate authority no", id="pki"),
+        pytest.param(["pki/ca.pem"], "pki/ca.pem is missing: with another certificate", id="the authority"),
+        pytest.param(
+            ["cloud.db"], "cloud.db is missing or empty: without it the simulated cloud", id="cloud"
+        ),
+    ],
+)
+async def test_a_folder_that_lost_a_file_is_served_only_when_that_is_accepted(
+    tmp_path: Path, gone: list[str], words: str
 ) -> None:
-    """Otherwise the VMs of all machines would be deleted, since no machine wants them."""
+    """Otherwise the VMs of all machines would be deleted, or all of them made anew, or every client locked out."""
     url = await served_at(ServerConfig(tmp_path))
-    take_away(tmp_path / harm)
+    for each in gone:
+        take_away(tmp_path / each)
     for _ in range(2):
-        with pytest.raises(InvalidInput, match="start `kubewright up` with --accept-data-loss"):
+        with pytest.raises(InvalidInput) as refused:
             await served_at(ServerConfig(tmp_path))
-    assert await served_at(ServerConfig(tmp_path, accept_loss=True)) == url
-    assert await served_at(ServerConfig(tmp_path)) == url
+        assert words in str(refused.value)
+        assert "start `kubewright up` with --accept-data-loss" in str(refused.value)
+    accepted = await served_at(ServerConfig(tmp_path, accept_loss=True))
+    assert accepted == url or "up.json" in gone
+    assert await served_at(ServerConfig(tmp_path)) == accepted
+
+
+@pytest.mark.parametrize(
+    ("gone", "words"),
+    [
+        ("clusters", "/objects.db is missing: all objects in it are lost"),
+        ("nested.json", "/nested.json is missing: what is in it cannot be told from the objects"),
+    ],
+)
+async def test_what_control_planes_have_in_the_folder_is_missed_too(
+    tmp_path: Path, gone: str, words: str
+) -> None:
+    async with Embedded(ServerConfig(tmp_path), Options(), LoopClock()) as world:
+        address = world.planes.reserve("demo")
+        await world.planes.begin(PlaneRequest(address))
+        KeptPlanes(tmp_path, Claims(world.server)).add("default/nested", "127.0.0.1:1")
+    take_away(tmp_path / gone)
+    for _ in range(2):
+        with pytest.raises(InvalidInput) as refused:
+            await served_at(ServerConfig(tmp_path))
+        assert words in str(refused.value)
+        assert f"{tmp_path}/{gone}" in str(refused.value)
+    await served_at(ServerConfig(tmp_path, accept_loss=True))
+    await served_at(ServerConfig(tmp_path))
+
+
+async def test_a_control_plane_that_has_ended_is_not_missed(tmp_path: Path) -> None:
+    async with Embedded(ServerConfig(tmp_path), Options(), LoopClock()) as world:
+        address = world.planes.reserve("demo")
+        await world.planes.begin(PlaneRequest(address))
+        await world.planes.end(address)
+    assert not list((tmp_path / "clusters").iterdir())
+    await served_at(ServerConfig(tmp_path))
+
+
+async def test_an_empty_cloud_counts_as_lost(tmp_path: Path) -> None:
+    await served_at(ServerConfig(tmp_path))
+    (tmp_path / "cloud.db").write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match=r"cloud\.db is missing or empty"):
+            await served_at(ServerConfig(tmp_path))
+
+
+async def test_a_first_start_that_was_cut_short_goes_on(tmp_path: Path) -> None:
+    """It has its own objects, and has made no certificates and no cloud yet."""
+    server = ApiServer(LoopClock(), path=tmp_path / "server")
+    await server.start()
+    await server.close()
+    await served_at(ServerConfig(tmp_path))
 
 
 @pytest.mark.parametrize("gone", ["", "server", "server/objects.db", "cloud.db"])

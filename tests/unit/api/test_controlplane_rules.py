@@ -215,6 +215,11 @@ def test_a_control_plane_is_accepted(spec):
             "Europe/Berlin",
             id="a time zone that is none",
         ),
+        pytest.param(
+            {"schedule": [{"sleep": "0 20 * * *"}] * 101},
+            "spec.schedule: Invalid value: 101: may have 100 entries at most",
+            id="more entries than anybody needs",
+        ),
     ],
 )
 def test_a_control_plane_is_refused(spec, told):
@@ -257,12 +262,31 @@ def test_a_template_is_checked_like_what_is_made_from_it():
             "spec.timeZone: Invalid value: \"../etc\": there is no time zone '../etc', such as Europe/Berlin",
             id="a time zone that is a path",
         ),
+        pytest.param(
+            {"schedule": f"{'0,' * 480}0 * * * *"}, None, id="an expression that is long and says little"
+        ),
     ],
 )
 def test_a_schedule_of_snapshots_is_checked(spec, told):
     body = {"spec": {"controlPlaneName": "demo", "schedule": "0 * * * *", **spec}}
     found = validate_schedule(CONTROL_PLANE_SNAPSHOT_SCHEDULE.from_plain(body))
     assert messages(found) == ([told] if told else [])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("schedule", "0," * 300_000 + "0 * * * *", ": it has 600009 characters, and may have 1000 at most"),
+        ("schedule", "1" * 5_000 + " * * * *", ": it has 5008 characters, and may have 1000 at most"),
+        ("timeZone", "a/" * 300, ": there is no time zone of 600 characters; one is Europe/Berlin"),
+    ],
+    ids=["a list of numbers", "a long number", "a long time zone"],
+)
+def test_a_text_that_no_schedule_needs_is_refused_before_it_is_read(field, value, words):
+    body = {"spec": {"controlPlaneName": "demo", "schedule": "0 * * * *", field: value}}
+    (told,) = messages(validate_schedule(CONTROL_PLANE_SNAPSHOT_SCHEDULE.from_plain(body)))
+    assert told.endswith(words)
+    assert told.startswith(f'spec.{field}: Invalid value: "{value[:50]}')
 
 
 FILE = "default/demo/first-1"

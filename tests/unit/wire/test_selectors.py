@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kubewright.wire import selectors
 from kubewright.wire.errors import BadRequest
-from kubewright.wire.selectors import EVERYTHING, NOTHING
+from kubewright.wire.selectors import EVERYTHING, NOTHING, Requirement, Selector
 
 LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
 
@@ -158,3 +158,43 @@ def test_a_malformed_field_selector_is_refused(text: str, message: str) -> None:
     with pytest.raises(BadRequest) as refused:
         selectors.parse_fields(text)
     assert refused.value.message == message
+
+
+WORDS = st.sampled_from(["a", "b", "c"])
+VALUES = st.sampled_from(["", "x", "y", "3", "4", "5"])
+REQUIREMENTS = st.one_of(
+    st.builds(Requirement, WORDS, st.sampled_from(["in", "notin"]), st.lists(VALUES, min_size=1).map(tuple)),
+    st.builds(Requirement, WORDS, st.sampled_from(["exists", "!"])),
+    st.builds(Requirement, WORDS, st.sampled_from([">", "<"]), st.tuples(st.sampled_from(["3", "4"]))),
+)
+
+
+def is_met(wanted: Requirement, value: str | None) -> bool:
+    """One requirement, as the documentation of labels says it."""
+    if value is None:
+        return wanted.operator in ("notin", "!")
+    if wanted.operator in (">", "<"):
+        low, high = (value, wanted.values[0]) if wanted.operator == "<" else (wanted.values[0], value)
+        return value.isdigit() and int(low) < int(high)
+    listed = value in wanted.values
+    return {"in": listed, "notin": not listed, "exists": True, "!": False}[wanted.operator]
+
+
+@given(st.lists(REQUIREMENTS).map(tuple), st.dictionaries(WORDS, VALUES))
+def test_a_selector_matches_what_meets_each_of_its_requirements(
+    requirements: tuple[Requirement, ...], labels: dict[str, str]
+) -> None:
+    selector = Selector(requirements)
+    assert selector.matches(labels) == all(is_met(each, labels.get(each.key)) for each in requirements)
+    assert set(selector.keys) == {each.key for each in requirements}
+
+
+@pytest.mark.parametrize(
+    ("piece", "matches"),
+    [("!a{}", True), ("a{}", False), ("app!=x{}", True), ("app", True), ("app notin (x{0},y{0})", True)],
+)
+def test_a_long_selector_is_matched_in_a_time_that_does_not_grow_with_it(piece: str, matches: bool) -> None:
+    """A URL has room for 64 KB. With a look at each requirement this would take a minute and more."""
+    selector = selectors.parse(",".join(piece.format(number) for number in range(64_000 // len(piece))))
+    found = {selector.matches({**LABELS, "number": str(number)}) for number in range(50_000)}
+    assert found == {matches}

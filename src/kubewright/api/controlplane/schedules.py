@@ -5,8 +5,8 @@ Theory.      An expression has the five fields of cron and is read as Debian's c
              the first time. cronsim iterates from a given moment. Near a change of clocks its first answers
              may lie on the wrong side of that moment, so the iteration starts ``MARGIN`` earlier, and those
              answers are dropped.
-Invariants.  Every loop is bounded by the number of minutes in the margin. An expression or a time zone that
-             cannot be read is an ``InvalidInput`` with a sentence.
+Invariants.  Every loop is bounded by the number of minutes in the margin, every text in its length. An
+             expression or a time zone that cannot be read is an ``InvalidInput`` with a sentence.
 Called by    ``validate``, ``controlplanes.plane.rest`` and ``controlplanes.snapshots.schedules``.
 """
 
@@ -18,6 +18,12 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from kubewright.base.errors import InvalidInput
+
+MOST_CHARS = 1_000
+"""Of an expression: one that lists each minute, hour, day, month and day of the week has 360. cronsim reads a
+longer one as patiently, and fails on a number of thousands of digits with an error of Python's."""
+MOST_ZONE_CHARS = 255
+"""Of the name of a time zone, which is a path in a file system; the longest has 30."""
 
 MARGIN = timedelta(hours=3)
 """More than any change of clocks."""
@@ -31,6 +37,8 @@ def zone(name: str) -> ZoneInfo:
     Raises:
         InvalidInput: there is none of this name.
     """
+    if len(name) > MOST_ZONE_CHARS:
+        raise InvalidInput(f"there is no time zone of {len(name)} characters; one is Europe/Berlin")
     try:
         return ZoneInfo(name or "UTC")
     except (KeyError, ValueError, OSError):
@@ -43,6 +51,8 @@ def check(expression: str) -> None:
     Raises:
         InvalidInput: it is not; the message says why.
     """
+    if len(expression) > MOST_CHARS:
+        raise InvalidInput(f"it has {len(expression)} characters, and may have {MOST_CHARS} at most")
     if len(expression.split()) != 5:
         raise InvalidInput("a schedule has five fields: minute, hour, day of month, month, day of week")
     try:

@@ -225,6 +225,10 @@ def _location(location: SnapshotLocation, path: str = "spec.location") -> Errors
         yield from _named(f"{path}.bucket.secretName", bucket.secret_name)
 
 
+MOST_SCHEDULES = 100
+"""Entries of a schedule: each is asked for its moments in every pass."""
+
+
 def _control_plane_spec(spec: NestedControlPlaneSpec, path: str, namespace: str) -> Errors:
     references = (spec.etcd, spec.apiserver, spec.controller_manager)
     for (name, kind), named in zip(_REFERENCES, references, strict=True):
@@ -232,7 +236,11 @@ def _control_plane_spec(spec: NestedControlPlaneSpec, path: str, namespace: str)
             yield from _reference(named, f"{path}.{name}", kind, namespace)
     yield from _version(f"{path}.version", spec.version)
     yield from _replicas(f"{path}.replicas", spec.replicas)
-    for number, each in enumerate(spec.schedule):
+    if (many := len(spec.schedule)) > MOST_SCHEDULES:
+        yield FieldError(
+            f"{path}.schedule", f"may have {MOST_SCHEDULES} entries at most", Fault.INVALID, many
+        )
+    for number, each in enumerate(spec.schedule[:MOST_SCHEDULES]):
         yield from _schedule(each, f"{path}.schedule[{number}]")
 
 

@@ -115,7 +115,7 @@ class Connection(asyncio.Protocol):
         self._full: asyncio.Future[None] | None = None
         self._left = self._emptied = self._emptied_before = 0
         self._taken = clock.monotonic()
-        self._dropped = False
+        self._dropped = self._said_goodbye = False
         self.abort: Callable[[], object] = lambda: None
         """What ends it before it is open."""
 
@@ -150,10 +150,12 @@ class Connection(asyncio.Protocol):
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
+        self.left()
         return None if self._transport is None else self._inner.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         was_open, self._transport = self._transport is not None, None
+        self._said_goodbye = True
         self.emptied()
         if was_open:
             self._inner.connection_lost(exc)
@@ -166,6 +168,13 @@ class Connection(asyncio.Protocol):
         self._inner.resume_writing()
 
     # -- what the tap calls
+
+    def left(self) -> None:
+        """The client sends nothing any more. Then asyncio's TLS writes nothing either, and logs what it is
+        given; so who is being answered, or has more requests that wait, is gone."""
+        self._said_goodbye = True
+        if self._waiting_since is None:
+            asyncio.get_running_loop().call_soon(self.drop)
 
     def filled(self) -> None:
         """The system takes no more for the moment."""
@@ -183,6 +192,8 @@ class Connection(asyncio.Protocol):
     def serves(self) -> None:
         """The head of a request is there; it is being answered."""
         self._waiting_since = self._began = None
+        if self._said_goodbye:
+            self.drop()
 
     def waits(self) -> None:
         """It is answered; the next one may come."""
@@ -196,7 +207,7 @@ class Connection(asyncio.Protocol):
         """
         if self._full is not None:
             await self._full
-        if self._transport is None or self._socket is None or self._socket.is_closing():
+        if self._said_goodbye or self._socket is None or self._socket.is_closing():
             raise ConnectionAbortedError("the client is gone")
 
     # -- what the room calls
@@ -246,7 +257,9 @@ class _Tap(asyncio.BufferedProtocol):
         self._tls.buffer_updated(nbytes)
 
     def eof_received(self) -> bool | None:
-        return self._tls.eof_received()
+        kept_open = self._tls.eof_received()
+        self._connection.left()
+        return kept_open
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
@@ -320,6 +333,10 @@ class Connections:
         del self._strangers[connection]
         self._known[connection] = holder
         return True
+
+    def holder(self, connection: Connection) -> str:
+        """Who holds a connection; empty: a stranger, or one who may hold all."""
+        return self._known.get(connection, "")
 
     def _end_idle(self, those: Iterable[Connection]) -> bool:
         """End the one that has asked for nothing the longest; False: each is being answered."""

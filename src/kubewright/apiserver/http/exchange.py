@@ -6,6 +6,7 @@ Theory.      The handler gets and returns values; this module does the HTTP. The
 Invariants.  Every wait has a timeout: for a body, for an answer; clients that do not read are ended by
              ``connections``. No more of a stream is asked for before the client has taken what there is.
              Only work counts as in flight: no client that sends or reads slowly keeps others from theirs.
+             One holder of a credential takes half of the places and of the bytes, unless it may all.
              A stream is always closed, whether it ends itself, the client leaves, or the server
              shuts down. When a client disconnects, its request is cancelled, as by a deadline
              in process. The authorization header is not passed on.
@@ -37,13 +38,15 @@ PIECE_BYTES = 64 * 1024
 """Large responses are sent in pieces; the next one when the client has taken the last one."""
 
 HELD_BYTES = 128 * 1024 * 1024
-"""Large responses that are being sent at one time, one more than these in any case."""
+"""Large responses that are being sent at one time, one more than these in any case; half of it is the most
+for one holder, and one more."""
 
 ARRIVING_BYTES = 128 * 1024 * 1024
 """Bodies of requests that have not arrived as a whole yet; half of it is the most for one user."""
 
 IN_FLIGHT = 400
-"""Ordinary requests that are worked on at one time, as kube-apiserver's ``--max-requests-inflight``."""
+"""Ordinary requests that are worked on at one time, as kube-apiserver's ``--max-requests-inflight``; half
+of it is the most for one holder (``connections.holder_of``)."""
 
 TOO_MANY = "Too many requests, please try again later."
 
@@ -57,7 +60,9 @@ class Exchange:
         self._handler, self._authenticator = handler, authenticator
         self._connections, self._tenant = connections, tenant
         self._working = self._arriving = 0
+        self._working_of: Counter[str] = Counter()
         self._arriving_of: Counter[str] = Counter()
+        self._held_of: Counter[str] = Counter()
         self._held: dict[int, tuple[int, int]] = {}
         """Sizes of the large bodies that are being sent, by their identity, and to how many each is."""
         self._requests: set[asyncio.Task[object]] = set()
@@ -124,12 +129,14 @@ class Exchange:
             return answers.failure(ServerError(said))
 
     async def _handled(self, request: Request) -> Response:
-        if self._working >= IN_FLIGHT:
+        holder = holder_of(request.user)
+        if self._working >= IN_FLIGHT or (holder and self._working_of[holder] >= IN_FLIGHT // 2):
             raise TooManyRequests(TOO_MANY, retry_after=1)
         self._working += 1
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await self._handler(request)
+            with _counted(self._working_of, holder, 1):
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    return await self._handler(request)
         finally:
             self._working -= 1
 
@@ -196,13 +203,14 @@ class Exchange:
             if self._ending:
                 small.force_close()
             return small
-        if self._held and self._held_bytes() + len(body) > HELD_BYTES and id(body) not in self._held:
+        holder = "" if self._tenant else self._connections.holder(connection)
+        if self._is_too_much(body, holder):
             return await self._whole(
                 http, connection, answers.failure(TooManyRequests(TOO_MANY, retry_after=1))
             )
         out = web.StreamResponse(status=response.status, headers=headers)
         out.content_length = len(body)
-        with self._holding(body):
+        with self._holding(body), _counted(self._held_of, holder, len(body)):
             try:
                 await out.prepare(http)
                 if http.method != "HEAD":
@@ -210,6 +218,14 @@ class Exchange:
             except ConnectionError:
                 _abort(http)
         return out
+
+    def _is_too_much(self, body: bytes, holder: str) -> bool:
+        if id(body) in self._held:
+            return False
+        of_holder = self._held_of[holder] if holder else 0
+        return bool(self._held and self._held_bytes() + len(body) > HELD_BYTES) or bool(
+            of_holder and of_holder + len(body) > HELD_BYTES // 2
+        )
 
     @contextmanager
     def _holding(self, body: bytes) -> Iterator[None]:
@@ -257,6 +273,18 @@ class Exchange:
             return
         async for chunk in chunks:
             await _send(out, connection, chunk)
+
+
+@contextmanager
+def _counted(counter: Counter[str], holder: str, amount: int) -> Iterator[None]:
+    """Count something of a holder while it lasts; a holder of nothing has no entry."""
+    counter[holder] += amount
+    try:
+        yield
+    finally:
+        counter[holder] -= amount
+        if not counter[holder]:
+            del counter[holder]
 
 
 async def _send(out: web.StreamResponse, connection: Connection, content: bytes) -> None:

@@ -4,7 +4,8 @@ Theory.      Made at the first start, kept in the data folder and used again at 
              kubeconfig that a user copied stays valid. One file per identity holds the
              certificate and its key: it is replaced as a whole, so the two always match.
              At each start, certificates that expire within a year are issued anew; so a server may
-             run for a year without its certificate expiring.
+             run for a year without its certificate expiring. The authority alone cannot be made again, since
+             all that clients hold is signed by it; so where there was one, its loss is told.
 Files.       In the folder, mode 0700: ``ca.pem``, ``server.pem``, ``admin.pem``, mode 0600.
 Invariants.  Every identity is signed by the authority that is there now. Keys never leave this
              machine, and no client trusts the authority unless a kubeconfig says so.
@@ -18,6 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from kubewright.apiserver.http.private_file import make_private_folder, write_private
+from kubewright.apiserver.store.log import WAY_OUT
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
 from kubewright.pki import tls
@@ -31,6 +33,9 @@ RENEWED_BEFORE = timedelta(days=365)
 
 NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 """The names and addresses in the server's certificate; the last three are its names inside of a cluster."""
+
+LOSS = "with another certificate authority no kubeconfig and no client certificate is good any more"
+"""What it means that the authority is missing."""
 
 ADMIN = User("kubewright-admin", ("system:masters",))
 """The owner of the data folder; members of ``system:masters`` may do everything."""
@@ -56,12 +61,18 @@ class Pki:
         return context
 
 
-def in_folder(folder: Path, clock: Clock) -> Pki:
+def in_folder(folder: Path, clock: Clock, *, had_one: bool = False) -> Pki:
     """The authority that lives in ``folder``; made if missing; certificates that expire soon are renewed.
 
+    ``had_one``: there was an authority, and it must be there.
+
     Raises:
-        InvalidInput: the folder cannot be used, or a file in it is not what it should be.
+        InvalidInput: the folder cannot be used, or a file in it is not what it should be, or the authority
+            is lost.
     """
+    ca = folder / "ca.pem"
+    if had_one and not ca.exists():
+        raise InvalidInput(f"{ca} is missing: {LOSS}. {WAY_OUT}")
     make_private_folder(folder)
     now = clock.now()
 
@@ -74,7 +85,7 @@ def in_folder(folder: Path, clock: Clock) -> Pki:
     def complete(identity: Identity) -> bool:
         return ours(identity) and identity.names() >= set(NAMES)
 
-    authority = _kept(folder / "ca.pem", lasting, lambda: new_authority("kubewright", now, LIFETIME))
+    authority = _kept(ca, lasting, lambda: new_authority("kubewright", now, LIFETIME))
     server = _kept(folder / "server.pem", complete, lambda: new_server(authority, NAMES, now, LIFETIME))
     admin = _kept(folder / "admin.pem", ours, lambda: new_client(authority, ADMIN, now, LIFETIME))
     return Pki(authority.certificate, server, admin)
@@ -101,5 +112,6 @@ def _read(path: Path) -> Identity | None:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError:
         raise InvalidInput(
-            f"{path} is not a certificate with its key; put the file back, or delete it to get a new one"
+            f"{path} is not a certificate with its key; put the file back, or delete it to get a new one. "
+            "If it is ca.pem, that needs --accept-data-loss, since all that it has signed is lost"
         ) from None

@@ -6,10 +6,15 @@ Theory.      A path names a kind and perhaps an object and a subresource; the me
 Called by    ``app``. Continues in ``registry.reading`` and ``registry.writing``.
 """
 
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from kubewright.apiserver.authorization.attributes import MASTERS, Attributes, forbidden
 from kubewright.apiserver.http import answers, bodies, parameters
+from kubewright.apiserver.http.connections import holder_of
 from kubewright.apiserver.http.paths import ResourcePath
 from kubewright.apiserver.http.watch import Watches
 from kubewright.apiserver.registry import filters, refusals
@@ -39,6 +44,55 @@ def verb_of(request: Request, path: ResourcePath) -> str:
     return "watch" if watches else verb
 
 
+MOST_FILTERED = 5_000
+"""Objects among which a list looks for some at once; a field selector decodes each."""
+
+
+class Turns:
+    """Who writes a large list: one at a time, and of those that wait each holder has one in turn.
+
+    A list that is large is written in pieces, between which other requests are answered. Twenty of them side
+    by side would be twenty pieces between two others, and one client can ask for thousands.
+    """
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @asynccontextmanager
+    async def turn(self, holder: str) -> AsyncIterator[None]:
+        """Wait for the turn of this holder; the next one comes when it is left."""
+        if self._taken:
+            await self._handed_over(holder)
+        self._taken = True
+        try:
+            yield
+        finally:
+            self._hand_over()
+
+    async def _handed_over(self, holder: str) -> None:
+        mine = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(holder, deque()).append(mine)
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if not mine.cancelled():  # it has come in the same moment
+                self._hand_over()
+            raise
+
+    def _hand_over(self) -> None:
+        self._taken = False
+        while self._waiting and not self._taken:
+            holder = next(iter(self._waiting))
+            queue = self._waiting.pop(holder)
+            first = queue.popleft()
+            if queue:
+                self._waiting[holder] = queue  # behind all others
+            if not first.done():
+                first.set_result(None)
+                self._taken = True
+
+
 class Resources:
     """The verbs, from request to answer."""
 
@@ -46,7 +100,7 @@ class Resources:
         self, reading: Reading, writing: Writing, policies: Policies, catalog: Catalog, clock: Clock
     ) -> None:
         self._reading, self._writing, self._policies = reading, writing, policies
-        self._watches = Watches(reading, clock)
+        self._watches, self._turns = Watches(reading, clock), Turns()
         self._catalog, self._clock = catalog, clock
 
     def target(self, path: ResourcePath) -> Target:
@@ -79,7 +133,7 @@ class Resources:
                 at_least = parameters.version(request) or 0
                 return self._one(request, kind, self._reading.get(target, at_least))
             case "list":
-                return self._list(request, target)
+                return await self._list(request, target)
             case "watch":
                 return self._watch(request, target)
             case "create":
@@ -92,12 +146,21 @@ class Resources:
                 return await self._delete(request, target)
         return await self._delete_all(request, target)
 
-    def _list(self, request: Request, target: Target) -> Response:
-        form = self._form(request)
-        found = self._reading.list(
-            target, self._filter(request, target.kind), parameters.list_options(request)
-        )
-        return answers.page(target.kind, found, form, self._clock.now())
+    async def _list(self, request: Request, target: Target) -> Response:
+        form, now, matches = self._form(request), self._clock.now(), self._filter(request, target.kind)
+        wanted = parameters.list_options(request)
+        found = None
+        if matches.everything or self._reading.count(target) <= MOST_FILTERED:
+            found = self._reading.list(target, matches, wanted)
+            if len(answers.pieces(found, form)) == 1:
+                return answers.page(target.kind, found, form, now)
+        async with self._turns.turn(holder_of(request.user)):
+            found = found or self._reading.list(target, matches, wanted)
+            written = []
+            for part in answers.pieces(found, form):
+                await self._clock.sleep(0)  # others work
+                written.append(answers.piece(target.kind, part, form, now))
+            return answers.joined(target.kind, found, written, form, now)
 
     def _watch(self, request: Request, target: Target) -> Response:
         form, wanted = self._form(request), parameters.watch_options(request)

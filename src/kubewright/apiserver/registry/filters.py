@@ -51,9 +51,9 @@ class Filter:
     def _fields_of(self, record: Record) -> dict[str, str]:
         namespace, _, name = record.key.rpartition("/")
         values = {_NAME: name, _NAMESPACE: namespace}
-        if any(requirement.key not in values for requirement in self.fields.requirements):
+        if not self.fields.keys <= values.keys():
             values.update(self.kind.fields(codec.decode(self.kind, record)))
-        return {requirement.key: values.get(requirement.key, "") for requirement in self.fields.requirements}
+        return {key: values.get(key, "") for key in self.fields.keys}
 
 
 def parse(kind: ServedKind, labels: str, fields: str) -> Filter:

@@ -12,6 +12,7 @@ Continues    in ``builtin`` (the built-in kinds), ``custom`` (those from CRDs), 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Any, Protocol
 
 import orjson
@@ -42,6 +43,8 @@ class Cause:
 
 MOST_CAUSES, MOST_CAUSES_CHARS = 100, 256 * 1024
 """Of one refusal: who mends a hundred fields sends the object again, and learns of the next."""
+MOST_COUNTED = 1_000
+"""Of the errors that are not told: the server stops looking for more."""
 TOO_MANY = "TooManyCauses"
 """The reason of the cause that stands for those which are not told."""
 
@@ -56,8 +59,14 @@ def bounded(causes: Iterable[Cause], rest: Iterator[object] | None = None) -> li
         chars += len(cause.field) + len(cause.message)
         if len(kept) == MOST_CAUSES or chars > MOST_CAUSES_CHARS:
             break
-    more = sum(1 for _ in (left if rest is None else rest))
-    return [*kept, Cause(TOO_MANY, "<nil>", f"and {more} more errors")] if more else kept
+    more = sum(1 for _ in islice(left if rest is None else rest, MOST_COUNTED + 1))
+    shown = str(more) if more <= MOST_COUNTED else f"more than {MOST_COUNTED}"
+    return [*kept, Cause(TOO_MANY, "<nil>", f"and {shown} more errors")] if more else kept
+
+
+def some(causes: Iterable[Cause]) -> list[Cause]:
+    """As many causes as ``bounded`` looks at: what is not asked for is not made."""
+    return list(islice(causes, MOST_CAUSES + MOST_COUNTED + 1))
 
 
 class Schema(Protocol):
@@ -123,12 +132,17 @@ def read_by(schema: Schema, obj: Object) -> Object:
         return schema.prune(schema.whole(obj))
 
 
+MOST_READ, MOST_READ_BYTES = 50_000, 32 * 1024 * 1024
+"""What is remembered of the older objects of one version of a kind: in objects, and in bytes that differ."""
+
+
 class Older:
     """The objects of a custom kind that were stored before it had its present schema, as that reads them.
 
     A default that a definition gets is there in each object at once, and a field that it loses is gone,
     though no object is written. Which objects are older their versions tell. Each is read once, when it is
-    first asked for.
+    first asked for, as long as there is room to remember it; those that were first remembered go first. An
+    object that reads as it is stored takes no more than its name.
     """
 
     def __init__(self, schema: Schema, api_version: str, since: int, stored: int) -> None:
@@ -138,21 +152,37 @@ class Older:
         """
         self._schema, self._head = schema, b'{"apiVersion":"%b",' % api_version.encode()
         self.since, self._stored = since, stored
-        self._read: dict[str, tuple[int, bytes]] = {}
+        self._read: dict[str, tuple[int, bytes | None]] = {}
+        self._bytes = 0
 
     def data(self, record: Record) -> bytes:
         """The bytes of a record as the present schema reads them, if they are of this version of the kind."""
         if record.version > self._stored or not record.data.startswith(self._head):
             return record.data
-        version, data = self._read.get(record.key, (0, b""))
-        if version == record.version:
-            return data
-        obj: Object = orjson.loads(record.data)
-        read = read_by(self._schema, obj)
-        data = record.data if read is obj else bytes(memoryview(orjson.dumps(read)))
-        if version < record.version:
-            self._read[record.key] = (record.version, data)
-        return data
+        version, data = self._read.get(record.key, (0, None))
+        if version != record.version:
+            obj: Object = orjson.loads(record.data)
+            read = read_by(self._schema, obj)
+            data = None if read is obj else bytes(memoryview(orjson.dumps(read)))
+            if version < record.version:
+                self._remember(record, data)
+        return record.data if data is None else data
+
+    @property
+    def remembered(self) -> tuple[int, int]:
+        """How many objects are remembered, and their bytes."""
+        return len(self._read), self._bytes
+
+    def _remember(self, record: Record, data: bytes | None) -> None:
+        self._forget(record.key)
+        self._read[record.key] = (record.version, data)
+        self._bytes += len(data or b"")
+        while len(self._read) > MOST_READ or self._bytes > MOST_READ_BYTES:
+            self._forget(next(iter(self._read)))
+
+    def _forget(self, key: str) -> None:
+        _, data = self._read.pop(key, (0, None))
+        self._bytes -= len(data or b"")
 
 
 @dataclass(frozen=True, slots=True)

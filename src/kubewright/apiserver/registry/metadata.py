@@ -7,12 +7,13 @@ Invariants.  Pure: times and random values are arguments. Every field has its ty
 Source       kube-apiserver's sentences and field paths, observed on v1.36.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import orjson
 
-from kubewright.apiserver.registry.kind import Cause, Object, ServedKind
+from kubewright.apiserver.registry.kind import Cause, Object, ServedKind, some
 from kubewright.apiserver.schema.causes import cut, invalid
 from kubewright.wire import naming
 
@@ -115,7 +116,7 @@ def causes_new(kind: ServedKind, metadata: Mapping[str, Any]) -> list[Cause]:
         )
     else:
         causes += [_invalid("name", name, said) for said in name_rule(name)]
-    return [*causes, *_causes_content(kind, metadata), *_causes_finalizers(kind, metadata)]
+    return some(chain(causes, _causes_content(metadata), _causes_finalizers(kind, metadata)))
 
 
 def causes_changed(kind: ServedKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
@@ -124,7 +125,7 @@ def causes_changed(kind: ServedKind, new: Mapping[str, Any], old: Mapping[str, A
     if "deletionTimestamp" in old:
         added = sorted(set(new.get("finalizers", ())) - set(old.get("finalizers", ())))
         if added:
-            listed = ", ".join(f'"{each}"' for each in added)
+            listed = cut(", ".join(f'"{each}"' for each in added))
             said = "no new finalizers can be added if the object is being deleted, found new finalizers"
             message = f"Forbidden: {said} []string{{{listed}}}"
             causes.append(Cause("FieldValueForbidden", "metadata.finalizers", message))
@@ -134,58 +135,52 @@ def causes_changed(kind: ServedKind, new: Mapping[str, Any], old: Mapping[str, A
     changed = {
         name: value for name, value in new.items() if old.get(name) is not value and old.get(name) != value
     }
-    causes += _causes_content(kind, changed)
-    return causes + _causes_finalizers(kind, changed)
+    return some(chain(causes, _causes_content(changed), _causes_finalizers(kind, changed)))
 
 
-def _causes_content(kind: ServedKind, metadata: Mapping[str, Any]) -> list[Cause]:
-    causes = []
+def _causes_content(metadata: Mapping[str, Any]) -> Iterator[Cause]:
     for key, value in metadata.get("labels", {}).items():
-        causes += [_invalid("labels", key, said) for said in naming.label_key(key)]
-        causes += [_invalid("labels", value, said) for said in naming.label_value(value)]
+        yield from (_invalid("labels", key, said) for said in naming.label_key(key))
+        yield from (_invalid("labels", value, said) for said in naming.label_value(value))
     annotations: Mapping[str, str] = metadata.get("annotations", {})
     for key in annotations:
-        causes += [_invalid("annotations", key, said) for said in naming.label_key(key.lower())]
+        yield from (_invalid("annotations", key, said) for said in naming.label_key(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATION_BYTES:
         message = f"Too long: may not be more than {ANNOTATION_BYTES} bytes"
-        causes.append(Cause("FieldValueTooLong", "metadata.annotations", message))
-    return causes + _causes_owners(metadata.get("ownerReferences", ()))
+        yield Cause("FieldValueTooLong", "metadata.annotations", message)
+    yield from _causes_owners(metadata.get("ownerReferences", ()))
 
 
-def _causes_owners(owners: Any) -> list[Cause]:
-    causes = []
+def _causes_owners(owners: Any) -> Iterator[Cause]:
     for owner in owners:
         version, kind = owner.get("apiVersion") or "", owner.get("kind") or ""
         if version.count("/") > 1 or not version.rpartition("/")[2]:
-            causes.append(_invalid("ownerReferences.apiVersion", version, "version must not be empty"))
+            yield _invalid("ownerReferences.apiVersion", version, "version must not be empty")
         for name in ("kind", "name", "uid"):
             if not owner.get(name):
-                causes.append(_invalid(f"ownerReferences.{name}", "", "must not be empty"))
+                yield _invalid(f"ownerReferences.{name}", "", "must not be empty")
         if (version, kind) == ("v1", "Event"):
             words = "/v1, Kind=Event is disallowed from being an owner"
-            causes.append(_owners_invalid(_as_go_has_it(owner), words))
+            yield _owners_invalid(_as_go_has_it(owner), words)
     leaders = [
         f"{owner.get('kind')}/{owner.get('name')}" for owner in owners if owner.get("controller") is True
     ]
     if len(leaders) > 1:
         found = f'Found "true" in references for {leaders[0]} and {leaders[1]}'
         message = f"Only one reference can have Controller set to true. {found}"
-        causes.append(_owners_invalid([_as_go_has_it(owner) for owner in owners], message))
-    return causes
+        yield _owners_invalid([_as_go_has_it(owner) for owner in owners], message)
 
 
-def _causes_finalizers(kind: ServedKind, metadata: Mapping[str, Any]) -> list[Cause]:
+def _causes_finalizers(kind: ServedKind, metadata: Mapping[str, Any]) -> Iterator[Cause]:
     finalizers = metadata.get("finalizers", ())
-    causes = []
     for index, finalizer in enumerate(finalizers):
         said = naming.label_key(finalizer)
         if not said and not kind.custom and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             said = ["name is neither a standard finalizer name nor is it fully qualified"]
-        causes += [_invalid(f"finalizers[{index}]", finalizer, each) for each in said]
+        yield from (_invalid(f"finalizers[{index}]", finalizer, each) for each in said)
     if _FOREGROUND in finalizers and _ORPHAN in finalizers:
         message = f"Invalid value: finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
-        causes.append(Cause("FieldValueInvalid", "metadata.finalizers", message))
-    return causes
+        yield Cause("FieldValueInvalid", "metadata.finalizers", message)
 
 
 def _invalid(name: str, value: Any, said: str) -> Cause:

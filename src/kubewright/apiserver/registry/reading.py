@@ -112,6 +112,10 @@ class Reading:
         last = page[-1].key
         return Page(page, version, _token(version, last), self._remaining(target, matches, version, last))
 
+    def count(self, target: Target) -> int:
+        """How many objects the whole collection has, of which a list of the target shows some."""
+        return self._store.count(target.collection)
+
     def walk(self, target: Target, matches: Filter) -> tuple[int, Iterator[Sequence[Record]]]:
         """The version, and the collection as of it in parts. Each is read when it is asked for, so that
         a client that takes long holds one part and not all.

@@ -23,6 +23,7 @@ from kubewright.apiserver.schema.formats import OPTIONS
 from kubewright.apiserver.schema.json_schema import json_schema
 from kubewright.apiserver.schema.node import Node, build
 from kubewright.apiserver.schema.notation import REF, OpenApi, read_definition
+from kubewright.apiserver.schema.parts import Parts
 
 _STATUS, _CONDITION = "Status", "Condition"
 """Definitions with these suffixes are written by controllers; Go fills missing fields with zeros."""
@@ -147,19 +148,32 @@ def _checked(name: str, *, strict: bool) -> dict[str, Any]:
 
 @cache
 def _validator(name: str, *, strict: bool) -> jsonschema_rs.Draft4Validator:
-    """In draft 4, as in Go, ``3.0`` is no integer."""
+    return _compiled(_schema(name, strict=strict))
+
+
+def _schema(name: str, *, strict: bool) -> dict[str, Any]:
     defs = {each: _checked(each, strict=strict) for each in closure(name)}
-    schema = {"$ref": f"#/$defs/{name}", "$defs": defs}
+    return {"$ref": f"#/$defs/{name}", "$defs": defs}
+
+
+def _compiled(schema: dict[str, Any]) -> jsonschema_rs.Draft4Validator:
+    """In draft 4, as in Go, ``3.0`` is no integer."""
     return jsonschema_rs.Draft4Validator(schema, pattern_options=patterns.OPTIONS, **OPTIONS)
+
+
+@cache
+def _parts(name: str) -> Parts:
+    whole = _schema(name, strict=False)
+    return Parts(whole, lambda part: _compiled({**part, "$defs": whole["$defs"]}))
 
 
 class BuiltinSchema(Compiled):
     """The schema of one built-in kind, by the name of its definition, e.g. ``apps.v1.Deployment``."""
 
+    words = EMPTY_IS_ABSENT
+
     def __init__(self, name: str) -> None:
         self.name = name
-
-    words = EMPTY_IS_ABSENT
 
     @cached_property
     def node(self) -> Node:
@@ -179,6 +193,10 @@ class BuiltinSchema(Compiled):
         found = super().validate(obj, old, part)
         known = super().validate(old) if found and old is not None else []
         return [each for each in found if each not in known]
+
+    @cached_property
+    def parts(self) -> Parts:
+        return _parts(self.name)
 
     def whole(self, obj: Object) -> Object:
         """The object with its times and quantities as Go writes them, unless it cannot be read at all."""

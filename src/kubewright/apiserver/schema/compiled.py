@@ -2,12 +2,13 @@
 
 Theory.      Almost every object is valid. So each method first runs one strict validator, in a
              microsecond or two: an object that it accepts has no error, no unknown field and nothing
-             to prune. Only for others do the tree walks and the loose validator run.
+             to prune. Only for others do the tree walks and the loose validator run; for large ones part by
+             part, as long as somebody asks for another error.
 Invariants.  Parts are built when first needed: a kind that no request names costs nothing.
 Called by    ``registry.intake`` and ``registry.writing``, through the protocol ``registry.kind.Schema``.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
@@ -17,6 +18,7 @@ from kubewright.apiserver.registry.kind import Cause, Object, bounded
 from kubewright.apiserver.schema import walk
 from kubewright.apiserver.schema.causes import WORDS, Words, causes
 from kubewright.apiserver.schema.node import Node
+from kubewright.apiserver.schema.parts import Parts, is_large
 
 
 class Validator(Protocol):
@@ -50,6 +52,17 @@ class Compiled:
         """Lists the errors; accepts unknown fields."""
         raise NotImplementedError
 
+    @cached_property
+    def parts(self) -> Parts:
+        """The loose validator in parts."""
+        raise NotImplementedError
+
+    def errors(
+        self, obj: Object, is_excused: Callable[[tuple[str | int, ...]], bool] = lambda _path: False
+    ) -> Iterator[ValidationError]:
+        """What the loose validator finds; of a large one not all at once, and not what is excused."""
+        return self.parts.errors(obj, is_excused) if is_large(obj) else iter(self.loose.iter_errors(obj))
+
     def ready(self, obj: Object) -> Object | None:
         """The object with its defaults, when nothing else is to be done to it; None otherwise."""
         if not self.strict.is_valid(obj):
@@ -64,7 +77,7 @@ class Compiled:
     def validate(self, obj: Object, _old: Object | None = None, _part: str = "") -> list[Cause]:
         if self.strict.is_valid(obj):
             return []
-        errors = iter(self.loose.iter_errors(obj))
+        errors = self.errors(obj)
         return bounded(causes(errors, said=self.words), errors)
 
     def unknown_fields(self, obj: Object) -> list[str]:

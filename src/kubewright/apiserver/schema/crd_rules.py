@@ -67,6 +67,23 @@ def _malformed(schema: OpenApi, path: str) -> Iterator[Cause]:
         yield from _malformed(inner, f"{path}.{word}")
 
 
+def patterns_in(schema: Any) -> Iterator[str]:
+    """Every pattern of a schema, also of one that is malformed."""
+    if not isinstance(schema, Mapping):
+        return
+    if isinstance(pattern := schema.get("pattern"), str):
+        yield pattern
+    for word in ("items", "additionalProperties", "not"):
+        yield from patterns_in(schema.get(word))
+    for word in _JUNCTORS:
+        parts = schema.get(word)
+        for part in parts if isinstance(parts, list) else ():
+            yield from patterns_in(part)
+    fields = schema.get("properties")
+    for part in fields.values() if isinstance(fields, Mapping) else ():
+        yield from patterns_in(part)
+
+
 _META_NAMES = frozenset(("name", "generateName"))
 
 

@@ -3,9 +3,11 @@
 Theory.      Both match in linear time, and their syntaxes are alike but for this: in Go ``\\d``, ``\\s``,
              ``\\w`` and ``\\b`` know ASCII only; ``\\Q…\\E`` quotes; ``\\101`` and ``\\a`` are letters;
              there are classes with names (``[[:alpha:]]``), and none within others; a brace that counts
-             nothing is a letter. Each token of a pattern is therefore written anew.
+             nothing is a letter. Each token of a pattern is therefore written anew. What it takes to compile
+             a pattern follows from its tokens too, so that is known before any is compiled: three thousand of
+             ``\\p{L}{1,60}`` take twenty seconds, and a definition has room for ten times as many.
 Invariants.  Pure. A pattern that Go refuses raises ``ValueError``, here or when the library compiles it.
-Called by    ``structural``, ``crd_rules``.
+Called by    ``structural``, ``crd_rules``; ``registry.custom.definition`` adds up the costs.
 """
 
 import re
@@ -13,6 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import jsonschema_rs
+
+from kubewright.base.limits import remembered
 
 OPTIONS = jsonschema_rs.RegexOptions()
 """The engine without look-around and back references."""
@@ -43,12 +47,24 @@ _POSIX: Mapping[str, tuple[str, ...]] = {
 }
 """Named classes: their ranges in order, each by its first and last letter."""
 _LETTERS: Mapping[str, int] = {"a": 7, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11}
+_FOLDS = re.compile(r"\(\?[a-zA-Z]*i")
 _COUNT = re.compile(r"\{([0-9]+)(?:,([0-9]*))?\}")
 _GROUP = re.compile(r"\(\?(?:P?<[A-Za-z0-9_]+>|[imsU]*(?:-[imsU]+)?[:)])")
 _PROPERTY = re.compile(r"\\[pP](?:([A-Z])|\{(\^?)([A-Za-z_]+)\})")
 _CODE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]{1,8})\}|(0[0-7]{0,2}|[1-7][0-7]{1,2}))")
 
 
+UNITS_A_SECOND = 10_000_000
+"""The unit of costs is what a letter takes of a pattern that is compiled: about a tenth of a microsecond."""
+_EACH, _WRITTEN, _ASCII, _OTHER, _MOST_LETTERS, _BY_PROPERTY, _FOLDED = 200, 10, 1, 10, 30, 3_000, 8
+"""The cost of a pattern in itself; of each letter that is written; of a letter or a range, of ASCII and
+beyond; of all letters but a few, as ``.``; of ``\\p{...}``; and the factor where case does not count. As
+measured."""
+_MOST_COST = 10**12
+"""No pattern costs more: with a thousand groups in each other, each a thousand times, nobody can count."""
+
+
+@remembered(4_096)
 def rewritten(pattern: str) -> str:
     """The pattern as the library reads it.
 
@@ -58,6 +74,23 @@ def rewritten(pattern: str) -> str:
     return _Scanner(pattern).whole()
 
 
+@remembered(4_096)
+def cost(pattern: str) -> int:
+    """What it takes to compile a pattern, in units; nothing for one that is refused before."""
+    scanner = _Scanner(pattern)
+    try:
+        scanner.whole()
+    except ValueError:
+        return 0
+    return least_cost(pattern) + scanner.cost
+
+
+def least_cost(pattern: str) -> int:
+    """What a pattern costs at least, without a look at its tokens."""
+    return _EACH + _WRITTEN * len(pattern)
+
+
+@remembered(4_096)
 def is_pattern(pattern: str) -> bool:
     """Whether a schema's ``pattern`` can be read."""
     try:
@@ -87,6 +120,17 @@ class _Scanner:
 
     def __init__(self, pattern: str) -> None:
         self._text, self._at = pattern, 0
+        self._costs, self._last = [0], 0  # of the open groups, the innermost last; of the last token or group
+        self._folded = _FOLDED if _FOLDS.search(pattern) else 1
+
+    @property
+    def cost(self) -> int:
+        """What it takes to compile what is written."""
+        return sum(self._costs)
+
+    def _pay(self, cost: int) -> None:
+        self._last = min(self._last + cost, _MOST_COST)
+        self._costs[-1] = min(self._costs[-1] + cost, _MOST_COST)
 
     def whole(self) -> str:
         out, repeated = [], False
@@ -94,9 +138,24 @@ class _Scanner:
             count = self._count()
             if count and repeated:
                 raise ValueError("invalid nested repetition operator")
-            out.append(count or self._token())
+            out.append(count or self._costly_token())
             repeated = bool(count)
         return "".join(out)
+
+    def _costly_token(self) -> str:
+        """One token, which the next repetition repeats; after a ``)`` that is its whole group."""
+        self._last = 0
+        token = self._token()
+        if token == ")" and len(self._costs) > 1:
+            self._pay_group()
+        elif token.startswith("(") and not token.endswith(")"):
+            self._costs.append(0)
+        return token
+
+    def _pay_group(self) -> None:
+        group = self._costs.pop()
+        self._last = 0
+        self._pay(group)
 
     def _count(self) -> str:
         """A repetition, with the mark that makes it lazy; empty if none stands here."""
@@ -105,6 +164,7 @@ class _Scanner:
             if any(int(number) > MOST_REPETITIONS for number in found.groups() if number):
                 raise ValueError("invalid repeat count")
             count = found[0]
+            self._pay(self._last * (max(int(number) for number in found.groups() if number) - 1))
         else:
             count = self._text[self._at] if self._text[self._at] in "*+?" else ""
         self._at += len(count)
@@ -126,7 +186,12 @@ class _Scanner:
             self._at = found.end()
             return found[0]
         self._at += 1
+        self._pay(_MOST_LETTERS if letter == "." else self._cost_of(letter))
         return letter if letter in "()|^$." else _literal(letter)
+
+    def _cost_of(self, letter: str) -> int:
+        """What a letter takes, or a range that ends with it."""
+        return (_ASCII if letter.isascii() else _OTHER) * self._folded
 
     def _escape(self) -> str:
         name = self._text[self._at + 1 : self._at + 2]
@@ -136,26 +201,33 @@ class _Scanner:
                 return ""
             end = self._text.find("\\E", start)
             self._at = len(self._text) if end < 0 else end + 2
-            return "".join(map(_literal, self._text[start : None if end < 0 else end]))
+            quoted = self._text[start : None if end < 0 else end]
+            self._pay(sum(map(self._cost_of, quoted)))
+            return "".join(map(_literal, quoted))
         if name in ("b", "B"):
             self._at += 2
             return rf"(?-u:\{name})"
         if name in ("A", "z"):
             self._at += 2
             return rf"\{name}"
-        named = self._named()
-        return f"[{named}]" if named else _literal(self._letter())
+        if named := self._named():
+            return f"[{named}]"
+        letter = self._letter()
+        self._pay(self._cost_of(letter))
+        return _literal(letter)
 
     def _named(self) -> str:
         """A class that has a name, as a part of a class; empty if none stands here."""
         name = self._text[self._at + 1 : self._at + 2]
         if name and name.lower() in _PERL:
             self._at += 2
+            self._pay(_MOST_LETTERS if name.isupper() else len(_PERL[name]) * self._folded)
             return _ranges(_PERL[name.lower()], negated=name.isupper())
         found = _PROPERTY.match(self._text, self._at)
         if found is None:
             return ""
         self._at = found.end()
+        self._pay(_BY_PROPERTY)
         negated = (found[0][1] == "P") != bool(found[2])
         return rf"\{'P' if negated else 'p'}{{{found[1] or found[3]}}}"
 
@@ -183,6 +255,7 @@ class _Scanner:
         if self._text.startswith("^", self._at):
             out.append("^")
             self._at += 1
+            self._pay(_MOST_LETTERS)
         first = self._at
         while self._at == first or not self._text.startswith("]", self._at):
             if self._at >= len(self._text):
@@ -199,6 +272,7 @@ class _Scanner:
             if inside is None:
                 raise ValueError(f"invalid character class range: [:{name}:]")
             self._at = end + 2
+            self._pay(_MOST_LETTERS if name.startswith("^") else len(inside) * self._folded)
             return _ranges(inside, negated=name.startswith("^"))
         if self._text.startswith("\\", self._at) and (named := self._named()):
             return named
@@ -208,6 +282,7 @@ class _Scanner:
             high = self._letter()
         if high < low:
             raise ValueError("invalid character class range")
+        self._pay(self._cost_of(high))
         return _literal(low) if low == high else f"{_literal(low)}-{_literal(high)}"
 
 

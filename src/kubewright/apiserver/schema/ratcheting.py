@@ -13,7 +13,7 @@ Invariants.  Pure. A part is compared once, so all errors together cost no more 
 Source       kube-apiserver 1.36, observed in tests/conformance/test_api_ratcheting.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -36,7 +36,10 @@ class Place:
 
     def is_excused(self, error: jsonschema_rs.ValidationError) -> bool:
         """Whether an error of the new object was there in the old one, in a part that did not change."""
-        path = error.instance_path[: _depth(error.schema_path)]
+        return self.excuses(error.instance_path[: _depth(error.schema_path)])
+
+    def excuses(self, path: Sequence[str | int]) -> bool:
+        """Whether what stands there, or something above it, did not change."""
         return any(place.is_same for place in self._on(path))
 
     @cached_property
@@ -55,7 +58,7 @@ class Place:
             self._below[part] = self._item(part) if isinstance(part, int) else self._field(part)
         return self._below[part]
 
-    def _on(self, path: list[str | int]) -> "Iterator[Place]":
+    def _on(self, path: Sequence[str | int]) -> "Iterator[Place]":
         """The places on a path, from below this one on, as far as both objects have them."""
         place: Place | None = self
         for part in path:

@@ -15,12 +15,13 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from kubewright.apiserver.registry.kind import Cause, Object, bounded
+from kubewright.apiserver.registry.kind import Cause, Object, bounded, some
 from kubewright.apiserver.schema import builtin, decode, formats, patterns, ratcheting, walk
 from kubewright.apiserver.schema.causes import causes
 from kubewright.apiserver.schema.compiled import Compiled
 from kubewright.apiserver.schema.json_schema import WHOLE, any_whole, json_schema
 from kubewright.apiserver.schema.node import Node, build
+from kubewright.apiserver.schema.parts import Parts
 from kubewright.wire import gojson
 
 OpenApi = Mapping[str, Any]
@@ -55,6 +56,10 @@ class Structural(Compiled):
     def loose(self) -> jsonschema_rs.Draft4Validator:
         return self._validator(strict=False)
 
+    @cached_property
+    def parts(self) -> Parts:
+        return _parts(orjson.dumps(self.source), envelope=self.envelope)
+
     def _validator(self, *, strict: bool) -> jsonschema_rs.Draft4Validator:
         return _compiled(orjson.dumps(self.source), strict=strict, envelope=self.envelope)
 
@@ -64,17 +69,17 @@ class Structural(Compiled):
     def _invalid(self, obj: Object, old: Object | None, part: str) -> list[Cause]:
         if self.strict.is_valid(obj):
             return []
-        errors = iter(self.loose.iter_errors(obj))
+        whole = None if old is None else ratcheting.Place(self.node, obj, old)
+        errors = self.errors(obj) if whole is None else self.errors(obj, whole.excuses)
         if part:
             errors = (error for error in errors if error.instance_path[:1] == [part])
-        if old is not None:
-            whole = ratcheting.Place(self.node, obj, old)
+        if whole is not None:
             errors = (error for error in errors if not whole.is_excused(error))
         return bounded(causes(errors, self.source), errors)
 
     def _duplicates(self, obj: Object, old: Object | None) -> list[Cause]:
         """Equal items, unless the object had some before, wherever that was."""
-        found = list(walk.duplicates(self.node, obj))
+        found = some(walk.duplicates(self.node, obj))
         return [] if found and old is not None and any(walk.duplicates(self.node, old)) else found
 
     def decode_error(self, obj: Object) -> str | None:
@@ -120,6 +125,19 @@ def _node(source: bytes, *, envelope: bool) -> Node:
 @lru_cache(maxsize=_KEPT)
 def _compiled(source: bytes, *, strict: bool, envelope: bool) -> jsonschema_rs.Draft4Validator:
     """The validator of a schema, given as JSON."""
+    root, options = _root(source, strict=strict, envelope=envelope)
+    return patterns.compiled(root, options)
+
+
+@lru_cache(maxsize=_KEPT)
+def _parts(source: bytes, *, envelope: bool) -> Parts:
+    """The loose validator of a schema in parts."""
+    root, options = _root(source, strict=False, envelope=envelope)
+    return Parts(root, lambda part: patterns.compiled(part, options))
+
+
+def _root(source: bytes, *, strict: bool, envelope: bool) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """What a validator is made of, and its options."""
     names: set[str] = set()
     schema = formats.named(orjson.loads(source), names)
     root = json_schema(schema, strict=strict, whole=strict)
@@ -131,4 +149,4 @@ def _compiled(source: bytes, *, strict: bool, envelope: bool) -> jsonschema_rs.D
         root["$defs"] = {
             each: json_schema(builtin.definition(each), strict=True) for each in builtin.closure(_META)
         } | {WHOLE: any_whole()}
-    return patterns.compiled(root, formats.custom_options(frozenset(names)))
+    return root, formats.custom_options(frozenset(names))

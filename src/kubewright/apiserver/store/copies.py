@@ -27,6 +27,8 @@ from kubewright.apiserver.store.log import (
     TOKEN_KEY_FILE,
     check_format,
     committed,
+    disclaim_all,
+    synced,
     version_in,
 )
 from kubewright.base.errors import InvalidInput, KubewrightError, Unwritten
@@ -89,7 +91,7 @@ def put_back(folder: Path, source: Path, mark: str) -> Path | None:
                 if folder.exists():
                     folder.rename(_unused(former))
                 new.rename(folder)
-                _synced(folder.parent)
+                synced(folder.parent)
     except (OSError, sqlite3.Error) as error:
         raise _failure(f"cannot replace the data: {_without_path(error)}", error) from None
     return former_of(folder, mark)
@@ -119,13 +121,14 @@ def _prepare(new: Path, source: Path, mark: str, version: int) -> None:
     shutil.copyfile(source, data)
     with closing(sqlite3.connect(data)) as db, db:
         db.execute("UPDATE meta SET value = ? WHERE name = 'version'", (version + GAP,))
+        disclaim_all(db)  # what is missing in the new folder is not lost
     for path, content in ((new / MARK_FILE, mark), (data, None)):
         with open(path, "r+b" if content is None else "wb") as file:
             if content is not None:
                 file.write(content.encode())
             file.flush()
             os.fsync(file.fileno())
-    _synced(new)
+    synced(new)
 
 
 def _keep_key(new: Path, before: Iterable[Path]) -> None:
@@ -133,8 +136,8 @@ def _keep_key(new: Path, before: Iterable[Path]) -> None:
     key = next((each / TOKEN_KEY_FILE for each in before if (each / TOKEN_KEY_FILE).exists()), None)
     if key is not None:
         shutil.copy(key, new / TOKEN_KEY_FILE)
-        _synced(new / TOKEN_KEY_FILE)
-        _synced(new)
+        synced(new / TOKEN_KEY_FILE)
+        synced(new)
 
 
 def _check(source: Path) -> None:
@@ -188,12 +191,3 @@ def _unserved(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.close()
-
-
-def _synced(path: Path) -> None:
-    """Force a file, or the names in a folder, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,7 +5,8 @@ Theory.      The file holds the current objects and the version counter, nothing
              writes is one transaction, and ``commit`` returns after it is on the disk.
              SQLite takes a write-ahead log that was cut or changed for one that ends earlier, and an empty
              file for a new database. So the version that was committed last is kept beside it, written
-             after each commit and never before; a start that finds less in the database refuses.
+             after each commit and never before; a start that finds less in the database refuses. The database
+             in turn says which files belong to it, so that none of them goes without notice.
 Invariants.  One process, one connection that writes, on the event loop's thread: a thread hop costs
              more than the write, and SQLite's WAL-reset defect needs two
              connections that write or checkpoint. The folder is locked for as long as the log is
@@ -50,6 +51,18 @@ GAP = 1_000_000
 FORMAT = 1
 """Number of the data format that this code writes, and the only one it reads."""
 
+_BELONGS = "belongs "
+"""Before the name of a file, as a name in ``meta``: the file was there, so without it something is lost."""
+
+LOSSES = {
+    DATA_FILE: "all objects in it are lost",
+    COMMITTED_FILE: f"without it nothing tells whether {DATA_FILE} has all that was written",
+    TOKEN_KEY_FILE: "with another key every token of a service account that was issued ends",
+}
+"""What it means that a file is missing."""
+
+RELIED_ON = "what is in it cannot be told from the objects"
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS objects (
@@ -68,7 +81,7 @@ Row = tuple[str, str, int, bytes]
 
 
 class Log(Protocol):
-    """Four synchronous calls; after any exception from ``commit`` the log must not be used again."""
+    """Synchronous calls; after any exception from ``commit`` the log must not be used again."""
 
     def load(self) -> tuple[int, Iterable[Row]]:
         """The version counter, and every object as (resource, key, version, data)."""
@@ -78,6 +91,12 @@ class Log(Protocol):
 
     def checkpoint(self) -> None:
         """When idle: move committed writes from the write-ahead log into the database."""
+
+    def claim(self, name: str) -> None:
+        """A file, by its path from the folder, belongs to the data: the next start without it is refused."""
+
+    def disclaim(self, name: str) -> None:
+        """The file is about to be deleted."""
 
     def close(self) -> None: ...
 
@@ -92,6 +111,12 @@ class NoLog:
         pass
 
     def checkpoint(self) -> None:
+        pass
+
+    def claim(self, name: str) -> None:
+        pass
+
+    def disclaim(self, name: str) -> None:
         pass
 
     def close(self) -> None:
@@ -109,11 +134,11 @@ class SqliteLog:
 
     Raises:
         InvalidInput: another process has the folder, the file is damaged, or its format is unknown; or it has
-            less than was committed.
+            less than was committed, or lacks a file that belongs to it.
     """
 
     def __init__(self, folder: Path, *, power_loss: bool = True, accept_loss: bool = False) -> None:
-        self._lock = _locked(folder)
+        self._folder, self._lock = folder, _locked(folder)
         self._checkpoints = power_loss
         settings = ("FULL", LOG_PAGES) if power_loss else ("NORMAL", LOG_PAGES_LOST)
         try:
@@ -121,7 +146,10 @@ class SqliteLog:
             self._db = _opened(folder / DATA_FILE, *settings)
             if go_on_at is not None:
                 self._db.execute(_SET_VERSION, (go_on_at,))
+            if accept_loss:
+                self._forget_missing()
             self._committed = _Committed(folder / COMMITTED_FILE, self.load()[0])
+            self.claim(COMMITTED_FILE)
         except BaseException:
             self._lock.close()
             raise
@@ -152,6 +180,23 @@ class SqliteLog:
         if self._checkpoints:
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             self._committed.sync()
+
+    def claim(self, name: str) -> None:
+        """As ``Log.claim``, once the name of the file is on the disk."""
+        row = (_BELONGS + name,)
+        if self._db.execute("SELECT 1 FROM meta WHERE name = ?", row).fetchone() is None:
+            synced((self._folder / name).parent)
+            self._db.execute("INSERT INTO meta VALUES (?, 1)", row)
+            if self.load()[0]:  # objects of an earlier release: they may be in the database already
+                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def disclaim(self, name: str) -> None:
+        self._db.execute("DELETE FROM meta WHERE name = ?", (_BELONGS + name,))
+
+    def _forget_missing(self) -> None:
+        for name in _state_in(self._folder / DATA_FILE)[1]:
+            if not (self._folder / name).exists():
+                self.disclaim(name)
 
     def close(self) -> None:
         try:
@@ -270,30 +315,47 @@ def _checked(folder: Path, *, power_loss: bool, accept_loss: bool) -> int | None
     Nothing is changed: what is left of a damaged log can still be looked at afterwards.
 
     Raises:
-        InvalidInput: commits are lost, and that is not accepted.
+        InvalidInput: commits are lost, or files that belong to them, and that is not accepted.
     """
-    found = version_in(folder / DATA_FILE)
+    found, belonging = _state_in(folder / DATA_FILE)
     try:
         known = committed(folder)
     except InvalidInput as error:
         if not accept_loss:
             raise InvalidInput(f"{error}. {WAY_OUT}") from None
         return found + GAP
-    if known is None:
-        if found or not (folder / TOKEN_KEY_FILE).exists():
-            return None
-        lost = f"{folder} was used before, and {DATA_FILE} in it is empty or missing"
-    elif known[0] <= found:
-        return None
+    if lost := _commits_lost(folder, found, known):
+        survives = power_loss or known is None or known[1] == _boot() != ""
     else:
+        lost, survives = _files_lost(folder, belonging, known), True
+    if lost and survives and not accept_loss:
+        raise InvalidInput(f"{lost}. {WAY_OUT}")
+    if lost:
+        _log.warning("commits are lost", why=lost)
+    if known is not None:
+        return max(found, known[0]) + GAP if known[0] > found else None
+    return found + GAP if lost or (accept_loss and not found) else None
+
+
+def _commits_lost(folder: Path, found: int, known: tuple[int, str] | None) -> str:
+    """Which commits are known and not found; empty: none."""
+    if known is not None and known[0] > found:
         lost = f"{folder} has its objects as of version {found}, and version {known[0]} was committed"
-    survives = power_loss or known is None or known[1] == _boot() != ""
-    if survives and not accept_loss:
-        raise InvalidInput(
-            f"{lost}: {DATA_FILE} or {DATA_FILE}-wal was cut, changed or taken away. {WAY_OUT}"
-        )
-    _log.warning("commits are lost", why=lost)
-    return (found if known is None else known[0]) + GAP
+    elif known is None and not found and (folder / TOKEN_KEY_FILE).exists():
+        lost = f"{folder} was used before, and {DATA_FILE} in it is empty or missing"
+    else:
+        return ""
+    return f"{lost}: {DATA_FILE} or {DATA_FILE}-wal was cut, changed or taken away"
+
+
+def _files_lost(folder: Path, belonging: Iterable[str], known: tuple[int, str] | None) -> str:
+    """Which files that belong to the data are not there; empty: none."""
+    gone = [
+        f"{os.path.normpath(folder / name)} is missing: {LOSSES.get(Path(name).name, RELIED_ON)}"
+        for name in sorted(belonging)
+        if not (folder / name).exists() or (name == COMMITTED_FILE and known is None)
+    ]
+    return "; and ".join(gone)
 
 
 WAY_OUT = (
@@ -307,19 +369,39 @@ def version_in(path: Path) -> int:
     Raises:
         InvalidInput: it is damaged, or no data file.
     """
+    return _state_in(path)[0]
+
+
+def _state_in(path: Path) -> tuple[int, frozenset[str]]:
+    """The version counter of a data file, and the names of the files beside it that belong to it."""
     if not path.is_file() or not path.stat().st_size:
-        return 0
+        return 0, frozenset()
     try:
         with closing(
             sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)
         ) as db:
             if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
-                return 0
+                return 0, frozenset()
             check_format(db, path)
-            version: int = db.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()[0]
-            return version
-    except (sqlite3.Error, TypeError) as error:
+            meta: dict[str, int] = dict(db.execute("SELECT name, value FROM meta"))
+            names = (name.removeprefix(_BELONGS) for name in meta if name.startswith(_BELONGS))
+            return meta["version"], frozenset(names)
+    except (sqlite3.Error, TypeError, KeyError) as error:
         raise InvalidInput(f"{path} is not a kubewright data file, or is damaged: {error}") from None
+
+
+def disclaim_all(db: sqlite3.Connection) -> None:
+    """A copy of the data is to stand alone: no file belongs to it."""
+    db.execute("DELETE FROM meta WHERE substr(name, 1, ?) = ?", (len(_BELONGS), _BELONGS))
+
+
+def synced(path: Path) -> None:
+    """Force a file, or the names in a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _row(change: Change) -> Row:

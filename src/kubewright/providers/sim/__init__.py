@@ -37,7 +37,9 @@ def driver(settings: Settings) -> SimDriver:
     """The simulated cloud's driver; in memory when there is no data folder.
 
     Raises:
-        InvalidInput: the file is in use, unreadable or of another version; an option is unknown.
+        InvalidInput: the file is in use, unreadable, of another version or lost; an option is unknown.
     """
     path = None if settings.data_dir is None else settings.data_dir / CLOUD_FILE
-    return SimDriver(Cloud(settings.clock, Store(path)), kubelet_settings(settings.options))
+    return SimDriver(
+        Cloud(settings.clock, Store(path, used=settings.used)), kubelet_settings(settings.options)
+    )

@@ -6,7 +6,8 @@ Theory.      The cloud works in memory; this is its journal. Changes of one turn
 Invariants.  What ``saved`` has returned for survives kill -9 (write-ahead log, synchronous=NORMAL).
              A power loss may take the last moments with it: to the controllers that is a VM that
              vanished, which they heal. One process at a time writes: ``cloud.lock`` beside the file is
-             held while it is open. Others may read it meanwhile (``sqlite3``); only its owner may.
+             held while it is open. Others may read it meanwhile (``sqlite3``); only its owner may. A file
+             that was there and is missing or empty is told: with it all VMs would vanish at once.
 Called by    ``cloud``.
 """
 
@@ -30,6 +31,10 @@ FORMAT = 2
 BUSY_SECONDS = 1.0
 """How long a commit waits for another writer of the file; there should be none."""
 
+LOSS = "without it the simulated cloud has no VM any more, and every machine would be replaced"
+"""What it means that the file is missing."""
+WAY_OUT = "Put the file back; or start `kubewright up` with --accept-data-loss, to go on without it"
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS specs (id INTEGER PRIMARY KEY, spec BLOB NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS vms (
@@ -45,10 +50,10 @@ UPDATE specs SET spec = CAST(replace(CAST(spec AS TEXT), '"fate":{', '"lifecycle
 
 
 class Store:
-    """The journal of one cloud; ``path`` None keeps nothing."""
+    """The journal of one cloud; ``path`` None keeps nothing. ``used``: the file was there, and must be."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, *, used: bool = False) -> None:
+        self._path, self._used = path, used
         self._lock = None if path is None else _locked(path)
         self._file: sqlite3.Connection | None = None
         if path is not None:
@@ -116,7 +121,7 @@ class Store:
 
     def _opened(self, path: Path) -> sqlite3.Connection:
         try:
-            return _open(path)
+            return _open(path, used=self._used)
         except BaseException:
             self.close()
             raise
@@ -174,12 +179,15 @@ def _locked(path: Path) -> FileLock:
     raise InvalidInput(f"the simulated cloud cannot use {path}: {reason}")
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, *, used: bool) -> sqlite3.Connection:
     """Open the file, which is for its owner only, as all of the data folder.
 
     Raises:
-        InvalidInput: it is not a cloud's file, or it is of another version.
+        InvalidInput: it is not a cloud's file, or it is of another version, or it is lost.
     """
+    lost = InvalidInput(f"{path} is missing or empty: {LOSS}. {WAY_OUT}")
+    if used and not path.exists():
+        raise lost
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         path.chmod(0o600)  # SQLite gives its other files the same mode
@@ -191,8 +199,13 @@ def _open(path: Path) -> sqlite3.Connection:
             raise InvalidInput(
                 f"{path} was written by another version (format {version}, this one reads {FORMAT})"
             )
+        if used and not version:
+            file.close()
+            raise lost
         change = _FROM_1 if version == 1 else ""
         file.executescript(f"BEGIN EXCLUSIVE; {_SCHEMA} {change} PRAGMA user_version = {FORMAT}; COMMIT;")
+        if not version:  # no loss of power makes an empty file of it
+            file.execute("PRAGMA wal_checkpoint(PASSIVE)")
     except (OSError, sqlite3.Error) as error:
         raise InvalidInput(f"the simulated cloud cannot use {path}: {error}") from None
     return file

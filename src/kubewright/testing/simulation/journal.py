@@ -309,6 +309,12 @@ class MemoryLog:
     def checkpoint(self) -> None:
         """Nothing to do."""
 
+    def claim(self, name: str) -> None:
+        """Nothing can be missing."""
+
+    def disclaim(self, name: str) -> None:
+        """Nothing was claimed."""
+
     def close(self) -> None:
         """The memory stays."""
 

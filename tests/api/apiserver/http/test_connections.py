@@ -281,6 +281,69 @@ async def test_a_user_whose_bodies_never_end_leaves_others_a_half_of_the_bound(s
             each[1].transport.abort()
 
 
+async def asks(world: Any, who: str) -> Streams:
+    """A stranger who shows a token, and asks for something."""
+    streams = await stranger(world)
+    streams[1].write(f"GET {PODS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {who}-token\r\n\r\n".encode())
+    return streams
+
+
+async def test_one_user_leaves_others_a_half_of_the_places_of_requests_at_work(serving: Serving) -> None:
+    done = asyncio.Event()
+
+    async def slow(request: Request) -> Response:
+        if request.user.name == "ann":
+            await done.wait()
+        return Response(200, b"{}")
+
+    async with serving(slow, limit=Places(1000, 500)) as world:
+        ann = [await asks(world, "ann") for _ in range(201)]
+        assert await ann[-1][0].readline() == b"HTTP/1.1 429 Too Many Requests\r\n"
+        bob = await asks(world, "bob")
+        assert await bob[0].readline() == b"HTTP/1.1 200 OK\r\n"
+        done.set()
+        assert [await reader.readline() for reader, _ in ann[:-1]] == [b"HTTP/1.1 200 OK\r\n"] * 200
+        ann.append(await asks(world, "ann"))
+        assert await ann[-1][0].readline() == b"HTTP/1.1 200 OK\r\n"
+        for _, writer in (*ann, bob):
+            writer.transport.abort()
+
+
+async def test_a_user_who_reads_no_large_answer_leaves_others_a_half_of_the_bound(serving: Serving) -> None:
+    async def large(_request: Request) -> Response:
+        return Response(200, b"x" * 50_000_000)
+
+    async with serving(large) as world:
+        asked = [await asks(world, who) for who in ("ann", "ann", "bob")]
+        lines = [await reader.readline() for reader, _ in asked]
+        assert lines == [
+            b"HTTP/1.1 200 OK\r\n",
+            b"HTTP/1.1 429 Too Many Requests\r\n",
+            b"HTTP/1.1 200 OK\r\n",
+        ]
+        for _, writer in asked:
+            writer.transport.abort()
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000])
+async def test_a_client_that_leaves_is_sent_nothing_of_what_it_has_asked_for_before(
+    serving: Serving, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def answer(_request: Request) -> Response:
+        await asyncio.sleep(0.001)
+        return Response(200, b"x" * size)
+
+    async with serving(answer) as world:
+        reader, writer = await world.raw()
+        writer.write(f"GET {PODS} HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 500)
+        await reader.readline()
+        before = len(world.asked)
+        writer.close()
+        await asyncio.sleep(5)
+        assert len(world.asked) <= before + 20
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
+
+
 class Poor(socket.socket):
     """A socket of a process that has no files left."""
 

@@ -255,12 +255,88 @@ def test_an_empty_database_beside_a_key_of_tokens_is_refused(tmp_path: Path) -> 
     assert opened(tmp_path, accept_loss=True) == (1_000_000, [])
 
 
+def as_of_an_earlier_release(folder: Path) -> None:
+    """Take out what earlier releases did not write."""
+    with closing(sqlite3.connect(folder / "objects.db")) as db, db:
+        db.execute("DELETE FROM meta WHERE name LIKE 'belongs %'")
+    (folder / "committed").unlink()
+
+
 def test_a_folder_of_an_earlier_version_is_taken_as_it_is(tmp_path: Path) -> None:
     written(tmp_path)
-    (tmp_path / "committed").unlink()
+    as_of_an_earlier_release(tmp_path)
     (tmp_path / "token.key").write_bytes(b"x" * 32)
     assert opened(tmp_path) == (3, ["k1", "k2", "k3"])
     assert (tmp_path / "committed").read_text().startswith("00000000000000000003 ")
+
+
+def copied_back(folder: Path, of: dict[str, bytes]) -> None:
+    for path in folder.glob("objects.db*"):
+        path.unlink()
+    for name, content in of.items():
+        (folder / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("power_loss", [True, False])
+@pytest.mark.parametrize("mark", ["missing", "empty"])
+@pytest.mark.parametrize("harm", [cut, "an older copy"])
+def test_what_goes_together_with_the_mark_of_what_was_committed_is_noticed(
+    power_loss: bool, mark: str, harm: Any, tmp_path: Path
+) -> None:
+    written(tmp_path, power_loss=power_loss)
+    SqliteLog(tmp_path).close()
+    copy = {path.name: path.read_bytes() for path in tmp_path.glob("objects.db*")}
+    log = SqliteLog(tmp_path)
+    log.commit([Change(record("k4", 4))])
+    killed = {path.name: path.read_bytes() for path in tmp_path.glob("objects.db*")}
+    log.close()
+    if harm is cut:
+        copied_back(tmp_path, killed)
+        cut(tmp_path)
+    else:
+        copied_back(tmp_path, copy)
+    (tmp_path / "committed").unlink() if mark == "missing" else os.truncate(tmp_path / "committed", 0)
+    for _ in range(2):
+        with pytest.raises(
+            InvalidInput,
+            match=r"/committed is missing: without it nothing tells .* written\. .* with --accept-data-loss",
+        ):
+            SqliteLog(tmp_path, power_loss=power_loss)
+    version, _ = opened(tmp_path, accept_loss=True, power_loss=power_loss)
+    assert version >= 1_000_003
+    assert opened(tmp_path)[0] == version
+
+
+def test_objects_of_an_earlier_release_get_a_mark_that_no_lost_log_takes_back(tmp_path: Path) -> None:
+    written(tmp_path)
+    SqliteLog(tmp_path).close()
+    as_of_an_earlier_release(tmp_path)
+    log = SqliteLog(tmp_path)
+    database = (tmp_path / "objects.db").read_bytes()
+    log.close()
+    copied_back(tmp_path, {"objects.db": database})
+    (tmp_path / "committed").unlink()
+    with pytest.raises(InvalidInput, match="committed is missing"):
+        SqliteLog(tmp_path)
+
+
+def test_a_file_that_belongs_to_the_objects_is_missed(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path)
+    log.commit([Change(record("a", 1))])
+    (tmp_path / "token.key").write_bytes(b"x" * 32)
+    log.claim("token.key")
+    log.close()
+    (tmp_path / "token.key").unlink()
+    with pytest.raises(
+        InvalidInput, match=r"token\.key is missing: with another key every token .* ends\. Put"
+    ):
+        SqliteLog(tmp_path)
+    assert opened(tmp_path, accept_loss=True) == (1, ["a"])
+
+
+def test_where_all_is_lost_versions_do_not_begin_again(tmp_path: Path) -> None:
+    assert opened(tmp_path / "new") == (0, [])
+    assert opened(tmp_path / "lost", accept_loss=True) == (1_000_000, [])
 
 
 @pytest.mark.parametrize("content", ["00000000000000000003", "x" * 66])
@@ -286,6 +362,7 @@ def test_commits_that_may_be_lost_with_power_are_no_reason_to_refuse_after_a_new
 def test_an_empty_mark_of_what_was_committed_counts_as_none(tmp_path: Path) -> None:
     """A process that was killed between making the file and writing its first line leaves one."""
     written(tmp_path)
+    as_of_an_earlier_release(tmp_path)
     (tmp_path / "committed").write_text("")
     assert opened(tmp_path)[0] == 3
     assert (tmp_path / "committed").read_text().startswith("00000000000000000003 ")

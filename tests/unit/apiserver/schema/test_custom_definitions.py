@@ -155,3 +155,74 @@ def test_rules_that_are_not_enforced_get_one_warning() -> None:
     (said,) = custom.warnings(crd(versions=[version(schema=schema)]), None)
     assert said == "version v1: 2 x-kubernetes-validations rules are stored but not enforced by this server"
     assert custom.warnings(crd(), None) == []
+
+
+def with_fields(fields: dict[str, Any]) -> Object:
+    spec = {"type": "object", "properties": fields}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    return complete(crd(versions=[{**version(), "schema": schema}]))
+
+
+def wrong_with(fields: dict[str, Any], old: Object | None = None) -> list[str]:
+    return [f"{cause.field}: {cause.message}" for cause in crds.rule(with_fields(fields), old)]
+
+
+def texts(count: int, **more: Any) -> dict[str, Any]:
+    return {
+        f"p{number}": {"type": "string", **{key: value.format(number) for key, value in more.items()}}
+        for number in range(count)
+    }
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"^(?:\p{{L}}{{1,60}}|{})$", r"^(?:(?:[^a]{{100}}){{5}}|{})$", "{}" + "a" * 5_000]
+)
+@pytest.mark.parametrize("place", ["a field", "an alternative", "items"])
+def test_patterns_that_take_long_to_compile_are_refused_before_that(pattern: str, place: str) -> None:
+    """Three thousand of them held up the server for many seconds."""
+    fields = texts(300, pattern=pattern)
+    few = dict(list(fields.items())[:2])
+    if place == "an alternative":
+        fields, few = (
+            {"x": {"type": "string", "anyOf": [{"pattern": each["pattern"]} for each in some.values()]}}
+            for some in (fields, few)
+        )
+    if place == "items":
+        fields, few = (
+            {name: {"type": "array", "items": each} for name, each in some.items()} for some in (fields, few)
+        )
+    assert wrong_with(few) == []
+    (said,) = wrong_with(fields)
+    assert said.startswith(
+        "spec.versions: Forbidden: its schemas have patterns that take more than 200 ms to compile"
+    )
+
+
+def test_a_pattern_that_occurs_often_counts_once_and_a_definition_that_has_too_many_stays_writable() -> None:
+    assert wrong_with(texts(3_000, pattern=r"^\p{{L}}{{1,60}}$")) == []
+    many = texts(15, pattern=r"^(?:\p{{L}}{{1,50}}|{})$")
+    assert len(wrong_with(many)) == 1
+    old = with_fields(many)
+    assert wrong_with(many, old) == []
+
+
+def test_each_wrong_default_is_named_and_the_good_ones_beside_it_are_not() -> None:
+    good = {"type": "object", "default": {"a": "x"}, "properties": {"a": {"type": "string", "default": "y"}}}
+    twice = {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}
+    fields = {
+        "good": good,
+        "type": {**good, "default": {"a": 1}},
+        "unknown": {**good, "default": {"b": "x"}},
+        "twice": {**twice, "default": ["a", "a"]},
+        "inside": {"type": "array", "items": {"type": "integer", "default": 3, "maximum": 2}},
+        "none": {"type": "integer", "default": 3, "anyOf": [{"maximum": 2}]},
+    }
+    at = "spec.validation.openAPIV3Schema.properties[spec].properties"
+    assert [said.partition(": ")[0] for said in wrong_with(fields)] == [
+        f"{at}[type].default.a",
+        f"{at}[unknown].default",
+        f"{at}[twice].default[1]",
+        f"{at}[inside].items.default",
+        f"{at}[none].default.<nil>",
+        f"{at}[none].default",
+    ]

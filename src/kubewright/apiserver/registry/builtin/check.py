@@ -24,7 +24,7 @@ from kubewright.apiserver.registry.builtin.rules import (
     set_once,
 )  # fmt: skip
 from kubewright.apiserver.registry.custom import definition as custom_definition
-from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.registry.kind import Cause, Object, some
 from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
 
 _SOURCELESS = frozenset(
@@ -220,6 +220,6 @@ _RULES: Mapping[str, tuple[Rule, ...]] = {
 
 
 def of(definition: str) -> Callable[[Object, Object | None], list[Cause]]:
-    """The hook of a kind: the causes of all its rules, in order."""
+    """The hook of a kind: the causes of all its rules, in order, as many as are looked at."""
     rules = _RULES.get(definition, ())
-    return lambda new, old: [cause for rule in rules for cause in rule(new, old)]
+    return lambda new, old: some(cause for rule in rules for cause in rule(new, old))

@@ -16,9 +16,11 @@ import jsonschema_rs
 import orjson
 
 from kubewright.apiserver.registry.custom.views import VIEWS
-from kubewright.apiserver.registry.kind import Cause, Object
+from kubewright.apiserver.registry.kind import MOST_CAUSES, Cause, Object
+from kubewright.apiserver.schema import walk
 from kubewright.apiserver.schema.causes import forbidden, invalid, required, unsupported
-from kubewright.apiserver.schema.crd_rules import violations
+from kubewright.apiserver.schema.crd_rules import patterns_in, violations
+from kubewright.apiserver.schema.patterns import UNITS_A_SECOND, cost, least_cost
 from kubewright.apiserver.schema.structural import Structural
 from kubewright.wire import gojson, naming
 
@@ -31,6 +33,8 @@ _APPROVED = "api-approved.kubernetes.io"
 _APPROVAL_PAGE = "https://github.com/kubernetes/enhancements/pull/1111"
 _KEPT = 64
 """How many checked schemas are remembered: those of some thirty kinds, and of what they were before."""
+MOST_PATTERN_COST = 2_000_000
+"""A fifth of a second: the loop answers nobody else meanwhile. That are ten thousand patterns of names."""
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_WORDS = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
@@ -61,7 +65,11 @@ def rule(new: Object, old: Object | None) -> Iterator[Cause]:
     yield from _identity(new, spec)
     yield from _names(spec.get("names") or {})
     yield from _versions(spec)
-    yield from _schemas(spec)
+    same = old is not None and spec.get("versions") == (old.get("spec") or {}).get("versions")
+    if same or (costly := _costly(spec.get("versions") or [])) is None:
+        yield from _schemas(spec)
+    else:
+        yield costly
     yield from _conversion(spec.get("conversion") or {})
     if old is not None:
         yield from _unchanged(spec, old.get("spec") or {})
@@ -131,6 +139,18 @@ def shared(versions: list[Spec], field: str) -> bool:
     return all(version.get(field) == versions[0].get(field) for version in versions)
 
 
+def _costly(versions: list[Spec]) -> Cause | None:
+    """A cause if the patterns of all schemas would hold up the server when they are compiled."""
+    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
+    found = {pattern for schema in schemas for pattern in patterns_in(schema)}
+    if sum(map(least_cost, found)) <= MOST_PATTERN_COST and sum(map(cost, found)) <= MOST_PATTERN_COST:
+        return None
+    most = MOST_PATTERN_COST * 1_000 // UNITS_A_SECOND
+    words = f"its schemas have patterns that take more than {most} ms to compile, as they are estimated"
+    advice = r"each counts once however often it occurs; repetitions of \p{...} and of . cost most"
+    return forbidden("spec.versions", f"{words}: {advice}")
+
+
 def _schemas(spec: Spec) -> Iterator[Cause]:
     versions = spec.get("versions") or []
     one = bool(versions) and shared(versions, "schema")
@@ -167,18 +187,49 @@ def _compiled(schema: Spec, path: str) -> Iterator[Cause]:
 
 
 def _defaults(schema: Spec, path: str) -> Iterator[Cause]:
-    """Every default must be valid by its own schema, without unknown fields."""
+    """Every default must be valid by its own schema, without unknown fields.
+
+    A validator for each of thousands takes seconds, so one looks at all of them first.
+    """
+    found = list(_with_default(schema, path))
+    together = Structural.of_value(
+        {"type": "object", "properties": {str(number): each for number, (_, each) in enumerate(found)}}
+    )
+    values = {str(number): each["default"] for number, (_, each) in enumerate(found)}
+    wrong = sorted(set(_wrong(together, values))) if found else []
+    for number in wrong[:MOST_CAUSES]:
+        yield from _default(found[number][1], found[number][0])
+
+
+def _with_default(schema: Spec, path: str) -> Iterator[tuple[str, Spec]]:
+    """Each schema that has a default, with its path."""
     if schema.get("default") is not None:
-        for cause in Structural.of_value(schema).validate(schema["default"]):
-            where = ".".join(part for part in (f"{path}.default", cause.field) if part)
-            yield Cause(cause.reason, where, cause.message)
-        if Structural.of_value(schema).unknown_fields(schema["default"]):
-            yield invalid(f"{path}.default", schema["default"], "must not have unknown fields")
+        yield path, schema
     for name, inner in (schema.get("properties") or {}).items():
-        yield from _defaults(inner, f"{path}.properties[{name}]")
+        yield from _with_default(inner, f"{path}.properties[{name}]")
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), Mapping):
-            yield from _defaults(schema[key], f"{path}.{key}")
+            yield from _with_default(schema[key], f"{path}.{key}")
+
+
+def _wrong(together: Structural, values: Object) -> Iterator[int]:
+    """The numbers of the values that have an error or an unknown field."""
+    if together.strict.is_valid(values):
+        fields = [cause.field for cause in walk.duplicates(together.node, values)]
+    else:
+        yield from (int(error.instance_path[0]) for error in together.errors(values))
+        fields = [cause.field for cause in walk.duplicates(together.node, values)]
+        fields += together.unknown_fields(values)
+    yield from (int(re.split(r"[.\[]", field, maxsplit=1)[0]) for field in fields)
+
+
+def _default(schema: Spec, path: str) -> Iterator[Cause]:
+    value = Structural.of_value(schema)
+    for cause in value.validate(schema["default"]):
+        dot = "." if cause.field and not cause.field.startswith("[") else ""
+        yield Cause(cause.reason, f"{path}.default{dot}{cause.field}", cause.message)
+    if value.unknown_fields(schema["default"]):
+        yield invalid(f"{path}.default", schema["default"], "must not have unknown fields")
 
 
 def _conversion(conversion: Spec) -> Iterator[Cause]:
