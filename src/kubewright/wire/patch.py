@@ -12,6 +12,7 @@ Invariants.  Pure. Unchanged parts are shared with the document given, which is 
 """
 
 import copy
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -415,7 +416,7 @@ def _identity(value: Any) -> Any:
         return value
     if isinstance(value, bool | int | float):
         return (isinstance(value, bool), value)
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return json.dumps(value, sort_keys=True)  # of integers of any size, which orjson does not write
 
 
 def _retained(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -219,6 +219,11 @@ def test_a_bad_strategic_patch_is_refused(patch: Any, error: type[ApiError]) -> 
         apply_strategic({"items": [A]}, patch, keys)
 
 
+def test_elements_that_hold_numbers_of_any_size_are_compared() -> None:
+    patch = {"tags": [[2**70], {"a": 2**70}]}
+    assert apply_strategic({"tags": [[2**70], [1]]}, patch, keys)["tags"] == [[2**70], [1], {"a": 2**70}]
+
+
 DIRECTIVES = st.dictionaries(
     st.sampled_from(["a", "items", "tags", "whole", "$patch", "$retainKeys", "$setElementOrder/items"]),
     JSON,
