@@ -13,10 +13,11 @@ Called by    the machine controllers through ``driver.guard``; ``compose`` for `
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec
-from kubewright.driver.errors import Exhausted, InvalidArgument, NotFound, Unimplemented
+from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound, Unimplemented
 from kubewright.driver.registry import Settings
 from kubewright.providers.qemu import command
 from kubewright.providers.qemu.bridge import Bridge
@@ -24,12 +25,10 @@ from kubewright.providers.qemu.command import Guest, Host
 from kubewright.providers.qemu.host import Machine, free_memory
 from kubewright.providers.qemu.images import Images, forget_parts
 from kubewright.providers.qemu.spec import MIB, SCHEME, Options, QemuSpec, parse_spec
-from kubewright.providers.qemu.vms import Running, Vm, Vms, Wanted, new_id, provider_id
+from kubewright.providers.qemu.vms import STARTS, Running, Vm, Vms, Wanted, new_id, provider_id
 from kubewright.wire.naming import machine_name_problem
 
 ROTATE_SECONDS = 10.0
-STARTS = 4
-"""VMs that are made at one time."""
 SHARE = 0.9
 """Of this machine's memory, what VMs may have unless the administrator says it."""
 
@@ -59,6 +58,7 @@ class QemuDriver:
         self._promised: set[str] = set()
         """Addresses of VMs that are being made."""
         self._starts = asyncio.Semaphore(STARTS)
+        self._closing = False
 
     async def create(self, request: MachineRequest) -> Instance:
         await self._open()
@@ -66,7 +66,11 @@ class QemuDriver:
         if problem := machine_name_problem(request.name):
             raise InvalidArgument(f"machine {request.name}: its name {problem}")
         owner = _owner(request)
-        if (found := self._of(owner)) is not None:
+        found = self._of(owner)
+        if found is not None and found.removal is not None:
+            await self._vms.remove(found)  # a VM that goes is none that a machine may have
+            found = self._of(owner)
+        if found is not None:
             return _instance(found)
         if owner not in self._making:
             self._refuse_too_many(spec)
@@ -127,12 +131,16 @@ class QemuDriver:
             await self._clock.sleep(ROTATE_SECONDS)
 
     async def close(self) -> None:
-        """Stop working on VMs, which run on (``contract.Closing``)."""
-        under_way = [task for _, task in self._making.values()]
-        await asyncio.gather(*under_way, self._images.close(), return_exceptions=True)
-        if self._opening is not None:
-            await asyncio.gather(self._opening, return_exceptions=True)
-        await self._vms.close()
+        """Stop working on VMs, which run on (``contract.Closing``). No creation is begun any more."""
+        self._closing = True
+        under_way: list[asyncio.Task[Any]] = [task for _, task in self._making.values()]
+        under_way += [self._opening] if self._opening is not None else []
+        try:
+            if under_way:
+                await asyncio.wait(under_way)  # who has no time for that leaves them as they are
+            await self._images.close()
+        finally:
+            await self._vms.close()
 
     async def _open(self) -> None:
         """Once, for all callers; who comes first finds what earlier processes have left."""
@@ -146,6 +154,8 @@ class QemuDriver:
 
     async def _make(self, request: MachineRequest, spec: QemuSpec) -> Running:
         async with self._starts:
+            if self._closing:
+                raise DriverError.of(Code.Unavailable, "this process ends; the next one makes the VM")
             host, variables = await self._machine.host_for(spec)
             image = await self._images.of(spec)
             guest = await self._guest(request)
