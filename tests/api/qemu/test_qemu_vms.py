@@ -205,6 +205,24 @@ async def test_creations_that_wait_are_not_begun_when_the_process_ends(tmp_path:
             await bench.made.delete(bench.request(f"m{number}"))
 
 
+async def test_a_record_of_another_version_is_read(bench: QemuBench) -> None:
+    made = await bench.made.create(bench.request())
+    known = bench.vm_folders[0] / "vm.json"
+    known.write_text(json.dumps(json.loads(known.read_text()) | {"later": 1, "spec": {"later": 1}}))
+    driver = await bench.restarted()
+    assert [each.provider_id for each in await driver.list(bench.machine_class)] == [made.provider_id]
+
+
+async def test_folders_may_be_named_from_where_the_process_runs(
+    tmp_path: Path, programs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (data := Path("data")).mkdir()
+    async with opened(data, programs and "programs") as bench:
+        await bench.made.create(bench.request())
+        assert (await bench.made.status(bench.request())).last_known_state == ""
+
+
 async def test_two_processes_do_not_work_on_the_same_vms(bench: QemuBench) -> None:
     await bench.made.create(bench.request())
     second = bench.another()

@@ -45,7 +45,7 @@ class QemuDriver:
                 "driver qemu keeps VMs in a folder: name one (up: --data-dir DIR; run: --driver-option "
                 "dataDir=DIR)"
             )
-        folder = settings.data_dir / SCHEME
+        folder = settings.data_dir.absolute() / SCHEME  # QEMU runs in another one than we do
         self._clock, self._options = settings.clock, options
         self._machine = Machine(options)
         self._bridge = Bridge(options) if options.network == "bridge" else None
@@ -75,7 +75,7 @@ class QemuDriver:
         if owner not in self._making:
             self._refuse_too_many(spec)
             task = asyncio.create_task(self._make(request, spec))
-            self._making[owner] = (_memory(spec, "tcg"), task)
+            self._making[owner] = (_most_memory(spec), task)
             task.add_done_callback(lambda _: self._making.pop(owner, None))
         return _instance(await asyncio.shield(self._making[owner][1]))
 
@@ -162,7 +162,7 @@ class QemuDriver:
             try:
                 vm = self._vm(request, spec, host, guest)
                 qemu_img = self._machine.path_of("qemu-img")
-                return await self._vms.make(Wanted(vm, image, guest, qemu_img, variables))
+                return await self._vms.make(Wanted(vm, spec, image, guest, qemu_img, variables))
             finally:
                 self._promised.discard(guest.address.partition("/")[0])
 
@@ -175,7 +175,8 @@ class QemuDriver:
             namespace=request.namespace,
             owner_uid=request.owner_uid,
             class_name=request.machine_class.metadata.name,
-            spec=spec,
+            memory=spec.memory_bytes,
+            tags=spec.tags.vm,
             made=self._clock.now().timestamp(),
             argv=command.argv(spec, host, guest, boot),
             accelerator=host.accelerator,
@@ -214,9 +215,9 @@ class QemuDriver:
         total, available = free_memory()
         most = self._options.memory_bytes or int(total * SHARE)
         running = [each.vm for each in self._vms.all.values() if not each.ended]
-        taken = sum(_memory(vm.spec, vm.accelerator) for vm in running)
+        taken = sum(vm.memory + command.OVERHEAD[vm.accelerator] for vm in running)
         taken += sum(memory for memory, _ in self._making.values())
-        wanted = _memory(spec, "tcg")
+        wanted = _most_memory(spec)
         if taken + wanted > most or wanted > available:
             raise Exhausted(
                 f"a VM with {spec.memory} needs {wanted // MIB} MiB of memory; VMs have {taken // MIB} of "
@@ -256,16 +257,16 @@ def _owner(request: MachineRequest) -> Owner:
     return request.namespace, request.name, request.owner_uid
 
 
-def _memory(spec: QemuSpec, accelerator: str) -> int:
+def _most_memory(spec: QemuSpec) -> int:
     """Bytes that a VM takes of this machine, at the most."""
-    return spec.memory_bytes + command.OVERHEAD[accelerator]
+    return spec.memory_bytes + command.OVERHEAD["tcg"]
 
 
 def _carries(vm: Vm, spec: QemuSpec, class_name: str) -> bool:
     """Whether a VM carries all tags of the class; without tags, whether it was made for it."""
     if not spec.tags.vm:
         return vm.class_name == class_name
-    return spec.tags.vm.items() <= vm.spec.tags.vm.items()
+    return spec.tags.vm.items() <= vm.tags.items()
 
 
 def _instance(running: Running) -> Instance:

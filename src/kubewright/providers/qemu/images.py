@@ -17,12 +17,13 @@ Called by    ``driver``.
 import asyncio
 import hashlib
 import os
+import re
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urljoin
+from urllib.parse import unquote, urljoin
 
 import aiohttp
 
@@ -33,6 +34,12 @@ from kubewright.providers.qemu.spec import GIB, MIB, QemuSpec
 LARGEST, KEPT = 16 * GIB, 128 * GIB
 AGAIN = 60.0
 CONNECT_SECONDS, SILENT_SECONDS = 30.0, 60.0
+FETCH_SECONDS = 4 * 3600.0
+"""How long the fetch of one image may take at the most."""
+FETCHES = 4
+"""Images that are fetched at one time."""
+ELSEWHERE = re.compile(r"[\x00-\x1f\x7f\\]|/\.\.?([/?#]|\Z)")
+"""In a URL: what is taken out of it, or leads out of its folder, before it is asked for."""
 PIECE = 4 * MIB
 REDIRECTS = 5
 MAGIC = b"QFI\xfb"
@@ -105,6 +112,7 @@ class Images:
     get: Get = over_http
     _fetches: dict[str, _Fetch] = field(default_factory=dict)
     _hashes: dict[tuple[int, ...], str] = field(default_factory=dict)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FETCHES))
 
     async def of(self, spec: QemuSpec) -> Image:
         """The image of a class.
@@ -136,7 +144,7 @@ class Images:
 
     def allowed(self, url: str) -> bool:
         """Whether the administrator lets images be fetched from there."""
-        return any(url.startswith(each) for each in self.prefixes)
+        return not ELSEWHERE.search(unquote(url)) and any(url.startswith(each) for each in self.prefixes)
 
     async def close(self) -> None:
         """End what is being fetched; it is begun anew by the next process."""
@@ -171,6 +179,9 @@ class Images:
         if found is not None and found.failed is not None and now < found.at + AGAIN:
             return found.failed
         if found is None or found.failed is not None:
+            old = [key for key, each in self._fetches.items() if each.failed and now >= each.at + AGAIN]
+            for key in old:
+                del self._fetches[key]
             found = self._fetches[spec.sha256] = _Fetch()
             found.task = asyncio.create_task(self._fetch(spec.url, spec.sha256, found))
         far = f"{found.done / MIB:.0f} MiB" + (f" of {found.total / MIB:.0f}" if found.total else "")
@@ -180,14 +191,15 @@ class Images:
         part = self.kept / f"{sha256}.part"
         try:
             self.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = await self._download(url, part, fetch)
+            async with self._slots, asyncio.timeout(FETCH_SECONDS):
+                found = await self._download(url, part, fetch)
             if found != sha256:
                 raise InvalidArgument(f"what {url} sends has sha256 {found}, and the class says {sha256}")
             part.replace(self.kept / sha256)
             del self._fetches[sha256]
         except DriverError as error:
             fetch.failed = error
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:  # the last one: of no URL
             said = str(error) or type(error).__name__
             fetch.failed = DriverError.of(Code.Unavailable, f"image {url} cannot be fetched: {said}")
         except OSError as error:

@@ -56,8 +56,9 @@ log = structlog.get_logger(__name__)
 
 
 class Vm(msgspec.Struct, frozen=True, kw_only=True):
-    """A VM's record. ``made``: seconds since the epoch; ``argv``: QEMU's command line; ``address``:
-    its own on the bridge, if there is one."""
+    """A VM's record. ``memory``: bytes of the guest; ``made``: seconds since the epoch; ``argv``: QEMU's
+    command line; ``address``: its own on the bridge, if there is one. No providerSpec: what a class may say
+    changes with versions, and an earlier or later one has to read this."""
 
     id: str
     provider_id: str
@@ -65,7 +66,8 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     owner_uid: str
     class_name: str
-    spec: QemuSpec
+    memory: int
+    tags: Mapping[str, str]
     made: float
     argv: tuple[str, ...]
     accelerator: str
@@ -90,6 +92,7 @@ class Wanted:
     or empty."""
 
     vm: Vm
+    spec: QemuSpec
     image: Image
     guest: Guest
     qemu_img: str
@@ -183,7 +186,7 @@ class Vms:
         if shutil.disk_usage(self._root).free < LEAST_FREE:
             raise Exhausted(f"the disk of {self._root} has less than {LEAST_FREE // MIB} MiB left")
         await asyncio.to_thread(record.make_folder, folder)
-        image, spec = wanted.image, wanted.vm.spec
+        image, spec = wanted.image, wanted.spec
         size = max(spec.disk_bytes, image.size)
         create = (wanted.qemu_img, "create", "-q", "-f", "qcow2")
         backing = ("-F", image.format, "-b", str(image.path))
