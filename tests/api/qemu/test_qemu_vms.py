@@ -205,6 +205,17 @@ async def test_creations_that_wait_are_not_begun_when_the_process_ends(tmp_path:
             await bench.made.delete(bench.request(f"m{number}"))
 
 
+async def test_a_disk_for_which_there_is_no_room_is_no_fault_of_qemu(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    async with opened(tmp_path, str(programs)) as bench:
+        bench.install_fakes(programs)
+        (programs / "qemu-img").write_text("#!/bin/sh\necho disk: No space left on device; exit 1\n")
+        with pytest.raises(Exhausted, match="qemu-img failed: disk: No space left on device"):
+            await bench.made.create(bench.request())
+        assert bench.vm_folders == []
+
+
 async def test_a_record_of_another_version_is_read(bench: QemuBench) -> None:
     made = await bench.made.create(bench.request())
     known = bench.vm_folders[0] / "vm.json"

@@ -190,9 +190,12 @@ class Vms:
         size = max(spec.disk_bytes, image.size)
         create = (wanted.qemu_img, "create", "-q", "-f", "qcow2")
         backing = ("-F", image.format, "-b", str(image.path))
-        await said_by(*create, *backing, str(folder / command.DISK), str(size))
-        for name, extra in zip(command.extra_disks(spec), spec.extra_bytes, strict=True):
-            await said_by(*create, str(folder / name), str(extra))
+        try:
+            await said_by(*create, *backing, str(folder / command.DISK), str(size))
+            for name, extra in zip(command.extra_disks(spec), spec.extra_bytes, strict=True):
+                await said_by(*create, str(folder / name), str(extra))
+        except DriverError as error:
+            raise qemu_failed(error.message) from None
 
     def _rest(self, wanted: Wanted, folder: Path) -> None:
         guest = wanted.guest
