@@ -216,6 +216,13 @@ async def test_a_disk_for_which_there_is_no_room_is_no_fault_of_qemu(tmp_path: P
         assert bench.vm_folders == []
 
 
+async def test_a_deletion_goes_on_where_an_earlier_one_could_not(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    bench.vm_folders[0].rename(bench.vm_folders[0].with_name(f".going-{bench.vm_folders[0].name}"))
+    await bench.made.delete(bench.request())
+    assert bench.vm_folders == []
+
+
 async def test_a_record_of_another_version_is_read(bench: QemuBench) -> None:
     made = await bench.made.create(bench.request())
     known = bench.vm_folders[0] / "vm.json"

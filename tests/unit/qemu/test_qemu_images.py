@@ -194,6 +194,13 @@ async def test_a_server_that_sends_for_ever_is_given_up(fetched: Fetched, monkey
     assert await fetched.settled() == f"Unavailable: image {URL} cannot be fetched: TimeoutError"
 
 
+async def test_what_is_kept_and_has_changed_is_fetched_again(fetched: Fetched):
+    fetched.kept.mkdir()
+    (fetched.kept / HASH).write_bytes(CONTENT[:3])
+    assert await fetched.settled() == "raw"
+    assert (fetched.kept / HASH).read_bytes() == CONTENT
+
+
 async def test_few_images_are_fetched_at_one_time(fetched: Fetched):
     fetched.server.goes_on.clear()
     for number in range(20):

@@ -123,6 +123,8 @@ class Images:
         """
         if spec.url:
             path = self.kept / spec.sha256
+            if path.exists() and await self._hash(path) != spec.sha256:
+                path.unlink(missing_ok=True)  # as a power failure may leave it
             if not path.exists():
                 raise self._fetching(spec)
         else:
@@ -156,17 +158,21 @@ class Images:
     async def _compare(self, path: Path, spec: QemuSpec) -> None:
         if not spec.sha256:
             return
+        if (found := await self._hash(path)) != spec.sha256:
+            raise InvalidArgument(
+                f"image {spec.image} has sha256 {found}, and the class says {spec.sha256}: "
+                "correct one of them"
+            )
+
+    async def _hash(self, path: Path) -> str:
+        """That of its content; it is read once for each state of the file."""
         state = await asyncio.to_thread(path.stat)
         key = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
         if key not in self._hashes:
             if len(self._hashes) >= 1_000:
                 self._hashes.clear()
             self._hashes[key] = await asyncio.to_thread(_sha256, path)
-        if (found := self._hashes[key]) != spec.sha256:
-            raise InvalidArgument(
-                f"image {spec.image} has sha256 {found}, and the class says {spec.sha256}: "
-                "correct one of them"
-            )
+        return self._hashes[key]
 
     def _fetching(self, spec: QemuSpec) -> DriverError:
         """Begin to fetch unless that has begun; what a caller is told meanwhile."""
