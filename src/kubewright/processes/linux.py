@@ -97,7 +97,8 @@ def boot_id() -> str:
 
 
 def start(program: Program, folder: Path, mark: str, now: float) -> Handle:
-    """Write the program's files into its folder, and start a process for it there.
+    """Write the program's files into its folder, and start a process for it there; one that cannot be put on
+    record is ended.
 
     ``mark``   drawn anew for each start, for the environment of the process
     ``now``    seconds since the epoch, for the record
@@ -111,9 +112,14 @@ def start(program: Program, folder: Path, mark: str, now: float) -> Handle:
     started = Record(mark=mark, fingerprint=program.fingerprint, boot=boot_id(), grace=program.grace)
     record.write(folder, started)
     child = _child(program, folder, mark)
-    descriptor = os.pidfd_open(child.pid)
-    process = Process(child.pid, _ticks(child.pid), mark, program.fingerprint)
-    record.write(folder, replace(started, pid=process.pid, ticks=process.ticks, since=now))
+    with ExitStack() as undo:
+        undo.callback(child.wait)
+        undo.callback(child.kill)  # before the wait: the last one is undone first
+        descriptor = os.pidfd_open(child.pid)
+        undo.callback(os.close, descriptor)
+        process = Process(child.pid, _ticks(child.pid), mark, program.fingerprint)
+        record.write(folder, replace(started, pid=process.pid, ticks=process.ticks, since=now))
+        undo.pop_all()
     if program.oom_score:
         with suppress(OSError):  # it has ended already, or this kernel does not let us: it runs all the same
             (PROC / str(child.pid) / "oom_score_adj").write_text(str(program.oom_score))

@@ -72,7 +72,7 @@ class QemuBench:
     @property
     def vm_folders(self) -> list[Path]:
         """What is in the folder of VMs, but for the lock."""
-        return [each for each in sorted((self.folder / "qemu" / "vms").iterdir()) if each.is_dir()]
+        return [each for each in sorted((self.folder / "qemu" / "vms").glob("*")) if each.is_dir()]
 
     async def close(self) -> None:
         for each in (self.machine_class, self.other_class):

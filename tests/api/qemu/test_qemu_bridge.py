@@ -26,8 +26,11 @@ async def main():
     async with opened(Path(sys.argv[1]), "", network="bridge", bridge="kwtest") as bench:
         made = [await bench.made.create(bench.request(name)) for name in ("m1", "m2")]
         there = links()
+        for each in there:
+            subprocess.run(["ip", "link", "set", each, "nomaster"], check=True)  # as after a start that was cut off
         driver = await bench.restarted()
         found = await driver.list(bench.machine_class)
+        joined = links()
         await driver.delete(bench.request("m1"))
         again = await driver.create(bench.request("m3"))
         await driver.delete(bench.request("m2"))
@@ -36,7 +39,7 @@ async def main():
             "addresses": [dict(each.addresses)["InternalIP"] for each in made],
             "found": sorted(dict(each.addresses)["InternalIP"] for each in found),
             "again": dict(again.addresses)["InternalIP"],
-            "masters": sorted(there.values()),
+            "masters": [sorted(there.values()), sorted(joined.values())],
             "left": links(),
         }))
 
@@ -67,6 +70,6 @@ async def test_vms_have_addresses_on_a_bridge_and_leave_no_end_of_it_behind(tmp_
         "addresses": ["10.99.0.2", "10.99.0.3"],
         "found": ["10.99.0.2", "10.99.0.3"],
         "again": "10.99.0.2",
-        "masters": ["", "kwtest", "kwtest"],
+        "masters": [["", "kwtest", "kwtest"]] * 2,
         "left": {"kwtest": ""},
     }

@@ -14,7 +14,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import stub
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound
 from kubewright.processes import record
-from kubewright.providers.qemu import qmp
+from kubewright.providers.qemu import qmp, vms
 from kubewright.providers.qemu.host import LINE
 
 from .bench import QemuBench, opened
@@ -47,6 +47,14 @@ def kill_unwatched(pid: int) -> None:
     """End a VM of which no driver knows, and wait for it."""
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+
+
+def silent(programs: Path) -> None:
+    """A QEMU that runs and never answers; it says its process's id."""
+    says = (
+        'case "$*" in *--version*) echo "QEMU emulator version 7.2.0"; exit;; esac; echo $$; exec sleep 600'
+    )
+    (programs / "qemu-system-x86_64").write_text(f"#!/bin/sh\n{says}\n")
 
 
 def told(pid: int) -> str:
@@ -140,6 +148,97 @@ async def test_a_record_that_cannot_be_read_is_no_vm_that_is_gone(bench: QemuBen
         await driver.list(bench.machine_class)
     known.write_bytes(kept)
     assert len(await driver.list(bench.machine_class)) == 1
+
+
+async def test_who_asks_for_a_vm_that_is_being_deleted_gets_another_one(bench: QemuBench) -> None:
+    before = await bench.made.create(bench.request())
+    _, again = await asyncio.gather(bench.made.delete(bench.request()), bench.made.create(bench.request()))
+    assert again.provider_id != before.provider_id
+    assert [each.provider_id for each in await bench.made.list(bench.machine_class)] == [again.provider_id]
+
+
+async def test_a_vm_that_was_never_switched_on_is_by_the_next_process(bench: QemuBench) -> None:
+    """As a process leaves it that ends between the record and the start."""
+    await bench.made.create(bench.request())
+    await bench.made.close()
+    kill_unwatched(pid_of(bench))
+    known = bench.vm_folders[0] / record.RECORD
+    known.write_text(json.dumps(json.loads(known.read_text()) | {"pid": 0, "ticks": 0}))
+    driver = await bench.restarted()
+    assert (await driver.status(bench.request())).last_known_state == ""
+
+
+async def test_a_vm_that_does_not_answer_after_a_reboot_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    async with opened(tmp_path, str(programs)) as bench:
+        bench.install_fakes(programs)
+        await bench.made.create(bench.request())
+        await bench.made.close()
+        kill_unwatched(pid_of(bench))
+        known = bench.vm_folders[0] / record.RECORD
+        known.write_text(json.dumps(json.loads(known.read_text()) | {"boot": "an earlier one"}))
+        silent(programs)
+        monkeypatch.setattr(vms, "START_SECONDS", 0.5)
+        driver = await bench.restarted()
+        state = (await driver.status(bench.request())).last_known_state
+        assert state.endswith("after a reboot of this machine: QEMU has not answered for 0.5 s")
+        assert state_of(pid_of(bench)) in ("", "Z")
+
+
+async def test_creations_that_wait_are_not_begun_when_the_process_ends(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    async with opened(tmp_path, str(programs)) as bench:
+        bench.install_fakes(programs)
+        asked = [asyncio.create_task(bench.made.create(bench.request(f"m{number}"))) for number in range(9)]
+        await bench.clock.sleep(0.01)
+        async with asyncio.timeout(SECONDS):
+            await bench.restarted()
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        codes = [each.code for each in answers if isinstance(each, DriverError)]
+        assert codes == [Code.Unavailable] * 5
+        assert len(bench.vm_folders) == 4
+        for number in range(4):
+            await bench.made.delete(bench.request(f"m{number}"))
+
+
+async def test_a_disk_for_which_there_is_no_room_is_no_fault_of_qemu(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    async with opened(tmp_path, str(programs)) as bench:
+        bench.install_fakes(programs)
+        (programs / "qemu-img").write_text("#!/bin/sh\necho disk: No space left on device; exit 1\n")
+        with pytest.raises(Exhausted, match="qemu-img failed: disk: No space left on device"):
+            await bench.made.create(bench.request())
+        assert bench.vm_folders == []
+
+
+async def test_a_deletion_goes_on_where_an_earlier_one_could_not(bench: QemuBench) -> None:
+    await bench.made.create(bench.request())
+    bench.vm_folders[0].rename(bench.vm_folders[0].with_name(f".going-{bench.vm_folders[0].name}"))
+    await bench.made.delete(bench.request())
+    assert bench.vm_folders == []
+
+
+async def test_a_record_of_another_version_is_read(bench: QemuBench) -> None:
+    made = await bench.made.create(bench.request())
+    known = bench.vm_folders[0] / "vm.json"
+    known.write_text(json.dumps(json.loads(known.read_text()) | {"later": 1, "spec": {"later": 1}}))
+    driver = await bench.restarted()
+    assert [each.provider_id for each in await driver.list(bench.machine_class)] == [made.provider_id]
+
+
+async def test_folders_may_be_named_from_where_the_process_runs(
+    tmp_path: Path, programs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (data := Path("data")).mkdir()
+    async with opened(data, programs and "programs") as bench:
+        await bench.made.create(bench.request())
+        assert (await bench.made.status(bench.request())).last_known_state == ""
 
 
 async def test_two_processes_do_not_work_on_the_same_vms(bench: QemuBench) -> None:

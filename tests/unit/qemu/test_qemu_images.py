@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kubewright.driver.errors import Code, DriverError, InvalidArgument
+from kubewright.providers.qemu import images
 from kubewright.providers.qemu.images import AGAIN, Answer, Images, forget_parts, inspected, qcow2_problem
 from kubewright.providers.qemu.spec import parse_spec
 from kubewright.testing.clocks import ManualClock
@@ -115,11 +116,11 @@ class Fetched:
 
     async def settled(self, sha256: str = HASH) -> str:
         """The same, once the fetch has ended."""
-        first = await self.ask(sha256=sha256)
-        while "is being fetched" in first:
+        for _ in range(1_000):
+            if "is being fetched" not in (said := await self.ask(sha256=sha256)):
+                return said
             await asyncio.to_thread(lambda: None)
-            first = await self.ask(sha256=sha256)
-        return first
+        raise AssertionError("it is being fetched for ever")
 
 
 @pytest.fixture
@@ -169,6 +170,44 @@ async def test_and_to_nowhere_else(fetched: Fetched, to: str):
     fetched.server.pages["https://images.example.com/x"] = (404, "", [])
     assert "raw" not in await fetched.settled()
     assert set(fetched.server.asked) <= {URL, "https://images.example.com/x"}
+
+
+@pytest.mark.parametrize("to", ["https://[", "https://images.example.com:x/"])
+async def test_a_redirect_to_what_is_no_url_ends_a_fetch(fetched: Fetched, to: str):
+    fetched.server.pages[URL] = (302, to, [])
+    said = await fetched.settled()
+    assert said.startswith(("Unavailable: image", "InvalidArgument: the image lies at"))
+
+
+@pytest.mark.parametrize(
+    "path", ["../secret", "a/../../secret", "%2e%2e/secret", ".%2E/secret", ".\n./secret", "..", "./a"]
+)
+def test_no_way_leads_out_of_a_folder_that_is_allowed(tmp_path: Path, path: str):
+    images = Images((), tmp_path, ("https://images.example.com/debian/",), ManualClock())
+    assert images.allowed("https://images.example.com/debian/12/a..b.qcow2")
+    assert not images.allowed(f"https://images.example.com/debian/{path}")
+
+
+async def test_a_server_that_sends_for_ever_is_given_up(fetched: Fetched, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(images, "FETCH_SECONDS", 0.0)
+    fetched.server.goes_on.clear()
+    assert await fetched.settled() == f"Unavailable: image {URL} cannot be fetched: TimeoutError"
+
+
+async def test_what_is_kept_and_has_changed_is_fetched_again(fetched: Fetched):
+    fetched.kept.mkdir()
+    (fetched.kept / HASH).write_bytes(CONTENT[:3])
+    assert await fetched.settled() == "raw"
+    assert (fetched.kept / HASH).read_bytes() == CONTENT
+
+
+async def test_few_images_are_fetched_at_one_time(fetched: Fetched):
+    fetched.server.goes_on.clear()
+    for number in range(20):
+        await fetched.ask(sha256=f"{number:064x}")
+    for _ in range(50):
+        await asyncio.to_thread(lambda: None)
+    assert len(fetched.server.asked) == images.FETCHES
 
 
 async def test_redirects_in_a_circle_end(fetched: Fetched):

@@ -13,10 +13,11 @@ Called by    the machine controllers through ``driver.guard``; ``compose`` for `
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from kubewright.base.errors import InvalidInput
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest, Size, VolumeSpec
-from kubewright.driver.errors import Exhausted, InvalidArgument, NotFound, Unimplemented
+from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument, NotFound, Unimplemented
 from kubewright.driver.registry import Settings
 from kubewright.providers.qemu import command
 from kubewright.providers.qemu.bridge import Bridge
@@ -24,12 +25,10 @@ from kubewright.providers.qemu.command import Guest, Host
 from kubewright.providers.qemu.host import Machine, free_memory
 from kubewright.providers.qemu.images import Images, forget_parts
 from kubewright.providers.qemu.spec import MIB, SCHEME, Options, QemuSpec, parse_spec
-from kubewright.providers.qemu.vms import Running, Vm, Vms, Wanted, new_id, provider_id
+from kubewright.providers.qemu.vms import STARTS, Running, Vm, Vms, Wanted, new_id, provider_id
 from kubewright.wire.naming import machine_name_problem
 
 ROTATE_SECONDS = 10.0
-STARTS = 4
-"""VMs that are made at one time."""
 SHARE = 0.9
 """Of this machine's memory, what VMs may have unless the administrator says it."""
 
@@ -46,7 +45,7 @@ class QemuDriver:
                 "driver qemu keeps VMs in a folder: name one (up: --data-dir DIR; run: --driver-option "
                 "dataDir=DIR)"
             )
-        folder = settings.data_dir / SCHEME
+        folder = settings.data_dir.absolute() / SCHEME  # QEMU runs in another one than we do
         self._clock, self._options = settings.clock, options
         self._machine = Machine(options)
         self._bridge = Bridge(options) if options.network == "bridge" else None
@@ -59,6 +58,7 @@ class QemuDriver:
         self._promised: set[str] = set()
         """Addresses of VMs that are being made."""
         self._starts = asyncio.Semaphore(STARTS)
+        self._closing = False
 
     async def create(self, request: MachineRequest) -> Instance:
         await self._open()
@@ -66,12 +66,16 @@ class QemuDriver:
         if problem := machine_name_problem(request.name):
             raise InvalidArgument(f"machine {request.name}: its name {problem}")
         owner = _owner(request)
-        if (found := self._of(owner)) is not None:
+        found = self._of(owner)
+        if found is not None and found.removal is not None:
+            await self._vms.remove(found)  # a VM that goes is none that a machine may have
+            found = self._of(owner)
+        if found is not None:
             return _instance(found)
         if owner not in self._making:
             self._refuse_too_many(spec)
             task = asyncio.create_task(self._make(request, spec))
-            self._making[owner] = (_memory(spec, "tcg"), task)
+            self._making[owner] = (_most_memory(spec), task)
             task.add_done_callback(lambda _: self._making.pop(owner, None))
         return _instance(await asyncio.shield(self._making[owner][1]))
 
@@ -127,12 +131,16 @@ class QemuDriver:
             await self._clock.sleep(ROTATE_SECONDS)
 
     async def close(self) -> None:
-        """Stop working on VMs, which run on (``contract.Closing``)."""
-        under_way = [task for _, task in self._making.values()]
-        await asyncio.gather(*under_way, self._images.close(), return_exceptions=True)
-        if self._opening is not None:
-            await asyncio.gather(self._opening, return_exceptions=True)
-        await self._vms.close()
+        """Stop working on VMs, which run on (``contract.Closing``). No creation is begun any more."""
+        self._closing = True
+        under_way: list[asyncio.Task[Any]] = [task for _, task in self._making.values()]
+        under_way += [self._opening] if self._opening is not None else []
+        try:
+            if under_way:
+                await asyncio.wait(under_way)  # who has no time for that leaves them as they are
+            await self._images.close()
+        finally:
+            await self._vms.close()
 
     async def _open(self) -> None:
         """Once, for all callers; who comes first finds what earlier processes have left."""
@@ -146,13 +154,15 @@ class QemuDriver:
 
     async def _make(self, request: MachineRequest, spec: QemuSpec) -> Running:
         async with self._starts:
+            if self._closing:
+                raise DriverError.of(Code.Unavailable, "this process ends; the next one makes the VM")
             host, variables = await self._machine.host_for(spec)
             image = await self._images.of(spec)
             guest = await self._guest(request)
             try:
                 vm = self._vm(request, spec, host, guest)
                 qemu_img = self._machine.path_of("qemu-img")
-                return await self._vms.make(Wanted(vm, image, guest, qemu_img, variables))
+                return await self._vms.make(Wanted(vm, spec, image, guest, qemu_img, variables))
             finally:
                 self._promised.discard(guest.address.partition("/")[0])
 
@@ -165,7 +175,8 @@ class QemuDriver:
             namespace=request.namespace,
             owner_uid=request.owner_uid,
             class_name=request.machine_class.metadata.name,
-            spec=spec,
+            memory=spec.memory_bytes,
+            tags=spec.tags.vm,
             made=self._clock.now().timestamp(),
             argv=command.argv(spec, host, guest, boot),
             accelerator=host.accelerator,
@@ -204,9 +215,9 @@ class QemuDriver:
         total, available = free_memory()
         most = self._options.memory_bytes or int(total * SHARE)
         running = [each.vm for each in self._vms.all.values() if not each.ended]
-        taken = sum(_memory(vm.spec, vm.accelerator) for vm in running)
+        taken = sum(vm.memory + command.OVERHEAD[vm.accelerator] for vm in running)
         taken += sum(memory for memory, _ in self._making.values())
-        wanted = _memory(spec, "tcg")
+        wanted = _most_memory(spec)
         if taken + wanted > most or wanted > available:
             raise Exhausted(
                 f"a VM with {spec.memory} needs {wanted // MIB} MiB of memory; VMs have {taken // MIB} of "
@@ -246,16 +257,16 @@ def _owner(request: MachineRequest) -> Owner:
     return request.namespace, request.name, request.owner_uid
 
 
-def _memory(spec: QemuSpec, accelerator: str) -> int:
+def _most_memory(spec: QemuSpec) -> int:
     """Bytes that a VM takes of this machine, at the most."""
-    return spec.memory_bytes + command.OVERHEAD[accelerator]
+    return spec.memory_bytes + command.OVERHEAD["tcg"]
 
 
 def _carries(vm: Vm, spec: QemuSpec, class_name: str) -> bool:
     """Whether a VM carries all tags of the class; without tags, whether it was made for it."""
     if not spec.tags.vm:
         return vm.class_name == class_name
-    return spec.tags.vm.items() <= vm.spec.tags.vm.items()
+    return spec.tags.vm.items() <= vm.tags.items()
 
 
 def _instance(running: Running) -> Instance:

@@ -58,7 +58,7 @@ class Machine:
         Raises:
             DriverError: it is not installed (``FailedPrecondition``).
         """
-        first = [self.options.programs] if self.options.programs else []
+        first = [str(Path(self.options.programs).absolute())] if self.options.programs else []
         folders = [*first, *os.get_exec_path()]
         if (found := shutil.which(name, path=os.pathsep.join(folders))) is None:
             package = "qemu-utils" if name == "qemu-img" else "qemu-system"

@@ -17,12 +17,13 @@ Called by    ``driver``.
 import asyncio
 import hashlib
 import os
+import re
 import struct
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urljoin
+from urllib.parse import unquote, urljoin
 
 import aiohttp
 
@@ -33,6 +34,12 @@ from kubewright.providers.qemu.spec import GIB, MIB, QemuSpec
 LARGEST, KEPT = 16 * GIB, 128 * GIB
 AGAIN = 60.0
 CONNECT_SECONDS, SILENT_SECONDS = 30.0, 60.0
+FETCH_SECONDS = 4 * 3600.0
+"""How long the fetch of one image may take at the most."""
+FETCHES = 4
+"""Images that are fetched at one time."""
+ELSEWHERE = re.compile(r"[\x00-\x1f\x7f\\]|/\.\.?([/?#]|\Z)")
+"""In a URL: what is taken out of it, or leads out of its folder, before it is asked for."""
 PIECE = 4 * MIB
 REDIRECTS = 5
 MAGIC = b"QFI\xfb"
@@ -105,6 +112,7 @@ class Images:
     get: Get = over_http
     _fetches: dict[str, _Fetch] = field(default_factory=dict)
     _hashes: dict[tuple[int, ...], str] = field(default_factory=dict)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(FETCHES))
 
     async def of(self, spec: QemuSpec) -> Image:
         """The image of a class.
@@ -115,6 +123,8 @@ class Images:
         """
         if spec.url:
             path = self.kept / spec.sha256
+            if path.exists() and await self._hash(path) != spec.sha256:
+                path.unlink(missing_ok=True)  # as a power failure may leave it
             if not path.exists():
                 raise self._fetching(spec)
         else:
@@ -136,7 +146,7 @@ class Images:
 
     def allowed(self, url: str) -> bool:
         """Whether the administrator lets images be fetched from there."""
-        return any(url.startswith(each) for each in self.prefixes)
+        return not ELSEWHERE.search(unquote(url)) and any(url.startswith(each) for each in self.prefixes)
 
     async def close(self) -> None:
         """End what is being fetched; it is begun anew by the next process."""
@@ -148,17 +158,21 @@ class Images:
     async def _compare(self, path: Path, spec: QemuSpec) -> None:
         if not spec.sha256:
             return
+        if (found := await self._hash(path)) != spec.sha256:
+            raise InvalidArgument(
+                f"image {spec.image} has sha256 {found}, and the class says {spec.sha256}: "
+                "correct one of them"
+            )
+
+    async def _hash(self, path: Path) -> str:
+        """That of its content; it is read once for each state of the file."""
         state = await asyncio.to_thread(path.stat)
         key = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns)
         if key not in self._hashes:
             if len(self._hashes) >= 1_000:
                 self._hashes.clear()
             self._hashes[key] = await asyncio.to_thread(_sha256, path)
-        if (found := self._hashes[key]) != spec.sha256:
-            raise InvalidArgument(
-                f"image {spec.image} has sha256 {found}, and the class says {spec.sha256}: "
-                "correct one of them"
-            )
+        return self._hashes[key]
 
     def _fetching(self, spec: QemuSpec) -> DriverError:
         """Begin to fetch unless that has begun; what a caller is told meanwhile."""
@@ -171,6 +185,9 @@ class Images:
         if found is not None and found.failed is not None and now < found.at + AGAIN:
             return found.failed
         if found is None or found.failed is not None:
+            old = [key for key, each in self._fetches.items() if each.failed and now >= each.at + AGAIN]
+            for key in old:
+                del self._fetches[key]
             found = self._fetches[spec.sha256] = _Fetch()
             found.task = asyncio.create_task(self._fetch(spec.url, spec.sha256, found))
         far = f"{found.done / MIB:.0f} MiB" + (f" of {found.total / MIB:.0f}" if found.total else "")
@@ -180,14 +197,15 @@ class Images:
         part = self.kept / f"{sha256}.part"
         try:
             self.kept.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = await self._download(url, part, fetch)
+            async with self._slots, asyncio.timeout(FETCH_SECONDS):
+                found = await self._download(url, part, fetch)
             if found != sha256:
                 raise InvalidArgument(f"what {url} sends has sha256 {found}, and the class says {sha256}")
             part.replace(self.kept / sha256)
             del self._fetches[sha256]
         except DriverError as error:
             fetch.failed = error
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:  # the last one: of no URL
             said = str(error) or type(error).__name__
             fetch.failed = DriverError.of(Code.Unavailable, f"image {url} cannot be fetched: {said}")
         except OSError as error:

@@ -158,7 +158,7 @@ class Options(_Part, frozen=True, kw_only=True):
 
     def folders(self, data: Path) -> tuple[Path, ...]:
         """Where images lie."""
-        named = tuple(Path(each).expanduser() for each in self.images.split(":") if each)
+        named = tuple(Path(each).expanduser().absolute() for each in self.images.split(":") if each)
         return named or (data / "images",)
 
 

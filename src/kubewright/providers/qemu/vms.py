@@ -47,6 +47,8 @@ START_SECONDS, END_SECONDS = 30.0, 5.0
 """How long QEMU may take until it answers, and to end after SIGTERM."""
 LEAST_FREE = 1024 * MIB
 """Bytes that have to be free on the disk for a further VM."""
+STARTS = 4
+"""VMs that are made or switched on at one time."""
 OOM_SCORE = 500
 """The kernel ends a VM rather than what serves the cluster."""
 
@@ -54,8 +56,9 @@ log = structlog.get_logger(__name__)
 
 
 class Vm(msgspec.Struct, frozen=True, kw_only=True):
-    """A VM's record. ``made``: seconds since the epoch; ``argv``: QEMU's command line; ``address``:
-    its own on the bridge, if there is one."""
+    """A VM's record. ``memory``: bytes of the guest; ``made``: seconds since the epoch; ``argv``: QEMU's
+    command line; ``address``: its own on the bridge, if there is one. No providerSpec: what a class may say
+    changes with versions, and an earlier or later one has to read this."""
 
     id: str
     provider_id: str
@@ -63,7 +66,8 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     owner_uid: str
     class_name: str
-    spec: QemuSpec
+    memory: int
+    tags: Mapping[str, str]
     made: float
     argv: tuple[str, ...]
     accelerator: str
@@ -88,6 +92,7 @@ class Wanted:
     or empty."""
 
     vm: Vm
+    spec: QemuSpec
     image: Image
     guest: Guest
     qemu_img: str
@@ -101,6 +106,7 @@ class Vms:
         self._root, self._clock, self._bridge = root, clock, bridge
         self._all: dict[str, Running] = {}
         self._lock: BinaryIO | None = None
+        self._starts = asyncio.Semaphore(STARTS)
 
     @property
     def all(self) -> Mapping[str, Running]:
@@ -118,12 +124,8 @@ class Vms:
         except BaseException:
             self._give_back()
             raise
-        for running, rebooted in found:
-            self._all[running.vm.id] = running
-            if running.handle is not None:
-                self._watch(running)
-            elif rebooted:
-                await self._switch_on(running)
+        self._all.update((running.vm.id, running) for running, _ in found)
+        await asyncio.gather(*(self._resume(*each) for each in found))
 
     async def close(self) -> None:
         """Leave the VMs running, but for those that are being removed."""
@@ -184,13 +186,16 @@ class Vms:
         if shutil.disk_usage(self._root).free < LEAST_FREE:
             raise Exhausted(f"the disk of {self._root} has less than {LEAST_FREE // MIB} MiB left")
         await asyncio.to_thread(record.make_folder, folder)
-        image, spec = wanted.image, wanted.vm.spec
+        image, spec = wanted.image, wanted.spec
         size = max(spec.disk_bytes, image.size)
         create = (wanted.qemu_img, "create", "-q", "-f", "qcow2")
         backing = ("-F", image.format, "-b", str(image.path))
-        await said_by(*create, *backing, str(folder / command.DISK), str(size))
-        for name, extra in zip(command.extra_disks(spec), spec.extra_bytes, strict=True):
-            await said_by(*create, str(folder / name), str(extra))
+        try:
+            await said_by(*create, *backing, str(folder / command.DISK), str(size))
+            for name, extra in zip(command.extra_disks(spec), spec.extra_bytes, strict=True):
+                await said_by(*create, str(folder / name), str(extra))
+        except DriverError as error:
+            raise qemu_failed(error.message) from None
 
     def _rest(self, wanted: Wanted, folder: Path) -> None:
         guest = wanted.guest
@@ -212,10 +217,7 @@ class Vms:
         environment = {"PATH": os.environ.get("PATH", os.defpath)}
         program = Program(running.vm.id, running.vm.argv, environment, oom_score=OOM_SCORE)
         (running.folder / command.QMP).unlink(missing_ok=True)
-        now = self._clock.now().timestamp()
-        mark = secrets.token_hex(16)
-        running.handle = await asyncio.to_thread(linux.start, program, running.folder, mark, now)
-        self._watch(running)
+        await self._begin(running, program)
         try:
             async with asyncio.timeout(START_SECONDS):
                 while not running.ended and not await qmp.answers(running.folder / command.QMP):
@@ -228,6 +230,37 @@ class Vms:
         if self._bridge is not None:
             await self._bridge.join(running.vm.id)
 
+    async def _begin(self, running: Running, program: Program) -> None:
+        """Start the process. A thread does it, which a cancellation does not end: its process is not lost."""
+        now, mark = self._clock.now().timestamp(), secrets.token_hex(16)
+        loop = asyncio.get_running_loop()
+        starting = loop.run_in_executor(None, linux.start, program, running.folder, mark, now)
+        try:
+            await asyncio.shield(starting)
+        finally:
+            running.handle = await starting
+            self._watch(running)
+
+    async def _resume(self, running: Running, was_off: bool) -> None:
+        """Go on with a VM that an earlier process has left."""
+        if running.handle is not None:
+            self._watch(running)
+            await self._join_again(running)
+        elif was_off:
+            async with self._starts:
+                await self._switch_on(running)
+
+    async def _join_again(self, running: Running) -> None:
+        """The process that started its QEMU may have ended before the VM was on the bridge."""
+        if self._bridge is None or not running.vm.address:
+            return
+        try:
+            async with self._starts:
+                await self._bridge.open()
+                await self._bridge.join(running.vm.id)
+        except (OSError, DriverError) as error:
+            log.warning("a VM may not be on the bridge", vm=running.vm.id, why=str(error))
+
     async def _switch_on(self, running: Running) -> None:
         """After a reboot of the machine; a VM that cannot be switched on is off, and says why."""
         try:
@@ -236,7 +269,10 @@ class Vms:
                 await self._bridge.open()
             await self._start(running)
         except (OSError, DriverError) as error:
-            running.ended = f"QEMU could not be started again after a reboot of this machine: {error}"
+            with suppress(DriverError):
+                await self._end(running)
+            said = error.message if isinstance(error, DriverError) else str(error)
+            running.ended = f"QEMU could not be started again after a reboot of this machine: {said}"
             log.warning("a VM is off", vm=running.vm.id, machine=running.vm.name, why=running.ended)
 
     def _watch(self, running: Running) -> None:
@@ -272,7 +308,7 @@ class Vms:
     # ------------------------------------------------------------ what an earlier process has left
 
     def _found(self) -> list[tuple[Running, bool]]:
-        """The VMs, and of each whether it ran before the last reboot."""
+        """The VMs, and of each whether it is to be switched on: it ran before the last reboot, or never."""
         record.make_folder(self._root)
         self._take()
         found = []
@@ -309,8 +345,8 @@ class Vms:
         known, there = record.read(folder), linux.find(folder)
         if there is not None:
             return Running(vm, folder, there[0]), False
-        rebooted = known is None or known.boot != linux.boot_id()
-        return Running(vm, folder, ended="QEMU ended while nobody watched it"), rebooted
+        was_off = known is None or not known.pid or known.boot != linux.boot_id()
+        return Running(vm, folder, ended="QEMU ended while nobody watched it"), was_off
 
     def _clear(self, folder: Path) -> None:
         if (there := linux.find(folder)) is not None:
@@ -345,9 +381,10 @@ def provider_id(site: str, vm_id: str) -> str:
 
 def _delete(folder: Path) -> None:
     going = folder if folder.name.startswith(GOING) else folder.with_name(GOING + folder.name)
-    with suppress(FileNotFoundError):
-        if going != folder:
+    if going != folder:
+        with suppress(FileNotFoundError):  # it has that name already, or never was there
             folder.rename(going)
+    if going.exists():
         shutil.rmtree(going)
 
 
