@@ -1,5 +1,6 @@
 """A folder of VMs for a test, with one image: a disk of 512 bytes that says a line and stops."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from kubewright.driver.contract import ClassRequest, Driver, MachineRequest, Vol
 from kubewright.driver.errors import NotFound
 from kubewright.driver.registry import Settings
 from kubewright.providers.qemu import driver as make
-from kubewright.providers.qemu.driver import QemuDriver
+from kubewright.providers.qemu.driver import TEND_SECONDS, QemuDriver
 from kubewright.providers.qemu.host import LINE, boot_sector
 from kubewright.testing.scenes import class_request
 
@@ -27,6 +28,19 @@ SPEC: dict[str, Any] = {
 }
 
 
+class Ticks(SystemClock):
+    """``rests`` is set once the driver has tended its VMs, and rests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rests = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds == TEND_SECONDS:
+            self.rests.set()
+        await super().sleep(seconds)
+
+
 class QemuBench:
     """As ``driver_conformance.Bench``."""
 
@@ -36,7 +50,7 @@ class QemuBench:
         self.images.mkdir()
         (self.images / "tiny").write_bytes(boot_sector(LINE))
         self._options = {"images": str(self.images), "programs": programs, **options}
-        self.clock = SystemClock()
+        self.clock = Ticks()
         self.made = self.another()
         self.machine_class = self.class_of(tags={"vm": {"c": "1", "r": "1"}})
         self.other_class = self.class_of(tags={"vm": {"c": "2"}})
@@ -62,9 +76,17 @@ class QemuBench:
 
     async def restarted(self) -> QemuDriver:
         await self.made.close()
-        self.clock = SystemClock()
+        self.clock = Ticks()
         self.made = self.another()
         return self.made
+
+    async def tended(self) -> None:
+        """What the driver does for its VMs every few seconds, once."""
+        task = asyncio.create_task(self.made.run(None))
+        async with asyncio.timeout(20):
+            await self.clock.rests.wait()
+        task.cancel()
+        await asyncio.wait([task])
 
     def volumes(self) -> tuple[Sequence[VolumeSpec], Sequence[str]]:
         return [VolumeSpec("pv1", {"nfs": {}})], []

@@ -27,6 +27,16 @@ def image(arguments: list[str]) -> None:
     disk.write_bytes(b"QFI\xfb" + bytes(100))
 
 
+def answer(asked: str) -> object:
+    """What QEMU says; a test stops it by a file of this name, with why."""
+    stopped = Path("stopped")
+    if asked == "cont":
+        stopped.unlink(missing_ok=True)
+    return (
+        {"status": stopped.read_text() if stopped.exists() else "running"} if asked == "query-status" else {}
+    )
+
+
 def serve(listener: socket.socket) -> None:
     """QMP, one client at a time."""
     while True:
@@ -35,8 +45,7 @@ def serve(listener: socket.socket) -> None:
             try:
                 _say(stream, {"QMP": {"version": {}, "capabilities": []}})
                 for line in stream:
-                    asked = json.loads(line)["execute"]
-                    _say(stream, {"return": {"status": "running"} if asked == "query-status" else {}})
+                    _say(stream, {"return": answer(json.loads(line)["execute"])})
             except OSError:
                 continue  # the client has left
 

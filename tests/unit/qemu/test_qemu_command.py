@@ -23,6 +23,7 @@ def line(host: Host = HOST, guest: Guest = GUEST, boot: tuple[str, ...] = (), **
 def test_a_small_vm():
     assert line(memory="64Mi", cpus=2) == (
         "/usr/bin/qemu-system-x86_64 -name guest=m1 -nodefaults -no-user-config -display none "
+        "-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny "
         "-machine q35 -accel tcg,thread=multi,tb-size=128 -cpu max -m size=64M -smp cpus=2 "
         "-drive if=none,id=disk0,file=disk.qcow2,format=qcow2,discard=unmap "
         "-device virtio-blk-pci,drive=disk0,bootindex=0 "
@@ -51,6 +52,11 @@ def test_a_small_vm():
 )
 def test_what_a_class_and_a_machine_change(made, has):
     assert has in made
+
+
+def test_the_sandbox_is_what_the_administrator_and_the_helper_let_it_be():
+    assert "-sandbox on,obsolete=deny,resourcecontrol=deny " in line(Host("q", "tcg", helper="/h"))
+    assert "-sandbox" not in line(Host("q", "tcg", sandbox=False))
 
 
 def test_ignition_needs_no_seed():

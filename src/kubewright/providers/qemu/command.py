@@ -25,6 +25,9 @@ CODE_CACHE_MIB = 128
 OVERHEAD = {"tcg": (CODE_CACHE_MIB + 96) * MIB, "kvm": 96 * MIB}
 """Bytes of memory that a VM takes beside its guest's: QEMU itself, and the code cache of TCG."""
 SYSTEMS = {"amd64": "x86_64", "arm64": "aarch64"}
+NO_MORE = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+"""System calls that QEMU gives up: a guest that breaks out of it starts no program and gains no rights. The
+bridge helper is a program with more rights."""
 SYSLINUX_OUI = (0x52, 0x54, 0x00)
 """How the MAC addresses of QEMU's guests begin."""
 
@@ -36,7 +39,7 @@ class Host:
     ``program``    QEMU's, for the architecture
     ``accelerator``  ``kvm`` or ``tcg``
     ``firmware``   the file with UEFI's code; empty: BIOS
-    ``network``    as in ``spec.Options``; ``bridge``, ``helper`` too
+    ``network``    as in ``spec.Options``; ``bridge``, ``helper``, ``sandbox`` too
     """
 
     program: str
@@ -45,6 +48,7 @@ class Host:
     network: str = "none"
     bridge: str = ""
     helper: str = ""
+    sandbox: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ def argv(spec: QemuSpec, host: Host, guest: Guest, boot: Sequence[str] = ()) -> 
         host.program,
         *("-name", f"guest={guest.name}"),
         *("-nodefaults", "-no-user-config", "-display", "none"),
+        *_sandbox(host),
         *_machine(spec, host),
         *("-m", f"size={spec.memory_bytes // MIB}M", "-smp", f"cpus={spec.cpus}"),
         *_boot(spec, host, boot),
@@ -99,6 +104,12 @@ def _machine(spec: QemuSpec, host: Host) -> tuple[str, ...]:
     if host.accelerator == "kvm":
         return "-machine", kind, "-accel", "kvm", "-cpu", "host"
     return "-machine", kind, "-accel", f"tcg,thread=multi,tb-size={CODE_CACHE_MIB}", "-cpu", "max"
+
+
+def _sandbox(host: Host) -> tuple[str, ...]:
+    if not host.sandbox:
+        return ()
+    return "-sandbox", "on,obsolete=deny,resourcecontrol=deny" if host.helper else NO_MORE
 
 
 def _boot(spec: QemuSpec, host: Host, boot: Sequence[str]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from kubewright.providers.qemu.spec import MIB, SCHEME, Options, QemuSpec, parse
 from kubewright.providers.qemu.vms import STARTS, Running, Vm, Vms, Wanted, new_id, provider_id
 from kubewright.wire.naming import machine_name_problem
 
-ROTATE_SECONDS = 10.0
+TEND_SECONDS = 10.0
 SHARE = 0.9
 """Of this machine's memory, what VMs may have unless the administrator says it."""
 
@@ -124,11 +124,11 @@ class QemuDriver:
             )
 
     async def run(self, _cluster: object) -> None:
-        """Keep the VMs' consoles bounded, until cancelled (``contract.Background``)."""
+        """Keep the VMs' consoles bounded and the VMs going, until cancelled (``contract.Background``)."""
         await self._open()
         while True:
-            await self._vms.rotate()
-            await self._clock.sleep(ROTATE_SECONDS)
+            await self._vms.tend()
+            await self._clock.sleep(TEND_SECONDS)
 
     async def close(self) -> None:
         """Stop working on VMs, which run on (``contract.Closing``). No creation is begun any more."""

@@ -15,7 +15,7 @@ import re
 import shutil
 import stat
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -78,7 +78,8 @@ class Machine:
         code, variables = self._firmware(spec)
         accelerator = await self._accelerator(spec, path)
         options = self.options
-        return Host(path, accelerator, code, options.network, options.bridge, options.helper), variables
+        host = Host(path, accelerator, code, options.network, options.bridge, options.helper)
+        return replace(host, sandbox=options.sandbox == "on"), variables
 
     async def _refuse_old(self, path: str) -> None:
         if path not in self._versions:

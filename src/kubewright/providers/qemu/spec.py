@@ -126,6 +126,7 @@ class Options(_Part, frozen=True, kw_only=True):
     ``subnet``       of the bridge, which has the first address
     ``name_servers`` that guests on the bridge are told of, separated by spaces
     ``helper``       the program that puts a VM on the bridge for who may not (qemu-bridge-helper)
+    ``sandbox``      ``off`` where QEMU was built without seccomp: then it keeps all system calls
     ``memory``       what all VMs together may have, a quantity; without it, nine tenths of the machine's
     ``vms``          the most VMs
     ``site``         a name for this machine: a part of the VMs' provider ids
@@ -139,6 +140,7 @@ class Options(_Part, frozen=True, kw_only=True):
     subnet: str = "10.99.0.0/24"
     name_servers: str = ""
     helper: str = ""
+    sandbox: Literal["on", "off"] = "on"
     memory: str = ""
     vms: Annotated[int, Meta(ge=1, le=10_000)] = 250
     site: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?\Z")] = "local"

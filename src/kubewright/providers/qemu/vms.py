@@ -49,6 +49,8 @@ LEAST_FREE = 1024 * MIB
 """Bytes that have to be free on the disk for a further VM."""
 STARTS = 4
 """VMs that are made or switched on at one time."""
+STOPPED = "io-error"
+"""What QEMU says of a VM that it has stopped, whose guest would have had an error of its disk."""
 OOM_SCORE = 500
 """The kernel ends a VM rather than what serves the cluster."""
 
@@ -175,12 +177,24 @@ class Vms:
         await self._cleared(running)
         self._all.pop(running.vm.id, None)
 
-    async def rotate(self) -> None:
-        """Bound the output of all VMs: a guest may write to its console for ever."""
-        for running in list(self._all.values()):
-            if not running.ended:
-                with suppress(OSError):
-                    await asyncio.to_thread(record.rotate_output, running.folder)
+    async def tend(self) -> None:
+        """Bound the output of all VMs, since a guest may write to its console for ever; and let those go on
+        that QEMU has stopped because the disk was full, once there is room."""
+        for running in [each for each in self._all.values() if not each.ended]:
+            with suppress(OSError):
+                await asyncio.to_thread(record.rotate_output, running.folder)
+            with suppress(qmp.QmpError):
+                await self._go_on(running)
+
+    async def _go_on(self, running: Running) -> None:
+        path = running.folder / command.QMP
+        if (await qmp.ask(path, "query-status"))[0].get("status") != STOPPED:
+            return
+        room = shutil.disk_usage(self._root).free >= LEAST_FREE // 2
+        why = "goes on" if room else "waits for room on the disk"
+        log.warning("a VM could not write", vm=running.vm.id, machine=running.vm.name, why=why)
+        if room:
+            await qmp.ask(path, "cont")
 
     async def _disks(self, wanted: Wanted, folder: Path) -> None:
         if shutil.disk_usage(self._root).free < LEAST_FREE:
