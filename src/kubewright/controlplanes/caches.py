@@ -7,7 +7,7 @@ Called by    ``component``, ``plane``, ``templated``, ``users`` and ``snapshots`
 
 from collections.abc import Iterable, Iterator
 
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster
 from kubewright.api.controlplane.names import Component
 from kubewright.api.controlplane.v1alpha4 import NESTED_CONTROL_PLANE, NestedControlPlane
@@ -21,6 +21,7 @@ from kubewright.controlplanes.family import (
     keys_of,
     owning_cluster,
     owning_plane,
+    started_as,
 )
 from kubewright.kube.informer import Change
 from kubewright.kube.informers import Informers
@@ -77,7 +78,8 @@ class Caches:
     def original_of(self, component: Component, meta: ObjectMeta) -> str:
         """The component that a control plane names in the place of this one, whose instances have the names
         that those of this one would have; empty: this one is named, or there is no other. A copy of a
-        component has the label, the owner and the finalizer of the original."""
+        component has the label, the owner and the finalizer of the original. A component that only took the
+        place of this one has instances of other names, or none of ours: what this one started is its own."""
         key, owner = Key(meta.namespace, meta.name), owning_plane(meta)
         if self.planes.count_by(BY_COMPONENT, f"{component}/{key}"):
             return ""
@@ -86,7 +88,10 @@ class Caches:
         for each in (*owners, *self.planes.keys_by(BY_CLUSTER, str(Key(key.namespace, label)))):
             plane = self.planes.part(each)
             named = keys_of(plane).get(component) if plane is not None else None
-            if named is not None and self.components[component].header(named) is not None:
+            if plane is None or named is None:
+                continue
+            found = self.components[component].part(named)
+            if found is not None and _shares(meta, found.metadata, cluster_name(plane)):
                 return named.name
         return ""
 
@@ -102,6 +107,14 @@ class Caches:
         for component, informer in self.components.items():
             for found in informer.by(BY_OWNER, plane.metadata.uid):
                 yield component, found
+
+
+def _shares(copy: ObjectMeta, named: ObjectMeta, family: str) -> bool:
+    """Whether what runs for the component that a control plane names is what would run for a copy of it."""
+    started = started_as(named)
+    if not started and MANAGED_BY_ANNOTATION in named.annotations:
+        return False
+    return started_as(copy) in ("", started or family)
 
 
 def _named_by(plane: NestedControlPlane) -> Iterable[str]:

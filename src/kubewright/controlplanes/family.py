@@ -17,7 +17,7 @@ from typing import Any
 
 from kubewright.api.cluster.names import CLUSTER_NAME_LABEL, MANAGED_BY_ANNOTATION
 from kubewright.api.cluster.v1beta1 import CLUSTER, Cluster, ObjectReference
-from kubewright.api.controlplane.names import RESTORING_ANNOTATION, Component
+from kubewright.api.controlplane.names import FINALIZER, RESTORING_ANNOTATION, Component
 from kubewright.api.controlplane.v1alpha4 import (
     NESTED_API_SERVER,
     NESTED_CONTROL_PLANE,
@@ -104,6 +104,11 @@ def cluster_name(plane: NestedControlPlane) -> str:
     """
     owner = owning_cluster(plane)
     return owner.name if owner is not None else plane.metadata.labels.get(CLUSTER_NAME_LABEL) or plane.name
+
+
+def started_as(component: ObjectMeta) -> str:
+    """The name with which the names of its instances begin; empty: none can have been started."""
+    return component.labels.get(CLUSTER_NAME_LABEL, "") if FINALIZER in component.finalizers else ""
 
 
 def references(spec: NestedControlPlaneSpec) -> dict[Component, ObjectReference]:

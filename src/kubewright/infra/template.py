@@ -29,6 +29,7 @@ from kubewright.api.cluster.conditions import (
     unknown_condition,
     with_conditions,
 )
+from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER, Condition
 from kubewright.api.conditions import condition_of
 from kubewright.api.core import Secret
@@ -234,11 +235,13 @@ def _of_secret(caches: Caches, secret: Key) -> Iterator[Key]:
 
 
 def _of_cluster(caches: Caches, change: Change[KubewrightCluster]) -> tuple[Key, ...]:
-    """The templates of the Cluster that owns a KubewrightCluster."""
+    """The templates of the Cluster of a KubewrightCluster."""
     found = change.after() or change.before()
     return _owned_with(caches, found) if found is not None else ()
 
 
 def _owned_with(caches: Caches, cluster: KubewrightCluster) -> tuple[Key, ...]:
-    owner = owner_key(cluster.metadata, CLUSTER)
-    return caches.templates.keys_by("owner-cluster", str(owner)) if owner is not None else ()
+    """By its owner, or by its label: one that has the label from the start counts before it is claimed."""
+    meta = cluster.metadata
+    owner = owner_key(meta, CLUSTER) or Key(meta.namespace, meta.labels.get(CLUSTER_NAME_LABEL, ""))
+    return caches.templates.keys_by("owner-cluster", str(owner)) if owner.name else ()

@@ -2,8 +2,9 @@
 
 Theory.      Machines may have no cluster that their VMs join (``--target-kubeconfig none``). Controllers
              still ask for nodes, and the answer that lets all of them go on is that there is none: lists are
-             empty, objects are not found, a watch shows nothing. So no controller has to know two kinds of
-             worlds; what a machine without a node is, is one setting (``MachineSettings.joins``).
+             empty, objects are not found (each by its name: that is certain), a watch shows nothing. So no
+             controller has to know two kinds of worlds; what a machine without a node is, is one setting
+             (``MachineSettings.joins``).
 Invariants.  Nothing can be written. A watch ends when its client has asked it to, and until then tells every
              minute that it lives, as a server does.
 Called by    ``compose.on_kubernetes``.
@@ -35,7 +36,8 @@ class Nowhere:
         if request.method == "GET" and _is_list(request.path):
             return EMPTY
         said = f"{request.method} {request.path}: there is no cluster that has it"
-        error: ApiError = MethodNotAllowed(said) if request.method == "POST" else NotFound(said)
+        missing = NotFound(said, details={"name": "".join(_parts(request.path)[1:2])})
+        error: ApiError = MethodNotAllowed(said) if request.method == "POST" else missing
         return Response(error.code, msgspec.json.encode(to_status(error)))
 
     @asynccontextmanager
@@ -58,6 +60,11 @@ class Nowhere:
 
 def _is_list(path: str) -> bool:
     """Whether a path names a collection, in a namespace, in all of them or outside; discovery is none."""
+    return len(_parts(path)) == 1
+
+
+def _parts(path: str) -> list[str]:
+    """The plural of a kind, then the name of an object, then its subresource, as far as a path has them."""
     _, root, *rest = path.split("/")
     parts = rest[1:] if root == "api" else rest[2:]
-    return len(parts[2:] if parts[:1] == ["namespaces"] and len(parts) > 2 else parts) == 1
+    return parts[2:] if parts[:1] == ["namespaces"] and len(parts) > 2 else parts

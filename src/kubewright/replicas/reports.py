@@ -82,7 +82,9 @@ class Reports:
         try:
             status_patch = onto({"status": patch}, read.metadata)
             answer = await self._client.patch(self._kind, key, status_patch, subresource="status")
-        except NotFound:
+        except NotFound as error:
+            if not error.names(key.name):
+                raise
             return False, Result.done()
         finally:
             dropped = self._writing.pop(key, 0)

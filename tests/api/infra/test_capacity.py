@@ -4,11 +4,12 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from tests.api.infra.management import NS, management_cluster
+from tests.api.infra.management import GROUP, NS, management_cluster
 
 from kubewright.api.cluster.v1beta1 import CLUSTER
 from kubewright.api.core import SECRET
 from kubewright.api.infra.v1beta1 import (
+    KUBEWRIGHT_CLUSTER,
     KUBEWRIGHT_MACHINE_TEMPLATE,
     KubewrightMachineTemplateStatus,
     NodeInfo,
@@ -87,6 +88,33 @@ async def test_a_template_that_takes_the_credentials_of_its_cluster_hears_of_the
         found = await management.people.get(KUBEWRIGHT_MACHINE_TEMPLATE, Key(NS, "t"))
         assert found.status.capacity["cpu"] == "2"
         assert [(each.type, each.status) for each in found.status.conditions] == [("Accepted", "True")]
+
+
+@pytest.mark.parametrize("labelled", [True, False], ids=["with its label", "without a label"])
+async def test_a_template_hears_of_the_kubewright_cluster_that_comes_after_it_and_is_claimed_later(labelled):
+    async with management_cluster() as management, management.provider():
+        ref = {"apiVersion": GROUP, "kind": "KubewrightCluster", "name": "demo", "namespace": NS}
+        body = {"metadata": {"name": "demo", "namespace": NS}, "spec": {"infrastructureRef": ref}}
+        uid = (await management.people.create(CLUSTER, body)).metadata.uid
+        owner = {"apiVersion": CLUSTER.resource.api_version, "kind": "Cluster", "name": "demo", "uid": uid}
+        meta = {"name": "t", "namespace": NS, "ownerReferences": [owner]}
+        body = {"metadata": meta, "spec": {"template": {"spec": {}}}}
+        await management.people.create(KUBEWRIGHT_MACHINE_TEMPLATE, body)
+        await asyncio.sleep(60)
+
+        async def said():
+            found = await management.people.get(KUBEWRIGHT_MACHINE_TEMPLATE, Key(NS, "t"))
+            return [(each.type, each.status, each.reason) for each in found.status.conditions]
+
+        assert await said() == [("Accepted", "Unknown", "WaitingForClusterInfrastructure")]
+        labels = {"cluster.x-k8s.io/cluster-name": "demo"}
+        meta = {"name": "demo", "namespace": NS, "labels": labels if labelled else {}}
+        await management.people.create(KUBEWRIGHT_CLUSTER, {"metadata": meta, "spec": {}})
+        await asyncio.sleep(1)
+        claimed = {"metadata": {"ownerReferences": [{**owner, "controller": True}], "labels": labels}}
+        await management.people.patch(KUBEWRIGHT_CLUSTER, Key(NS, "demo"), claimed)
+        await asyncio.sleep(60)
+        assert [each[:2] for each in await said()] == [("Accepted", "True")]
 
 
 async def test_a_secret_that_comes_a_moment_after_its_template_is_no_news() -> None:

@@ -17,6 +17,7 @@ from kubewright.runtime.references.reference import Cause, Found, Reference, Ver
 from kubewright.runtime.references.registry import LINGER_SECONDS, LIST_SECONDS, References
 from kubewright.testing.clocks import LoopClock
 from kubewright.testing.faults import Answer, Faulty, is_watch
+from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key, Resource
 
 OWNERS, VMS = "fleet.example.com", "cloud.example.com"
@@ -498,6 +499,17 @@ async def test_a_kind_that_discovery_does_not_show_yet_is_served_while_there_is_
         await world.uninstall(plural)
         await asyncio.sleep(1)
         assert not await world.lookup.is_served(VMS, "Vm")
+
+
+async def test_a_definition_of_which_the_server_says_nothing_is_not_gone(world):
+    """The cache knows the definition, and a proxy answers 404 in the server's place."""
+    async with world.running():
+        await world.install()
+        await asyncio.sleep(1)
+        line, path = starting(world), f"{CRD.resource.path()}/vms.{VMS}"
+        line.choose = lambda request: Answer(404) if request.path == path else None
+        with pytest.raises(NotFound):
+            await world.lookup.is_served(VMS, "Vm")
 
 
 async def test_a_group_of_an_extension_server_that_is_away_may_have_any_kind(world):

@@ -438,17 +438,22 @@ OF_REFUSALS = (
             f"{type(step).__name__}: a 404 that does not name the object is no proof that it is gone",
             doing(step, of=GOING, answers={path: NOT_SERVED}, lays=((VOLUME_ATTACHMENT, attachment("v")),)),
             (type(step),),
-            (write,),
+            tuple(writes),
             error=NotFound,
-            then=says(done=(), notes=Notes()),
+            then=says(
+                done=(),
+                notes=Notes(),
+                failed="nothing failed" if path == PATH else step,  # the nodes' server has not answered
+            ),
         )
-        for step, path, write in (
+        for step, path, *writes in (
             (RELEASE, PATH, RELEASED),
             (steps.DeleteMachine("it is ill"), PATH, deleted(PATH, "u1")),
             (steps.DeleteVolumeAttachments(ATTACHED), f"{ATTACHMENTS}/v", DETACHED[0]),
             (DELETE, NODE_PATH, deleted(NODE_PATH, "n1")),
             (FREE, NODE_PATH, FREED),
             (CORDON, NODE_PATH, on_node(MARK)),
+            (steps.DeleteBootstrapToken(), TOKEN_PATH),
         )
     ),
     Scene(

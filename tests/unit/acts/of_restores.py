@@ -31,7 +31,7 @@ from kubewright.controlplanes.snapshots.restoring.decide import Release, Replace
 from kubewright.kube.errors import Deposed
 from kubewright.testing.acts import Act, Happened, Scene, Told, happened
 from kubewright.testing.looks import Shelf, Write
-from kubewright.wire.errors import Conflict, Forbidden
+from kubewright.wire.errors import Conflict, Forbidden, NotFound
 
 from .of_snapshots import DATA, EMBEDDED, ETCD, FILE, SECRETS, family, kept_below, put, secrets
 
@@ -361,6 +361,13 @@ HELD = (
     ),
     Scene(
         "one that is gone has stopped", acting(holding("r"), laid=False), (Stop,), (held("r"),), then=left()
+    ),
+    Scene(
+        "one of which the server says nothing may go on",
+        acting(holding("r"), refused=NotFound("404 page not found")),
+        (Stop,),
+        (held("r"),),
+        error=NotFound,
     ),
     Scene(
         "one that may not be written is said",

@@ -18,6 +18,7 @@ from kubewright.api.cluster.v1beta1 import (
     ObjectReference,
 )
 from kubewright.api.core import SECRET, Secret
+from kubewright.base import delays
 from kubewright.base.plan import Event
 from kubewright.clusters.cluster.decide import decide, kubeconfig_problem
 from kubewright.clusters.cluster.kubeconfig import secret
@@ -298,6 +299,13 @@ def test_deletion(children, plane, infra, steps, reason, message):
     said = {each.type: each for each in status_of(found).conditions}["Deleting"]
     assert (said.status, said.reason, said.message) == ("True", reason, message)
     assert status_of(found).phase == "Deleting"
+
+
+def test_what_may_be_there_and_no_watch_shows_is_looked_for_again():
+    """No event tells when an extension server, or a definition whose names are taken, is gone."""
+    going = cluster({"infrastructureRef": INFRA}, **GOING)
+    assert decide(seen(going, infrastructure=missing(problem="not installed"))).wake == delays.REFUSED
+    assert decide(seen(going, infrastructure=external(metadata={**OURS, **GOING}))).wake is None
 
 
 def test_a_message_names_five_children_of_a_kind():

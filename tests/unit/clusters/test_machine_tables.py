@@ -22,6 +22,7 @@ from kubewright.api.cluster.v1beta1 import (
 )
 from kubewright.api.core import NodeCondition, NodeSpec, Pod, PodStatus, Taint
 from kubewright.api.meta import ObjectMeta, OwnerReference
+from kubewright.base.delays import REFUSED
 from kubewright.base.plan import AT_ONCE
 from kubewright.clusters.external.object import External
 from kubewright.clusters.machine import deletion, drainrules, node, wanted
@@ -559,6 +560,15 @@ STAGES = [
         [RemoveFinalizer],
     ),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("infrastructure", "wake"),
+    [(UNKNOWN, REFUSED), (INFRA_GOES, None)],
+    ids=["no watch shows it", "one does"],
+)
+def test_what_may_be_there_and_no_watch_shows_is_looked_for_again(infrastructure, wake):
+    assert decide(leaving(**OVER, infrastructure=infrastructure)).wake == wake
 
 
 @pytest.mark.parametrize(("state", "reason", "steps"), [r[1:] for r in STAGES], ids=[r[0] for r in STAGES])

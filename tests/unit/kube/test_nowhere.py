@@ -25,12 +25,16 @@ async def test_lists_are_empty_and_objects_are_not_there(client: Client) -> None
     assert await client.list(SECRET, "kube-system") == []
     assert await client.list(SECRET) == []
     for key, kind in ((Key("", "n"), NODE), (Key("kube-system", "s"), SECRET)):
-        with pytest.raises(NotFound):
-            await client.get(kind, key)
-        with pytest.raises(NotFound):
-            await client.patch(kind, key, {})
-        with pytest.raises(NotFound):
-            await client.delete(kind, key)
+        body = {"metadata": {"labels": {"a": "b"}}}
+        for asked in (
+            client.get(kind, key),
+            client.patch(kind, key, body),
+            client.patch(kind, key, body, subresource="status"),
+            client.delete(kind, key),
+        ):
+            with pytest.raises(NotFound) as refused:
+                await asked
+            assert refused.value.names(key.name), "it is certain that there is none"
     with pytest.raises(MethodNotAllowed):
         await client.create(NODE, {"metadata": {"name": "n"}})
 

@@ -9,6 +9,7 @@ from kubewright.api.cluster.v1beta1 import (
     CLUSTER,
     MACHINE,
     MACHINE_DEPLOYMENT,
+    MACHINE_DRAIN_RULE,
     MACHINE_SET,
     Machine,
     ObjectReference,
@@ -26,7 +27,7 @@ from kubewright.runtime.references.reference import Absent, Answer, Cause, Found
 from kubewright.runtime.sessions.session import Health, NotConnected, Session
 from kubewright.testing.clocks import BEGIN
 from kubewright.testing.looks import Look, Named, Scene, Shelf
-from kubewright.wire.errors import Forbidden
+from kubewright.wire.errors import Forbidden, NotFound
 from kubewright.wire.gvk import Key, Resource
 
 NS, LABELS = "n", {"cluster.x-k8s.io/cluster-name": "c"}
@@ -191,6 +192,11 @@ def _refused(machines: Machines) -> None:
     machines.workload.answers[POD.resource.path()] = Forbidden("no")
 
 
+def _without_rules(machines: Machines) -> None:
+    _pods(machines)
+    machines.answers[MACHINE_DRAIN_RULE.resource.path(NS)] = NotFound("no such page")
+
+
 def _attached(machines: Machines) -> None:
     for name, at in (("x", "node-1"), ("y", "node-2")):
         body = {"metadata": {"name": name}, "spec": {"nodeName": at}}
@@ -342,6 +348,31 @@ LOOK = Look(
             ),
             {"deletion.drain": None}
             | {"deletion.unread": "of cluster n/c pods, volumes or drain rules are not known: no"},
+        ),
+        Scene(
+            "in deletion, drain rules are not served just now, though they may be there: no pod is asked to go",
+            scene(
+                GOING,
+                cluster(**PLANE_FOR),
+                OTHER_PLANE,
+                in_cluster=WITH_NODE,
+                before=_without_rules,
+                providers=Providers({"Plane": {}, "Foo": {}}),
+            ),
+            {"deletion.drain": None}
+            | {"deletion.unread": "of cluster n/c pods, volumes or drain rules are not known: no such page"},
+        ),
+        Scene(
+            "in deletion, drain rules are not installed: there are none",
+            scene(
+                GOING,
+                cluster(**PLANE_FOR),
+                OTHER_PLANE,
+                in_cluster=WITH_NODE,
+                before=_without_rules,
+                providers=Providers({"Plane": {}, "Foo": {}}, served=False),
+            ),
+            {"deletion.drain.evict": (Named("a"),), "deletion.unread": ""},
         ),
         Scene(
             "in deletion, its volumes are attached",

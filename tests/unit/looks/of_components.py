@@ -285,6 +285,56 @@ LOOK = Look(
             | {"problem": "spec.replicas: Invalid value: -1: must not be negative"},
         ),
         Scene(
+            "the same, while another program manages the one that is named: what runs is this one's",
+            scene(
+                component(SERVER, of={**LABELLED, "name": "copy"}),
+                a_plane(),
+                a_component(SERVER, of=planes.FOREIGN),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"original": "", "running": runs(instance(SERVER)), "family.plane": Named("p")},
+        ),
+        Scene(
+            "the same, where another program has taken over the one that is named, which we have started",
+            scene(
+                component(SERVER, of={**LABELLED, "name": "copy"}),
+                a_plane(),
+                a_component(SERVER, of={**LABELLED, **planes.FOREIGN}),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"original": "a", "running": Running(), "identity": None},
+        ),
+        Scene(
+            "the same, while the one that is named was started under another name",
+            scene(
+                component(SERVER, of={**LABELLED, "name": "copy"}),
+                a_plane(),
+                a_component(SERVER, of={"labels": {planes.CLUSTER_LABEL: "d"}, **planes.FINALIZED}),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"original": "", "running": runs(instance(SERVER)), "family.plane": Named("p")},
+        ),
+        Scene(
+            "the same, while the one that is named is to be started under another name",
+            scene(
+                component(SERVER, of={**LABELLED, "name": "copy"}),
+                a_plane(of={"ownerReferences": [], "labels": {planes.CLUSTER_LABEL: "d"}}),
+                a_component(SERVER),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"original": "", "running": runs(instance(SERVER)), "family.plane": Named("p")},
+        ),
+        Scene(
+            "the same, while no instance of the copy can have been started",
+            scene(
+                component(SERVER, of={"labels": {planes.CLUSTER_LABEL: "x"}, "name": "copy"}),
+                a_plane(),
+                a_component(SERVER),
+                host=Host(runs(instance(SERVER)), KNOWN),
+            ),
+            {"original": "a", "running": Running(), "identity": None},
+        ),
+        Scene(
             "an API server with everything",
             scene(
                 FRONT,

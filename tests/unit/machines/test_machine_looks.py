@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec import structs
+from msgspec import json, structs
 
 from kubewright.api.core import NODE
 from kubewright.api.machine import names
@@ -29,7 +29,7 @@ from kubewright.runtime.shard import Shard
 from kubewright.testing.clocks import ManualClock
 from kubewright.testing.looks import Named, Shelf
 from kubewright.testing.scenes import ENSURED, NOW, SILENT, called, machine, minutes, node
-from kubewright.wire.errors import Forbidden, Unavailable
+from kubewright.wire.errors import Forbidden, NotFound, Unavailable, to_status
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response
 
@@ -89,6 +89,7 @@ def preserved() -> Machine:
 
 
 SHOWN, BROKEN = Response(200, body=NODE.encode(node(SILENT))), Response(503)
+MISSING = Response(404, body=json.encode(to_status(NotFound("it is gone", details={"name": "m1"}))))
 
 
 async def test_a_node_that_was_read_live_ends_the_silence_about_it() -> None:
@@ -117,9 +118,18 @@ async def test_that_the_node_is_not_there_is_an_answer_too() -> None:
     eyes = Eyes(preserved())
     with pytest.raises(Unavailable):
         await eyes.look(0, BROKEN)
-    assert (await eyes.look(10, Response(404))).unread is None
+    assert (await eyes.look(10, MISSING)).unread is None
     with pytest.raises(Unavailable):
         await eyes.look(40, BROKEN)
+
+
+async def test_a_404_that_names_no_node_is_no_answer() -> None:
+    eyes = Eyes(preserved())
+    with pytest.raises(NotFound):
+        await eyes.look(0, Response(404))
+    unread = (await eyes.look(35, Response(404))).unread
+    assert unread is not None
+    assert unread.unanswered
 
 
 async def test_a_node_that_only_live_reads_show_is_as_old_in_each_pass() -> None:

@@ -121,6 +121,7 @@ OFF = Write("PATCH", PATH, onto("101", metadata={"finalizers": None}))
 LEFT, LEFT_PATH = a_machine("left"), KUBEWRIGHT_MACHINE.resource.path(NS, "left")
 BUSY = "machine codes error: code = [Unavailable] message = [busy]"
 FAILED = {"status": "False", "severity": "Warning", "reason": "EndpointFailed", "message": BUSY}
+UNSAID = NotFound("404 page not found")
 NAMED = a_core_machine("left")
 SCENES = (
     Scene(
@@ -168,6 +169,11 @@ SCENES = (
         "the same, while the server shows its Cluster, which no cache shows yet",
         reserved(a({**LABELS, **GOING}), LEFT, laid=(a_cluster(),)),
         because={"n/k": "KubewrightMachine left of its cluster is still there"},
+    ),
+    Scene(
+        "the same, while the server does not say whether there is one: nothing is deleted",
+        reserved(a({**LABELS, **GOING}), LEFT, answers={CLUSTER.resource.path(NS, "c"): UNSAID}),
+        because={"n/k": "404 page not found"},
     ),
     Scene(
         "the same, while its Cluster is being deleted",

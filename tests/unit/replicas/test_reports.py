@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import msgspec
@@ -24,6 +25,7 @@ from kubewright.replicas.set.status import with_failure
 from kubewright.runtime.events import Recorder
 from kubewright.runtime.result import Result
 from kubewright.testing.clocks import LoopClock
+from kubewright.wire.errors import NotFound, to_status
 from kubewright.wire.gvk import Key
 from kubewright.wire.http import Request, Response
 
@@ -37,15 +39,15 @@ NEWER = msgspec.structs.replace(READ.status, replicas=2)
 class Server:
     """Answers every patch with this status code, after a while; keeps the bodies."""
 
-    def __init__(self, answer: int = 200) -> None:
-        self.answer = answer
+    def __init__(self, answer: int = 200, refusal: object = None) -> None:
+        self.answer, self.refusal = answer, msgspec.json.encode(refusal or {})
         self.bodies: list[dict[str, object]] = []
         self.during: Callable[[], None] = lambda: None
 
     async def handle(self, request: Request) -> Response:
         self.bodies.append(msgspec.json.decode(request.body))
         self.during()
-        return Response(self.answer, DEPLOYMENTS.encode(READ) if self.answer == 200 else b"{}")
+        return Response(self.answer, DEPLOYMENTS.encode(READ) if self.answer == 200 else self.refusal)
 
 
 def reports(server: Server, pace: Pace = UNPACED) -> tuple[Reports, Recorder]:
@@ -180,10 +182,24 @@ async def test_what_waits_is_written_in_time_although_it_was_news_in_between() -
     assert await said.write(READ, READ.status, NEW) == (True, Result.done())
 
 
+async def test_a_status_of_what_is_gone_is_not_written() -> None:
+    server = Server(404, to_status(NotFound("it is gone", details={"name": READ_KEY.name})))
+    said, _ = reports(server)
+    assert await said.write(READ, READ.status, NEW) == (False, Result.done())
+
+
+async def test_a_404_that_names_no_object_is_raised_so_that_the_status_is_written_later() -> None:
+    server = Server(404)
+    said, _ = reports(server)
+    with pytest.raises(NotFound):
+        await said.write(READ, READ.status, NEW)
+
+
 async def test_a_write_that_was_refused_does_not_count() -> None:
     server = Server(404)
     said, _ = reports(server)
-    assert await said.write(READ, READ.status, NEW) == (False, Result.done())
+    with suppress(NotFound):
+        await said.write(READ, READ.status, NEW)
     server.answer = 200
     assert await said.write(READ, READ.status, NEW) == (True, Result.done())
 

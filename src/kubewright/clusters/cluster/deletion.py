@@ -2,7 +2,8 @@
 
 Theory.      Its machines, and what makes machines, are deleted first, then its control plane, then its
              infrastructure: each of them needs what comes after it. A stage begins when nothing of the one
-             before is left; the watches of what is waited for enqueue the Cluster, no timer does.
+             before is left; the watches of what is waited for enqueue the Cluster. A timer does only where
+             none shows whether there is an object of a provider.
              Whatever of its machines and of what makes them is waited for is deleted from here, unless
              something else of the Cluster controls it and will: so it does not matter who owns it, or owned
              it once. A Machine is deleted once its controller has begun with it, which finds the objects of
@@ -15,6 +16,7 @@ Called by    ``decide``; ``status`` shows ``stage``.
 
 from collections import defaultdict
 from dataclasses import dataclass
+from datetime import timedelta
 
 from kubewright.api.cluster import names
 from kubewright.api.cluster.reasons import Reason
@@ -40,20 +42,22 @@ NAMES_SHOWN = 5
 class Stage:
     """Where a deletion is: a reason for programs, what is waited for, and what to do about it.
 
-    ``awaits``: the first of that, each with what a user can do.
+    ``awaits``: the first of that, each with what a user can do. ``wake``: in how long to look again; None:
+    a watch tells.
     """
 
     reason: str
     waits_for: str
     steps: tuple[Step, ...] = ()
     awaits: tuple[Awaited, ...] = ()
+    wake: timedelta | None = None
 
 
 def decide(seen: Seen) -> Plan[Step]:
     """Delete what is to be deleted in this stage; the Cluster itself after the last."""
     now = stage(seen)
     because = now.waits_for or "nothing of the cluster is left"
-    return Plan(now.steps, because=because, awaits=now.awaits)
+    return Plan(now.steps, now.wake, because, awaits=now.awaits)
 
 
 def stage(seen: Seen) -> Stage:
@@ -101,7 +105,7 @@ def _external(about: str, external: External, reason: str) -> Stage:
     awaits = (awaited_in_deletion(external),)
     if external.found is None:
         told = f"waiting to see whether {external} is deleted: {external.absence}"
-        return Stage(reason, told, awaits=awaits)
+        return Stage(reason, told, awaits=awaits, wake=external.unheard)
     steps = () if external.deleting else (DeleteExternal(about, external),)
     return Stage(reason, f"waiting for {external} to be deleted", steps, awaits)
 

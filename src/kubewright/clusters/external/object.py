@@ -16,7 +16,7 @@ Called by    the decisions of ``cluster`` and ``machine``; ``look_up`` by what r
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import to_builtins
@@ -26,6 +26,7 @@ from kubewright.api.cluster.conditions import ready_of
 from kubewright.api.cluster.v1beta1 import Condition, ObjectReference
 from kubewright.api.kinds import Kind
 from kubewright.api.meta import Json, OwnerReference
+from kubewright.base import delays
 from kubewright.base.clock import parse_rfc3339
 from kubewright.clusters.external import fields
 from kubewright.runtime.references.reference import Absent, Cause, Found, Lookup, Reference
@@ -138,6 +139,12 @@ class External:
     def uncertain(self) -> bool:
         """None was found, and there may be one all the same."""
         return self.found is None and not self.gone and not self.transient
+
+    @property
+    def unheard(self) -> timedelta | None:
+        """In how long who waits for its end is to look again; None: an event tells. No event tells that an
+        extension server, which may serve the kind, is gone."""
+        return delays.REFUSED if self.uncertain else None
 
     def if_served(self, *, served: bool) -> "External":
         """What was found, for an owner that is being deleted: there is certainly no object where the server

@@ -284,7 +284,8 @@ def _external(seen: Seen, reason: Reason, about: str, external: External | None)
         return None
     awaits = awaited_in_deletion(external)
     if external.found is None:
-        return _waits(reason, f"it is not known whether {external} exists: {external.absence}", awaits=awaits)
+        told = f"it is not known whether {external} exists: {external.absence}"
+        return _waits(reason, told, external.unheard, awaits)
     if external.deleting:
         return _waits(reason, f"{external} is being deleted", awaits=awaits)
     return Stage(reason, Plan((DeleteExternal(about, external),), AT_ONCE, f"{external} is deleted now"))

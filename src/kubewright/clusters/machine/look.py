@@ -229,10 +229,14 @@ class Looker:
         return replace(seen, deletion=replace(seen.deletion, drain=plan))
 
     async def _rules(self, seen: Seen, client: Client) -> DrainRules:
-        """What MachineDrainRules say, listed anew as pods are; none where the kind is not installed."""
+        """What MachineDrainRules say, listed anew as pods are; none where their kind is certainly not there:
+        else a pod would be evicted that a rule keeps."""
+        resource = MACHINE_DRAIN_RULE.resource
         try:
             found = await self._control.list(MACHINE_DRAIN_RULE, seen.machine.metadata.namespace)
         except NotFound:
+            if await self._references.is_served(resource.group, resource.kind):
+                raise
             return NO_RULES
         rules = rules_for(seen.machine, seen.cluster, found)
         if not rules.by_namespace:

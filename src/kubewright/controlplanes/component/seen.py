@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubewright.api.cluster.names import CLUSTER_NAME_LABEL
-from kubewright.api.controlplane.names import FINALIZER, LOST_DATA_ANNOTATION, Component
+from kubewright.api.controlplane.names import LOST_DATA_ANNOTATION, Component
 from kubewright.api.controlplane.reasons import Reason
 from kubewright.api.controlplane.v1alpha4 import API_VERSION, NestedEtcd
 from kubewright.api.meta import owner_of
 from kubewright.controlplanes.component.membership import Membership
 from kubewright.controlplanes.component.policies import Policy
 from kubewright.controlplanes.component.versions import Versions
-from kubewright.controlplanes.family import ComponentObject, Family
+from kubewright.controlplanes.family import ComponentObject, Family, started_as
 from kubewright.controlplanes.hosting.contract import Running, Workload, WorkloadAddresses, WorkloadIdentity
 from kubewright.controlplanes.members.decide import Access
 from kubewright.controlplanes.pausing import Pause
@@ -188,8 +187,7 @@ def identity_of(found: ComponentObject, policy: Policy, family: Family | None) -
     So what was started is found even after the family has got another name.
     """
     meta = found.metadata
-    started = meta.labels.get(CLUSTER_NAME_LABEL, "") if FINALIZER in meta.finalizers else ""
-    cluster = started or (family.name if family is not None else "")
+    cluster = started_as(meta) or (family.name if family is not None else "")
     if not cluster:
         return None
     owner = owner_of(found, API_VERSION, policy.kind.resource.kind)

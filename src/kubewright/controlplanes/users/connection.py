@@ -31,7 +31,7 @@ from kubewright.controlplanes.users.seen import Grant, Issue, Plan, Revoke, Seen
 from kubewright.kube import config
 from kubewright.kube.access import Access
 from kubewright.kube.client import Client
-from kubewright.kube.errors import BadAnswer, TimedOut, TransportError
+from kubewright.kube.errors import BadAnswer, MayBeGone, TimedOut, TransportError
 from kubewright.kube.fence import Entitled, FencedTransport
 from kubewright.kube.patches import onto
 from kubewright.kube.transport import Transport
@@ -210,7 +210,9 @@ class _TokenRequest(msgspec.Struct):
 async def _get(client: Client, kind: Kind[Any], key: Key) -> Any:
     try:
         return await client.get(kind, key)
-    except NotFound:
+    except NotFound as error:
+        if not error.names(key.name):
+            raise
         return None
 
 
@@ -230,5 +232,5 @@ async def _settle(client: Client, kind: Kind[Any], there: Any, wanted: Mapping[s
 
 
 async def _delete(client: Client, kind: Kind[Any], key: Key) -> None:
-    with suppress(NotFound):
+    with MayBeGone(key.name):
         await client.delete(kind, key)

@@ -27,6 +27,7 @@ from kubewright.infra.cluster.endpoints import EndpointCalls
 from kubewright.infra.cluster.seen import Seen
 from kubewright.infra.plan import Reported
 from kubewright.infra.provision import class_request, cloud_owner
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.informer import Change
 from kubewright.runtime.controller import Controller
 from kubewright.runtime.events import ComponentRecorder
@@ -35,7 +36,7 @@ from kubewright.runtime.passes import planned
 from kubewright.runtime.refused import unless_refused
 from kubewright.runtime.result import Result
 from kubewright.runtime.writer import Uids, Writer
-from kubewright.wire.errors import Conflict, NotFound
+from kubewright.wire.errors import Conflict
 from kubewright.wire.gvk import Key
 
 _CLUSTER_METADATA = Kind(CLUSTER.resource, KubeObject)
@@ -159,14 +160,14 @@ class InfraClusters:
 
     async def _lives(self, cluster: Key) -> bool:
         """Whether the server itself shows a Cluster that is not being deleted: our cache may be late."""
-        with suppress(NotFound):
+        with MayBeGone(cluster.name):
             return not (await self._control.get(_CLUSTER_METADATA, cluster)).metadata.deleting
         return False
 
     async def _delete_machine(self, key: Key) -> None:
         header = self._caches.machines.header(key)
         if header is not None:
-            with suppress(NotFound, Conflict):
+            with MayBeGone(key.name), suppress(Conflict):
                 await self._control.delete(
                     KUBEWRIGHT_MACHINE, key, uid=header.uid, resource_version=str(header.version)
                 )

@@ -9,7 +9,6 @@ Called by    ``reconciler.Machines``; ``cli.explain``, which acts on nothing. Wh
 """
 
 from collections.abc import Awaitable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import isinf
@@ -23,7 +22,7 @@ from kubewright.api.machine.v1alpha1 import Machine, MachineStatus
 from kubewright.api.machine.validate import validate_class, validate_machine
 from kubewright.base.errors import KubewrightError
 from kubewright.driver.life.seen import Verb, VmSeen
-from kubewright.kube.errors import TransportError
+from kubewright.kube.errors import MayBeGone, TransportError
 from kubewright.machines.machine import capacity, in_place, preservation, refusals, userdata, vm_record
 from kubewright.machines.machine.caches import ClassSeen, LookDeps, belongs
 from kubewright.machines.machine.moments import Moments, as_seen
@@ -33,7 +32,7 @@ from kubewright.machines.machine.steps import Cordon, Step
 from kubewright.machines.machine.unanswered import Read, Request, Unanswered, is_unanswered
 from kubewright.nodes import health
 from kubewright.nodes.drain.session import DrainSession
-from kubewright.wire.errors import ApiError, NotFound, is_refusal
+from kubewright.wire.errors import ApiError, is_refusal
 from kubewright.wire.gvk import Key
 
 T = TypeVar("T")
@@ -292,7 +291,7 @@ class Looker:
     async def _read_node(self, uid: str, name: str) -> Node | None:
         """The node of that name, read for the machine of ``uid``; whose it is, the caller finds out."""
         node = None
-        with suppress(NotFound):
+        with MayBeGone(name):
             node = await self._target.get(NODE, Key("", name))
         self._unanswered.note_success(uid, Read.NODE)
         return node

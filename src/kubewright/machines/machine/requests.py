@@ -10,7 +10,6 @@ Source       mcm.md §3.1, §4.6.
 Called by    ``act``.
 """
 
-from contextlib import suppress
 from datetime import timedelta
 
 from kubewright.api.core import SECRET, Secret
@@ -20,11 +19,12 @@ from kubewright.base.errors import KubewrightError
 from kubewright.driver.contract import MachineRequest
 from kubewright.driver.life.seen import Verb
 from kubewright.kube.client import Client
+from kubewright.kube.errors import MayBeGone
 from kubewright.kube.patches import with_uid
 from kubewright.machines.machine import userdata
 from kubewright.machines.machine.caches import Caches
 from kubewright.machines.machine.settings import MachineSettings
-from kubewright.wire.errors import AlreadyExists, NotFound
+from kubewright.wire.errors import AlreadyExists
 from kubewright.wire.gvk import Key
 
 
@@ -62,7 +62,7 @@ class Requests:
     async def delete_token(self, machine: Machine) -> None:
         """Delete the machine's token, if there is one; that of a machine with the same token id stays."""
         key = _key(machine.metadata.uid)
-        with suppress(NotFound):
+        with MayBeGone(key.name):
             found = await self._target.get(SECRET, key)
             if _is_token_of(machine, found):
                 await self._target.delete(SECRET, key, uid=found.metadata.uid)

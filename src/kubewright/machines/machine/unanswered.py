@@ -16,7 +16,7 @@ from enum import Enum
 from kubewright.base.errors import KubewrightError
 from kubewright.kube.errors import TransportError
 from kubewright.machines.machine.steps import Step
-from kubewright.wire.errors import STALE, ApiError, is_refusal
+from kubewright.wire.errors import ApiError, is_refusal, is_stale
 
 
 class Read(Enum):
@@ -36,9 +36,9 @@ repeated within two minutes."""
 
 def is_unanswered(error: KubewrightError) -> bool:
     """Whether the server did not say what it thinks of the request: it is silent, broken or too busy, or it
-    does not know us."""
+    does not know us; or something that is no such server answers 404 (``NotFound.names``)."""
     if isinstance(error, ApiError):
-        return not is_refusal(error) and not isinstance(error, STALE)
+        return not is_refusal(error) and not is_stale(error)
     return isinstance(error, TransportError)
 
 

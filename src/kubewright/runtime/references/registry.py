@@ -200,7 +200,9 @@ class References:
             return known[1]
         try:
             kind = (await self._client.get(_CRD_NAMES, Key("", name))).spec.names.kind
-        except NotFound:
+        except NotFound as error:
+            if not error.names(name):
+                raise
             return ""
         self._kinds_defined[name] = (uid, kind)
         return kind

@@ -29,10 +29,9 @@ from kubewright.controlplanes.snapshots.credentials import credentials_of
 from kubewright.controlplanes.snapshots.restoring.decide import Source
 from kubewright.controlplanes.snapshots.stores import Stores, scratch
 from kubewright.kube.client import Client
-from kubewright.kube.errors import Deposed
+from kubewright.kube.errors import Deposed, MayBeGone
 from kubewright.kube.fence import NOT_SURE, Entitled
 from kubewright.kube.patches import onto
-from kubewright.wire.errors import NotFound
 from kubewright.wire.gvk import Key
 
 DEADLINE_SECONDS = 1800.0
@@ -114,10 +113,8 @@ class Restorer:
     async def hold(self, plane: NestedControlPlane, restore: str) -> None:
         """Write the annotation by which components stop for this restore; empty: remove it, so they start."""
         body = onto({"metadata": {"annotations": {RESTORING_ANNOTATION: restore or None}}}, plane.metadata)
-        try:
+        with MayBeGone(plane.name):
             await self._client.patch(NESTED_CONTROL_PLANE, Key(plane.namespace, plane.name), body)
-        except NotFound:
-            return
 
     def _etcd_host(self, family: Family) -> tuple[WorkloadIdentity | None, object]:
         etcd = family.components.get(Component.ETCD)
