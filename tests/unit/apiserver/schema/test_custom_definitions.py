@@ -175,7 +175,16 @@ def texts(count: int, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"^(?:\p{{L}}{{1,60}}|{})$", r"^(?:(?:[^a]{{100}}){{5}}|{})$", "{}" + "a" * 5_000]
+    "pattern",
+    [
+        r"^(?:\p{{L}}{{1,60}}|{})$",
+        r"^(?:(?:[^a]{{100}}){{5}}|{})$",
+        "{}" + "a" * 5_000,
+        r"(?i)[\x{{80}}-\x{{10ffff}}]{}",
+        r"(?i)[a\W]{}",
+        r"(?i)[a[:^alpha:]]{}",
+        r"(?i)\p{{Any}}{}",
+    ],
 )
 @pytest.mark.parametrize("place", ["a field", "an alternative", "items"])
 def test_patterns_that_take_long_to_compile_are_refused_before_that(pattern: str, place: str) -> None:
