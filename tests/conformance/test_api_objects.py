@@ -127,6 +127,20 @@ async def test_a_replacement_of_another_object_of_that_name_conflicts(api: Api) 
     assert "Precondition failed: UID in precondition: 0123, UID in object meta: " in answer.message
 
 
+@pytest.mark.parametrize("subresource", ["", "/status"], ids=["the object", "its status"])
+async def test_an_empty_uid_is_as_good_as_none(api: Api, subresource: str) -> None:
+    """Clients that write every field of their structs send it."""
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"}}
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}
+    made = (await api.post(api.at("persistentvolumeclaims"), {**body, "spec": size})).ok()
+    metadata = {**made["metadata"], "uid": "", "labels": {"a": "b"}}
+    path = api.at("persistentvolumeclaims", "a") + subresource
+    replaced = (await api.put(path, {**made, "metadata": metadata})).ok()["metadata"]
+    patched = (await api.patch(path, {"metadata": {"uid": "", "labels": {"c": "d"}}})).ok()["metadata"]
+    assert [each["uid"] for each in (replaced, patched)] == [made["metadata"]["uid"]] * 2
+    assert patched["labels"] == {"a": "b", "c": "d"}
+
+
 async def test_of_many_writers_that_read_the_same_version_one_wins(api: Api) -> None:
     path = api.at("configmaps", "a")
     seen = (await api.post(api.at("configmaps"), config_map("a"))).ok()

@@ -27,7 +27,8 @@ class Settings:
 
     ``data_dir`` is a folder that the driver may write to, None for "keep everything in memory".
     ``options``  are the driver's own options, as text; a driver refuses those it does not know.
-    ``used``     the driver had this folder before: what it keeps there must be there, or is lost.
+    ``used``     a driver had this folder before, perhaps another one: if it was this one, what it keeps there
+                 must be there, or is lost.
     """
 
     clock: Clock

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
+from kubewright.apiserver.http import resources
 from kubewright.apiserver.server import ApiServer
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.goyaml import dumped
@@ -77,6 +78,34 @@ async def test_a_small_request_is_answered_before_large_lists_that_came_first(se
     lists = [asyncio.create_task(listed(server)) for _ in range(20)]
     small = asyncio.create_task(server.handle(Request("GET", f"{MAPS}/c00001", user=BOB)))
     assert (await small).status == 200
+    assert not any(each.done() for each in lists)
+    await asyncio.gather(*lists)
+
+
+@pytest.mark.parametrize(
+    ("path", "selector", "found"),
+    [
+        pytest.param(MAPS, "metadata.name=c00001", 1, id="of one name"),
+        pytest.param("/api/v1/namespaces/other/configmaps", "metadata.name!=x", 0, id="in a small namespace"),
+        pytest.param("/api/v1/pods", "spec.nodeName=n", 1, id="of the pods of one node"),
+    ],
+)
+async def test_a_list_that_looks_at_few_objects_waits_for_no_large_list(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, path: str, selector: str, found: int
+) -> None:
+    """Every kubelet sends such a list when it begins to watch its pods, or a Secret of one of them."""
+    monkeypatch.setattr(resources, "MOST_FILTERED", 1)
+    for number in range(3):
+        spec = {"nodeName": "m" if number else "n", "containers": [{"name": "a", "image": "b"}]}
+        body = {"metadata": {"name": f"p{number}"}, "spec": spec}
+        made = await server.handle(
+            Request("POST", "/api/v1/namespaces/default/pods", body=orjson.dumps(body))
+        )
+        assert made.status == 201
+    lists = [asyncio.create_task(listed(server)) for _ in range(20)]
+    await asyncio.sleep(0)
+    answer = await server.handle(Request("GET", path, (("fieldSelector", selector),), user=BOB))
+    assert len(orjson.loads(answer.body)["items"]) == found
     assert not any(each.done() for each in lists)
     await asyncio.gather(*lists)
 

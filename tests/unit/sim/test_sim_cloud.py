@@ -388,6 +388,15 @@ async def test_one_process_at_a_time_has_the_file(tmp_path: Any) -> None:
     await make(Settings(LoopClock(), tmp_path)).close()
 
 
+async def test_its_file_is_missed_where_a_simulated_cloud_had_the_folder(tmp_path: Any) -> None:
+    """Where another driver had it so far, the file is made."""
+    await make(Settings(LoopClock(), tmp_path, used=True)).close()
+    (tmp_path / "cloud.db").unlink()
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match=r"cloud\.db is missing or empty"):
+            make(Settings(LoopClock(), tmp_path, used=True))
+
+
 async def test_its_file_is_for_its_owner_only_who_may_read_it_meanwhile(tmp_path: Any) -> None:
     (tmp_path / "cloud.db").touch(0o644)
     sim = make(Settings(LoopClock(), tmp_path))

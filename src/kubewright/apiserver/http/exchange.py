@@ -46,7 +46,8 @@ ARRIVING_BYTES = 128 * 1024 * 1024
 
 IN_FLIGHT = 400
 """Ordinary requests that are worked on at one time, as kube-apiserver's ``--max-requests-inflight``; half
-of it is the most for one holder (``connections.holder_of``)."""
+of it is the most for one holder (``connections.holder_of``). Who may hold all, as the administrator, has as
+many again, as kube-apiserver exempts them: else two users could lock them out."""
 
 TOO_MANY = "Too many requests, please try again later."
 
@@ -130,7 +131,8 @@ class Exchange:
 
     async def _handled(self, request: Request) -> Response:
         holder = holder_of(request.user)
-        if self._working >= IN_FLIGHT or (holder and self._working_of[holder] >= IN_FLIGHT // 2):
+        own, others = self._working_of[holder], self._working if holder else 0
+        if others >= IN_FLIGHT or own >= (IN_FLIGHT // 2 if holder else IN_FLIGHT):
             raise TooManyRequests(TOO_MANY, retry_after=1)
         self._working += 1
         try:

@@ -150,7 +150,7 @@ class Resources:
         form, now, matches = self._form(request), self._clock.now(), self._filter(request, target.kind)
         wanted = parameters.list_options(request)
         found = None
-        if matches.everything or self._reading.count(target) <= MOST_FILTERED:
+        if matches.everything or self._reading.looks_at(target, matches, wanted) <= MOST_FILTERED:
             found = self._reading.list(target, matches, wanted)
             if len(answers.pieces(found, form)) == 1:
                 return answers.page(target.kind, found, form, now)

@@ -61,10 +61,12 @@ def created(obj: Object, *, name: str, namespace: str, uid: str, now: str, gener
 
 
 def carried(new: Object, old: Object) -> Object:
-    """``new`` with those fields of ``old`` that a client may leave out but not change."""
+    """``new`` with those fields of ``old`` that a client may leave out but not change. An empty uid is
+    none."""
     was, now = old["metadata"], new["metadata"]
     kept = {name: was[name] for name in ("generation", *IMMUTABLE, "generateName") if name in was}
-    given = {name: now[name] for name in IMMUTABLE if name in now and name != "creationTimestamp"}
+    left_out = ("creationTimestamp",) if now.get("uid") else ("creationTimestamp", "uid")
+    given = {name: now[name] for name in IMMUTABLE if name in now and name not in left_out}
     merged = {**kept, **given}
     if all(now.get(name) == value for name, value in merged.items()):
         return new

@@ -112,9 +112,15 @@ class Reading:
         last = page[-1].key
         return Page(page, version, _token(version, last), self._remaining(target, matches, version, last))
 
-    def count(self, target: Target) -> int:
-        """How many objects the whole collection has, of which a list of the target shows some."""
-        return self._store.count(target.collection)
+    def looks_at(self, target: Target, matches: Filter, wanted: ListOptions) -> int:
+        """Among how many objects ``list`` looks for those that match: of one name, or with one value of an
+        indexed field, these are few, however many the collection has."""
+        target = narrowed(target, matches)
+        place = (target.collection, target.prefix)
+        is_older = wanted.continue_token or wanted.exact is not None
+        if (having := matches.having) is None or is_older:
+            return self._store.count_at(self._store.version, *place)
+        return self._store.count_having(having, *place)
 
     def walk(self, target: Target, matches: Filter) -> tuple[int, Iterator[Sequence[Record]]]:
         """The version, and the collection as of it in parts. Each is read when it is asked for, so that

@@ -134,13 +134,12 @@ def _checked(name: str, *, strict: bool) -> dict[str, Any]:
     schema = json_schema(definition(name), strict=strict)
     if name.rpartition(".")[2] in facts.LENIENT or name.endswith((_STATUS, _CONDITION)):
         schema.pop("required", None)
+    if "required" in schema:
+        asked = [field for field in schema["required"] if f"{name}.{field}" not in facts.MAY_BE_EMPTY]
+        schema = {**schema, "required": asked}
     for field in schema.get("required", ()):
         inner = schema["properties"][field]
-        kept = (
-            "enum" in inner
-            or field in facts.DEFAULTS.get(name, {})
-            or f"{name}.{field}" in facts.MAY_BE_EMPTY
-        )
+        kept = "enum" in inner or field in facts.DEFAULTS.get(name, {})
         if not kept and (least := _LEAST.get(inner.get("type", [""])[0])) is not None:
             schema["properties"][field] = {**inner, least: 1}
     return schema

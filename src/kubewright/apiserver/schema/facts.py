@@ -195,5 +195,5 @@ MAY_BE_EMPTY = frozenset(
         "batch.v1.PodFailurePolicy.rules", "resource.v1.DeviceAllocationConfiguration.source",
     )
 )  # fmt: skip
-"""Texts and lists that are required and may be empty. Of all others an empty one is as good as none: in Go
-the two are the same."""
+"""Texts and lists that are marked as required and may be empty, and so may be left out: in Go the two are the
+same. Of all others an empty one is as good as none."""

@@ -9,7 +9,7 @@ Invariants.  All errors come, each once, with the paths that the library would g
 Called by    ``compiled``, for ``builtin`` and ``structural``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -23,6 +23,8 @@ SMALL = 2_000
 """Values in a part that the library gets as a whole: its errors take some forty milliseconds at most."""
 AT_ONCE = 200
 """Items of a list, or entries of a map, that are one part."""
+KEPT = 500
+"""Validators of parts of one schema that are kept."""
 
 _BELOW = ("properties", "additionalProperties", "items", "allOf")
 """What a schema says of the parts of a value, and not of itself."""
@@ -30,13 +32,18 @@ _BELOW = ("properties", "additionalProperties", "items", "allOf")
 
 def is_large(value: Any) -> bool:
     """Whether a value has more than ``SMALL`` values in it."""
+    return _count(value) > SMALL
+
+
+def _count(value: Any) -> int:
+    """How many values are in a value, if these are no more than ``SMALL``; else some number above."""
     todo, count = [value], 0
     while todo and count <= SMALL:
         inner = todo.pop()
         if isinstance(inner, dict | list):
             count += len(inner)
             todo.extend(islice(inner.values() if isinstance(inner, dict) else inner, SMALL))
-    return count > SMALL
+    return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +73,24 @@ def _inside(schema: Json, value: Any) -> Iterator[tuple[str, Any, int]]:
             yield "items", value[start : start + AT_ONCE], start
 
 
-def _itself(schema: Json) -> Json:
-    return {name: value for name, value in schema.items() if name not in _BELOW}
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is looked at of a schema: all (``what`` is empty), what it says of the value itself, or what it
+    says under one of its words; ``without`` the fields of these names, of which none is in the value."""
+
+    schema: Json
+    what: str = ""
+    without: frozenset[str] = frozenset()
+
+    def shown(self) -> Json:
+        if not self.what:
+            return self.schema
+        if self.what == "itself":
+            return {name: value for name, value in self.schema.items() if name not in _BELOW}
+        below = self.schema[self.what]
+        if self.without:
+            below = {name: inner for name, inner in below.items() if name not in self.without}
+        return {self.what: below}
 
 
 class Parts:
@@ -76,8 +99,8 @@ class Parts:
     def __init__(self, schema: Json, compile_: Callable[[Json], Draft4Validator]) -> None:
         self._schema, self._compile = schema, compile_
         self._defs: Json = schema.get("$defs", {})
-        self._validators: dict[tuple[int, str], Draft4Validator] = {}
-        """By the identity of a part of the schema, and by what is looked at of it."""
+        self._validators: dict[tuple[int, str, frozenset[str]], Draft4Validator] = {}
+        """By the identity of a part of the schema, what is looked at of it, and the fields that are not."""
 
     def errors(self, value: Any, is_excused: Callable[[Path], bool] = _never) -> Iterator[ValidationError]:
         """The errors of a value, without those in large parts that are excused as a whole."""
@@ -89,27 +112,65 @@ class Parts:
         if isinstance(ref := schema.get("$ref"), str):
             schema = self._defs[ref.rpartition("/")[2]]
         if not is_large(value):
-            yield from self._found(schema, "", value, at)
+            yield from self._found(_Look(schema), value, at)
             return
         if is_excused(at.path):
             return
-        yield from self._found(schema, "itself", value, at)
+        yield from self._found(_Look(schema, "itself"), value, at)
         for index, part in enumerate(schema.get("allOf", ())):
             yield from self._errors(part, value, At(at.path, (*at.place, "allOf", index)), _never)
         for what, part, below in _inside(schema, value):
-            if what != "properties" and not is_large(part):
-                yield from self._found(schema, what, part, at, below)
-                continue
-            for name, inner in part.items() if isinstance(part, dict) else enumerate(part, below):
-                own = schema[what][name] if what == "properties" else schema[what]
-                place = (*at.place, what, name) if what == "properties" else (*at.place, what)
-                yield from self._errors(own, inner, At((*at.path, name), place), is_excused)
+            if what == "properties":
+                yield from self._fields(schema, part, at, is_excused)
+            elif not is_large(part):
+                yield from self._found(_Look(schema, what), part, at, below)
+            else:
+                inside = part.items() if isinstance(part, dict) else enumerate(part, below)
+                yield from self._each(_Look(schema, what), inside, at, is_excused)
 
-    def _found(
-        self, schema: Json, what: str, value: Any, at: At, start: int = 0
+    def _fields(
+        self, schema: Json, fields: Json, at: At, is_excused: Callable[[Path], bool]
     ) -> Iterator[ValidationError]:
+        """Those of fields. Small ones go to the library together, and to one validator: patterns that are the
+        same are compiled once in one, and a schema may have thousands of them."""
+        sizes = {name: _count(value) for name, value in fields.items()}
+        large = frozenset(name for name, size in sizes.items() if size > SMALL)
+        look = _Look(schema, "properties", large)
+        some, size = dict[str, Any](), 0
+        for name, value in fields.items():
+            size += 1 + sizes[name]
+            if some and size > SMALL:
+                yield from self._found(look, some, at)
+                some, size = {}, 1 + sizes[name]
+            if name in large:
+                inside = At((*at.path, name), (*at.place, "properties", name))
+                yield from self._errors(schema["properties"][name], value, inside, is_excused)
+                size = 0
+            else:
+                some[name] = value
+        if some:
+            yield from self._found(look, some, at)
+
+    def _each(
+        self,
+        look: _Look,
+        inside: Iterable[tuple[str | int, Any]],
+        at: At,
+        is_excused: Callable[[Path], bool],
+    ) -> Iterator[ValidationError]:
+        """Those of items, or of the entries of a map, of which some are large."""
+        for name, value in inside:
+            if is_large(value):
+                place = At((*at.path, name), (*at.place, look.what))
+                yield from self._errors(look.schema[look.what], value, place, is_excused)
+            elif isinstance(name, int):
+                yield from self._found(look, [value], at, name)
+            else:
+                yield from self._found(look, {name: value}, at)
+
+    def _found(self, look: _Look, value: Any, at: At, start: int = 0) -> Iterator[ValidationError]:
         """The library's errors; ``start``: the index of the first item of the value."""
-        for error in self._validator(schema, what).iter_errors(value):
+        for error in self._validator(look).iter_errors(value):
             path = error.instance_path
             if start:
                 path = [int(path[0]) + start, *path[1:]]
@@ -123,8 +184,10 @@ class Parts:
                 error.instance,
             )
 
-    def _validator(self, schema: Json, what: str) -> Draft4Validator:
-        if (known := self._validators.get((id(schema), what))) is None:
-            shown = schema if not what else {what: schema[what]} if what in schema else _itself(schema)
-            known = self._validators[id(schema), what] = self._compile(shown)
+    def _validator(self, look: _Look) -> Draft4Validator:
+        place = id(look.schema), look.what, look.without
+        if (known := self._validators.get(place)) is None:
+            if len(self._validators) >= KEPT:
+                self._validators.clear()
+            known = self._validators[place] = self._compile(look.shown())
         return known

@@ -15,7 +15,7 @@ Called by    ``registry``. Continues in ``log``, ``history``, ``index`` and ``wa
 
 import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 import structlog
 
@@ -147,10 +147,16 @@ class Store:
         self, having: Having, resource: str, prefix: str = "", after: str = ""
     ) -> Iterator[Record]:
         """As ``scan``, of the records alone that have a value, found by an index."""
-        collection = self._collection(resource)
-        found = collection.index(having.index, having.value_of).keys(having.value)
-        keys = sorted(key for key in found if key.startswith(prefix) and key > after)
-        return (collection.records[key] for key in keys)
+        records = self._collection(resource).records
+        keys = sorted(key for key in self._having(having, resource) if key.startswith(prefix) and key > after)
+        return (records[key] for key in keys)
+
+    def count_having(self, having: Having, resource: str, prefix: str = "") -> int:
+        """How many records ``scan_having`` has."""
+        return sum(key.startswith(prefix) for key in self._having(having, resource))
+
+    def _having(self, having: Having, resource: str) -> Set[str]:
+        return self._collection(resource).index(having.index, having.value_of).keys(having.value)
 
     def scan_at(self, version: int, resource: str, prefix: str = "", after: str = "") -> Iterator[Record]:
         """The same as of an older version.

@@ -50,10 +50,14 @@ UPDATE specs SET spec = CAST(replace(CAST(spec AS TEXT), '"fate":{', '"lifecycle
 
 
 class Store:
-    """The journal of one cloud; ``path`` None keeps nothing. ``used``: the file was there, and must be."""
+    """The journal of one cloud; ``path`` None keeps nothing.
+
+    ``used``: the folder was served before. If a simulated cloud had it then, and no other driver, which its
+    lock tells, the file was there, and must be.
+    """
 
     def __init__(self, path: Path | None, *, used: bool = False) -> None:
-        self._path, self._used = path, used
+        self._path, self._used = path, used and path is not None and _lock_of(path).exists()
         self._lock = None if path is None else _locked(path)
         self._file: sqlite3.Connection | None = None
         if path is not None:
@@ -163,6 +167,11 @@ class Store:
             yield number, read_spec(data)
 
 
+def _lock_of(path: Path) -> Path:
+    """It is never removed."""
+    return path.with_suffix(".lock")
+
+
 def _locked(path: Path) -> FileLock:
     """Hold the file's lock.
 
@@ -171,7 +180,7 @@ def _locked(path: Path) -> FileLock:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return FileLock(path.with_suffix(".lock"))
+        return FileLock(_lock_of(path))
     except Held as held:
         reason = f"database is locked by process {held.pid or 'unknown'}"
     except OSError as error:

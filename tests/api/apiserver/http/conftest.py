@@ -19,7 +19,11 @@ from kubewright.testing import keys
 from kubewright.testing.clocks import LoopClock
 from kubewright.wire.http import Handler, Request, Response, User
 
-TOKENS = {"ann-token": User("ann", ("devs",)), "bob-token": User("bob")}
+TOKENS = {
+    "ann-token": User("ann", ("devs",)),
+    "bob-token": User("bob"),
+    "admin-token": User("admin", ("system:masters",)),
+}
 
 
 class World:

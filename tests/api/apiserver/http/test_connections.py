@@ -309,6 +309,26 @@ async def test_one_user_leaves_others_a_half_of_the_places_of_requests_at_work(s
             writer.transport.abort()
 
 
+async def test_users_who_have_all_places_at_work_leave_the_administrator_some(serving: Serving) -> None:
+    done = asyncio.Event()
+
+    async def slow(request: Request) -> Response:
+        if request.user.name != "admin":
+            await done.wait()
+        return Response(200, b"{}")
+
+    async with serving(slow, limit=Places(2000, 1000)) as world:
+        users = [await asks(world, who) for who in ("ann", "bob") for _ in range(200)]
+        last = [await asks(world, "ann"), await asks(world, "bob")]
+        assert [await reader.readline() for reader, _ in last] == [b"HTTP/1.1 429 Too Many Requests\r\n"] * 2
+        admin = await asks(world, "admin")
+        assert await admin[0].readline() == b"HTTP/1.1 200 OK\r\n"
+        done.set()
+        assert [await reader.readline() for reader, _ in users] == [b"HTTP/1.1 200 OK\r\n"] * 400
+        for _, writer in (*users, *last, admin):
+            writer.transport.abort()
+
+
 async def test_a_user_who_reads_no_large_answer_leaves_others_a_half_of_the_bound(serving: Serving) -> None:
     async def large(_request: Request) -> Response:
         return Response(200, b"x" * 50_000_000)

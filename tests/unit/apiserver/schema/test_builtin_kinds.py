@@ -40,6 +40,23 @@ def test_an_update_of_a_namespace_leaves_its_finalizers_alone() -> None:
     assert kind("", "namespaces").prepare(new, old)["spec"] == {"finalizers": []}
 
 
+@pytest.mark.parametrize(
+    ("spec", "filled"),
+    [
+        ({}, {"completions": 1, "backoffLimit": 6, "podReplacementPolicy": "TerminatingOrFailed"}),
+        ({"backoffLimitPerIndex": 1, "completions": 3}, {"completions": 3, "backoffLimit": 2**31 - 1}),
+        ({"backoffLimitPerIndex": 1, "backoffLimit": 2}, {"backoffLimit": 2}),
+        ({"podFailurePolicy": {"rules": []}}, {"podReplacementPolicy": "Failed"}),
+        ({"parallelism": 2, "backoffLimit": None}, {"parallelism": 2, "backoffLimit": 6}),
+    ],
+)
+def test_what_a_job_gets_depends_on_what_it_has(spec: Object, filled: Object) -> None:
+    job = {"metadata": {"name": "j"}, "spec": {**spec, "template": {"spec": {"containers": []}}}}
+    stored = kind("batch", "jobs").prepare(job, None)["spec"]
+    assert {name: stored.get(name) for name in filled} == filled
+    assert ("completions" in stored) == ("completions" in spec or "parallelism" not in spec)
+
+
 IMAGES = [
     ("nginx", "Always"), ("nginx:latest", "Always"), ("nginx:1.2", "IfNotPresent"),
     ("host:5000/nginx", "Always"), ("host:5000/nginx:1", "IfNotPresent"),

@@ -42,6 +42,9 @@ def test_empty_is_as_good_as_absent(kind, obj, field):
             "core.v1.Pod",
             {"spec": {**POD["spec"], "securityContext": {"sysctls": [{"name": "a", "value": ""}]}}},
         ),
+        ("core.v1.Pod", {"spec": {**POD["spec"], "securityContext": {"sysctls": [{"name": "a"}]}}}),
+        ("batch.v1.Job", {"spec": {"template": POD, "podFailurePolicy": {}}}),
+        ("authentication.v1.TokenReview", {"spec": {}}),
         (
             "core.v1.ReplicationController",
             {"spec": {"template": POD}, "status": {"conditions": [{}], "replicas": 0}},

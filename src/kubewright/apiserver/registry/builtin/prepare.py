@@ -19,6 +19,7 @@ from kubewright.apiserver.registry.kind import Object
 Prepare = Callable[[Object, Object | None], Object]
 _COORDINATED = frozenset(("strategy", "preferredHolder"))
 _NAME_LABEL = "kubernetes.io/metadata.name"
+_MOST_INT32 = 2**31 - 1
 
 
 def on_every_write(change: Callable[[Object], Object]) -> Prepare:
@@ -98,11 +99,17 @@ _JOB: Mapping[str, Any] = {
 
 
 def _job(job: Object) -> Object:
-    """``parallelism`` and ``completions`` default to 1."""
-    spec = job.get("spec") or {}
-    if spec.get("completions") is None and spec.get("parallelism") is None:
-        spec = {**spec, "completions": 1}
-    return {**job, "spec": {**_JOB, **{name: value for name, value in spec.items() if value is not None}}}
+    """``parallelism`` and ``completions`` default to 1. Where each index has a number of failures of its own,
+    there is no bound for all; where a policy judges pods, each is replaced when it has failed."""
+    spec = {name: value for name, value in (job.get("spec") or {}).items() if value is not None}
+    more: dict[str, Any] = {}
+    if not spec.keys() & {"completions", "parallelism"}:
+        more["completions"] = 1
+    if "backoffLimitPerIndex" in spec:
+        more["backoffLimit"] = _MOST_INT32
+    if "podFailurePolicy" in spec:
+        more["podReplacementPolicy"] = "Failed"
+    return {**job, "spec": {**_JOB, **more, **spec}}
 
 
 def _service(service: Object) -> Object:

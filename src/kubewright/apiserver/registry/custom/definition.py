@@ -8,7 +8,7 @@ Continues    in ``custom.views`` (columns, subresources, selectable fields), ``s
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from kubewright.apiserver.schema.causes import forbidden, invalid, required, uns
 from kubewright.apiserver.schema.crd_rules import patterns_in, violations
 from kubewright.apiserver.schema.patterns import UNITS_A_SECOND, cost, least_cost
 from kubewright.apiserver.schema.structural import Structural
+from kubewright.base.limits import OBJECT_BYTES
 from kubewright.wire import gojson, naming
 
 Spec = Mapping[str, Any]
@@ -35,6 +36,8 @@ _KEPT = 64
 """How many checked schemas are remembered: those of some thirty kinds, and of what they were before."""
 MOST_PATTERN_COST = 2_000_000
 """A fifth of a second: the loop answers nobody else meanwhile. That are ten thousand patterns of names."""
+_NOTHING: Spec = {"type": "object"}
+"""The schema of what is not there."""
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL_WORDS = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
@@ -191,7 +194,10 @@ def _defaults(schema: Spec, path: str) -> Iterator[Cause]:
 
     A validator for each of thousands takes seconds, so one looks at all of them first.
     """
-    found = list(_with_default(schema, path))
+    found = [(where, _touched(each, [each["default"]])) for where, each in _with_default(schema, path)]
+    if sum(len(orjson.dumps(each)) for _, each in found) > OBJECT_BYTES:
+        yield forbidden(path, "it has too many defaults that are inside of others")
+        return
     together = Structural.of_value(
         {"type": "object", "properties": {str(number): each for number, (_, each) in enumerate(found)}}
     )
@@ -210,6 +216,32 @@ def _with_default(schema: Spec, path: str) -> Iterator[tuple[str, Spec]]:
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), Mapping):
             yield from _with_default(schema[key], f"{path}.{key}")
+
+
+def _touched(schema: Spec, values: Sequence[Any]) -> Spec:
+    """A schema without what it says of fields that none of the values has.
+
+    Each schema on the way to a default may have one, too: as wholes, a hundred of them took gigabytes.
+    """
+    of_fields, items = dict[str, list[Any]](), list[Any]()
+    for value in values:
+        if isinstance(value, Mapping):
+            for name, inner in value.items():
+                of_fields.setdefault(name, []).append(inner)
+        elif isinstance(value, list):
+            items += value
+    kept = dict(schema)
+    if "properties" in schema:
+        kept["properties"] = {
+            name: _touched(inner, of_fields[name])
+            for name, inner in (schema["properties"] or {}).items()
+            if name in of_fields
+        }
+    others = [each for inner in of_fields.values() for each in inner]
+    for key, inside in (("items", items), ("additionalProperties", others)):
+        if isinstance(schema.get(key), Mapping):
+            kept[key] = _touched(schema[key], inside) if inside else _NOTHING
+    return kept
 
 
 def _wrong(together: Structural, values: Object) -> Iterator[int]:
