@@ -2,12 +2,12 @@
 
 Theory.      cluster-autoscaler scales a set from zero by ``status.capacity`` and ``status.nodeInfo`` of the
              template, where no annotation of the set says it. Only the driver can know, and some do
-             (``driver.contract.Sizes``). A template never changes, so one answer is enough; where its
-             driver or its credentials are its cluster's, it is asked again when these change.
-             A template that its driver refuses says so here, before a machine does: in the condition
-             Accepted, and in an event. One that nothing ever spoke against has no condition. Where nobody can
-             be asked, for the Secret or the KubewrightCluster is not there, the condition is Unknown and says
-             which; if it never was another, only when that lasts: the two often come in a moment.
+             (``driver.contract.Sizes``). A template never changes, so one answer is enough; where its driver
+             or its credentials are its cluster's, it is asked again when these change. A template that its
+             driver refuses says so here, before a machine does: in the condition Accepted, and in an event.
+             One that nothing ever spoke against has no condition. Where no driver can be asked, for the
+             Secret or the KubewrightCluster is not there, the condition is Unknown and says which; if it
+             never was another, only when that lasts: the two often come in a moment.
 Invariants.  What the driver cannot say is left as it is: a user may have written it.
 Source       capi.md §3.2, §3.6.
 Called by    ``runtime.controller``; wired by ``world``. The call is awaited by a worker of this controller,
@@ -168,7 +168,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Nobody can be asked whether machines can be made of a template: what that needs is not there."""
+    """No driver can be asked whether machines can be made of a template: what that needs is not there."""
 
     problem: str
     reason: ConditionReason

@@ -7,16 +7,16 @@ Theory.      A controller writes what it finds different. When another client wr
              what the ones before said, of the same fields of the same object, is contested: it is withheld,
              for a second at first, then for twice as long each time, at most for ``LONGEST``. After that the
              fields are written once, and the count goes on. It ends when the fields have been at rest, or
-             when something else is to be written to one of them, by this patch or by another.
-             A slower fight costs little, so nothing of it is withheld; it is told after ``UNDONE`` rounds.
-             Values that go to and fro are no contest, however often: the replicas in a status do in every
-             rollout, an autoscaler's wish and the state of a node may for hours. From outside that looks like
-             a client that fights with two values, and to withhold the last of them would keep what is old.
-             A withheld write is an error of the kind that a server's refusal is, so every controller goes
-             on without it as it does without a write that it may not make. And it is told (``tell``).
+             when something else is to be written to one of them, by this patch or by another. A slower fight
+             costs little, so nothing of it is withheld; it is told after ``UNDONE`` rounds. Values that go to
+             and fro are no contest, however often: the replicas in a status do in every rollout, an
+             autoscaler's target and the state of a node may for hours. From outside that looks like a client
+             that fights with two values, and to withhold the last of them would keep what is old. A withheld
+             write is an error of the kind that a server's refusal is, so every controller goes on without it
+             as it does without a write that it may not make. And it is told (``tell``).
 Invariants.  Only patches that the server has acknowledged count, and only those of one controller. What only
-             says when something was written does not make two patches different. No content of an object
-             is told, only the names of fields. Bounded: ``KEPT`` patches and ``KEPT_FIELDS`` of their fields,
+             says when something was written does not make two patches different. No content of an object is
+             told, only the names of fields. Bounded: ``KEPT`` patches and ``KEPT_FIELDS`` of their fields,
              the oldest are forgotten first.
 Called by    ``client``, for writes in the passes of a controller; ``runtime.controller`` has one for each.
 """

@@ -64,7 +64,7 @@ class MayBeGone:
     the ``with`` was to bring about.
 
     Any other 404 is raised: it is that of a proxy without a backend, or of a server that does not serve the
-    kind for now. Whoever took it for the end of the object would never look again.
+    kind for now. A caller that took it for the end of the object would never look again.
     """
 
     def __init__(self, name: str) -> None:

@@ -5,7 +5,8 @@ Theory.      An act turns steps into requests. Whether it sends the right ones s
              each names. One scene performs some steps on a ``Shelf``. Where its server refuses (``answers``)
              it shows what else is still done then, and what is told. ``unperformed`` names the steps of a
              closed set that no scene performs.
-Invariants.  Nothing here waits. A scene compares all writes, not some of them: one that nobody expects shows.
+Invariants.  Nothing here waits. A scene compares all writes, not some of them: one that is not expected
+             shows.
 Called by    tests/unit/acts.
 """
 

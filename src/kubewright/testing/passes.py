@@ -7,7 +7,7 @@ Theory.      A decision is only as new as the last pass. So each change of what 
              says what was written. Without a change the first passes are what counts.
 Invariants.  Nothing here waits for time: a key that is due later stays due, and a controller that does not
              come to rest within ``DEADLINE`` seconds is an error. A scene compares all passes, writes and
-             events, not some of them: one that nobody expects shows.
+             events, not some of them: one that is not expected shows.
 Called by    tests/unit/passes; authors of further controllers.
 """
 

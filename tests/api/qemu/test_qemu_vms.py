@@ -112,7 +112,7 @@ async def test_what_died_while_nobody_watched_is_off(bench: QemuBench) -> None:
     await bench.made.close()
     kill_unwatched(pid_of(bench))
     await bench.restarted()
-    await until(bench, "off: QEMU ended while nobody watched it")
+    await until(bench, "off: QEMU ended while Kubewright did not run")
 
 
 async def test_after_a_reboot_of_the_machine_its_vms_are_switched_on(bench: QemuBench) -> None:

@@ -3,7 +3,7 @@
 Theory.      Almost every object is valid. So each method first runs one strict validator, in a
              microsecond or two: an object that it accepts has no error, no unknown field and nothing
              to prune. Only for others do the tree walks and the loose validator run; for large ones part by
-             part, as long as somebody asks for another error.
+             part, as long as the caller asks for another error.
 Invariants.  Parts are built when first needed: a kind that no request names costs nothing.
 Called by    ``registry.intake`` and ``registry.writing``, through the protocol ``registry.kind.Schema``.
 """

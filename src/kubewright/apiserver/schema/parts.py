@@ -1,9 +1,9 @@
 """The errors of a large object, one after another, so that who needs a hundred does not pay for a million.
 
 Theory.      The validator's library makes all errors before it returns the first: 300,000 ports without a
-             number take half a minute, in which the loop answers nobody. So a large value is taken apart as
-             its schema says: first what is required of itself, then its fields and items, a few hundred at a
-             time. Each part that is small goes to the library as a whole, when its errors are asked for.
+             number take half a minute, in which the loop answers no client. So a large value is taken apart
+             as its schema says: first what is required of itself, then its fields and items, a few hundred at
+             a time. Each part that is small goes to the library as a whole, when its errors are asked for.
 Invariants.  All errors come, each once, with the paths that the library would give them; their order is that
              of the schema's fields. What stands below an ``anyOf``, ``oneOf`` or ``not`` is one part.
 Called by    ``compiled``, for ``builtin`` and ``structural``.

@@ -64,7 +64,7 @@ _COMPARED = 50
 """Where case does not count, each letter of a range is looked up, once however often the range is repeated;
 so many in a unit. ``(?i)[\\x{80}-\\x{10ffff}]`` takes two milliseconds."""
 _MOST_COST = 10**12
-"""No pattern costs more: with a thousand groups in each other, each a thousand times, nobody can count."""
+"""No pattern costs more: a thousand groups in each other, each a thousand times, cannot be counted."""
 
 
 @remembered(4_096)

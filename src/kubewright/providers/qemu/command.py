@@ -184,7 +184,7 @@ def _card(guest: Guest) -> Mapping[str, object]:
 
 
 def is_ignition(data: bytes, data_format: str) -> bool:
-    """Whether bootstrap data is Ignition's; where nobody says it, by what it looks like."""
+    """Whether bootstrap data is Ignition's; where it is not said, by what it looks like."""
     if data_format:
         return data_format == "ignition"
     if not data.lstrip().startswith(b"{"):

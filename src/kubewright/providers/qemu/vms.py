@@ -7,7 +7,7 @@ Theory.      A folder ``vms/<id>`` holds all of a VM: ``vm.json``, its record he
              ran in it, and it is removed. A folder that is to be removed gets another name first, so that
              half a VM is never taken for one. A VM whose process has ended stays, as a machine that is off:
              what becomes of it its owner decides. After a reboot of this machine its VMs are switched on.
-Invariants.  A process of a VM ends before its folder goes. Nobody else may enter the folders (0700): a seed
+Invariants.  A process of a VM ends before its folder goes. No other user may enter the folders (0700): a seed
              holds keys. One process at a time works on a folder of VMs: it holds a lock.
 Called by    ``driver``.
 """
@@ -360,7 +360,7 @@ class Vms:
         if there is not None:
             return Running(vm, folder, there[0]), False
         was_off = known is None or not known.pid or known.boot != linux.boot_id()
-        return Running(vm, folder, ended="QEMU ended while nobody watched it"), was_off
+        return Running(vm, folder, ended="QEMU ended while Kubewright did not run"), was_off
 
     def _clear(self, folder: Path) -> None:
         if (there := linux.find(folder)) is not None:

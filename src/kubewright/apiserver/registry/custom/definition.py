@@ -35,7 +35,7 @@ _APPROVAL_PAGE = "https://github.com/kubernetes/enhancements/pull/1111"
 _KEPT = 64
 """How many checked schemas are remembered: those of some thirty kinds, and of what they were before."""
 MOST_PATTERN_COST = 2_000_000
-"""A fifth of a second: the loop answers nobody else meanwhile. That are ten thousand patterns of names."""
+"""A fifth of a second, in which no client is answered. That are ten thousand patterns of names."""
 _NOTHING: Spec = {"type": "object"}
 """The schema of what is not there."""
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
