@@ -96,9 +96,9 @@ def main() -> int:
         folder = image_folder()
         if not folder.exists():
             clock = SystemClock()
-            began = clock.monotonic()
+            began = clock.now()
             build(folder)
-            print(f"make node-image: {clock.monotonic() - began:.0f} s", file=sys.stderr)
+            print(f"make node-image: {(clock.now() - began).seconds} s", file=sys.stderr)
         size = sum(each.stat().st_size for each in folder.iterdir()) / 2**20
         print(f"{folder} ({size:.0f} MiB)")
     except (Failed, OSError) as failure:
@@ -123,9 +123,9 @@ def build(folder: Path) -> None:
     architecture = platform.machine()
     if architecture not in KERNEL:
         raise Failed(f"there is no kernel for {architecture} on the list")
-    for needed in ("mmdebstrap", "mke2fs", "qemu-img", "tar"):
+    for needed in ("mmdebstrap", "mke2fs", "qemu-img", "tar", "go"):
         if shutil.which(needed) is None:
-            raise Failed(f"{needed} is not installed (Debian: mmdebstrap, e2fsprogs, qemu-utils)")
+            raise Failed(f"{needed} is not installed (Debian: mmdebstrap, e2fsprogs, qemu-utils; and Go)")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".node-image-", dir=folder.parent) as scratch:
         work = Path(scratch)
@@ -185,7 +185,7 @@ def _disk(work: Path, made: Path) -> None:
     print("make node-image: the disk", file=sys.stderr, flush=True)
     links = " ".join(f"/etc/systemd/system/multi-user.target.wants/{each}.service" for each in ENABLED)
     script = f"""set -eu
-cd {work}; mkdir root
+mkdir root
 tar -C root --numeric-owner -xf base.tar --exclude='./dev/*'
 tar -C root --numeric-owner --no-same-owner -xf over.tar
 rm -rf root/var/cache/apt/* root/var/lib/apt/lists/* root/usr/share/doc/* root/usr/share/man/*
@@ -199,15 +199,18 @@ mv root/boot/vmlinuz-* made/vmlinuz; mv root/boot/initrd.img-* made/initrd
 mke2fs -q -F -t ext4 -O ^has_journal -d root base.raw {SIZE_MIB}M
 chmod -R u+rwX root; rm -rf root"""
     inside = () if os.geteuid() == 0 else ("unshare", "--map-root-user", "--map-auto")
-    _run(*inside, "sh", "-c", script)
+    _run(*inside, "sh", "-c", script, cwd=work)
     compressed = ("-c", "-o", "compression_type=zstd")
     _run("qemu-img", "convert", "-O", "qcow2", *compressed, str(work / "base.raw"), str(made / "node.qcow2"))
 
 
 def _run(*command: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
-    done = subprocess.run(
-        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{Path(command[0]).name} did not end within {SECONDS:.0f} s") from None
     if done.returncode:
         tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-12:])
         raise Failed(f"{Path(command[0]).name} failed:\n{tail}")
