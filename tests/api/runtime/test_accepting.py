@@ -10,11 +10,10 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 from structlog.testing import capture_logs
+from tests.api.streams import Streams, seconds_until_the_end
 
 from kubewright.runtime.accepting import Accepting
 from kubewright.testing.clocks import LoopClock
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Serving:
@@ -62,18 +61,6 @@ async def serving(most: int = 4, sockets: Sequence[socket.socket] = ()) -> Async
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await runner.cleanup()
-
-
-async def seconds_until_the_end(streams: Streams) -> float:
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    try:
-        while await streams[0].read(1000):
-            pass
-    except ConnectionError:
-        pass
-    streams[1].close()
-    return loop.time() - began
 
 
 async def test_who_asks_for_nothing_makes_room_and_keeps_nobody_out() -> None:

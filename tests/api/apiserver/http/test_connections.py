@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from tests.api.streams import Streams, seconds_until_the_end
 
 from kubewright.apiserver.http.connections import MOST_CONNECTIONS, Places, holder_of, places
 from kubewright.wire.http import Request, Response, User
 
 PODS = "/api/v1/namespaces/default/pods"
 Serving = Callable[..., AbstractAsyncContextManager[Any]]
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def plain(world: Any) -> Streams:
@@ -27,18 +27,6 @@ async def stranger(world: Any) -> Streams:
     """Someone who agrees upon TLS and shows no certificate."""
     tls = world.authority.client_context(None)
     return await asyncio.open_connection("127.0.0.1", world.listener.port, ssl=tls)
-
-
-async def seconds_until_the_end(streams: Streams) -> float:
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    try:
-        while await streams[0].read(1000):
-            pass
-    except ConnectionError:
-        pass
-    streams[1].close()
-    return loop.time() - began
 
 
 async def test_a_connection_without_a_handshake_ends_after_ten_seconds(serving: Serving) -> None:
