@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,12 @@ def _paths(look: Look) -> Iterator[str]:
         part = look.parts.get(each.name)
         inner = () if part is None else fields(part)
         yield from (f"{each.name}.{one.name}" for one in inner) if inner else (each.name,)
+
+
+def beside(test: str, package: str) -> tuple[Any, ...]:
+    """The modules ``of_*`` in the folder of a test: each has scenes. ``test``: its ``__file__``."""
+    names = sorted(each.stem for each in Path(test).parent.glob("of_*.py"))
+    return tuple(import_module(f".{name}", package) for name in names)
 
 
 def looking_modules(root: Path) -> set[str]:

@@ -6,41 +6,9 @@ import pytest
 
 import kubewright
 from kubewright.testing.acts import unperformed, wrong
+from kubewright.testing.looks import beside
 
-from . import (
-    of_certificates,
-    of_cluster_machines,
-    of_clusters,
-    of_components,
-    of_control_planes,
-    of_deployments,
-    of_health_checks,
-    of_infra_machines,
-    of_kubeadm_configs,
-    of_machines,
-    of_restores,
-    of_sets,
-    of_snapshots,
-)
-
-ACTS = tuple(
-    each.ACT
-    for each in (
-        of_certificates,
-        of_cluster_machines,
-        of_clusters,
-        of_components,
-        of_control_planes,
-        of_deployments,
-        of_health_checks,
-        of_infra_machines,
-        of_kubeadm_configs,
-        of_machines,
-        of_restores,
-        of_sets,
-        of_snapshots,
-    )
-)
+ACTS = tuple(each.ACT for each in beside(__file__, __package__))
 
 
 @pytest.mark.parametrize(

@@ -5,56 +5,9 @@ from pathlib import Path
 import pytest
 
 import kubewright
-from kubewright.testing.looks import looking_modules, unproven, wrong
+from kubewright.testing.looks import beside, looking_modules, unproven, wrong
 
-from . import (
-    of_cluster_machines,
-    of_clusters,
-    of_components,
-    of_control_planes,
-    of_deployments,
-    of_health_checks,
-    of_infra_clusters,
-    of_infra_machines,
-    of_kubeadm_configs,
-    of_machines,
-    of_nested_clusters,
-    of_plane_certificates,
-    of_plane_keepers,
-    of_plane_users,
-    of_restores,
-    of_sets,
-    of_snapshot_schedules,
-    of_snapshots,
-    of_templated_planes,
-    of_what_is_around_sets,
-)
-
-LOOKS = tuple(
-    each.LOOK
-    for each in (
-        of_cluster_machines,
-        of_clusters,
-        of_components,
-        of_control_planes,
-        of_deployments,
-        of_health_checks,
-        of_infra_clusters,
-        of_infra_machines,
-        of_kubeadm_configs,
-        of_machines,
-        of_nested_clusters,
-        of_plane_certificates,
-        of_plane_keepers,
-        of_plane_users,
-        of_restores,
-        of_sets,
-        of_snapshot_schedules,
-        of_snapshots,
-        of_templated_planes,
-        of_what_is_around_sets,
-    )
-)
+LOOKS = tuple(each.LOOK for each in beside(__file__, __package__))
 
 WITHOUT_SCENES = {
     "builtin.budgets": "no scenes yet (tests/api/builtin/test_loops.py)",
