@@ -1,5 +1,6 @@
 """The command line of a VM, what its guest is told, and what is known of the machine."""
 
+import asyncio
 import io
 import json
 
@@ -7,7 +8,7 @@ import pytest
 
 from kubewright.driver.errors import Code
 from kubewright.providers.qemu.command import Guest, Host, argv, is_ignition, mac_of, seed_files
-from kubewright.providers.qemu.host import boot_sector, could_have_kvm
+from kubewright.providers.qemu.host import Shared, boot_sector, could_have_kvm
 from kubewright.providers.qemu.spec import parse_spec
 from kubewright.providers.qemu.vms import iso, qemu_failed
 
@@ -147,6 +148,23 @@ def test_codes_of_what_qemu_says(said, code):
 )
 def test_a_processor_that_could_have_kvm(flags, architecture, may):
     assert could_have_kvm(flags, architecture) is may
+
+
+async def test_shared_work_is_done_once_and_again_only_after_a_failure():
+    tried = []
+
+    async def work() -> int:
+        tried.append(1)
+        if len(tried) == 1:
+            raise OSError("not yet")
+        return len(tried)
+
+    shared = Shared(work)
+    for _ in range(2):
+        first = await asyncio.gather(shared.done(), shared.done(), return_exceptions=True)
+        assert len({str(each) for each in first}) == 1
+    assert first == [2, 2]
+    assert await shared.done() == 2
 
 
 def test_the_smallest_disk_that_boots():

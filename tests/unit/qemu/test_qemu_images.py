@@ -71,6 +71,9 @@ def test_what_a_file_is(tmp_path: Path):
     path.write_bytes(b"")
     with pytest.raises(InvalidArgument, match="image i is empty"):
         inspected(path, "i")
+    path.write_bytes(qcow2(size=2**63))
+    with pytest.raises(InvalidArgument, match="image i is a disk of 9223372036854775808 bytes"):
+        inspected(path, "i")
     path.write_bytes(qcow2(backing=512))
     with pytest.raises(InvalidArgument, match="image i refers to another file; make one file of it"):
         inspected(path, "i")

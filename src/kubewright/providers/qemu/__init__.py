@@ -5,8 +5,7 @@
     ``host``     this machine: programs, KVM, firmware, memory
     ``bridge``   the network on which VMs meet, if they are to
     ``command``  QEMU's command line and the seed that the guest reads
-    ``vms``      a folder and a process each, found again after a restart
-    ``qmp``      how QEMU is asked
+    ``vms``      a folder and a process each, found again after a restart, and how QEMU is asked
     ``driver``   the driver port on top
 
 Entry point ``qemu`` of group ``kubewright.drivers``: ``driver`` below.

@@ -12,7 +12,6 @@ Invariants.  Nothing here forwards packets or translates addresses: what lies be
 Called by    ``driver``, ``vms``.
 """
 
-import asyncio
 import json
 import shutil
 from collections.abc import Iterable
@@ -22,7 +21,7 @@ from typing import Any
 
 from kubewright.driver.errors import Code, DriverError, Exhausted
 from kubewright.providers.qemu.command import tap_of
-from kubewright.providers.qemu.host import said_by
+from kubewright.providers.qemu.host import Shared, said_by
 from kubewright.providers.qemu.spec import Options
 
 
@@ -31,7 +30,9 @@ class Bridge:
     """The bridge of this machine, made when the first VM needs it."""
 
     options: Options
-    _ready: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self._ready = Shared(self._open)
 
     @property
     def gateway(self) -> IPv4Address:
@@ -44,9 +45,7 @@ class Bridge:
         Raises:
             DriverError: it is not, and may not be made (``FailedPrecondition``).
         """
-        if self._ready is None or (self._ready.done() and self._ready.exception() is not None):
-            self._ready = asyncio.create_task(self._open())
-        await asyncio.shield(self._ready)
+        await self._ready.done()
 
     async def join(self, vm_id: str) -> None:
         """Put the end of a VM whose QEMU runs on the bridge; the helper has done that already.

@@ -22,7 +22,7 @@ from kubewright.driver.registry import Settings
 from kubewright.providers.qemu import command
 from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest, Host
-from kubewright.providers.qemu.host import Machine, free_memory
+from kubewright.providers.qemu.host import Machine, Shared, free_memory
 from kubewright.providers.qemu.images import Images, forget_parts
 from kubewright.providers.qemu.spec import MIB, SCHEME, Options, QemuSpec, parse_spec
 from kubewright.providers.qemu.vms import STARTS, Running, Vm, Vms, Wanted, new_id, provider_id
@@ -52,7 +52,7 @@ class QemuDriver:
         self._images = Images(options.folders(folder), folder / "fetched", options.prefixes, settings.clock)
         self._vms = Vms(folder / "vms", settings.clock, self._bridge)
         self._kept = folder / "fetched"
-        self._opening: asyncio.Task[None] | None = None
+        self._opening = Shared(self._opened)
         self._making: dict[Owner, tuple[int, asyncio.Task[Running]]] = {}
         """Creations under way, and the memory that each was promised."""
         self._promised: set[str] = set()
@@ -134,7 +134,7 @@ class QemuDriver:
         """Stop working on VMs, which run on (``contract.Closing``). No creation is begun any more."""
         self._closing = True
         under_way: list[asyncio.Task[Any]] = [task for _, task in self._making.values()]
-        under_way += [self._opening] if self._opening is not None else []
+        under_way += [self._opening.task] if self._opening.task is not None else []
         try:
             if under_way:
                 await asyncio.wait(under_way)  # who has no time for that leaves them as they are
@@ -144,9 +144,7 @@ class QemuDriver:
 
     async def _open(self) -> None:
         """Once, for all callers; who comes first finds what earlier processes have left."""
-        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
-            self._opening = asyncio.create_task(self._opened())
-        await asyncio.shield(self._opening)
+        await self._opening.done()
 
     async def _opened(self) -> None:
         await asyncio.to_thread(forget_parts, self._kept)

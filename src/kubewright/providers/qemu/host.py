@@ -6,7 +6,7 @@ Theory.      A ``/dev/kvm`` that can be opened proves nothing: in a VM whose own
              of 512 bytes has to say its line within seconds. What is found is kept for the life of the
              process.
 Invariants.  Every program that is started has a deadline. Nothing of a class is among its arguments.
-Called by    ``driver``.
+Called by    ``driver``; ``bridge`` and ``vms`` for ``said_by``.
 """
 
 import asyncio
@@ -14,14 +14,19 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, Generic, TypeVar
 
 from kubewright.driver.errors import Code, DriverError
 from kubewright.providers.qemu.command import Host, program
 from kubewright.providers.qemu.spec import Architecture, Options, QemuSpec, own_architecture
+
+T = TypeVar("T")
 
 OLDEST = (6, 0)
 """The oldest release of QEMU whose command line is as ``command`` writes it."""
@@ -45,12 +50,32 @@ FIRMWARE = {
 
 
 @dataclass
+class Shared(Generic[T]):
+    """Work that is done once for all callers, and anew after a failure. A caller that is cancelled does not
+    end it."""
+
+    work: Callable[[], Coroutine[Any, Any, T]]
+    task: asyncio.Task[T] | None = None
+
+    async def done(self) -> T:
+        """What came of it, or the error that it raised."""
+        failed = self.task is not None and self.task.done() and _failed(self.task)
+        if self.task is None or failed:
+            self.task = asyncio.create_task(self.work())
+        return await asyncio.shield(self.task)
+
+
+def _failed(task: asyncio.Task[Any]) -> bool:
+    return task.cancelled() or task.exception() is not None
+
+
+@dataclass
 class Machine:
     """This machine, as the administrator gives it to VMs."""
 
     options: Options
     _versions: dict[str, str] = field(default_factory=dict)
-    _kvm: asyncio.Task[bool] | None = None
+    _kvm: Shared[bool] | None = None
 
     def path_of(self, name: str) -> str:
         """Where a program is.
@@ -107,19 +132,15 @@ class Machine:
     async def _accelerator(self, spec: QemuSpec, path: str) -> str:
         if spec.accelerator == "tcg":
             return "tcg"
-        works = spec.runs_on == own_architecture() and await self._kvm_works(path)
+        if self._kvm is None and spec.runs_on == own_architecture():
+            self._kvm = Shared(partial(kvm_boots, path))
+        works = self._kvm is not None and spec.runs_on == own_architecture() and await self._kvm.done()
         if not works and spec.accelerator == "kvm":
             raise DriverError.of(
                 Code.FailedPrecondition,
                 f"KVM does not work for {spec.runs_on} on this machine; use tcg or auto",
             )
         return "kvm" if works else "tcg"
-
-    async def _kvm_works(self, path: str) -> bool:
-        """One try for all callers."""
-        if self._kvm is None:
-            self._kvm = asyncio.create_task(kvm_boots(path))
-        return await asyncio.shield(self._kvm)
 
 
 def free_memory() -> tuple[int, int]:

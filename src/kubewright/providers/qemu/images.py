@@ -29,7 +29,7 @@ import aiohttp
 
 from kubewright.base.clock import Clock
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument
-from kubewright.providers.qemu.spec import GIB, MIB, QemuSpec
+from kubewright.providers.qemu.spec import GIB, LARGEST_DISK, MIB, QemuSpec
 
 LARGEST, KEPT = 16 * GIB, 128 * GIB
 AGAIN = 60.0
@@ -273,7 +273,12 @@ def inspected(path: Path, name: str) -> Image:
         return Image(path, "raw", size)
     if problem := qcow2_problem(head):
         raise InvalidArgument(f"image {name} {problem}")
-    return Image(path, "qcow2", struct.unpack_from(">Q", head, 24)[0])
+    size = struct.unpack_from(">Q", head, 24)[0]
+    if not 0 < size <= LARGEST_DISK:
+        raise InvalidArgument(
+            f"image {name} is a disk of {size} bytes; it may have {LARGEST_DISK // GIB} GiB"
+        )
+    return Image(path, "qcow2", size)
 
 
 def qcow2_problem(head: bytes) -> str:

@@ -7,8 +7,12 @@ Theory.      A folder ``vms/<id>`` holds all of a VM: ``vm.json``, its record he
              ran in it, and it is removed. A folder that is to be removed gets another name first, so that
              half a VM is never taken for one. A VM whose process has ended stays, as a machine that is off:
              what becomes of it its owner decides. After a reboot of this machine its VMs are switched on.
+             QEMU is asked by QMP, on a socket in the folder: a JSON line for each command and each answer,
+             one client at a time.
 Invariants.  A process of a VM ends before its folder goes. No other user may enter the folders (0700): a seed
-             holds keys. One process at a time works on a folder of VMs: it holds a lock.
+             holds keys. One process at a time works on a folder of VMs: it holds a lock. Each exchange with
+             QEMU has a deadline.
+Source       QEMU docs/interop/qmp-spec.
 Called by    ``driver``.
 """
 
@@ -16,6 +20,7 @@ import asyncio
 import errno
 import fcntl
 import io
+import json
 import os
 import re
 import secrets
@@ -25,7 +30,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 import structlog
@@ -35,7 +40,7 @@ from kubewright.base.errors import InvalidInput
 from kubewright.driver.errors import Code, DriverError, Exhausted
 from kubewright.processes import linux, record
 from kubewright.processes.program import Program
-from kubewright.providers.qemu import command, qmp
+from kubewright.providers.qemu import command
 from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest
 from kubewright.providers.qemu.host import said_by
@@ -45,6 +50,9 @@ from kubewright.providers.qemu.spec import MIB, SCHEME, QemuSpec
 RECORD, LOCK, GOING = "vm.json", "lock", ".going-"
 START_SECONDS, END_SECONDS = 30.0, 5.0
 """How long QEMU may take until it answers, and to end after SIGTERM."""
+ANSWER_SECONDS = 5.0
+LINE_BYTES = 256 * 1024
+"""How long QEMU may take to answer, and the longest line of it."""
 LEAST_FREE = 1024 * MIB
 """Bytes that have to be free on the disk for a further VM."""
 STARTS = 4
@@ -183,18 +191,18 @@ class Vms:
         for running in [each for each in self._all.values() if not each.ended]:
             with suppress(OSError):
                 await asyncio.to_thread(record.rotate_output, running.folder)
-            with suppress(qmp.QmpError):
+            with suppress(QmpError):
                 await self._go_on(running)
 
     async def _go_on(self, running: Running) -> None:
         path = running.folder / command.QMP
-        if (await qmp.ask(path, "query-status"))[0].get("status") != STOPPED:
+        if (await ask(path, "query-status"))[0].get("status") != STOPPED:
             return
         room = shutil.disk_usage(self._root).free >= LEAST_FREE // 2
         why = "goes on" if room else "waits for room on the disk"
         log.warning("a VM could not write", vm=running.vm.id, machine=running.vm.name, why=why)
         if room:
-            await qmp.ask(path, "cont")
+            await ask(path, "cont")
 
     async def _disks(self, wanted: Wanted, folder: Path) -> None:
         if shutil.disk_usage(self._root).free < LEAST_FREE:
@@ -234,7 +242,7 @@ class Vms:
         await self._begin(running, program)
         try:
             async with asyncio.timeout(START_SECONDS):
-                while not running.ended and not await qmp.answers(running.folder / command.QMP):
+                while not running.ended and not await answers(running.folder / command.QMP):
                     await self._clock.sleep(0.02)
         except TimeoutError:
             raise DriverError.of(Code.Internal, f"QEMU has not answered for {START_SECONDS:g} s") from None
@@ -414,3 +422,65 @@ def _told(error: OSError) -> DriverError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN):
         return Exhausted(said)
     return DriverError.of(Code.Internal, said)
+
+
+# ---------------------------------------------------------------- how QEMU is asked
+
+
+class QmpError(Exception):
+    """QEMU does not answer, or says no; the text says which."""
+
+
+async def answers(path: Path) -> bool:
+    """Whether QEMU greets: then all devices of the VM were made."""
+    try:
+        await ask(path)
+    except QmpError:
+        return False
+    return True
+
+
+async def ask(path: Path, *commands: str) -> list[Any]:
+    """Send commands, which have no arguments; the answer to each.
+
+    Raises:
+        QmpError: it does not listen, does not answer in time, or refuses one.
+    """
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await _exchange(path, commands)
+    except TimeoutError:
+        raise QmpError(f"QEMU has not answered for {ANSWER_SECONDS:g} s") from None
+    except (OSError, ValueError, asyncio.IncompleteReadError) as error:
+        raise QmpError(f"QEMU does not answer: {error}") from None
+
+
+async def _exchange(path: Path, commands: tuple[str, ...]) -> list[Any]:
+    # A socket's path may have 107 bytes, and folders' names are longer.
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        reader, writer = await asyncio.open_unix_connection(
+            f"/proc/self/fd/{folder}/{path.name}", limit=LINE_BYTES
+        )
+    finally:
+        os.close(folder)
+    try:
+        json.loads(await reader.readline() or "null")["QMP"]  # the greeting
+        return [await _answer(reader, writer, each) for each in ("qmp_capabilities", *commands)][1:]
+    except (KeyError, TypeError):
+        raise QmpError("what listens there is no QEMU") from None
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, command: str) -> Any:
+    writer.write(json.dumps({"execute": command}).encode() + b"\n")
+    while line := await reader.readline():
+        said = json.loads(line)
+        if "error" in said:
+            raise QmpError(f"QEMU refuses {command}: {said['error'].get('desc', '')}")
+        if "return" in said:
+            return said["return"]
+    raise QmpError(f"QEMU has hung up on {command}")
