@@ -2,12 +2,12 @@
 
 Theory.      Machines of a cluster may be made when it is known where its API server is going to be, because
              their bootstrap data and certificates name that place. The endpoint is the user's, on this object
-             or on the Cluster; else the driver is asked for one, if it can; else it is waited for.
-             On deletion the machines go first: they may take driver and credentials from this object. The
-             core deletes them; those that nothing owns are deleted from here, unless the Cluster stays. Nor
-             does a copy of this object that nobody owns: it has the label, too. Then the endpoint is given
-             back, then the finalizer goes. Where a copy has the name, too, by which clouds know the one that
-             the Cluster names, the endpoint is that one's, and the copy goes at once.
+             or on the Cluster; else the driver is asked for one, if it can; else it is waited for. On
+             deletion the machines go first: they may take driver and credentials from this object. The core
+             deletes them; those that nothing owns are deleted from here, unless the Cluster stays. Nor does a
+             copy of this object that has no owner: it has the label, too. Then the endpoint is given back,
+             then the finalizer goes. Where a copy has the name, too, by which clouds know the one that the
+             Cluster names, the endpoint is that one's, and the copy goes at once.
 Invariants.  An endpoint that is complete is never changed. ``ready`` never goes down again: the core would
              take that for an infrastructure that has gone.
 Source       capi.md §3.2, §3.5 (externally managed), §6.4 (order of deletion); decision 0023.

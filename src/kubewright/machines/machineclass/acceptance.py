@@ -107,7 +107,7 @@ def status_after(
     before: MachineClassStatus, wanted: MachineClassCondition | None, now: datetime
 ) -> MachineClassStatus:
     """The status that says so; where nothing spoke against a class, and nothing does, it says nothing. So it
-    does of one that nobody can judge any more (None). Pure."""
+    does of one that no driver can judge any more (None). Pure."""
     known = condition_of(before.conditions, CLASS_ACCEPTED)
     others = tuple(each for each in before.conditions if each.type != CLASS_ACCEPTED)
     if wanted is None:
