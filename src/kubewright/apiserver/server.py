@@ -88,7 +88,8 @@ class ApiServer:
         writing = Writing(self._store, serving, clock)
         self._app = App(self._store, self.catalog, writing, self._tokens, clock)
         self._housekeeping = Housekeeping(self._store, self.catalog, writing, clock)
-        self._dialer = Dialer(allowed)
+        self.kubelets = Dialer(allowed)
+        """The connections to kubelets."""
         self._background: asyncio.Task[None] | None = None
         self.used_before = False
         """Whether definitions are stored: an earlier start has got further than to its own objects."""
@@ -113,13 +114,13 @@ class ApiServer:
 
     def reach_kubelets(self, identity: Identity | None) -> None:
         """Ask kubelets from now on, as ``identity``; None: ask none."""
-        self._dialer.become(identity)
-        self._app.kubelets.dialer = None if identity is None else self._dialer
+        self.kubelets.become(identity)
+        self._app.kubelets.dialer = None if identity is None else self.kubelets
 
     async def close(self) -> None:
         """End all watches, commit, and unlock the data folder."""
         self._app.measurements.close()
-        await self._dialer.close()
+        await self.kubelets.close()
         if self._background is not None:
             self._background.cancel()
             await asyncio.gather(self._background, return_exceptions=True)

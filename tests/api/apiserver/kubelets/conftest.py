@@ -34,7 +34,9 @@ class Cluster:
     listener: Listener
     kubelet: FakeKubelet
 
-    async def node(self, name: str = "n", host: str = "127.0.0.1", port: int | None = None, **status: Any) -> None:
+    async def node(
+        self, name: str = "n", host: str = "127.0.0.1", port: int | None = None, **status: Any
+    ) -> None:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"of": name}}}
         (await self.api.post("/api/v1/nodes", node)).ok()
         where = {
@@ -48,11 +50,30 @@ class Cluster:
     async def pod(self, name: str = "p", *containers: str, node: str = "n", **spec: Any) -> None:
         made = [{"name": each, "image": "i"} for each in containers or ("c",)]
         spec = {"containers": made, **({"nodeName": node} if node else {}), **spec}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec}
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {"app": name}},
+            "spec": spec,
+        }
         (await self.api.post("/api/v1/namespaces/default/pods", pod)).ok()
         running = {"phase": "Running", "containerStatuses": [_running(each["name"]) for each in made]}
         if node:
             (await self.api.patch(f"/api/v1/namespaces/default/pods/{name}/status", {"status": running})).ok()
+
+    async def allow(self, user: str, rules: list[dict[str, Any]]) -> None:
+        group, v1 = "rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1"
+        role = {"apiVersion": v1, "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules}
+        (await self.api.post(f"/apis/{v1}/clusterroles", role)).ok()
+        subject, ref = ({"kind": kind, "apiGroup": group, "name": user} for kind in ("User", "ClusterRole"))
+        bound = {
+            "apiVersion": v1,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": user},
+            "subjects": [subject],
+            "roleRef": ref,
+        }
+        (await self.api.post(f"/apis/{v1}/clusterrolebindings", bound)).ok()
 
     async def raw(self, path: str, *headers: str, method: str = "POST", user: str = "") -> "Raw":
         """A request of the administrator, or another user, byte by byte."""
@@ -76,7 +97,9 @@ class Raw:
 
     async def head(self) -> tuple[int, dict[str, str]]:
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        headers = dict((key.lower(), value.strip()) for key, _, value in (each.partition(":") for each in lines[1:-2]))
+        headers = dict(
+            (key.lower(), value.strip()) for key, _, value in (each.partition(":") for each in lines[1:-2])
+        )
         return int(lines[0].split(" ")[1]), headers
 
     async def refusal(self) -> tuple[int, str]:
@@ -148,5 +171,7 @@ class Person:
 @pytest.fixture
 def person(cluster: Cluster, tmp_path: Path) -> Person:
     path = tmp_path / "kubeconfig"
-    path.write_bytes(kubeconfig.render(cluster.listener.url, cluster.authority.authority, cluster.authority.admin))
+    path.write_bytes(
+        kubeconfig.render(cluster.listener.url, cluster.authority.authority, cluster.authority.admin)
+    )
     return Person(Kubectl(find_kubectl(), path, tmp_path, "embedded", "default"))

@@ -10,7 +10,7 @@ import io
 import json
 import struct
 import tarfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
@@ -48,12 +48,23 @@ class FakeKubelet:
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
     answers: dict[str, bytes] = field(default_factory=dict)
-    websockets: bool = True
-    """Kubelets before 1.36 refuse the newest protocols."""
+    reads: bool = True
+    """Whether it reads what comes on an upgraded connection."""
+    pours: bool = False
+    """Whether it then sends without end."""
+    poured: int = 0
     open: int = 0
     """Connections that there are."""
     lines: asyncio.Queue[bytes] = field(default_factory=asyncio.Queue)
     """What a log that is followed prints next; b"" ends it."""
+
+    _gate: asyncio.Event = field(default_factory=asyncio.Event)
+    _upgraded: asyncio.StreamWriter | None = None
+
+    def end(self) -> None:
+        """End the connection that was upgraded."""
+        assert self._upgraded is not None
+        self._upgraded.close()
 
     @asynccontextmanager
     async def serving(self, authority: bytes) -> AsyncIterator["FakeKubelet"]:
@@ -64,6 +75,7 @@ class FakeKubelet:
         self.port = server.sockets[0].getsockname()[1]
         async with server:
             yield self
+            self._gate.set()
             server.close()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -89,23 +101,25 @@ class FakeKubelet:
         self.asked.append(asked)
         return asked
 
-    async def _answer(
-        self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _answer(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if (fixed := self.answers.get(asked.path)) is not None:
             writer.write(fixed)
         elif upgrade := asked.header("upgrade"):
-            if upgrade[0].lower() == "websocket" and "v5.channel.k8s.io" in asked.header("sec-websocket-protocol"):
-                if self.websockets:
-                    await self._exec(asked, reader, writer)
-                else:
-                    writer.write(plain(403, b"requested protocol(s) are not supported"))
+            if upgrade[0].lower() == "websocket" and "v5.channel.k8s.io" in asked.header(
+                "sec-websocket-protocol"
+            ):
+                await self._exec(asked, reader, writer)
             else:
                 await self._echo(upgrade[0], reader, writer)
         elif asked.path.startswith("/containerLogs/"):
             await self._log(asked, writer)
         else:
-            shown = {"method": asked.method, "path": asked.path, "query": asked.query, "body": asked.body.decode()}
+            shown = {
+                "method": asked.method,
+                "path": asked.path,
+                "query": asked.query,
+                "body": asked.body.decode(),
+            }
             writer.write(plain(200, json.dumps(shown).encode(), "content-type: application/json"))
         with suppress(ConnectionError):
             await writer.drain()
@@ -114,7 +128,9 @@ class FakeKubelet:
         query, container = dict(asked.query), asked.path.rpartition("/")[2]
         lines = [f"{container} {number}\n".encode() for number in range(1, 4)]
         if query.get("previous"):
-            writer.write(plain(400, f'previous terminated container "{container}" in pod "p" not found'.encode()))
+            writer.write(
+                plain(400, f'previous terminated container "{container}" in pod "p" not found'.encode())
+            )
             return
         lines = lines[-int(query.get("tailLines", "3")) :]
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -128,14 +144,20 @@ class FakeKubelet:
     async def _echo(self, protocol: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Another protocol: all bytes come back, in capitals."""
         head = f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: {protocol}\r\nConnection: Upgrade\r\n"
-        writer.write(f"{head}X-Stream-Protocol-Version: v4.channel.k8s.io\r\nSet-Cookie: a=b\r\n\r\n".encode())
+        writer.write(
+            f"{head}X-Stream-Protocol-Version: v4.channel.k8s.io\r\nSet-Cookie: a=b\r\n\r\n".encode()
+        )
+        self._upgraded = writer
+        await self._gate.wait() if not self.reads else None
         while data := await reader.read(65536):
             writer.write(data.upper())
             await writer.drain()
+            while self.pours:
+                writer.write(data * 65536)
+                await writer.drain()
+                self.poured += 65536 * len(data)
 
-    async def _exec(
-        self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _exec(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         key = asked.header("sec-websocket-key")[0].encode()
         accept = base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest()).decode()
         head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -253,6 +275,3 @@ def summary(node: int | None, pods: dict[str, dict[str, tuple[int | None, int]]]
             ],
         }
     ).encode()
-
-
-Told = Callable[[], FakeKubelet]

@@ -58,7 +58,9 @@ async def test_a_log_is_followed_to_its_end(cluster: Cluster, person: Person) ->
         ),
     ],
 )
-async def test_what_is_not_there_is_said(cluster: Cluster, person: Person, words: tuple[str, ...], said: str) -> None:
+async def test_what_is_not_there_is_said(
+    cluster: Cluster, person: Person, words: tuple[str, ...], said: str
+) -> None:
     await cluster.pod("lost", node="gone")
     code, _, err = await person(*words)
     assert (code, err.strip()) == (1, said)
@@ -92,16 +94,15 @@ async def test_a_file_is_copied_out_and_in(cluster: Cluster, person: Person, tmp
     assert b"from here" in await cluster.kubelet.lines.get()
 
 
-async def test_where_websockets_are_refused_kubectl_falls_back_to_spdy(cluster: Cluster, person: Person) -> None:
-    cluster.kubelet.websockets = False
-    cluster.kubelet.answers = {}
-    await person("exec", "p", "--request-timeout=5s", "--", "ls")
-    assert [each.header("upgrade") for each in cluster.kubelet.asked][:2] == [["websocket"], ["SPDY/3.1"]]
-
-
-async def test_a_kubelet_that_refuses_is_quoted(cluster: Cluster, person: Person) -> None:
-    cluster.kubelet.answers["/exec/default/p/c"] = plain(403, b"Forbidden (user=kube-apiserver-kubelet-client)")
+async def test_where_websockets_are_refused_kubectl_asks_by_spdy_and_then_quotes_the_kubelet(
+    cluster: Cluster, person: Person
+) -> None:
+    """As where the kubelet is older than 1.36."""
+    cluster.kubelet.answers["/exec/default/p/c"] = plain(
+        403, b"Forbidden (user=kube-apiserver-kubelet-client)"
+    )
     code, _, err = await person("exec", "p", "--", "ls")
+    assert [each.header("upgrade") for each in cluster.kubelet.asked] == [["websocket"], ["SPDY/3.1"]]
     assert code == 1
     assert "Forbidden (user=kube-apiserver-kubelet-client)" in err
 
@@ -110,7 +111,10 @@ async def test_top_shows_what_kubelets_measured(cluster: Cluster, person: Person
     body = summary(1_500_000_000, {"p": {"c": (250_000_000, 64 * 1024 * 1024)}})
     cluster.kubelet.answers["/stats/summary"] = plain(200, body, "content-type: application/json")
     code, out, err = await person("top", "nodes")
-    assert (code, out.split()) == (0, "NAME CPU(cores) CPU(%) MEMORY(bytes) MEMORY(%) n 1500m 37% 512Mi 12%".split()), err
+    assert (code, out.split()) == (
+        0,
+        "NAME CPU(cores) CPU(%) MEMORY(bytes) MEMORY(%) n 1500m 37% 512Mi 12%".split(),
+    ), err
     code, out, err = await person("top", "pods", "--containers")
     assert (code, out.split()) == (0, "POD NAME CPU(cores) MEMORY(bytes) p c 250m 64Mi".split()), err
 
