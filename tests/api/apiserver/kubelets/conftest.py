@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +75,12 @@ class Cluster:
         }
         (await self.api.post(f"/apis/{v1}/clusterrolebindings", bound)).ok()
 
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async def asked() -> bool:
+            return holds()
+
+        await self.api.eventually(asked, "it holds", seconds=5)
+
     async def raw(self, path: str, *headers: str, method: str = "POST", user: str = "") -> "Raw":
         """A request of the administrator, or another user, byte by byte."""
         shown = self.authority.issue(user) if user else self.authority.admin
@@ -97,9 +103,9 @@ class Raw:
 
     async def head(self) -> tuple[int, dict[str, str]]:
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        headers = dict(
-            (key.lower(), value.strip()) for key, _, value in (each.partition(":") for each in lines[1:-2])
-        )
+        headers = {
+            key.lower(): value.strip() for key, _, value in (each.partition(":") for each in lines[1:-2])
+        }
         return int(lines[0].split(" ")[1]), headers
 
     async def refusal(self) -> tuple[int, str]:

@@ -22,6 +22,9 @@ from kubewright.pki.certificates import new_authority, new_server
 from kubewright.pki.facts import read_user
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+MUCH = 32 * 1024 * 1024
+"""More than buffers of systems, TLS and this server are together."""
+
 STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
 """Channels of ``v5.channel.k8s.io``."""
 
@@ -52,7 +55,7 @@ class FakeKubelet:
     """Whether it reads what comes on an upgraded connection."""
     pours: bool = False
     """Whether it then sends without end."""
-    poured: int = 0
+    poured_much: asyncio.Event = field(default_factory=asyncio.Event)
     open: int = 0
     """Connections that there are."""
     lines: asyncio.Queue[bytes] = field(default_factory=asyncio.Queue)
@@ -152,10 +155,13 @@ class FakeKubelet:
         while data := await reader.read(65536):
             writer.write(data.upper())
             await writer.drain()
+            poured = 0
             while self.pours:
                 writer.write(data * 65536)
                 await writer.drain()
-                self.poured += 65536 * len(data)
+                poured += 65536 * len(data)
+                if poured > MUCH:
+                    self.poured_much.set()
 
     async def _exec(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         key = asked.header("sec-websocket-key")[0].encode()

@@ -30,8 +30,7 @@ async def test_logs_are_the_containers(
 
 async def test_a_log_is_followed_to_its_end(cluster: Cluster, person: Person) -> None:
     reading = asyncio.create_task(person("logs", "-f", "p", "--tail=1"))
-    while not cluster.kubelet.asked:
-        await asyncio.sleep(0.01)
+    await cluster.until(lambda: bool(cluster.kubelet.asked))
     for line in (b"later\n", b""):
         cluster.kubelet.lines.put_nowait(line)
     assert await reading == (0, "c 3\nlater\n", "")
@@ -113,10 +112,13 @@ async def test_top_shows_what_kubelets_measured(cluster: Cluster, person: Person
     code, out, err = await person("top", "nodes")
     assert (code, out.split()) == (
         0,
-        "NAME CPU(cores) CPU(%) MEMORY(bytes) MEMORY(%) n 1500m 37% 512Mi 12%".split(),
+        ["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)", "n", "1500m", "37%", "512Mi", "12%"],
     ), err
     code, out, err = await person("top", "pods", "--containers")
-    assert (code, out.split()) == (0, "POD NAME CPU(cores) MEMORY(bytes) p c 250m 64Mi".split()), err
+    assert (code, out.split()) == (
+        0,
+        ["POD", "NAME", "CPU(cores)", "MEMORY(bytes)", "p", "c", "250m", "64Mi"],
+    ), err
 
 
 async def test_a_node_is_asked_as_it_is(cluster: Cluster, person: Person) -> None:

@@ -1,10 +1,10 @@
 """Connections that are upgraded, byte by byte: what passes, who may, how many, and that nothing stays behind."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from tests.api.apiserver.kubelets.conftest import Cluster, cluster_of
+from tests.api.apiserver.kubelets.fake import MUCH
 
 from kubewright.apiserver.kubelets.dialing import Streams
 from kubewright.apiserver.kubelets.where import may_be_dialled
@@ -87,7 +87,7 @@ async def test_when_one_side_ends_the_other_does_and_the_place_is_free(cluster: 
     else:
         cluster.kubelet.end()
         assert await raw.reader.read() == b""
-    await _until(lambda: (cluster.kubelet.open, streams.under_way) == (0, 0))
+    await cluster.until(lambda: (cluster.kubelet.open, streams.under_way) == (0, 0))
 
 
 async def test_a_kubelet_that_reads_nothing_holds_its_client_up(cluster: Cluster) -> None:
@@ -108,7 +108,7 @@ async def test_a_kubelet_that_reads_nothing_holds_its_client_up(cluster: Cluster
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):
             await send()
-    assert sent < 32 * 1024 * 1024
+    assert sent < MUCH
     raw.writer.transport.abort()
 
 
@@ -118,12 +118,9 @@ async def test_a_client_that_reads_nothing_holds_its_kubelet_up(cluster: Cluster
     cluster.kubelet.pours = True
     raw.writer.write(b"x")
     raw.writer.transport.pause_reading()  # type: ignore[attr-defined]
-    await _until(lambda: cluster.kubelet.poured > 0)
-    before = -1
-    while before != cluster.kubelet.poured:
-        before = cluster.kubelet.poured
-        await asyncio.sleep(0.3)
-    assert before < 32 * 1024 * 1024
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await cluster.kubelet.poured_much.wait()
     raw.writer.transport.abort()
 
 
@@ -256,9 +253,3 @@ async def test_streams_are_bounded_and_one_user_has_half_of_them() -> None:
     ends[0]()  # twice is once
     assert streams.under_way == 3
     streams.begin("ann")
-
-
-async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not holds():
-            await asyncio.sleep(0.01)
