@@ -51,6 +51,7 @@ _ASKED = (
     "user-agent",
 )
 _ANSWERED = ("content-encoding", "content-range", "etag", "last-modified", "retry-after")
+_VERBS = {"log": ("get",), **dict.fromkeys(STREAMS, ("get", "create"))}
 _IN_PATHS = "/:@!$&'()*+,;=~"
 _T = TypeVar("_T")
 
@@ -73,14 +74,14 @@ class Kubelets:
         """
         if subresource == PROXY:
             return await self._proxy(request, target)
-        if verb not in ("get", "create") or (subresource == "log" and verb != "get"):
+        if verb not in _VERBS.get(subresource, (verb,)):
             raise refusals.not_allowed()
         pod = self._found(target)
         if subresource in STREAMS:
             return await self._stream(request, pod, target, subresource)
         if subresource == "log":
             return await self._log(request, pod, target)
-        raise refusals.no_kubelet(target.kind.resource, target.name, subresource)
+        raise self._no_debugging(pod, target, subresource)
 
     async def _log(self, request: Request, pod: Object, target: Target) -> Response:
         path = log_path(pod, request.query)
@@ -145,6 +146,14 @@ class Kubelets:
         else:
             answer.stream.ended = end
         return _proxied(answer, place)
+
+    def _no_debugging(self, pod: Object, target: Target, subresource: str) -> ApiError:
+        if not pod["spec"].get("nodeName") or self._kubelet_of(pod) is None:
+            return refusals.no_kubelet(target.kind.resource, target.name, subresource)
+        said = (
+            f'pods "{target.name}" has no {subresource}: this server adds no containers to pods that are made'
+        )
+        return ApiError(said, code=501, reason="NotImplemented")
 
     def look(self, target: Target) -> Object | None:
         """A stored object."""

@@ -9,6 +9,7 @@ Called by    ``app``; ``discovery`` lists what is served.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from kubewright.apiserver.http.answers import Form, form, plain
 from kubewright.apiserver.http.discovery import MEASURED, MEASURED_VERBS
@@ -54,7 +55,8 @@ class Measurements:
         if path.name:
             if not found:
                 name = f"{path.namespace}/{path.name}" if path.namespace else path.name
-                raise refusals.not_found(resource, name)
+                named = replace(resource, plural=resource.kind.lower())  # as metrics-server calls it
+                raise refusals.not_found(named, name)
             return plain(found[0], _unshaped(wanted))
         items = [{key: each[key] for key in each if key not in ("kind", "apiVersion")} for each in found]
         body = {

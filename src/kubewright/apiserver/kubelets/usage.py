@@ -130,7 +130,7 @@ class Usage:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._known: dict[Kubelet, _Known] = {}
-        self._asking: dict[Kubelet, asyncio.Task[None]] = {}
+        self._asking: dict[Kubelet, asyncio.Task[Summary]] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def of(self, kubelets: Iterable[Kubelet], dialer: Dialer) -> dict[str, Summary]:
@@ -138,16 +138,20 @@ class Usage:
         wanted = list(kubelets)
         now = self._clock.monotonic()
         self._known = {each: known for each, known in self._known.items() if now < known.at + FRESH_SECONDS}
-        asked = [self._ask(each, dialer) for each in wanted if each not in self._known]
+        found = {each.node: self._known[each].summary for each in wanted if each in self._known}
+        asked = {each.node: self._ask(each, dialer) for each in wanted if each not in self._known}
         if asked:
-            await asyncio.wait(asked, timeout=ALL_SECONDS)
-        return {each.node: known.summary for each in wanted if (known := self._known.get(each)) is not None}
+            await asyncio.wait(asked.values(), timeout=ALL_SECONDS)
+        answered = {
+            name: task.result() for name, task in asked.items() if task.done() and not task.cancelled()
+        }
+        return found | answered
 
     def close(self) -> None:
         for task in self._asking.values():
             task.cancel()
 
-    def _ask(self, kubelet: Kubelet, dialer: Dialer) -> asyncio.Task[None]:
+    def _ask(self, kubelet: Kubelet, dialer: Dialer) -> asyncio.Task[Summary]:
         task = self._asking.get(kubelet)
         if task is None:
             asking = self._asked(kubelet, dialer)
@@ -155,7 +159,7 @@ class Usage:
             task.add_done_callback(lambda _: self._asking.pop(kubelet, None))
         return task
 
-    async def _asked(self, kubelet: Kubelet, dialer: Dialer) -> None:
+    async def _asked(self, kubelet: Kubelet, dialer: Dialer) -> Summary:
         summary = NOTHING
         try:
             async with self._turns, asyncio.timeout(KUBELET_SECONDS):
@@ -163,3 +167,4 @@ class Usage:
         except (ApiError, ServerError, TimeoutError, msgspec.MsgspecError) as error:
             log.debug("a kubelet says nothing of use", node=kubelet.node, why=str(error) or "too slow")
         self._known[kubelet] = _Known(summary, self._clock.monotonic())
+        return summary

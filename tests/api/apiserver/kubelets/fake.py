@@ -25,6 +25,10 @@ _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 MUCH = 32 * 1024 * 1024
 """More than buffers of systems, TLS and this server are together."""
 
+STARTING = 0.2
+"""Seconds that a command takes to start. kubectl before 1.36 loses what comes before it has made its streams ("Unknown stream
+id 2, discarding message")."""
+
 STDIN, STDOUT, STDERR, ERROR, CLOSE = 0, 1, 2, 3, 255
 """Channels of ``v5.channel.k8s.io``."""
 
@@ -171,6 +175,7 @@ class FakeKubelet:
         writer.write(f"{head}Sec-WebSocket-Accept: {accept}\r\n{protocol}\r\n\r\n".encode())
         channels = Channels(reader, writer)
         command = [value for key_, value in asked.query if key_ == "command"]
+        await asyncio.sleep(STARTING)
         done = await self._run(command, channels)
         status = {"status": "Success"} if done else FAILED
         channels.send(ERROR, json.dumps(status).encode())

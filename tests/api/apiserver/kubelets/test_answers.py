@@ -234,7 +234,7 @@ async def test_a_kubelet_that_says_nothing_of_use_leaves_its_node_out(
     listed = (await cluster.api.get(f"{METRICS}/nodes")).ok()
     assert listed["items"] == []
     refused = await cluster.api.get(f"{METRICS}/nodes/n")
-    assert (refused.code, refused.message) == (404, 'nodes.metrics.k8s.io "n" not found')
+    assert (refused.code, refused.message) == (404, 'nodemetrics.metrics.k8s.io "n" not found')
 
 
 async def test_a_node_that_is_down_or_simulated_is_left_out(cluster: Cluster) -> None:
