@@ -38,8 +38,9 @@ RUNNING = {
 
 @pytest.fixture
 def pod(kubectl: Kubectl) -> Kubectl:
-    """A pod ``p`` that says it runs, on a node of its own that does not exist: pods on a node that is missing for
-    40 s are deleted, also those that have just been created."""
+    """A pod ``p`` that says it runs, on a node of its own that has no kubelet."""
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": kubectl.namespace}}
+    kubectl("create", "-f", "-", stdin=json.dumps(node))
     spec = {**POD["spec"], "nodeName": kubectl.namespace}
     kubectl("create", "-f", "-", stdin=json.dumps({**POD, "spec": spec}))
     kubectl("patch", "pod", "p", "--subresource=status", "--type=strategic", "-p", json.dumps(RUNNING))
@@ -70,7 +71,10 @@ def test_what_needs_a_container_is_refused_in_one_sentence(pod: Kubectl, words: 
 
 
 def test_top_says_that_there_are_no_metrics(pod: Kubectl) -> None:
-    assert pod.refused("top", "pod", "p") == "error: Metrics API not available\n"
+    name = f"{pod.namespace}/p"
+    said = f'Error from server (NotFound): podmetrics.metrics.k8s.io "{name}" not found\n'
+    assert pod.refused("top", "pod", "p") == said
+    assert pod.refused("top", "pods") == "error: metrics not available yet\n"
 
 
 @pytest.mark.parametrize("words", [("logs", "zz"), ("exec", "zz", "--", "ls"), ("debug", "zz", "--image=i")])

@@ -16,7 +16,7 @@ from uuid import NAMESPACE_OID, uuid5
 import orjson
 
 from kubewright.apiserver.authorization.attributes import GROUP
-from kubewright.apiserver.authorization.defaults import objects
+from kubewright.apiserver.authorization.defaults import objects, own_objects
 from kubewright.apiserver.authorization.reconciliation import reconciled
 from kubewright.apiserver.registry import codec, metadata
 from kubewright.apiserver.registry.kind import Catalog, Object, ServedKind
@@ -37,7 +37,7 @@ async def ensure_defaults(store: Store, catalog: Catalog, clock: Clock) -> None:
 def _wanted(store: Store, catalog: Catalog, clock: Clock) -> Iterator[tuple[Target, Object]]:
     kinds: dict[str, ServedKind] = {k.resource.kind: k for k in catalog if k.resource.group == GROUP}
     now = clock.now()
-    for obj in objects():
+    for obj in (*objects(), *own_objects()):
         meta = obj["metadata"]
         place = Target(kinds[obj["kind"]], meta.get("namespace", ""), meta["name"])
         there = store.latest(place.collection, place.key)

@@ -23,6 +23,8 @@ from kubewright.apiserver.bootstrap import ensure_defaults
 from kubewright.apiserver.http.app import App, Page
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.http.status import Counts
+from kubewright.apiserver.kubelets.dialing import Allowed, Dialer
+from kubewright.apiserver.kubelets.where import may_be_dialled
 from kubewright.apiserver.registry.admission import INITIAL_NAMESPACES, NAMESPACES
 from kubewright.apiserver.registry.bootstrap_tokens import BootstrapTokens
 from kubewright.apiserver.registry.builtin import builtin_catalog
@@ -35,6 +37,7 @@ from kubewright.apiserver.store import Record, Store
 from kubewright.apiserver.store.log import TOKEN_KEY_FILE, Log, NoLog, SqliteLog
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput
+from kubewright.pki.certificates import Identity
 from kubewright.wire.gvk import Resource
 from kubewright.wire.http import Request, Response, User
 
@@ -46,6 +49,7 @@ class ApiServer:
 
     ``log``, when given, keeps the writes instead: a test that passes one sees every commit.
     ``admission``: the defaults and rules of custom kinds, which elsewhere are webhooks.
+    ``allowed``: the addresses at which kubelets are asked, once it may ask any (``reach_kubelets``).
 
     ``accept_loss``: start also where the folder has less than was committed.
 
@@ -64,6 +68,7 @@ class ApiServer:
         log: Log | None = None,
         accept_loss: bool = False,
         admission: Iterable[Rules[Any]] = (),
+        allowed: Allowed = may_be_dialled,
     ) -> None:
         self._clock = clock
         self.catalog: Catalog = builtin_catalog()
@@ -83,6 +88,8 @@ class ApiServer:
         writing = Writing(self._store, serving, clock)
         self._app = App(self._store, self.catalog, writing, self._tokens, clock)
         self._housekeeping = Housekeeping(self._store, self.catalog, writing, clock)
+        self.kubelets = Dialer(allowed)
+        """The connections to kubelets."""
         self._background: asyncio.Task[None] | None = None
         self.used_before = False
         """Whether definitions are stored: an earlier start has got further than to its own objects."""
@@ -105,8 +112,15 @@ class ApiServer:
         await self._store.broken.wait()
         return self._store.refusal
 
+    def reach_kubelets(self, identity: Identity | None) -> None:
+        """Ask kubelets from now on, as ``identity``; None: ask none."""
+        self.kubelets.become(identity)
+        self._app.kubelets.dialer = None if identity is None else self.kubelets
+
     async def close(self) -> None:
         """End all watches, commit, and unlock the data folder."""
+        self._app.measurements.close()
+        await self.kubelets.close()
         if self._background is not None:
             self._background.cancel()
             await asyncio.gather(self._background, return_exceptions=True)

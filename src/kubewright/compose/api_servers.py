@@ -33,7 +33,7 @@ from kubewright.api.core import SECRET
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import HOST, Listener
-from kubewright.apiserver.http.pki import ADMIN, NAMES, Pki
+from kubewright.apiserver.http.pki import ADMIN, NAMES, TO_KUBELETS, Pki
 from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, SqliteLog
 from kubewright.base.clock import Clock
@@ -318,16 +318,19 @@ class Planes:
         host, now = request.address.rpartition(":")[0], self._clock.now()
         names = dict.fromkeys((host.strip("[]"), *NAMES, *request.names))
         server = new_server(identity, names, now, LIFETIME)
-        return Pki(identity.certificate, server, new_client(identity, ADMIN, now, LIFETIME))
+        admin, kubelets = (new_client(identity, user, now, LIFETIME) for user in (ADMIN, TO_KUBELETS))
+        return Pki(identity.certificate, server, admin, to_kubelets=kubelets)
 
     async def _listening(self, plane: Plane) -> Listener:
         port = plane.address.rpartition(":")[2]
         authenticator = Authenticator(self._clock, plane.server.user_of_token)
         held = self._bound.pop(plane.address, None)
+        keys = plane.keys()
+        plane.server.reach_kubelets(keys.to_kubelets)
         listener = Listener(
             plane.handle,
             authenticator,
-            plane.keys(),
+            keys,
             port=int(port),
             held=held,
             connections=self._connections,

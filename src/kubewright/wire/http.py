@@ -6,9 +6,11 @@ Theory.      A server is ``async (Request) -> Response`` (a ``Handler``). Behind
 Invariants.  Bodies are JSON bytes unless ``content_type`` says otherwise. A streamed answer is
              an async iterator of byte chunks and ends when the iterator does; the code that takes
              one closes it (``aclose``), which is how the server learns that a client has closed its watch.
+             An answer 101 has a ``talk``: both sides send bytes from then on. The code that takes one calls
+             it, and closes the stream that it gets.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 JSON = "application/json"
@@ -54,15 +56,31 @@ class Request:
         return next((value for key, value in self.query if key == name), default)
 
 
+Talk = Callable[[AsyncIterator[bytes]], AsyncGenerator[bytes, None]]
+"""What follows a 101: from what the client sends, what it is sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
-    """``stream`` is set instead of ``body`` for a watch; ``headers`` have lower-case names."""
+    """``stream`` is set instead of ``body`` for a watch; ``headers`` have lower-case names.
+
+    ``talk`` is set where the connection changes its protocol. ``patient``: a person may read what comes, and
+    let it wait for hours.
+    """
 
     status: int
     body: bytes = b""
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
     stream: AsyncGenerator[bytes, None] | None = None
+    talk: Talk | None = None
+    patient: bool = False
+
+
+def upgrade_of(headers: Mapping[str, str]) -> str:
+    """The protocol to which a request wants its connection to change; empty: to none that matters here."""
+    wanted = headers.get("upgrade", "")
+    return wanted if "upgrade" in headers.get("connection", "").lower() and wanted.lower() != "h2c" else ""
 
 
 Handler = Callable[[Request], Awaitable[Response]]

@@ -220,6 +220,11 @@ _BOUND: Mapping[str, Sequence[tuple[str, str]]] = {
 _READER = "extension-apiserver-authentication-reader"
 _SYSTEM = "kube-system"
 
+KUBELET_CLIENT = "kube-apiserver-kubelet-client"
+"""The user as whom this server asks kubelets; the name is kubeadm's."""
+
+METRICS = "metrics.k8s.io"
+
 Object = dict[str, Any]
 
 
@@ -236,6 +241,14 @@ def objects() -> list[Object]:
         *bindings,
         _binding("Role", f"system::{_READER}", _READER, programs),
     ]
+
+
+def own_objects() -> list[Object]:
+    """What other installers make: the binding is kubeadm's task, the role metrics-server's."""
+    reader = _role("ClusterRole", "system:aggregated-metrics-reader", [may(READ, "nodes pods", METRICS)])
+    reader["metadata"]["labels"] |= {f"{AGGREGATE_TO}{each}": "true" for each in ("admin", "edit", "view")}
+    client = [("User", KUBELET_CLIENT)]
+    return [reader, _binding("ClusterRole", "kubewright:kubelet-client", "system:kubelet-api-admin", client)]
 
 
 def _role(kind: str, name: str, rules: Iterable[Rule]) -> Object:

@@ -11,9 +11,13 @@ import structlog
 
 from kubewright.apiserver.http import answers, discovery, openapi, paths, status
 from kubewright.apiserver.http.authz import Authorizer
+from kubewright.apiserver.http.kubelets import Kubelets, no_upgrade
 from kubewright.apiserver.http.resources import Resources, verb_of
 from kubewright.apiserver.http.status import Call, Counts
 from kubewright.apiserver.http.subresources import Subresources
+from kubewright.apiserver.http.usage import GROUP as METRICS
+from kubewright.apiserver.http.usage import Measurements
+from kubewright.apiserver.kubelets.questions import STREAMS
 from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Catalog
 from kubewright.apiserver.registry.policies import Policies
@@ -23,7 +27,7 @@ from kubewright.apiserver.registry.writing import Writing
 from kubewright.apiserver.store import Refused, Store
 from kubewright.base.clock import Clock
 from kubewright.wire.errors import ApiError, ServerError, Unavailable
-from kubewright.wire.http import Request, Response
+from kubewright.wire.http import Request, Response, upgrade_of
 
 log = structlog.get_logger("kubewright.apiserver")
 
@@ -50,6 +54,8 @@ class App:
         policies = Policies(store)
         self._authorizer = Authorizer(policies)
         self._resources = Resources(reading, writing, policies, catalog, clock)
+        self.kubelets = Kubelets(store, catalog)
+        self.measurements = Measurements(reading, catalog, self.kubelets, clock)
         self._subresources = Subresources(store, writing, catalog, tokens, policies, clock=clock)
 
     async def __call__(self, request: Request) -> Response:
@@ -72,8 +78,12 @@ class App:
 
     async def _answer(self, request: Request, path: paths.ResourcePath | None, verb: str) -> Response:
         found = None if path is None else self._catalog.find(path.group, path.version, path.plural)
+        if upgrade_of(request.headers) and not (path is not None and path.subresource in STREAMS):
+            raise no_upgrade(request.headers)
         if request.method == "HEAD" and discovery.lacks_head(self._catalog, request.path, found):
             raise refusals.not_allowed()
+        if path is not None and path.group == METRICS and found is None:
+            return await self.measurements.serve(request, path, verb)
         if path is None or (found is None and request.method in ("GET", "HEAD")):
             answer = self._unmapped(request)
             if answer is not None:
@@ -85,6 +95,8 @@ class App:
         target = self._resources.target(path)
         if not verb:
             raise refusals.not_allowed()
+        if self.kubelets.serves(target, path.subresource):
+            return await self.kubelets.serve(request, target, verb, path.subresource)
         if self._subresources.serves(target, path.subresource):
             return await self._subresources.serve(request, target, verb, path.subresource)
         return await self._resources.serve(request, target, verb, path.subresource)

@@ -20,6 +20,10 @@ from kubewright.wire.http import Request, User
 
 _PLAIN = {"HEAD": "get"}
 
+_ENTERING = ("attach", "exec", "portforward")
+"""Subresources of Pods that are ``create``, also by GET: a WebSocket begins with one, and who may only read
+must not get into a container by it (kube-apiserver since 1.35)."""
+
 
 class Authorizer:
     """Lets a request pass, or raises Forbidden."""
@@ -43,6 +47,8 @@ class Authorizer:
             request = replace(request, user=impersonation.impersonated(target))
         if MASTERS not in request.user.groups:
             self._ask(attributes(request, path, verb))
+            if path is not None and path.plural == "pods" and path.subresource in _ENTERING and verb == "get":
+                self._ask(attributes(request, path, "create"))
         return request
 
     def _ask(self, asked: Attributes) -> None:

@@ -17,6 +17,8 @@ Called by    ``listener`` (accepts) and ``exchange`` (tells what a connection do
 
 import asyncio
 import resource
+import socket
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -37,6 +39,9 @@ IDLE_SECONDS = 300.0
 STALLED_SECONDS = 30.0
 """How long a client may take none of the bytes that wait for it."""
 
+READER_SECONDS = 4 * 3600.0
+"""The same where a person may read them, as kubelets have it (``streamingConnectionIdleTimeout``)."""
+
 LOOK_SECONDS = 1.0
 """Between two looks for what is late."""
 
@@ -51,6 +56,9 @@ notice only that they are gone."""
 
 QUIET_SECONDS = 60.0
 """Between two lines that say the same."""
+
+RECEIVED_BYTES = 64 * 1024
+"""What a client has sent on an upgraded connection, and is not passed on: more is not read from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,61 @@ def raise_file_limit() -> int:
     return soft if soft != resource.RLIM_INFINITY else MOST_CONNECTIONS * 2
 
 
+KEEPALIVE = ("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 9)
+"""As in Go: a machine that is gone is noticed after two and a half minutes, also where nothing is sent."""
+
+
+def keep_alive(made: socket.socket) -> None:
+    """Let the system ask the other side now and then whether it is there."""
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE:
+        if (option := getattr(socket, name, None)) is not None:  # macOS has other names
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+class Received:
+    """What a client sends on a connection that has left HTTP, as it comes; it ends when the client does."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._pieces = deque[bytes]()
+        self._size = 0
+        self._ended = False
+        self._more: asyncio.Future[None] | None = None
+
+    def feed(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size >= RECEIVED_BYTES:
+            self._transport.pause_reading()
+        self._tell()
+
+    def end(self) -> None:
+        self._ended = True
+        self._tell()
+
+    def __aiter__(self) -> "Received":
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._pieces:
+            if self._ended:
+                raise StopAsyncIteration
+            self._more = asyncio.get_running_loop().create_future()
+            await self._more
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        if self._size >= RECEIVED_BYTES and not self._ended:
+            self._transport.resume_reading()
+        self._size = 0
+        return data
+
+    def _tell(self) -> None:
+        more, self._more = self._more, None
+        if more is not None and not more.done():
+            more.set_result(None)
+
+
 class Connection(asyncio.Protocol):
     """One client's connection: hands all to ``inner``, aiohttp's protocol, and keeps what the room asks."""
 
@@ -116,6 +179,9 @@ class Connection(asyncio.Protocol):
         self._left = self._emptied = self._emptied_before = 0
         self._taken = clock.monotonic()
         self._dropped = self._said_goodbye = False
+        self._received: Received | None = None
+        self.patience = STALLED_SECONDS
+        """How long the client may take nothing of what waits for it."""
         self.abort: Callable[[], object] = lambda: None
         """What ends it before it is open."""
 
@@ -145,6 +211,9 @@ class Connection(asyncio.Protocol):
         ):  # some clients send the first request together with the end of the handshake
             self._early.append(data)
             return
+        if self._received is not None:
+            self._received.feed(data)
+            return
         if self._began is None and self._waiting_since is not None:
             self._began = self._clock.monotonic()
         self._inner.data_received(data)
@@ -156,6 +225,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         was_open, self._transport = self._transport is not None, None
         self._said_goodbye = True
+        if self._received is not None:
+            self._received.end()
         self.emptied()
         if was_open:
             self._inner.connection_lost(exc)
@@ -194,6 +265,17 @@ class Connection(asyncio.Protocol):
         self._waiting_since = self._began = None
         if self._said_goodbye:
             self.drop()
+
+    def leaves_http(self) -> Received:
+        """What the client sends from now on is not HTTP; the connection ends with this request.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
+        if self._transport is None:
+            raise ConnectionAbortedError("the client is gone")
+        self._received = Received(self._transport)
+        return self._received
 
     def waits(self) -> None:
         """It is answered; the next one may come."""
@@ -236,7 +318,7 @@ class Connection(asyncio.Protocol):
         if left == 0 or left < self._left or self._emptied != self._emptied_before:
             self._taken = now
         self._left, self._emptied_before = left, self._emptied
-        return "the client takes nothing" if now >= self._taken + STALLED_SECONDS else ""
+        return "the client takes nothing" if now >= self._taken + self.patience else ""
 
 
 class _Tap(asyncio.BufferedProtocol):

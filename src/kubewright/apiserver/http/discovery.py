@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from kubewright.apiserver.registry.kind import Catalog, ServedKind
+from kubewright.wire.gvk import Resource
 from kubewright.wire.http import Response
 from kubewright.wire.versions import by_preference
 
@@ -31,6 +32,13 @@ _SUBRESOURCES: Mapping[str, Subresource] = {
 """Group, version, kind and verbs of subresources that are kinds of their own."""
 _VERBS: Mapping[str, tuple[str, ...]] = {"finalize": ("update",), "log": ("get",)}
 """Verbs of subresources that show the object itself, where they are not ``get, patch, update``."""
+
+MEASURED = (
+    Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False),
+    Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics"),
+)
+"""What is served and not stored (``http.usage``): a group of an aggregated server on other clusters."""
+MEASURED_VERBS = ("get", "list")
 
 _BESIDE = (
     "/api", "/api/v1", "/apis", "/apis/", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3",
@@ -95,9 +103,9 @@ def _plain(catalog: Catalog, parts: list[str]) -> dict[str, Any] | None:
         case ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         case ["apis"]:
-            groups = [_group(name, served) for name, served in groups_of(catalog).items() if name]
+            groups = [_group(name, served) for name, served in _all_groups(catalog).items() if name]
             return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
-        case ["apis", group] if group in (known := groups_of(catalog)) and group:
+        case ["apis", group] if group in (known := _all_groups(catalog)) and group:
             return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, known[group])}
         case ["api", version]:
             return _resources(catalog, "", version)
@@ -117,6 +125,19 @@ def groups_of(catalog: Catalog) -> dict[str, list[str]]:
         if kind.resource.version not in served:
             served.append(kind.resource.version)
     return {group: by_preference(served) for group, served in found.items()}
+
+
+def _all_groups(catalog: Catalog) -> dict[str, list[str]]:
+    """As ``groups_of``, with those that are not stored at the end: of two kinds of one name kubectl means the
+    first."""
+    found = groups_of(catalog)
+    for each in MEASURED:
+        found.setdefault(each.group, [each.version])
+    return found
+
+
+def _measured(group: str, version: str) -> Iterator[Resource]:
+    return (each for each in MEASURED if (each.group, each.version) == (group, version))
 
 
 def kinds_of(catalog: Catalog, group: str, version: str) -> Iterator[ServedKind]:
@@ -145,6 +166,11 @@ def subresource(kind: ServedKind, name: str) -> Subresource:
 def _resources(catalog: Catalog, group: str, version: str) -> dict[str, Any] | None:
     """The APIResourceList of one group version."""
     listed = [entry for kind in kinds_of(catalog, group, version) for entry in _entries(kind)]
+    listed += [
+        {"name": each.plural, "singularName": "", "namespaced": each.namespaced, "kind": each.kind,
+         "verbs": list(MEASURED_VERBS)}
+        for each in _measured(group, version)
+    ]  # fmt: skip
     if not listed:
         return None
     group_version = f"{group}/{version}" if group else version
@@ -187,7 +213,7 @@ def _everything(catalog: Catalog, core: bool, version: str) -> dict[str, Any]:
                 "metadata": {"name": group} if group else {},
                 "versions": [_version(catalog, group, name) for name in served],
             }
-            for group, served in groups_of(catalog).items()
+            for group, served in _all_groups(catalog).items()
             if core == (not group)
         ],
     }
@@ -195,6 +221,11 @@ def _everything(catalog: Catalog, core: bool, version: str) -> dict[str, Any]:
 
 def _version(catalog: Catalog, group: str, version: str) -> dict[str, Any]:
     resources = [_discovered(kind) for kind in kinds_of(catalog, group, version)]
+    resources += [
+        {"resource": each.plural, "responseKind": _kind_of(group, version, each.kind), "singularResource": "",
+         "scope": "Namespaced" if each.namespaced else "Cluster", "verbs": list(MEASURED_VERBS)}
+        for each in _measured(group, version)
+    ]  # fmt: skip
     return {"version": version, "resources": resources, "freshness": "Current"}
 
 

@@ -17,17 +17,25 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
+from dataclasses import replace
 
 import structlog
 from aiohttp import HttpVersion11, StreamReader, web
 
 from kubewright.apiserver.http import answers, bodies
 from kubewright.apiserver.http.authn import Authenticator, refuse_anonymous
-from kubewright.apiserver.http.connections import Connection, Connections, holder_of
+from kubewright.apiserver.http.connections import (
+    READER_SECONDS,
+    STALLED_SECONDS,
+    Connection,
+    Connections,
+    Received,
+    holder_of,
+)
 from kubewright.apiserver.http.impersonation import PREFIX
 from kubewright.base.limits import REQUEST_SECONDS
 from kubewright.wire.errors import ApiError, BadRequest, ServerError, TooManyRequests, Unavailable
-from kubewright.wire.http import AUTHENTICATED, Handler, Request, Response
+from kubewright.wire.http import AUTHENTICATED, Handler, Request, Response, upgrade_of
 
 log = structlog.get_logger("kubewright.apiserver.http")
 
@@ -77,21 +85,38 @@ class Exchange:
             return web.Response(status=503)  # to nobody: the client has left
         connection.serves()
         try:
+            if "upgrade" in http.headers and upgrade_of(_headers(http)):
+                return await self._upgrading(http, connection)
             return await self._served(http, connection)
         finally:
             connection.waits()
 
-    async def _served(self, http: web.BaseRequest, connection: Connection) -> web.StreamResponse:
+    async def _upgrading(self, http: web.BaseRequest, connection: Connection) -> web.StreamResponse:
+        """A request that wants to leave HTTP. What follows its head is kept from aiohttp, so it is the last
+        one of the connection, also where it is refused."""
+        try:
+            answer = await self._served(http, connection, connection.leaves_http())
+        except ConnectionError:
+            answer = web.Response(status=503)  # to no client: it has left
+        answer.force_close()
+        return answer
+
+    async def _served(
+        self, http: web.BaseRequest, connection: Connection, received: Received | None = None
+    ) -> web.StreamResponse:
         task = asyncio.current_task()
         assert task is not None
         self._requests.add(task)
         try:
             response = await self._answer(http, connection)
+            if response.talk is not None and received is not None:
+                response = replace(response, stream=response.talk(received))
             if response.stream is None:
                 return await self._whole(http, connection, response)
         finally:
             self._requests.discard(task)
         self._streams.add(task)
+        connection.patience = READER_SECONDS if response.patient else STALLED_SECONDS
         try:
             return await self._stream(http, connection, response)
         finally:
@@ -151,7 +176,6 @@ class Exchange:
         known = AUTHENTICATED in user.groups
         if known and not self._connections.recognized(connection, holder_of(user, self._tenant)):
             raise TooManyRequests(TOO_MANY, retry_after=1)  # it has ended: no request of it is performed
-        _refuse_upgrade(headers)
         url = http.rel_url
         query = tuple(url.query.items()) if url.raw_query_string else ()
         body = await self._body(http, headers, user.name) if known else b""  # strangers' reads need none
@@ -307,6 +331,8 @@ def _connection_of(http: web.BaseRequest) -> Connection | None:
 
 
 def _answer_headers(response: Response) -> dict[str, str]:
+    if response.talk is not None:
+        return dict(response.headers)
     return {
         "content-type": response.content_type,
         "cache-control": "no-cache, private",
@@ -325,22 +351,6 @@ def _headers(http: web.BaseRequest) -> dict[str, str]:
         joint = "\n" if name.startswith(PREFIX) else ", "
         found[name] = f"{found[name]}{joint}{value}" if name in found else value
     return found
-
-
-def _refuse_upgrade(headers: Mapping[str, str]) -> None:
-    """SPDY and websockets are for exec, attach and port-forward, which need a kubelet.
-
-    Raises:
-        ApiError: 501, so that no client waits for an upgrade that never comes.
-    """
-    wanted = headers.get("upgrade", "")
-    if wanted and "upgrade" in headers.get("connection", "").lower() and wanted.lower() != "h2c":
-        raise ApiError(
-            f"this server does not upgrade connections (to {wanted[:64]}): there is no watch by websocket, "
-            "and no exec, attach, port-forward or cp, as no containers run behind its pods",
-            code=501,
-            reason="NotImplemented",
-        )
 
 
 def _abort(http: web.BaseRequest) -> None:

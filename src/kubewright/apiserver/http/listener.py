@@ -21,7 +21,13 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
 from kubewright.apiserver.http.authn import Authenticator
-from kubewright.apiserver.http.connections import IDLE_SECONDS, SEND_BYTES, Connection, Connections
+from kubewright.apiserver.http.connections import (
+    IDLE_SECONDS,
+    SEND_BYTES,
+    Connection,
+    Connections,
+    keep_alive,
+)
 from kubewright.apiserver.http.exchange import Exchange
 from kubewright.apiserver.http.pki import Pki
 from kubewright.base.errors import InvalidInput
@@ -130,6 +136,7 @@ class Listener:
         """The socket, listening. What a client does not take is buffered by it, in ``SEND_BYTES``."""
         bound = self._held or socket.create_server((HOST, self.port), backlog=BACKLOG)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        keep_alive(bound)  # and so each connection
         bound.listen(BACKLOG)
         bound.setblocking(False)
         return bound

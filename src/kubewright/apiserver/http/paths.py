@@ -5,6 +5,7 @@
     PLURAL[/NAME[/SUBRESOURCE]]                         cluster scope, or all namespaces
     namespaces/NAMESPACE/PLURAL[/NAME[/SUBRESOURCE]]    one namespace
     namespaces[/NAME[/status|finalize]]                 namespaces themselves
+    nodes/NAME/proxy[/…]                                whatever follows is the kubelet's
 """
 
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ def _in_group(group: str, version: str, parts: list[str]) -> ResourcePath | None
         and (len(parts) > 3 or parts[2] not in ("status", "finalize"))
     ):
         namespace, parts = parts[1], parts[2:]
+    if parts[0] == "nodes" and parts[2:3] == ["proxy"]:
+        parts = parts[:3]
     if len(parts) > 3 or not all(parts) or (parts[0] == "namespaces" and namespace):
         return None
     return ResourcePath(group, version, parts[0], namespace, *parts[1:])

@@ -6,7 +6,8 @@ Theory.      Made at the first start, kept in the data folder and used again at 
              At each start, certificates that expire within a year are issued anew; so a server may
              run for a year without its certificate expiring. The authority alone cannot be made again, since
              all that clients hold is signed by it; so where there was one, its loss is told.
-Files.       In the folder, mode 0700: ``ca.pem``, ``server.pem``, ``admin.pem``, mode 0600.
+Files.       In the folder, mode 0700: ``ca.pem``, ``server.pem``, ``admin.pem``, ``kubelet-client.pem``, mode
+             0600.
 Invariants.  Every identity is signed by the authority that is there now. Keys never leave this
              machine, and no client trusts the authority unless a kubeconfig says so.
 Called by    ``listener`` (TLS), ``kubeconfig``, the server at start-up.
@@ -14,10 +15,11 @@ Called by    ``listener`` (TLS), ``kubeconfig``, the server at start-up.
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from kubewright.apiserver.authorization.defaults import KUBELET_CLIENT
 from kubewright.apiserver.http.private_file import make_private_folder, write_private
 from kubewright.apiserver.store.log import WAY_OUT
 from kubewright.base.clock import Clock
@@ -40,14 +42,22 @@ LOSS = "with another certificate authority no kubeconfig and no client certifica
 ADMIN = User("kubewright-admin", ("system:masters",))
 """The owner of the data folder; members of ``system:masters`` may do everything."""
 
+TO_KUBELETS = User(KUBELET_CLIENT, ())
+"""As whom the server asks kubelets, which ask it in turn what this user may do. In no group: a Node may give
+the address of this server itself for its kubelet's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pki:
-    """The authority's certificate, which clients must trust (PEM), the server's identity and the admin's."""
+    """The authority's certificate, which clients must trust (PEM), the server's identity and the admin's.
+
+    ``to_kubelets``: as whom the server asks kubelets; None: it asks none.
+    """
 
     authority: bytes
     server: Identity
     admin: Identity
+    to_kubelets: Identity | None = field(default=None, kw_only=True)
 
     def server_context(self) -> ssl.SSLContext:
         """TLS as the server speaks it: 1.2 and up; client certificates are optional.
@@ -88,7 +98,10 @@ def in_folder(folder: Path, clock: Clock, *, had_one: bool = False) -> Pki:
     authority = _kept(ca, lasting, lambda: new_authority("kubewright", now, LIFETIME))
     server = _kept(folder / "server.pem", complete, lambda: new_server(authority, NAMES, now, LIFETIME))
     admin = _kept(folder / "admin.pem", ours, lambda: new_client(authority, ADMIN, now, LIFETIME))
-    return Pki(authority.certificate, server, admin)
+    kubelets = _kept(
+        folder / "kubelet-client.pem", ours, lambda: new_client(authority, TO_KUBELETS, now, LIFETIME)
+    )
+    return Pki(authority.certificate, server, admin, to_kubelets=kubelets)
 
 
 def _kept(path: Path, good: Callable[[Identity], bool], make: Callable[[], Identity]) -> Identity:

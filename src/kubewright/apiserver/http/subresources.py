@@ -26,9 +26,6 @@ from kubewright.wire.gvk import Resource
 from kubewright.wire.http import Request, Response
 
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
-_NOT_PRINTED = b"kubewright: no containers run behind the pods of this server, so this one prints nothing\n"
-"""The log of every pod. Not an error, because ``kubectl logs -f`` repeats the request after an error."""
-
 _SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
@@ -50,10 +47,7 @@ class Subresources:
 
     def serves(self, target: Target, subresource: str) -> bool:
         if subresource:
-            return (
-                subresource in ("scale", "eviction", "binding", "token", "log")
-                or subresource in target.kind.by_kubelet
-            )
+            return subresource in ("scale", "eviction", "binding", "token")
         return target.kind.resource.kind in reviews.REVIEWS and not target.kind.custom
 
     async def serve(self, request: Request, target: Target, verb: str, subresource: str) -> Response:
@@ -64,13 +58,7 @@ class Subresources:
         """
         if subresource == "scale":
             return await self._scale(request, target, verb)
-        if subresource in target.kind.by_kubelet:
-            self._there(target)
-            raise refusals.no_kubelet(target.kind.resource, target.name, subresource)
-        if subresource == "log" and verb == "get":
-            self._there(target)
-            return Response(200, _NOT_PRINTED, "text/plain; charset=utf-8")
-        if verb != "create" or subresource == "log" or (subresource and not target.namespace):
+        if verb != "create" or (subresource and not target.namespace):
             raise refusals.not_allowed()
         match subresource:
             case "eviction":

@@ -222,8 +222,8 @@ class ServedKind:
     ``stored_as``     the resource as which the objects are stored, where it is another one, with the
                   conversions ``to_stored`` and ``from_stored``: events.k8s.io Events are stored as core
                   Events. (All versions of one CRD share a collection without this.)
-    ``by_kubelet``    subresources that need a kubelet: there is none here, so they are refused with a
-                      message that says so. Discovery does not list them.
+    ``by_kubelet``    subresources that need a kubelet; where there is none, they are refused with a message
+                      that says so. Discovery does not list them.
     ``older``     reads the objects that were stored before the kind had its schema; None: there are none.
     ``strict_names``  ``dns-label``, ``dns-subdomain`` or ``path`` (RBAC): what a name must be.
     """

@@ -77,7 +77,8 @@ def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Mapping[
 
 def no_kubelet(resource: Resource, name: str, subresource: str) -> ApiError:
     """For subresources that need a kubelet: 501, so that a client can tell this from a missing pod."""
-    said = f'{resource} "{name}" has no {subresource}: no containers run behind the pods of this server'
+    why = "no containers run behind the pods of this node, as it has no kubelet that could be asked"
+    said = f'{resource} "{name}" has no {subresource}: {why}'
     return ApiError(said, code=501, reason="NotImplemented", details=_about(resource, name))
 
 

@@ -71,7 +71,7 @@ def conditions(
 
 
 def node(vm: Vm, wanted: Mapping[str, str], now: datetime) -> dict[str, Any]:
-    """The Node that a VM's kubelet registers, status included."""
+    """The Node that a VM's kubelet registers, status included; without a port, as nothing listens."""
     spec, name = vm.spec, vm.node_name
     taints = (*spec.taints, *(vm.bootstrap.taints if vm.bootstrap is not None else ()))
     capacity = {resource: str(amount) for resource, amount in spec.capacity.items()}
@@ -89,7 +89,6 @@ def node(vm: Vm, wanted: Mapping[str, str], now: datetime) -> dict[str, Any]:
                 {"type": "InternalIP", "address": vm.address},
                 {"type": "Hostname", "address": name},
             ],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
             "nodeInfo": _node_info(vm),
         },
     }

@@ -77,6 +77,7 @@ async def test_a_folder_keeps_everything_to_its_owner(clock: LoopClock, tmp_path
         "ca.pem": 0o600,
         "server.pem": 0o600,
         "admin.pem": 0o600,
+        "kubelet-client.pem": 0o600,
     }
 
 

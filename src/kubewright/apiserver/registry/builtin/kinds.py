@@ -53,7 +53,7 @@ ROWS: tuple[Row, ...] = (
         "core.v1.Namespace", "namespaces", ("ns",), namespaced=False, status=True,
         subresources=("finalize",), verbs=_NAMESPACE, names="dns-label",
     ),
-    Row("core.v1.Node", "nodes", ("no",), namespaced=False, status=True),
+    Row("core.v1.Node", "nodes", ("no",), namespaced=False, status=True, by_kubelet=("proxy",)),
     Row("core.v1.PersistentVolumeClaim", "persistentvolumeclaims", ("pvc",), status=True),
     Row("core.v1.PersistentVolume", "persistentvolumes", ("pv",), namespaced=False, status=True),
     Row(
