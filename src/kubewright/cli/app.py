@@ -56,6 +56,8 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     *,
     data_dir: switches.DataDir = switches.DATA_DIR,
     port: switches.Port = None,
+    address: switches.Address = "127.0.0.1",
+    tls_san: switches.Names = None,
     kubeconfig: switches.Kubeconfig = None,
     merge_kubeconfig: switches.MergeKubeconfig = False,
     context: switches.Context = "kubewright",
@@ -72,6 +74,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     log_level: Verbosity = "warning",
 ) -> None:
     """Serve an API, all controllers and a simulated cloud. Runs until Ctrl-C."""
+    from kubewright.apiserver.http.reach import reach
     from kubewright.cli.up.command import up as command
     from kubewright.cli.up.merging import Merge
     from kubewright.compose.options import Options, ServerConfig
@@ -81,7 +84,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     if use_context and not merge_kubeconfig:
         raise InvalidInput("--use-context goes with --merge-kubeconfig")
     command(
-        ServerConfig(data_dir, port, kubeconfig, accept_data_loss),
+        ServerConfig(data_dir, port, kubeconfig, accept_data_loss, reach(address, tls_san or ())),
         Options(
             controllers=tuple(each.name for each in named(worlds.split(","))),
             bootstrap=switches.bootstrap(encryption_algorithm),

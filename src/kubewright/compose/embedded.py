@@ -1,12 +1,13 @@
 """``up``: an API server, all controllers and a simulated cloud in one process and one folder.
 
-Theory.      Our own controllers call the server in process, all other clients over TLS. A start goes in
-             this order: the API server, its listener, the kubeconfig, CRDs and classes; then the
-             manager runs until it is told to stop. Everything is in the data folder, so stopping
-             and starting again continues with the same machines and the same VMs.
-Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback. Later starts use
-             the same port. Objects that exist (CRDs, roles, classes) are not written again on a restart, so
-             what users changed in them stays. When the folder is deleted, ``serve`` ends within seconds.
+Theory.      Our own controllers call the server in process, all other clients over TLS. A start goes in this
+             order: the API server, its listener, the kubeconfig, CRDs and classes; then the manager runs
+             until it is told to stop. Everything is in the data folder, so stopping and starting again
+             continues with the same machines and the same VMs.
+Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback, unless a user names
+             another address. Later starts use the same port. Objects that exist (CRDs, roles, classes) are
+             not written again on a restart, so what users changed in them stays. When the folder is deleted,
+             ``serve`` ends within seconds.
 Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in memory, no listener).
 """
 
@@ -39,6 +40,7 @@ from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock
 from kubewright.base.errors import InvalidInput, single
+from kubewright.bootstrap import joining
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.folder import (
     COMPONENTS_FOLDER,
@@ -68,6 +70,7 @@ from kubewright.driver import registry
 from kubewright.driver.contract import Driver
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
+from kubewright.pki.certificates import Identity
 from kubewright.providers.sim import CLOUD_FILE, manifests
 from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import Elector
@@ -114,6 +117,8 @@ class Embedded:
         self.others = Announced(self.server.handle)
         """The server as other processes reach it."""
         self.url = ""
+        self._authority: Identity | None = None
+        """The server's; None: it is in memory, and no client connects by TLS."""
         self._options = options
         self._stack = AsyncExitStack()
         folder = None if config is None else config.data_dir
@@ -153,7 +158,7 @@ class Embedded:
             self._stack.push_async_callback(self._own.close)
             self.driver = self._load_driver()
             self._stack.push_async_callback(close, self.driver)
-            beside = server_worlds(self._options)
+            beside = server_worlds(self._options, self._authority)
             hosts = Hosts(self.nested, await self._processes(), self._snapshots())
             assembly = Assembly(
                 self.client,
@@ -166,6 +171,7 @@ class Embedded:
                 hosts=lambda _environment: hosts,
             )
             await self._create_objects(assembly)
+            await self._let_machines_join()
             self.manager = self._manager(assembly)
             self.server.pages[PATH] = self._plans
         except BaseException:
@@ -215,7 +221,13 @@ class Embedded:
     async def _start_listener(self) -> None:
         if self.config is None:
             return
-        keys = pki.in_folder(self.config.data_dir / PKI_FOLDER, self.clock, had_one=self._complete)
+        keys = pki.in_folder(
+            self.config.data_dir / PKI_FOLDER,
+            self.clock,
+            had_one=self._complete,
+            names=self.config.reach.certified,
+        )
+        self._authority = keys.signer
         self.server.reach_kubelets(keys.to_kubelets)
         listener = await self._listening(self.config, keys)
         self._stack.push_async_callback(listener.close)
@@ -230,7 +242,14 @@ class Embedded:
         kept = recall(config.data_dir) if config.port is None else None
         port = kept.port if kept is not None else config.port or 0
         authenticator = Authenticator(self.clock, self.server.user_of_token)
-        listener = Listener(self.others.handle, authenticator, keys, port=port, connections=self._connections)
+        listener = Listener(
+            self.others.handle,
+            authenticator,
+            keys,
+            port=port,
+            reach=config.reach,
+            connections=self._connections,
+        )
         try:
             await listener.start()
         except PortTaken:
@@ -281,6 +300,15 @@ class Embedded:
                 await self._ensure(CLUSTER_ROLE, role)
         for body in manifests.objects() if assembly.runs(MACHINE_CLASS) else ():
             await self._ensure(SECRET if body["kind"] == "Secret" else MACHINE_CLASS, body)
+
+    async def _let_machines_join(self) -> None:
+        """Create what ``kubeadm init`` makes for machines that join, where they can reach this server."""
+        if self.config is None or self._authority is None or not self.config.reach.others:
+            return
+        where = f"{self.config.reach.others}:{self.url.rpartition(':')[2]}"
+        await joining.ensure(
+            self.client, joining.Joining(where, self._authority.certificate, kubeconfig.NAME)
+        )
 
     async def _ensure(self, kind: Kind[Any], body: Mapping[str, Any]) -> None:
         with suppress(AlreadyExists):

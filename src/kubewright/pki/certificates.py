@@ -179,7 +179,7 @@ def _issued(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
-        .add_extension(_issued_by(issuer), critical=False)
+        .add_extension(issued_by(issuer), critical=False)
     )
     if names:
         known = x509.SubjectAlternativeName([_general_name(name) for name in names])
@@ -192,7 +192,7 @@ def _subject(user: User) -> x509.Name:
     return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user.name)])
 
 
-def _issued_by(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+def issued_by(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     """The issuer by the identifier that it has, which strict clients compare; else by its key."""
     identifier = extension_of(issuer, x509.SubjectKeyIdentifier)
     if identifier is not None:

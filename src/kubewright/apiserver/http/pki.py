@@ -14,7 +14,7 @@ Called by    ``listener`` (TLS), ``kubeconfig``, the server at start-up.
 """
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -34,7 +34,7 @@ LIFETIME = timedelta(days=3650)
 RENEWED_BEFORE = timedelta(days=365)
 
 NAMES = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-"""The names and addresses in the server's certificate; the last three are its names inside of a cluster."""
+"""Always in the server's certificate: names and addresses; the last three are those inside of a cluster."""
 
 LOSS = "with another certificate authority no kubeconfig and no client certificate is good any more"
 """What it means that the authority is missing."""
@@ -52,11 +52,13 @@ class Pki:
     """The authority's certificate, which clients must trust (PEM), the server's identity and the admin's.
 
     ``to_kubelets``: as whom the server asks kubelets; None: it asks none.
+    ``signer``: the authority with its key, where more is to be signed than these.
     """
 
     authority: bytes
     server: Identity
     admin: Identity
+    signer: Identity | None = None
     to_kubelets: Identity | None = field(default=None, kw_only=True)
 
     def server_context(self) -> ssl.SSLContext:
@@ -71,10 +73,11 @@ class Pki:
         return context
 
 
-def in_folder(folder: Path, clock: Clock, *, had_one: bool = False) -> Pki:
+def in_folder(folder: Path, clock: Clock, *, had_one: bool = False, names: Iterable[str] = ()) -> Pki:
     """The authority that lives in ``folder``; made if missing; certificates that expire soon are renewed.
 
-    ``had_one``: there was an authority, and it must be there.
+    ``had_one``: there was an authority, and it must be there. ``names``: what the server's certificate names
+    beside what it always does; if it names others, it is made anew.
 
     Raises:
         InvalidInput: the folder cannot be used, or a file in it is not what it should be, or the authority
@@ -84,7 +87,7 @@ def in_folder(folder: Path, clock: Clock, *, had_one: bool = False) -> Pki:
     if had_one and not ca.exists():
         raise InvalidInput(f"{ca} is missing: {LOSS}. {WAY_OUT}")
     make_private_folder(folder)
-    now = clock.now()
+    now, known = clock.now(), tuple(dict.fromkeys((*NAMES, *names)))
 
     def lasting(identity: Identity) -> bool:
         return identity.expires > now + RENEWED_BEFORE
@@ -93,15 +96,15 @@ def in_folder(folder: Path, clock: Clock, *, had_one: bool = False) -> Pki:
         return lasting(identity) and has_signed(authority, identity)
 
     def complete(identity: Identity) -> bool:
-        return ours(identity) and identity.names() >= set(NAMES)
+        return ours(identity) and identity.names() == set(known)
 
     authority = _kept(ca, lasting, lambda: new_authority("kubewright", now, LIFETIME))
-    server = _kept(folder / "server.pem", complete, lambda: new_server(authority, NAMES, now, LIFETIME))
+    server = _kept(folder / "server.pem", complete, lambda: new_server(authority, known, now, LIFETIME))
     admin = _kept(folder / "admin.pem", ours, lambda: new_client(authority, ADMIN, now, LIFETIME))
     kubelets = _kept(
         folder / "kubelet-client.pem", ours, lambda: new_client(authority, TO_KUBELETS, now, LIFETIME)
     )
-    return Pki(authority.certificate, server, admin, to_kubelets=kubelets)
+    return Pki(authority.certificate, server, admin, authority, to_kubelets=kubelets)
 
 
 def _kept(path: Path, good: Callable[[Identity], bool], make: Callable[[], Identity]) -> Identity:

@@ -4,12 +4,15 @@ Theory.      Every request needs the policy, and it changes rarely. So it is mad
              needs it and a role or binding was written since; each version of an object is decoded once.
              The right to write roles is not the right to grant what is in them. That check needs the
              object as it would be stored, so it is a guard that ``writing`` calls before the store.
-             Writes of other kinds, and writes by members of ``system:masters``, have no guard.
+             Writes by members of ``system:masters`` have no such guard. A request for a certificate has one,
+             too: the right to write its decision or its certificate is not the right to decide or to sign for
+             its signer. Other kinds have none.
 Invariants.  A write is effective for every request that begins after its response.
 Called by    ``http.authz`` for requests, ``http.resources`` for writes, ``subresources.reviews``.
 Continues    in ``authorization``.
 """
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,6 +26,7 @@ from kubewright.apiserver.registry import refusals
 from kubewright.apiserver.registry.kind import Object
 from kubewright.apiserver.registry.target import Guard, Target
 from kubewright.apiserver.store import Record, Store
+from kubewright.pki.requests import asked_in
 from kubewright.wire.gvk import Resource
 from kubewright.wire.http import User
 
@@ -30,6 +34,12 @@ CLUSTER_ROLES = Resource(GROUP, "v1", "clusterroles", "ClusterRole", namespaced=
 ROLES = Resource(GROUP, "v1", "roles", "Role")
 CLUSTER_ROLE_BINDINGS = Resource(GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 ROLE_BINDINGS = Resource(GROUP, "v1", "rolebindings", "RoleBinding")
+
+REQUESTS = Resource(
+    "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
+)
+CLIENTS = "kubernetes.io/kube-apiserver-client"
+"""The signer of certificates for any user; those of the group of masters it must not sign."""
 
 _KINDS = (CLUSTER_ROLES, ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
 _Read = tuple[Rule, ...] | Binding
@@ -72,12 +82,14 @@ class Policies:
         return ((name, record) for name in self._collections for record in self._store.scan(name))
 
 
-def guard_of(policies: Policies, user: User, target: Target) -> Guard | None:
+def guard_of(policies: Policies, user: User, target: Target, subresource: str = "") -> Guard | None:
     """The guard of a write by ``user`` to ``target``, which asks the current policy; None when it needs none.
 
     The guard raises Forbidden, or NotFound for a binding to a role that does not exist.
     """
     resource = target.kind.resource
+    if resource == REQUESTS:
+        return _guard_of_request(policies, user, subresource)
     if resource.group != GROUP or MASTERS in user.groups:
         return None
     writing = Attributes(
@@ -94,6 +106,46 @@ def guard_of(policies: Policies, user: User, target: Target) -> Guard | None:
             raise refusals.forbidden(resource, new["metadata"].get("name", ""), why)
 
     return guard
+
+
+def _guard_of_request(policies: Policies, user: User, subresource: str) -> Guard:
+    """As the admission plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction."""
+
+    def guard(new: Object, old: Object | None) -> None:
+        name, signer = (
+            new["metadata"].get("name", ""),
+            str(((old or new).get("spec") or {}).get("signerName")),
+        )
+        if old is None and signer == CLIENTS and MASTERS in _organizations(new):
+            raise refusals.forbidden(
+                REQUESTS, name, f"use of {CLIENTS} signer with {MASTERS} group is not allowed"
+            )
+        before, after = ((each or {}).get("status") or {} for each in (old, new))
+        signs = any(before.get(field) != after.get(field) for field in ("certificate", "conditions"))
+        verb = {"approval": "approve", "status": "sign" if signs else ""}.get(subresource, "")
+        if verb and not _may(policies, user, verb, signer):
+            raise refusals.forbidden(
+                REQUESTS, name, f'user not permitted to {verb} requests with signerName "{signer}"'
+            )
+
+    return guard
+
+
+def _may(policies: Policies, user: User, verb: str, signer: str) -> bool:
+    """Whether a user may do this for a signer, or for all signers of its domain."""
+    names = (signer, f"{signer.partition('/')[0]}/*")
+    return MASTERS in user.groups or any(
+        policies.current.decide(Attributes(user, verb, REQUESTS.group, "signers", name=name)).allowed
+        for name in names
+    )
+
+
+def _organizations(request: Object) -> tuple[str, ...]:
+    """Which groups a request asks for; none where it cannot be read, which validation refuses."""
+    try:
+        return asked_in(b64decode((request.get("spec") or {}).get("request") or "")).organizations
+    except ValueError:
+        return ()
 
 
 def _read(collection: str, record: Record) -> _Read:
