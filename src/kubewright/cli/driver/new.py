@@ -7,7 +7,7 @@ Theory.      The blueprint is a small driver on a cloud of files, so its tests, 
              (Kubewright's). Their suffix ``.in`` keeps tools from taking them for our code.
 Invariants.  A project is there as a whole or not at all, and no file that exists is touched.
 Source       seed 004 §5.
-Called by    ``app``.
+Called by    ``cli.driver``.
 """
 
 import keyword
