@@ -1,4 +1,4 @@
-"""docs/how-to/write-a-driver-in-an-hour.md, line by line: from a name to machines that come and go."""
+"""The pages for authors of drivers, line by line: from a name to machines that come and go."""
 
 import asyncio
 import re
@@ -15,8 +15,22 @@ from tests.conformance.pages import blocks
 from kubewright.testing.kubectl import NoKubectl, find_kubectl
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "how-to" / "write-a-driver-in-an-hour.md").read_text()
+PAGES = ROOT / "docs" / "how-to"
+AN_HOUR = (PAGES / "write-a-driver-in-an-hour.md").read_text()
+LOCALLY = (PAGES / "develop-a-driver-locally.md").read_text()
+ORIGINAL = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: machine-controller-manager, namespace: garden}
+spec:
+  replicas: 1
+  selector: {matchLabels: {role: machine-controller-manager}}
+  template:
+    metadata: {labels: {role: machine-controller-manager}}
+    spec: {containers: [{name: mcm, image: "mcm:0.62.0"}]}
+"""
 OURS = Path(sys.executable).parent
+IGNORED = r"{.metadata.annotations.dependency-watchdog\.gardener\.cloud/ignore-scaling}"
 SERVES = re.compile(r"kubewright (up|run) ")
 """Lines that run until Ctrl-C: in the page a terminal each."""
 
@@ -89,7 +103,7 @@ async def terminals(folder: Path, kubectl: Path) -> AsyncIterator[Terminals]:
 async def test_every_line_of_the_page_for_authors_works(tmp_path: Path, kubectl: Path) -> None:
     printed: dict[str, str] = {}
     async with asyncio.timeout(200), terminals(tmp_path, kubectl) as here:
-        for block in blocks(PAGE, "console"):
+        for block in blocks(AN_HOUR, "console"):
             for line in block.splitlines():
                 printed[line] = await here.types(line.removeprefix("$ "))
     assert "1 skipped" in printed["$ make -C my-cloud test PYTHON=$PWD/.venv/bin/python"]
@@ -110,3 +124,28 @@ async def test_the_overlay_of_a_new_driver_puts_it_into_our_deployment(tmp_path:
     ours, theirs = ([each["spec"]["template"]["spec"]["containers"][0]] for each in (found[0], sample))
     assert {key: ours[0][key] for key in keys} == {key: theirs[0][key] for key in keys}
     assert sample["metadata"] == found[0]["metadata"]
+
+
+@pytest.mark.timeout(240)
+async def test_a_manager_on_this_machine_takes_machines_over_and_gives_them_back(
+    tmp_path: Path, kubectl: Path
+) -> None:
+    first, manager, last = (block.replace("$ ", "") for block in blocks(LOCALLY, "console"))
+    show = "kubectl -n garden get deployment machine-controller-manager -o jsonpath="
+    variables, dev = "\n".join(first.splitlines()[:2]), tmp_path / "dev"
+    async with asyncio.timeout(200), terminals(tmp_path, kubectl) as here:
+        await here.types(".venv/bin/kubewright driver new my-cloud")
+        await here.types(".venv/bin/pip install --editable ./my-cloud")
+        await here.types(".venv/bin/kubewright up --data-dir dev --worlds controlplanes")
+        (tmp_path / "mcm.yaml").write_text(ORIGINAL)
+        await here.types("kubectl create namespace garden && kubectl apply -f mcm.yaml")
+        await here.types(".venv/bin/kubewright crds machines | kubectl apply -f -")
+        for name in ("control", "target"):
+            (dev / f"{name}-kubeconfig.yaml").write_bytes((dev / "kubeconfig").read_bytes())
+        await here.types(f"set -e\n{first}")
+        assert await here.types(f"{show}'{{.spec.replicas}}{IGNORED}'") == "0true"
+        await here.types(manager.strip())
+        await here.types("kubectl -n garden wait --for=create lease/machine-controller --timeout=60s")
+        await here.types(f"set -e\n{variables}\n{last}")
+        assert await here.types(f"{show}'{{.spec.replicas}}{IGNORED}'") == "1"
+    assert sorted(each.name for each in dev.glob("*.yaml")) == []
