@@ -10,7 +10,7 @@ from kubewright import __version__
 from kubewright.base.errors import InvalidInput
 from kubewright.cli import completion as completions
 from kubewright.cli import member, switches
-from kubewright.cli.driver import driver_commands
+from kubewright.cli.driver import driver
 from kubewright.cli.rollout.app import rollout
 from kubewright.cli.run import mcm as mcm_switches
 from kubewright.cli.run import switches as run_switches
@@ -232,8 +232,8 @@ cluster = typer.Typer(
 )
 app.add_typer(cluster, name="cluster")
 app.add_typer(rollout, name="rollout")
+app.add_typer(driver, name="driver")
 app.add_typer(vm, name="vm")
-app.add_typer(driver_commands, name="driver")
 
 
 @cluster.command()

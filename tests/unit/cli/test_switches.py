@@ -201,8 +201,8 @@ def test_help_fits_each_command_in_its_line(flag: str, capsys: pytest.CaptureFix
         "version",
         "cluster",
         "rollout",
-        "vm",
         "driver",
+        "vm",
     ]
     assert not any(line.endswith("...") for line in commands)
 

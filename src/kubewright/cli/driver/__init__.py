@@ -11,17 +11,10 @@ import typer
 
 from kubewright.cli.driver.new import new
 
-driver_commands = typer.Typer(
-    help="Write drivers.",
+driver = typer.Typer(
+    help="Tools for authors of drivers.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-@driver_commands.callback()
-def _group() -> None:
-    """A group also while it has one command."""
-
-
-driver_commands.command()(new)
+driver.command(name="new")(new)
