@@ -21,7 +21,6 @@ SMALL = {
     "base/names.py": "the lowest floor: rollouts and servers use the same alphabet",
     "testing/left_programs.py": "tests and the bench share it",
     "cli/completion.py": "around private functions of typer, and nothing else is",
-    "cli/signals.py": "three commands share it; switches.py must stay quick to import",
     "compose/program.py": "compose and cli both print commands",
     "wire/release.py": "the one place that says which Kubernetes we speak",
 }

@@ -7,15 +7,15 @@ from typing import Annotated
 import typer
 
 from kubewright import __version__
-from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.base.errors import InvalidInput
 from kubewright.cli import completion as completions
 from kubewright.cli import member, switches
+from kubewright.cli.driver import driver
 from kubewright.cli.rollout.app import rollout
 from kubewright.cli.run import mcm as mcm_switches
 from kubewright.cli.run import switches as run_switches
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C in a command that was not finished, as shells have it."""
+from kubewright.cli.signals import INTERRUPTED, ended
+from kubewright.cli.vm.app import vm
 
 app = typer.Typer(
     name="kubewright",
@@ -235,6 +235,8 @@ cluster = typer.Typer(
 )
 app.add_typer(cluster, name="cluster")
 app.add_typer(rollout, name="rollout")
+app.add_typer(driver, name="driver")
+app.add_typer(vm, name="vm")
 
 
 @cluster.command()
@@ -336,17 +338,4 @@ def version() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script; ``arguments`` are by default those of the command line."""
     completions.prepare()
-    try:
-        app(arguments, prog_name=completions.PROGRAM)
-    except KubewrightError as error:
-        _fail(str(error))
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output (a pipe) has ended, so no message can reach it
-        sys.exit(0)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-
-
-def _fail(sentence: str) -> None:
-    print(f"kubewright: {sentence}", file=sys.stderr)
-    sys.exit(1)
+    ended(lambda: app(arguments, prog_name=completions.PROGRAM), completions.PROGRAM)

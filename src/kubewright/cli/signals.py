@@ -1,11 +1,51 @@
-"""SIGINT and SIGTERM as an event: the first sets it, the second ends the process at once."""
+"""How a command ends: by a signal, by a mistake of its user, or well.
+
+The first SIGINT or SIGTERM is an event that a command may wait for; the second ends the process at once.
+"""
 
 import asyncio
 import signal
+import sys
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
+
+from kubewright.base.errors import KubewrightError, OnChange, Retry
+from kubewright.cli.switches import Unusable
 
 T = TypeVar("T")
+
+REFUSED, MISTYPED = 1, 2
+"""Exit statuses: what was asked for cannot be done; what was asked for cannot be understood."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C in a command that was not finished, as shells have it."""
+
+
+class Stopped(KubewrightError):
+    """The user has ended a command before it had a result, and it has said what that leaves."""
+
+    retry: Retry = OnChange()
+
+
+def ended(command: Callable[[], object], program: str) -> None:
+    """Run a command; what a user may have caused ends the process with one sentence and a status."""
+    try:
+        command()
+    except Stopped:
+        sys.exit(INTERRUPTED)
+    except Unusable as error:
+        _fail(program, error, MISTYPED)
+    except KubewrightError as error:
+        _fail(program, error, REFUSED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output (a pipe) has ended, so no message can reach it
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _fail(program: str, error: KubewrightError, status: int) -> NoReturn:
+    print(f"{program}: {error}", file=sys.stderr)
+    sys.exit(status)
 
 
 def run_until_signal(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from kubewright.controlplanes.hosting.processes.options import ProcessOptions
 
 
+class Unusable(InvalidInput):
+    """A file or a value that a switch names cannot be used; the status is that of a command line that cannot
+    be understood."""
+
+
 def path_of(switch: str) -> Callable[[str], Path]:
     """A parser of a switch's path.
 

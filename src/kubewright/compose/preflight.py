@@ -174,7 +174,7 @@ class Preflight:
         if not intent.elects:
             said = f"{url} is kubewright up, whose own controllers work there; leave --no-leader-elect out"
             return Trouble(said, passes=False)
-        log.warning(f"{url} is kubewright up, which runs these controllers itself; ours stand by")
+        log.warning(f"{url} is kubewright up; where it runs these controllers itself, ours stand by")
         return None
 
 

@@ -184,7 +184,7 @@ async def test_on_a_server_of_ours_a_warning_says_that_it_runs_these_controllers
     await install(server)
     assert await look(server.handle, SIMULATED) == (
         True,
-        [f"{URL} is kubewright up, which runs these controllers itself; ours stand by"],
+        [f"{URL} is kubewright up; where it runs these controllers itself, ours stand by"],
     )
 
 

@@ -1,0 +1,99 @@
+"""The commands of ``kubewright vm`` and their switches.
+
+Called by    ``cli.app``, which must stay quick to import: what a command needs is imported when it is called.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kubewright.cli.vm.given import ForClass, ForDriver, gathered
+
+vm = typer.Typer(
+    help="Make and delete single VMs with a driver, without a cluster.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Name = Annotated[
+    str, typer.Argument(help="Of the machine that the VM is for.", metavar="NAME", show_default=False)
+]
+MachineId = Annotated[
+    str,
+    typer.Option("--machine-id", help="This VM, by its provider id, whoever made it.", metavar="ID"),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DriverName = Annotated[
+    str, typer.Option("--driver", help="An installed driver.", metavar="NAME", show_default=False)
+]
+VolumeFiles = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Files with PersistentVolumes, as kubectl get pv -o yaml prints them.",
+        metavar="FILE...",
+        show_default=False,
+    ),
+]
+
+
+@vm.command()
+@gathered(ForClass)
+def create(name: Name, *, given: ForClass, dry_run: DryRun = False) -> None:
+    """Make a VM of a class, or find the one that was made by this name.
+
+    Prints its id and the name that its node will have. No controller deletes it: only `vm delete` does.
+    """
+    from kubewright.cli.vm import command
+
+    (command.check if dry_run else command.create)(given.asked(name))
+
+
+@vm.command()
+@gathered(ForClass)
+def initialize(name: Name, *, given: ForClass, machine_id: MachineId = "") -> None:
+    """Finish what a driver cannot say in a creation. May be repeated."""
+    from kubewright.cli.vm import command
+
+    command.initialize(given.asked(name, machine_id))
+
+
+@vm.command()
+@gathered(ForClass)
+def status(name: Name, *, given: ForClass, machine_id: MachineId = "") -> None:
+    """Show a VM. Ends with 1 if there is none."""
+    from kubewright.cli.vm import command
+
+    command.status(given.asked(name, machine_id))
+
+
+@vm.command(name="list")
+@gathered(ForClass)
+def list_vms(*, given: ForClass) -> None:
+    """Show all VMs with the tags of a class, whoever made them."""
+    from kubewright.cli.vm import command
+
+    command.list_vms(given.asked(""))
+
+
+@vm.command()
+@gathered(ForClass)
+def delete(name: Name, *, given: ForClass, machine_id: MachineId = "", dry_run: DryRun = False) -> None:
+    """Delete a VM, and return when it is gone.
+
+    Without --machine-id that is the one that `vm create` has made by this name, and never a controller's.
+    """
+    from kubewright.cli.vm import command
+
+    (command.would_delete if dry_run else command.delete)(given.asked(name, machine_id))
+
+
+@vm.command()
+@gathered(ForDriver)
+def volumes(files: VolumeFiles, *, given: ForDriver, driver: DriverName) -> None:
+    """Print a cloud's ids of volumes. Those of other clouds are left out."""
+    from kubewright.cli.vm import command
+    from kubewright.cli.vm.files import read_volumes
+
+    command.volumes(given.asked_of(driver), read_volumes(files))

@@ -1,0 +1,151 @@
+"""The pages for authors of drivers, line by line: from a name to machines that come and go."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.conformance.pages import blocks
+
+from kubewright.testing.kubectl import NoKubectl, find_kubectl
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "how-to"
+AN_HOUR = (PAGES / "write-a-driver-in-an-hour.md").read_text()
+LOCALLY = (PAGES / "develop-a-driver-locally.md").read_text()
+ORIGINAL = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: machine-controller-manager, namespace: garden}
+spec:
+  replicas: 1
+  selector: {matchLabels: {role: machine-controller-manager}}
+  template:
+    metadata: {labels: {role: machine-controller-manager}}
+    spec: {containers: [{name: mcm, image: "mcm:0.62.0"}]}
+"""
+OURS = Path(sys.executable).parent
+IGNORED = r"{.metadata.annotations.dependency-watchdog\.gardener\.cloud/ignore-scaling}"
+SERVES = re.compile(r"kubewright (up|run) ")
+"""Lines that run until Ctrl-C: in the page a terminal each."""
+
+pytestmark = [pytest.mark.kubectl, pytest.mark.looptime(False)]
+
+
+@pytest.fixture
+def kubectl() -> Path:
+    try:
+        return find_kubectl()
+    except NoKubectl as error:
+        pytest.skip(str(error))
+
+
+class Terminals:
+    """A folder with our virtual environment and kubectl, and all that was started in it."""
+
+    def __init__(self, folder: Path, kubectl: Path) -> None:
+        self.folder = folder
+        (folder / ".venv").symlink_to(OURS.parent)
+        (folder / "bin").mkdir()
+        (folder / "bin" / "kubectl").symlink_to(kubectl)
+        self._environ = {
+            "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
+            "HOME": str(folder),
+            "KUBECONFIG": str(folder / "dev" / "kubeconfig"),
+            "PYTHONPATH": str(folder / "installed"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        self._running: list[asyncio.subprocess.Process] = []
+
+    async def types(self, line: str) -> str:
+        """What a line prints; it must succeed. One that serves is left running once it has said something."""
+        line = line.replace(
+            "pip install --editable",
+            "python -m pip install -q --no-index --no-deps --no-build-isolation --target installed",
+        )  # our environment is not the test's to change
+        pipe = subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *("bash", "-c", f"exec {line}" if SERVES.search(line) else line),
+            cwd=self.folder,
+            env=self._environ,
+            stdout=pipe,
+            stderr=subprocess.STDOUT,
+        )
+        assert process.stdout is not None
+        if SERVES.search(line):
+            self._running.append(process)
+            return (await process.stdout.readline()).decode()
+        out, _ = await process.communicate()
+        assert process.returncode == 0, f"{line}\n{out.decode()}"
+        return out.decode()
+
+    async def close(self) -> None:
+        for process in reversed(self._running):
+            process.terminate()
+            await process.communicate()
+
+
+@asynccontextmanager
+async def terminals(folder: Path, kubectl: Path) -> AsyncIterator[Terminals]:
+    found = Terminals(folder, kubectl)
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+@pytest.mark.timeout(240)
+async def test_every_line_of_the_page_for_authors_works(tmp_path: Path, kubectl: Path) -> None:
+    printed: dict[str, str] = {}
+    async with asyncio.timeout(200), terminals(tmp_path, kubectl) as here:
+        for block in blocks(AN_HOUR, "console"):
+            for line in block.splitlines():
+                printed[line] = await here.types(line.removeprefix("$ "))
+    assert "1 skipped" in printed["$ make -C my-cloud test PYTHON=$PWD/.venv/bin/python"]
+    made = next(text for line, text in printed.items() if " vm create " in line)
+    assert re.fullmatch(r"Machine id: my-cloud:///here/i-\w+\nName: test\n", made)
+    assert len(printed["$ ls dev/cloud/servers"].split()) == 1
+
+
+@pytest.mark.timeout(120)
+async def test_the_overlay_of_a_new_driver_puts_it_into_our_deployment(tmp_path: Path, kubectl: Path) -> None:
+    async with asyncio.timeout(100), terminals(tmp_path, kubectl) as here:
+        await here.types(".venv/bin/kubewright driver new my-cloud")
+        await here.types(f"make -C my-cloud link KUBEWRIGHT={ROOT}")
+        rendered = await here.types("kubectl kustomize my-cloud/deploy")
+    found = [each for each in yaml.safe_load_all(rendered) if each["kind"] == "Deployment"]
+    sample = yaml.safe_load((tmp_path / "my-cloud" / "kubernetes" / "deployment.yaml").read_text())
+    keys = ("image", "args", "securityContext", "env", "ports")
+    ours, theirs = ([each["spec"]["template"]["spec"]["containers"][0]] for each in (found[0], sample))
+    assert {key: ours[0][key] for key in keys} == {key: theirs[0][key] for key in keys}
+    assert sample["metadata"] == found[0]["metadata"]
+
+
+@pytest.mark.timeout(240)
+async def test_a_manager_on_this_machine_takes_machines_over_and_gives_them_back(
+    tmp_path: Path, kubectl: Path
+) -> None:
+    first, manager, last = (block.replace("$ ", "") for block in blocks(LOCALLY, "console"))
+    show = "kubectl -n garden get deployment machine-controller-manager -o jsonpath="
+    variables, dev = "\n".join(first.splitlines()[:2]), tmp_path / "dev"
+    async with asyncio.timeout(200), terminals(tmp_path, kubectl) as here:
+        await here.types(".venv/bin/kubewright driver new my-cloud")
+        await here.types(".venv/bin/pip install --editable ./my-cloud")
+        await here.types(".venv/bin/kubewright up --data-dir dev --worlds controlplanes")
+        (tmp_path / "mcm.yaml").write_text(ORIGINAL)
+        await here.types("kubectl create namespace garden && kubectl apply -f mcm.yaml")
+        await here.types(".venv/bin/kubewright crds machines | kubectl apply -f -")
+        for name in ("control", "target"):
+            (dev / f"{name}-kubeconfig.yaml").write_bytes((dev / "kubeconfig").read_bytes())
+        await here.types(f"set -e\n{first}")
+        assert await here.types(f"{show}'{{.spec.replicas}}{IGNORED}'") == "0true"
+        await here.types(manager.strip())
+        await here.types("kubectl -n garden wait --for=create lease/machine-controller --timeout=60s")
+        await here.types(f"set -e\n{variables}\n{last}")
+        assert await here.types(f"{show}'{{.spec.replicas}}{IGNORED}'") == "1"
+    assert sorted(each.name for each in dev.glob("*.yaml")) == []
