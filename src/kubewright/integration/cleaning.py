@@ -15,11 +15,11 @@ from typing import Any
 from kubewright.api.core import CRD, SECRET
 from kubewright.api.kinds import Kind, dynamic
 from kubewright.api.machine.v1alpha1 import MACHINE, MACHINE_CLASS, MACHINE_DEPLOYMENT, MACHINE_SET
-from kubewright.base.errors import KubewrightError
+from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.integration.bench import MACHINE_NAME, TELL_SECONDS, Bench
 from kubewright.integration.cases import release
 from kubewright.integration.classes import LABELS
-from kubewright.integration.furnish import KINDS, Made, wake_manager
+from kubewright.integration.furnish import ESTABLISHED_SECONDS, KINDS, Made, wake_manager
 from kubewright.integration.managers import Managers
 from kubewright.kube.client import Client
 from kubewright.wire.errors import NotFound
@@ -116,8 +116,12 @@ async def _delete_crds(bench: Bench, made: Made) -> None:
         if await bench.control.list(dynamic(kind.resource)):
             bench.tell(f"the CRDs stay, since there are {kind.resource.plural}")
             return
-    for name in made.crds:
-        await _deleted(bench.control, dynamic(CRD.resource), Key("", name))
+    clock, crd = bench.control.clock, dynamic(CRD.resource)
+    deadline = clock.monotonic() + ESTABLISHED_SECONDS
+    while left := [name for name in made.crds if await _deleted(bench.control, crd, Key("", name))]:
+        if clock.monotonic() >= deadline:
+            raise InvalidInput(f"CRDs that do not go: {', '.join(left)}")
+        await clock.sleep(bench.settings.limits.poll)
     made.crds.clear()
 
 

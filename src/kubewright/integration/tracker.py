@@ -87,18 +87,20 @@ class Tracked:
     why_not: str = ""
 
     async def begin(self, control: Client, classes: Sequence[MachineClass], cluster_name: str) -> None:
-        """Let it look at the cloud.
+        """Let it look at the cloud; also without a tracker, a Secret that is missing is found here.
 
         Raises:
-            InvalidInput: it cannot.
+            InvalidInput: it cannot, or a Secret is missing.
         """
         if self.tracker is None:
+            for each in classes:
+                await secret_data(control, each)
             self.why_not = self.why_not or NO_TRACKER
             return
         every = classes if isinstance(self.tracker, ListTracker) else classes[:1]
+        secrets = [await secret_data(control, each) for each in every]
         try:
-            for each in every:
-                data = await secret_data(control, each)
+            for each, data in zip(every, secrets, strict=True):
                 await self.tracker.initialize_resources_tracker(each, data, cluster_name)
         except Unimplemented:
             self.why_not = "this driver lists no VMs, and has no tracker"
