@@ -158,7 +158,8 @@ class Bench:
                 raise CaseFailed(await self._unmet(what, answer, took, view))
             if answer.missing != told or clock.monotonic() - told_at >= TELL_SECONDS:
                 told, told_at = answer.missing, clock.monotonic()
-                self.tell(f"{took:6.1f} s  waiting for {what}: {'; '.join([told, *await self.why(view)])}")
+                why = [each for each in await self.why(view) if each not in told]
+                self.tell(f"{took:6.1f} s  waiting for {what}: {'; '.join([told, *why])}")
             await clock.sleep(limits.poll)
 
     async def _asked(self, wanted: Expectation) -> tuple[View | None, Answer]:
@@ -187,7 +188,7 @@ class Bench:
             )
             if slow is not None:
                 found += [f"explain: {each}" for each in await self.explain("machine", slow.metadata.name)]
-        return found if all_of_it else found[:1]
+        return list(dict.fromkeys(found)) if all_of_it else found[:1]
 
     async def _events(self, view: View) -> list[Event]:
         """The events about what the test made, or none where they cannot be read."""
