@@ -42,7 +42,7 @@ async def delete_objects(bench: Bench, deadline: float) -> list[str]:
         now, line = clock.monotonic(), ", ".join(left[:6])
         if line != told or now - told_at >= TELL_SECONDS:
             told, told_at = line, now
-            bench.tell(f"{now - began:6.1f} s  cleaning up: {len(left)} objects are left: {line}")
+            bench.tell(f"{now - began:6.1f} s  cleaning up, {len(left)} left: {line}")
         await clock.sleep(bench.settings.limits.poll)
 
 
