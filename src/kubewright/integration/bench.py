@@ -187,7 +187,8 @@ class Bench:
                 (each for each in view.of_test if each.status.current_status.phase != "Running"), None
             )
             if slow is not None:
-                found += [f"explain: {each}" for each in await self.explain("machine", slow.metadata.name)]
+                known, told = "; ".join(found), await self.explain("machine", slow.metadata.name)
+                found += [f"explain: {each}" for each in told if each not in known]
         return list(dict.fromkeys(found)) if all_of_it else found[:1]
 
     async def _events(self, view: View) -> list[Event]:

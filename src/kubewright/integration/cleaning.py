@@ -110,6 +110,8 @@ async def _delete_classes(bench: Bench, made: Made, deadline: float) -> list[str
 
 async def _delete_crds(bench: Bench, made: Made) -> None:
     """Delete the CRDs that the test created, where no object needs them."""
+    for name in made.crds:
+        bench.gone(dynamic(CRD.resource), name, "")
     if bench.settings.preserve_crds or not made.crds:
         return
     for kind in KINDS:

@@ -13,13 +13,15 @@ Called by    ``run``; ``cleaning`` undoes it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kubewright.api import apps
-from kubewright.api.core import CRD, SECRET
+from kubewright.api.core import CRD, LEASE, SECRET
 from kubewright.api.kinds import Kind, dynamic
+from kubewright.api.machine import names
 from kubewright.api.machine.crds import crds
 from kubewright.api.machine.v1alpha1 import (
     MACHINE,
@@ -30,7 +32,7 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.base.errors import InvalidInput
 from kubewright.integration import classes
-from kubewright.integration.bench import DEPLOYMENT_NAME, MACHINE_NAME, Bench
+from kubewright.integration.bench import DEPLOYMENT_NAME, MACHINE_NAME, TELL_SECONDS, Bench
 from kubewright.integration.classes import CLASS_V1, CLASS_V2, LABELS
 from kubewright.kube.client import Client
 from kubewright.wire.errors import AlreadyExists, NotFound
@@ -44,6 +46,10 @@ WATCHDOG = "dependency-watchdog.gardener.cloud/ignore-scaling"
 
 PATCH_FILE = Path(".ci/controllers-test/machine-class-patch.json")
 """Where the patch of a copied class is, where no other file is named."""
+
+LEASES = (names.SETS_LEASE, names.MACHINES_LEASE)
+LEASE_SECONDS = 90.0
+"""How long a Lease may take to run out, whose holder was ended at once."""
 
 ESTABLISHED_SECONDS = 60.0
 """How long an API server may take to serve a kind after its CRD."""
@@ -71,10 +77,10 @@ async def install_kinds(bench: Bench, made: Made) -> None:
         if bench.settings.seed:
             raise InvalidInput(f"{bench.control.name} does not serve {kind.resource}: it is no seed")
         try:
-            await bench.control.create(dynamic(CRD.resource), definition)
+            await bench.make(dynamic(CRD.resource), definition)
             made.crds.append(definition["metadata"]["name"])
         except AlreadyExists:
-            pass
+            bench.gone(dynamic(CRD.resource), definition["metadata"]["name"], "")
         await _until_served(bench, kind)
 
 
@@ -117,6 +123,35 @@ async def refuse_strangers(bench: Bench) -> list[str]:
     return left
 
 
+async def await_leases(bench: Bench) -> None:
+    """Wait until no other manager holds a Lease for which those that are started here would wait.
+
+    Raises:
+        InvalidInput: another one holds it all the time.
+    """
+    clock = bench.control.clock
+    deadline = clock.monotonic() + LEASE_SECONDS
+    while holders := [told for name in LEASES if (told := await _holder(bench, name))]:
+        if clock.monotonic() >= deadline:
+            raise InvalidInput(
+                f"another manager runs already: {'; '.join(holders)}. End it, or test it without starting one"
+            )
+        bench.tell(f"waiting for {'; '.join(holders)}")
+        await clock.sleep(TELL_SECONDS)
+
+
+async def _holder(bench: Bench, name: str) -> str:
+    """Who holds a Lease, as a clause; empty where it is free or has run out."""
+    try:
+        spec = (await bench.control.get(LEASE, bench.key(name))).spec
+    except NotFound:
+        return ""
+    if not spec.holder_identity or spec.renew_time is None:
+        return ""
+    until = spec.renew_time + timedelta(seconds=spec.lease_duration_seconds or 0)
+    return f"Lease {name} is held by {spec.holder_identity}" if bench.control.clock.now() < until else ""
+
+
 async def rest_manager(bench: Bench, made: Made) -> None:
     """Scale the manager's Deployment in the seed to 0.
 
@@ -133,6 +168,7 @@ async def rest_manager(bench: Bench, made: Made) -> None:
         ) from None
     made.ignored = found.metadata.annotations.get(WATCHDOG)
     made.replicas = found.spec.replicas
+    bench.made[_at_rest(name)] = None
     body = {"metadata": {"annotations": {WATCHDOG: "true"}}, "spec": {"replicas": 0}}
     await bench.control.patch(apps.DEPLOYMENT, bench.key(name), body)
     bench.tell(f"Deployment {name} is scaled to 0, from {made.replicas}")
@@ -145,6 +181,7 @@ async def wake_manager(bench: Bench, made: Made) -> None:
     name = bench.settings.manager_deployment
     body = {"metadata": {"annotations": {WATCHDOG: made.ignored}}, "spec": {"replicas": made.replicas}}
     await bench.control.patch(apps.DEPLOYMENT, bench.key(name), body)
+    bench.made.pop(_at_rest(name), None)
     bench.tell(f"Deployment {name} is scaled to {made.replicas} again")
     made.replicas = None
 
@@ -155,6 +192,10 @@ class Given:
 
     classes: Mapping[str, Mapping[str, Any]]
     secrets: tuple[Mapping[str, Any], ...] = ()
+
+
+def _at_rest(name: str) -> str:
+    return f"Deployment {name} with 0 replicas and the annotation {WATCHDOG}"
 
 
 def _from_files(bench: Bench) -> Given:

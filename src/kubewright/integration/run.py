@@ -120,6 +120,8 @@ class Trial:
         earlier = await furnish.refuse_strangers(bench)
         if settings.seed and self.managers.starts:
             await furnish.rest_manager(bench, self._made)
+        if self.managers.starts:
+            await furnish.await_leases(bench)
         await self.managers.start()
         if earlier:
             bench.tell(f"an earlier run has left {', '.join(earlier)}: these go first")

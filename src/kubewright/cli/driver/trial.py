@@ -8,9 +8,10 @@ Called by    ``cli.driver.test``.
 """
 
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,10 +21,10 @@ from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli.explain import command as explain
 from kubewright.cli.run.command import pairs
-from kubewright.cli.signals import run_until_signal
+from kubewright.compose.assembly import close
 from kubewright.compose.on_kubernetes import SIMULATED, load_driver
 from kubewright.compose.options import Options
-from kubewright.driver.contract import Closing, Driver
+from kubewright.driver.contract import Driver
 from kubewright.integration import extensions, report
 from kubewright.integration.bench import Bench, Settings
 from kubewright.integration.extensions import Extension
@@ -104,17 +105,31 @@ def test(asked: Asked) -> int:
     _check(asked)
     trials: list[Trial] = []
 
-    async def work(stop: asyncio.Event) -> report.Report:
+    async def work() -> report.Report:
         async with AsyncExitStack() as stack:
             trials.append(await _trial(asked, stack))
-            trials[0].stop = stop
+            _obey_signals(trials[0].stop)
             return await trials[0].run()
 
     try:
-        done = run_until_signal(work)
-    except KeyboardInterrupt:
+        done = asyncio.run(work())
+    except asyncio.CancelledError:
         return _cut_short(trials)
     return _finish(asked, done)
+
+
+def _obey_signals(stop: asyncio.Event) -> None:
+    """The first signal sets ``stop``; the second cancels the task that runs now, so that what it has started
+    does not outlive it."""
+    loop, running = asyncio.get_running_loop(), asyncio.current_task()
+
+    def asked() -> None:
+        if stop.is_set() and running is not None:
+            running.cancel()
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, asked)
 
 
 def _check(asked: Asked) -> None:
@@ -140,7 +155,7 @@ def _cut_short(trials: Sequence[Trial]) -> int:
 
 
 def _finish(asked: Asked, done: report.Report) -> int:
-    print("\n".join(["", *report.lines(done.results), done.summary()]), flush=True)
+    _tell("\n".join(["", *report.lines(done.results), done.summary()]))
     if asked.junit is not None:
         try:
             asked.junit.write_bytes(report.junit(done))
@@ -162,7 +177,7 @@ async def _trial(asked: Asked, stack: AsyncExitStack) -> Trial:
     tracked = _tracked(asked, extension.tracker, stack, clock)
 
     async def reasons(_kind: str, name: str) -> Sequence[str]:
-        return await _explained(control, asked, name)
+        return await explained(control, asked, name)
 
     bench = Bench(control, target, asked.settings, _tell, reasons)
     return Trial(bench, _managers(asked), tracked, extension.cases)
@@ -176,19 +191,28 @@ def _client(path: Path | None, stack: AsyncExitStack, clock: SystemClock) -> Cli
 
 
 def _tell(text: str) -> None:
-    print(text, flush=True)
+    """Print a line. A terminal that was closed, or a pipe, keeps the clean-up from nothing."""
+    with suppress(OSError):
+        print(text, flush=True)
 
 
-async def _explained(control: Client, asked: Asked, name: str) -> Sequence[str]:
+async def explained(control: Client, asked: Asked, name: str) -> Sequence[str]:
     """What ``explain`` concludes of a machine; nothing where it cannot."""
-    what = explain.Asked("machine.machine.sapcloud.io", name, asked.settings.namespace, target=asked.target)
+    what = explain.Asked(
+        "machine.machine.sapcloud.io", name, asked.settings.namespace, target=asked.target or asked.control
+    )
     try:
         stories = await explain.told(control, what)
     except KubewrightError:
         return ()
     waits = [clause for story in stories for clause in story.waits_for]
-    decided = [each.because for story in stories for each in story.decisions if each.because]
-    return tuple(dict.fromkeys([*waits, *decided]))[:REASONS]
+    named = [
+        f"it waits for {wait.what}; {wait.remedy}"
+        for story in stories
+        for decision in story.decisions
+        for wait in decision.waits
+    ]
+    return tuple(dict.fromkeys([*waits, *named]))[:REASONS]
 
 
 def _tracked(
@@ -203,8 +227,7 @@ def _tracked(
         return Tracked(None, IN_MEMORY)
     options = Options(driver=asked.driver, driver_options=pairs(asked.driver_options))
     driver: Driver | None = load_driver(options, clock)
-    if isinstance(driver, Closing):
-        stack.push_async_callback(driver.close)
+    stack.push_async_callback(close, driver)
     if driver is None or isinstance(driver, ResourcesTracker):
         return Tracked(driver)
     return Tracked(ListTracker(driver))
