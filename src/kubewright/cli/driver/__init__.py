@@ -4,12 +4,14 @@ Theory.      A command is one line below, and a module of its own. Those modules
              declare switches, and import what does the work when they are called.
 Files        ``new``         `driver new`: a project that works at once
              ``blueprint/``  the files of that project, with places for its names
+             ``test``        `driver test`: its switches; ``trial`` is what it does
 Called by    ``cli.app``.
 """
 
 import typer
 
 from kubewright.cli.driver.new import new
+from kubewright.cli.driver.test import driver_test
 
 driver = typer.Typer(
     help="Tools for authors of drivers.",
@@ -18,3 +20,4 @@ driver = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 driver.command(name="new")(new)
+driver.command(name="test")(driver_test)

@@ -1,0 +1,140 @@
+"""The manager under test: processes that are started with logs, one that holds the Lease already, and what explain adds."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from kubewright.api.core import LEASE
+from kubewright.api.machine.names import MACHINES_LEASE
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
+from kubewright.base.clock import rfc3339_micro
+from kubewright.base.errors import InvalidInput
+from kubewright.cli.driver.trial import Asked, explained
+from kubewright.integration.bench import Bench, CaseFailed, Settings
+from kubewright.integration.cases import create_machine
+from kubewright.integration.managers import Local, Program, Running, last_line
+from kubewright.integration.report import Outcome
+from kubewright.kube.client import Client
+from kubewright.providers.sim import manifests
+from kubewright.testing.world import embedded_world
+from kubewright.wire.gvk import Key
+
+from .clusters import NAMESPACE, Lab, lab, message, outcomes
+from .test_setting_up_and_ending import Started
+
+SLEEPS = "import sys, time; print('begun', flush=True); sys.stdin.read(); getattr(time, 'sleep')(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
+ENDS = "import sys; print('no disk'); print(); sys.exit(3)"
+
+
+def program(name: str, code: str) -> Program:
+    return Program(name, [sys.executable, "-c", code], f"{name}.log")
+
+
+async def until_it_says(path: Path, word: str) -> None:
+    async with asyncio.timeout(20):
+        while word not in last_line(path):  # noqa: ASYNC110 -- a file tells nobody that it has changed
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.looptime(False)
+async def test_processes_are_started_with_logs_and_ended_and_one_that_has_ended_is_told_of(
+    tmp_path: Path,
+) -> None:
+    logs = tmp_path / "logs"
+    managers = Local([program("one", SLEEPS), program("two", ENDS)], logs)
+    assert managers.told == f"the manager is started here; its logs are {logs}/one.log and {logs}/two.log"
+    await managers.start()
+    await until_it_says(logs / "one.log", "begun")
+    async with asyncio.timeout(20):
+        while not (dead := managers.dead()):  # noqa: ASYNC110 -- as above
+            await asyncio.sleep(0.02)
+    assert dead == ["two has ended with status 3: no disk"]
+    await managers.start()
+    assert (logs / "two.log").read_text().count("no disk") in (1, 2), "its log goes on"
+    assert not (logs / "two.log.1").exists()
+    await managers.stop()
+    assert any(told.startswith("one has ended with status -15") for told in managers.dead())
+    again = Local([program("one", SLEEPS)], logs)
+    await again.start()
+    again.kill()
+    await again.stop()
+    assert (logs / "one.log.1").read_text() == "begun\n"
+
+
+@pytest.mark.looptime(False)
+async def test_what_cannot_be_started_is_said(tmp_path: Path) -> None:
+    managers = Local([Program("one", ["/no/such/program"], "one.log")], tmp_path)
+    with pytest.raises(InvalidInput, match="cannot start one: "):
+        await managers.start()
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInput, match="cannot start one: "):
+        await Local([program("one", ENDS)], tmp_path / "file").start()
+
+
+async def test_a_manager_that_runs_already_is_neither_begun_nor_ended() -> None:
+    running = Running()
+    await running.start()
+    await running.stop()
+    running.kill()
+    assert (running.dead(), running.starts) == ((), False)
+
+
+async def held(here: Lab, client: Client) -> None:
+    """Another manager's Lease, renewed just now, for 15 seconds."""
+    now = rfc3339_micro(here.here.world.clock.now())
+    spec = {"holderIdentity": "mcm-7d9", "leaseDurationSeconds": 15, "renewTime": now}
+    meta = {"name": MACHINES_LEASE, "namespace": NAMESPACE}
+    await client.create(LEASE, {"metadata": meta, "spec": spec})
+
+
+async def test_a_lease_of_a_manager_that_was_killed_is_waited_for(tmp_path: Path) -> None:
+    async with lab(tmp_path) as here:
+        await held(here, here.here.world.client)
+        report = await here.test(managers=Started()).run()
+        assert report.well
+        assert here.lines.count("waiting for Lease machine-controller is held by mcm-7d9") == 2
+
+
+async def test_another_manager_that_runs_ends_the_test_before_it_begins(tmp_path: Path) -> None:
+    async with lab(tmp_path) as here:
+        client, clock = here.here.world.client, here.here.world.clock
+        await held(here, client)
+
+        async def renew() -> None:
+            while True:
+                await clock.sleep(5)
+                body = {"spec": {"renewTime": rfc3339_micro(clock.now() + timedelta(seconds=0))}}
+                await client.patch(LEASE, Key(NAMESPACE, MACHINES_LEASE), body)
+
+        renewing = asyncio.create_task(renew())
+        report = await here.test(managers=Started()).run()
+        renewing.cancel()
+        assert outcomes(report) == {"set-up": Outcome.ERROR}
+        assert message(report, "set-up") == (
+            "another manager runs already: Lease machine-controller is held by mcm-7d9. "
+            "End it, or test it without starting one"
+        )
+
+
+async def test_a_case_that_fails_says_what_explain_concludes() -> None:
+    async with embedded_world() as world:
+        body = manifests.machine_class("test-mc-v1", NAMESPACE, more={"lifecycle": {"joins": False}})
+        await world.client.create(MACHINE_CLASS, body)
+        asked = Asked(None, None, Settings(namespace=NAMESPACE))
+
+        async def explain(_kind: str, name: str) -> Sequence[str]:
+            return await explained(world.client, asked, name)
+
+        bench = Bench(world.client, world.client, asked.settings, lambda _line: None, explain)
+        with pytest.raises(CaseFailed) as failed:
+            await create_machine(bench)
+        assert (
+            "explain: its VM exists, its node has not joined; explain: it waits for Node test-machine; see"
+            in str(failed.value)
+        )
+        assert await explain("machine", "nothing") == ()
