@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from kubewright.base.clock import Clock
@@ -316,7 +317,6 @@ class Accounts:
         self._options = options
         self._deadlines = deadlines
         self._clock = clock
-        self._session: Any = None
         self._kept: OrderedDict[tuple[str, str], tuple[Account, AsyncExitStack]] = OrderedDict()
         self._opening = asyncio.Lock()
         self._closed = False
@@ -375,13 +375,8 @@ class Accounts:
 
     async def _client(self, region: str, found: Credentials) -> Any:
         from aiobotocore.config import AioConfig
-        from aiobotocore.session import get_session
 
-        if self._session is None:
-            session = get_session()
-            # The description of EC2 is read for a third of a second: not in the loop. The session keeps it.
-            await asyncio.to_thread(session.warm_up_loader_caches, "ec2")
-            self._session = session
+        session = await asyncio.to_thread(_session)  # not in the loop
         config = AioConfig(
             connect_timeout=self._deadlines.connect,
             read_timeout=self._deadlines.read,
@@ -389,7 +384,7 @@ class Accounts:
             retries={"mode": "adaptive", "total_max_attempts": self._options.attempts},
             user_agent_extra="kubewright",
         )
-        return self._session.create_client(
+        return session.create_client(
             "ec2",
             region_name=region,
             endpoint_url=self._options.endpoint_url or None,
@@ -398,6 +393,16 @@ class Accounts:
             aws_session_token=found.token or None,
             config=config,
         )
+
+
+@cache
+def _session() -> Any:
+    """The library with its description of EC2, which is read once in a process, for a third of a second."""
+    from aiobotocore.session import get_session
+
+    session = get_session()
+    session.warm_up_loader_caches("ec2")
+    return session
 
 
 def require_library() -> None:
