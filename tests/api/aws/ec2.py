@@ -1,0 +1,239 @@
+"""EC2 as far as moto is it, and the rest of it: a server on a loopback address, with moto behind it.
+
+What moto lacks and EC2 has, this server adds: ClientTokens (the same token answers the same instance, another request
+with it is refused, and so is that of an instance that has ended), the filter ``client-token``, IPv6 prefixes, interfaces
+that follow the source and destination check of their instance, instances that take a while to end, and lists that lag.
+What may happen to any request on its way, ``Fault`` names.
+"""
+
+import asyncio
+import enum
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+from xml.etree import ElementTree
+
+from aiohttp import web
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.test import Client
+
+REGION = "eu-west-1"
+NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15"
+"""As moto writes it; EC2 has a slash at the end."""
+
+ElementTree.register_namespace("", NAMESPACE)
+Parameters = dict[str, str]
+ADMINISTRATOR = "AKIAADMINISTRATOR000"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """moto, and what there is from the start."""
+
+    client: Any
+    """boto3's, past this server: what is really there."""
+    ami: str
+    arm_ami: str
+    subnet: str
+    group: str
+
+    def instances(self, cluster: str) -> list[Mapping[str, Any]]:
+        """The instances of a cluster that have not ended."""
+        tag = {"Name": f"tag:kubernetes.io/cluster/{cluster}", "Values": ["1"]}
+        live = {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]}
+        found = self.client.describe_instances(Filters=[tag, live])["Reservations"]
+        return [each for one in found for each in one["Instances"]]
+
+
+class Fault(enum.Enum):
+    """What happens to a request."""
+
+    LOST = "its answer is lost"
+    REPEATED = "it arrives twice"
+    THROTTLED = "it is throttled"
+    LATE = "its answer comes after the deadline"
+    REORDERED = "it is given up, and arrives after the next one"
+    FAILED = "EC2 fails by itself"
+    GARBLED = "the answer is no answer of EC2"
+
+
+class Ec2:
+    """The server. ``faults``: what happens to the next requests of an operation, one after the other."""
+
+    def __init__(self) -> None:
+        self._moto = Client(DomainDispatcherApplication(create_backend_app))
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._runs: dict[str, tuple[Parameters, str, str]] = {}
+        self._held: list[Parameters] = []
+        self.faults: dict[str, list[Fault]] = {}
+        self.errors: dict[str, list[tuple[str, str, int]]] = {}
+        """Refusals of the next requests of an operation: EC2's code, its text and the status of HTTP."""
+        self.counts: Counter[str] = Counter()
+        self.requests: list[Parameters] = []
+        self.unshown: set[str] = set()
+        """Instances that no list shows yet."""
+        self.unshown_when_made = False
+        self.prefixes: Counter[str] = Counter()
+        self.ending: dict[str, int] = {}
+        """How many more lists show an instance as one that ends."""
+        self.ends_after = 0
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        parameters: Parameters = dict(parse_qsl((await request.read()).decode(), keep_blank_values=True))
+        action = parameters["Action"]
+        self.counts[action] += 1
+        self.requests.append(parameters)
+        if refusals := self.errors.get(action):
+            return _error(*refusals.pop(0))
+        fault = faults.pop(0) if (faults := self.faults.get(action)) else None
+        match fault:
+            case Fault.THROTTLED:
+                return _error("RequestLimitExceeded", "Request limit exceeded.", 503)
+            case Fault.FAILED:
+                return _error("InternalError", "An internal error has occurred", 500)
+            case Fault.GARBLED:
+                return web.Response(status=502, text="<html>Bad gateway</html>", content_type="text/html")
+            case Fault.REORDERED:
+                self._held.append(parameters)
+                return self._cut(request)
+        answer = await self._answered(parameters)
+        match fault:
+            case Fault.LOST:
+                return self._cut(request)
+            case Fault.LATE:
+                await asyncio.sleep(1.5)
+            case Fault.REPEATED:
+                answer = await self._answered(parameters)
+        while self._held:
+            await self._answered(self._held.pop(0))
+        return answer
+
+    async def arrive(self) -> None:
+        """What was given up arrives."""
+        while self._held:
+            await self._answered(self._held.pop(0))
+
+    async def _answered(self, parameters: Parameters) -> web.Response:
+        match parameters["Action"]:
+            case "RunInstances":
+                return await self._run(parameters)
+            case "AssignIpv6Addresses" if count := parameters.get("Ipv6PrefixCount"):
+                self.prefixes[parameters["NetworkInterfaceId"]] += int(count)
+            case "TerminateInstances" if self.ends_after:
+                self.ending[parameters["InstanceId.1"]] = self.ends_after
+            case "DescribeInstances":
+                return await self._describe(dict(parameters))
+        return await self._forward(parameters)
+
+    async def _run(self, parameters: Parameters) -> web.Response:
+        token = parameters["ClientToken"]
+        async with self._locks.setdefault(token, asyncio.Lock()):
+            if token in self._runs:
+                asked, instance, text = self._runs[token]
+                if asked != parameters:
+                    return _error(
+                        "IdempotentParameterMismatch", "Arguments on this idempotent request are other ones"
+                    )
+                if await self._state(instance) == "terminated":
+                    return _error(
+                        "IdempotentInstanceTerminated", "The instance of this token has been terminated"
+                    )
+                return web.Response(text=text, content_type="text/xml")
+            answer = await self._forward(parameters)
+            if answer.status == 200:
+                assert answer.text is not None
+                instance = answer.text.partition("<instanceId>")[2].partition("<")[0]
+                self._runs[token] = (parameters, instance, answer.text)
+                if self.unshown_when_made:
+                    self.unshown.add(instance)
+            return answer
+
+    async def _state(self, instance: str) -> str:
+        found = await self._forward(
+            {"Action": "DescribeInstances", "Version": "2016-11-15", "InstanceId.1": instance}
+        )
+        return (found.text or "").partition("<instanceState>")[2].partition("<name>")[2].partition("<")[0]
+
+    async def _describe(self, parameters: Parameters) -> web.Response:
+        for name in [name for name, value in parameters.items() if value == "client-token"]:
+            values = name.removesuffix("Name") + "Value.1"
+            _, made, _ = self._runs.get(parameters[values], ({}, "i-00000000", ""))
+            parameters |= {name: "instance-id", values: made}
+        answer = await self._forward(parameters)
+        if answer.status != 200:
+            return answer
+        tree = ElementTree.fromstring(answer.text or "")
+        assert tree.tag.startswith(f"{{{NAMESPACE}}}"), tree.tag
+        for instances in tree.iter(_named("instancesSet")):
+            for each in list(instances):
+                if each.findtext(_named("instanceId")) in self.unshown:
+                    instances.remove(each)
+                else:
+                    self._complete(each)
+        return web.Response(text=ElementTree.tostring(tree, encoding="unicode"), content_type="text/xml")
+
+    def _complete(self, instance: ElementTree.Element) -> None:
+        check = instance.findtext(_named("sourceDestCheck"))
+        identity = instance.findtext(_named("instanceId")) or ""
+        if self.ending.get(identity, 0) > 0:
+            self.ending[identity] -= 1
+            state = instance.find(f"{_named('instanceState')}/{_named('name')}")
+            assert state is not None
+            state.text = "shutting-down"
+        interfaces = instance.findall(f"{_named('networkInterfaceSet')}/{_named('item')}")
+        for each in interfaces:
+            if len(interfaces) == 1 and (found := each.find(_named("sourceDestCheck"))) is not None:
+                found.text = check
+            name = each.findtext(_named("networkInterfaceId")) or ""
+            prefixes = ElementTree.SubElement(each, _named("ipv6PrefixSet"))
+            for number in range(self.prefixes[name]):
+                item = ElementTree.SubElement(prefixes, _named("item"))
+                ElementTree.SubElement(item, _named("ipv6Prefix")).text = f"2001:db8:{number:x}::/80"
+
+    async def _forward(self, parameters: Parameters) -> web.Response:
+        headers = {
+            "Content-Type": "application/x-www-form-urlencoded; charset=utf-8",
+            "Host": f"ec2.{REGION}.amazonaws.com",
+            "Authorization": f"AWS4-HMAC-SHA256 Credential={ADMINISTRATOR}/20300101/{REGION}/ec2/aws4_request, "
+            "SignedHeaders=host, Signature=0",
+        }
+        answer = self._moto.post("/", data=urlencode(parameters), headers=headers)
+        return web.Response(status=answer.status_code, text=answer.text, content_type="text/xml")
+
+    def _cut(self, request: web.Request) -> web.Response:
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Ec2]:
+    """A proxy that listens."""
+    found = Ec2()
+    application = web.Application()
+    application.router.add_post("/", found.handle)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    found.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield found
+    finally:
+        await runner.cleanup()
+
+
+def _named(tag: str) -> str:
+    return f"{{{NAMESPACE}}}{tag}"
+
+
+def _error(code: str, text: str, status: int = 400) -> web.Response:
+    body = (
+        f"<?xml version='1.0'?><Response><Errors><Error><Code>{code}</Code><Message>{text}</Message></Error></Errors>"
+        "<RequestID>r</RequestID></Response>"
+    )
+    return web.Response(status=status, text=body, content_type="text/xml")
