@@ -136,7 +136,7 @@ ShareComponentUser = Annotated[
     ),
 ]
 ComponentAddresses = Annotated[
-    str, typer.Option(help="The loopback addresses that they listen on.", metavar="RANGE")
+    str, typer.Option(help="The addresses that they listen on: of loopback, or private.", metavar="RANGE")
 ]
 COMPONENT_ADDRESSES = "127.64.0.0/10"
 

@@ -63,10 +63,10 @@ def typed(*words: str) -> int:
             id="a folder of programs that is not there",
         ),
         pytest.param(
-            ["up", "--component-addresses", "10.0.0.0/8"],
+            ["up", "--component-addresses", "8.0.0.0/8"],
             1,
             "addresses of control planes are in 127.0.0.0/8",
-            id="addresses that are not of loopback",
+            id="addresses that are neither of loopback nor private",
         ),
         pytest.param(["up", "--log-level", "loud"], 1, "'loud' is no log level", id="a log level"),
         pytest.param(

@@ -29,7 +29,7 @@ ROOT = 0
 
 @dataclass(frozen=True, slots=True)
 class ProcessOptions:
-    """``programs``: folders with programs, looked into before any other. ``addresses``: a loopback range.
+    """``programs``: folders with programs, looked into before any other. ``addresses``: a range of addresses.
 
     ``user``    who programs run as, by name; empty: a user for each control plane where we are root, else
                 ourselves
@@ -51,7 +51,7 @@ class ProcessOptions:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``addresses``: the range of loopback addresses. ``user``: uid and gid that programs run as; None: ours.
+    """``addresses``: the range of addresses. ``user``: uid and gid that programs run as; None: ours.
 
     ``uids``    the numbers of users of control planes, which then count instead; None: all run as ``user``
     ``shared``  whether control planes of several namespaces may run as one user
