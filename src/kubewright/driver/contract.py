@@ -243,9 +243,21 @@ class Validates(Protocol):
 
 
 @runtime_checkable
+class Local(Protocol):
+    """A driver whose VMs run on this machine: what serves here may have to be reached by them."""
+
+    async def host_address(self) -> str:
+        """This machine's address as its VMs see it, which is there from now on; empty: they do not reach it.
+        Raises a DriverError where it cannot be had.
+        """
+        ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A driver that has something open: a session, a file, a channel."""
 
     async def close(self) -> None:
-        """Close everything. Called once, after the last call has ended; must not raise."""
+        """Close everything, within ten seconds. Called once, after the last call has ended; must not
+        raise."""
         ...

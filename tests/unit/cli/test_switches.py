@@ -7,8 +7,8 @@ import yaml
 
 from kubewright import __version__
 from kubewright.cli import main
-from kubewright.cli.run.command import leases, listening_on, pairs
-from kubewright.cli.switches import COMPONENT_ADDRESSES, ENCRYPTION_ALGORITHM, bootstrap
+from kubewright.cli.run.command import leases, listening_on
+from kubewright.cli.switches import COMPONENT_ADDRESSES, ENCRYPTION_ALGORITHM, bootstrap, pairs
 from kubewright.cli.up.command import first_look, greeting, standing_by
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import kinds, listed

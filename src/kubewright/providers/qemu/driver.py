@@ -131,6 +131,13 @@ class QemuDriver:
                 "(driver option imageUrls)"
             )
 
+    async def host_address(self) -> str:
+        """The first address of the bridge (``contract.Local``)."""
+        if self._bridge is None:
+            return ""
+        await self._bridge.open()
+        return str(self._bridge.gateway)
+
     async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
         """An address on the bridge for the API server of a cluster (``contract.Endpoints``)."""
         await self._open()
