@@ -25,6 +25,11 @@ CNI: dict[str, Any] = {
 """Pods of a node reach each other, and the world beyond it by its address; nodes do not share a network of pods."""
 CNI_FILE = "/etc/cni/net.d/10-pods.conflist"
 
+
+def cni() -> str:
+    return json.dumps(CNI)
+
+
 KUBELET: dict[str, Any] = {
     "apiVersion": "kubelet.config.k8s.io/v1beta1",
     "kind": "KubeletConfiguration",
@@ -73,7 +78,7 @@ def worker_secret(server: str, authority: bytes) -> Any:
         "/etc/kubernetes/ca.crt": authority.decode(),
         "/var/lib/kubelet/config.yaml": json.dumps(KUBELET),
         "/etc/default/kubelet": "KUBELET_EXTRA_ARGS=--provider-id={{ ds.meta_data.provider_id }}\n",
-        CNI_FILE: json.dumps(CNI),
+        CNI_FILE: cni(),
     }
     data = {
         "write_files": [
@@ -112,15 +117,30 @@ IMAGE = "docker.io/kubewright/busybox:1"
 SAYS = "trap 'exit 0' TERM; echo hello from $HOSTNAME; while :; do /bin/busybox sleep 1 & wait; done"
 
 
+def text(*found: Any) -> str:
+    return "\n---\n".join(map(json.dumps, found))
+
+
+def container() -> Any:
+    command = ["/bin/busybox", "sh", "-c", SAYS]
+    return {"name": "hello", "image": IMAGE, "imagePullPolicy": "Never", "command": command}
+
+
+def pod(name: str, node: str) -> Any:
+    """A pod for a node, where there is no scheduler; it needs no account."""
+    spec = {"nodeName": node, "containers": [container()], "terminationGracePeriodSeconds": 5}
+    meta = {"name": name, "namespace": "default"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {**spec, "automountServiceAccountToken": False},
+    }
+
+
 def app(replicas: int) -> list[Any]:
     """Pods that say a line, end when they are told to, and may go one at a time."""
     labels = {"app": "hello"}
-    container = {
-        "name": "hello",
-        "image": IMAGE,
-        "imagePullPolicy": "Never",
-        "command": ["/bin/busybox", "sh", "-c", SAYS],
-    }
     # A pod waits for no lost node longer than this.
     tolerations = [
         {
@@ -131,7 +151,7 @@ def app(replicas: int) -> list[Any]:
         }
         for each in ("not-ready", "unreachable")
     ]
-    spec = {"containers": [container], "tolerations": tolerations, "terminationGracePeriodSeconds": 5}
+    spec = {"containers": [container()], "tolerations": tolerations, "terminationGracePeriodSeconds": 5}
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.vm import guests
-from tests.vm.stage import NODES, Stage, main
+from tests.vm.stage import NODES, OnKubernetes, Stage, main, on_kubernetes
 
 from kubewright.api.machine.crds import crds
 
@@ -17,7 +17,7 @@ SMALL, LARGE = "768Mi", "896Mi"
 SHOWN = ("machines", "machinesets", "machinedeployments", "nodes", "pods", "csr", "events")
 
 
-async def life(stage: Stage) -> None:
+async def life(stage: OnKubernetes) -> None:
     with stage.steps.step("controllers and classes"):
         await install(stage)
     with stage.steps.step("two machines to two nodes that are Ready"):
@@ -36,11 +36,9 @@ async def life(stage: Stage) -> None:
         await stage.until("nothing left", ROLL_SECONDS, lambda: nothing(stage))
 
 
-async def install(stage: Stage) -> None:
+async def install(stage: OnKubernetes) -> None:
     await stage.apply(*crds())
-    await stage.run(
-        "--machine-health-timeout=20s", "--machine-drain-timeout=3m", "--machine-creation-timeout=5m"
-    )
+    stage.run("--machine-health-timeout=20s", "--machine-drain-timeout=3m", "--machine-creation-timeout=5m")
     secret = guests.worker_secret(stage.real.reached_at, stage.real.authority)
     classes = [
         guests.machine_class(name, memory=memory) for name, memory in (("small", SMALL), ("large", LARGE))
@@ -137,4 +135,4 @@ async def nothing(stage: Stage) -> bool:
 
 
 if __name__ == "__main__":
-    main(life, SHOWN)
+    main(on_kubernetes, life, SHOWN)

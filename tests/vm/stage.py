@@ -1,4 +1,4 @@
-"""What a life has: a real Kubernetes, our controllers as a process, VMs, and a clock that writes down each step.
+"""What a life has: a server for its objects, our controllers as a process, VMs, and a clock that writes down each step.
 
 A life is a program that runs in namespaces of its own (network, processes): what it leaves behind ends with it, and
 nothing of this machine's network is changed. Its last line is a report, which the test reads.
@@ -10,10 +10,13 @@ import os
 import signal
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.vm import guests, objects
 
 from kubewright.base.clock import SystemClock
 from kubewright.kube.config import load
@@ -22,12 +25,13 @@ from kubewright.testing.api import Api
 from kubewright.testing.kubectl import Kubectl
 from kubewright.testing.real_kubernetes import Options, RealKubernetes, find
 from kubewright.testing.real_kubernetes.cached import SCHEDULER
-from kubewright.testing.real_kubernetes.process import Program, free_ports
+from kubewright.testing.real_kubernetes.process import Program, free_ports, write_private
 
-GATEWAY = "10.99.0.1"
+GATEWAY, COMPONENTS = "10.99.0.1", "10.98.0.0/16"
+"""This side of the bridge, and addresses of components, which VMs reach by it."""
 NODES = "/api/v1/nodes"
 POLL = 0.5
-TAIL = 60
+TAIL, LOG = 60, "kubewright.log"
 
 
 class Late(AssertionError):
@@ -60,20 +64,17 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-class Stage:
-    """One real Kubernetes at ``GATEWAY`` and ``kubewright run`` with driver qemu on it."""
+class Server:
+    """An API server."""
 
-    def __init__(
-        self, real: RealKubernetes, api: Api, folder: Path, images: Path, clock: SystemClock
-    ) -> None:
-        self.real, self.api, self.folder, self.images, self.clock = real, api, folder, images, clock
-        self.kubectl = Kubectl(real.binaries.kubectl, real.kubeconfig, folder, "real", "default")
-        self.steps = Steps(clock)
-        self.programs: list[Program] = []
+    def __init__(self, clock: SystemClock, folder: Path, kubeconfig: Path) -> None:
+        self.api = Api(load(kubeconfig, clock=clock), clock, "real")
+        self.kubectl = Kubectl(find().kubectl, kubeconfig, folder, "real", "default")
 
     async def apply(self, *objects: Any) -> None:
-        text = "\n---\n".join(json.dumps(each) for each in objects)
-        await asyncio.to_thread(self.kubectl, "apply", "--server-side", "-f", "-", stdin=text)
+        await asyncio.to_thread(
+            self.kubectl, "apply", "--server-side", "-f", "-", stdin=guests.text(*objects)
+        )
 
     async def get(self, path: str) -> Any:
         """An object or a list; None if it is not there."""
@@ -82,6 +83,25 @@ class Stage:
 
     async def items(self, path: str) -> list[Any]:
         return list((await self.get(path) or {}).get("items") or [])
+
+    async def ready_nodes(self) -> dict[str, Any]:
+        """Those that say that they are ready, by name."""
+        return {
+            each["metadata"]["name"]: each
+            for each in await self.items(NODES)
+            if condition(each, "Ready") == "True"
+        }
+
+
+class Stage(Server):
+    """Objects on a server, and Kubewright as a process with driver qemu; VMs are below ``data``."""
+
+    def __init__(self, clock: SystemClock, folder: Path, images: Path, kubeconfig: Path, data: Path) -> None:
+        self.folder, self.images, self.clock = folder, images, clock
+        self.vms = data / "qemu" / "vms"
+        super().__init__(clock, folder, kubeconfig)
+        self.steps = Steps(clock)
+        self.programs: list[Program] = []
 
     async def until(self, what: str, seconds: float, look: Callable[[], Awaitable[Any]]) -> Any:
         """What ``look`` finds, once it is something.
@@ -99,33 +119,9 @@ class Stage:
             await self.clock.sleep(POLL)
         return found
 
-    async def ready_nodes(self) -> dict[str, Any]:
-        """Those that say that they are ready, by name."""
-        return {
-            each["metadata"]["name"]: each
-            for each in await self.items(NODES)
-            if condition(each, "Ready") == "True"
-        }
-
-    async def run(self, *words: str) -> None:
-        """Start ``kubewright run`` with VMs on the bridge."""
-        (port,) = free_ports(1)
-        options = {"dataDir": self.folder / "data", "images": self.images, "network": "bridge"}
-        command = [
-            sys.executable,
-            "-m",
-            "kubewright",
-            "run",
-            "--driver=qemu",
-            f"--kubeconfig={self.real.kubeconfig}",
-        ]
-        command += [f"--driver-option={name}={value}" for name, value in options.items()]
-        command += [f"--health-port={port}", "--no-leader-elect", *words]
-        self.programs.append(Program(command, self.folder / "run.log", self.clock))
-
-    @property
-    def vms(self) -> Path:
-        return self.folder / "data" / "qemu" / "vms"
+    def start(self, *words: str) -> None:
+        """Start ``kubewright`` with VMs on the bridge."""
+        self.programs.append(kubewright(self.clock, self.folder, self.images, *words))
 
     def qemus(self) -> dict[str, int]:
         """The processes of VMs that run, by the machine's name."""
@@ -144,14 +140,41 @@ class Stage:
         for kind in kinds:
             done = self.kubectl.run("get", kind, "-A", "-o", "wide", "--request-timeout=5s")
             say(f"== {kind}\n{done.stdout or done.stderr}")
-        for path in [self.folder / "run.log", *sorted(self.vms.glob("*/output.log"))]:
+        for path in [self.folder / LOG, *sorted(self.vms.glob("*/output.log"))]:
             lines = path.read_text(errors="replace").splitlines() if path.exists() else []
             say(f"== the end of {path.relative_to(self.folder)}\n" + "\n".join(lines[-TAIL:]))
 
     def network(self) -> list[str]:
         """The network devices of this namespace, but for loopback."""
-        said = subprocess.run(["ip", "-json", "link"], check=True, capture_output=True, timeout=10).stdout
-        return sorted(each["ifname"] for each in json.loads(said) if each["ifname"] != "lo")
+        return sorted(each["ifname"] for each in json.loads(ip("-json", "link")) if each["ifname"] != "lo")
+
+
+class Workload(Server):
+    """A cluster that a life has made, seen from the one of its objects."""
+
+    def __init__(self, stage: Stage, kubeconfig: Path) -> None:
+        super().__init__(stage.clock, stage.folder, kubeconfig)
+        self._stage = stage
+
+    @classmethod
+    @asynccontextmanager
+    async def of(cls, stage: Stage, cluster: str) -> AsyncIterator["Workload"]:
+        """By the kubeconfig of the Cluster, which is there."""
+        secret = await stage.get(f"/api/v1/namespaces/default/secrets/{cluster}-kubeconfig")
+        path = stage.folder / f"{cluster}.kubeconfig"
+        path.unlink(missing_ok=True)
+        write_private(path, b64decode(secret["data"]["value"]))
+        workload = cls(stage, path)
+        try:
+            yield workload
+        finally:
+            await workload.api.transport.close()
+
+    async def joined(self, count: int) -> bool:
+        """Whether so many machines have a Node that is ready, and there is no other."""
+        machines, ready = await self._stage.items(objects.MACHINES), await self.ready_nodes()
+        known = {each.get("status", {}).get("nodeRef", {}).get("name") for each in machines}
+        return len(machines) == len(ready) == len(await self.items(NODES)) == count and known == set(ready)
 
 
 def condition(obj: Any, type_: str) -> str:
@@ -169,15 +192,54 @@ def resident(pid: int) -> int:
     return sum(int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmRSS"))
 
 
+Opener = Callable[[SystemClock, Path, Path], AbstractAsyncContextManager[Stage]]
+
+
 @asynccontextmanager
-async def opened(folder: Path, images: Path, shown: Sequence[str]) -> AsyncIterator[Stage]:
-    """A stage; when the life fails, what it leaves is shown before it goes."""
-    clock = SystemClock()
-    await asyncio.to_thread(subprocess.run, ["ip", "link", "set", "lo", "up"], check=True, timeout=10)
+async def on_kubernetes(clock: SystemClock, folder: Path, images: Path) -> AsyncIterator["OnKubernetes"]:
+    """A real Kubernetes that VMs reach at ``GATEWAY``; the life starts ``kubewright run`` itself."""
     options = Options(fsync=False, reached_at=GATEWAY, scheduler=SCHEDULER.find())
     async with RealKubernetes(find(), clock, options) as real:
-        transport = load(real.kubeconfig, clock=clock)
-        stage = Stage(real, Api(transport, clock, "real"), folder, images, clock)
+        yield OnKubernetes(clock, folder, images, real)
+
+
+class OnKubernetes(Stage):
+    """A stage whose objects are in a real Kubernetes."""
+
+    def __init__(self, clock: SystemClock, folder: Path, images: Path, real: RealKubernetes) -> None:
+        self.real = real
+        super().__init__(clock, folder, images, real.kubeconfig, folder / "data")
+
+    def run(self, *words: str) -> None:
+        """Start ``kubewright run``."""
+        (port,) = free_ports(1)
+        where = (f"--kubeconfig={self.real.kubeconfig}", f"--driver-option=dataDir={self.vms.parents[1]}")
+        self.start("run", *where, f"--health-port={port}", "--no-leader-elect", *words)
+
+
+@asynccontextmanager
+async def embedded(clock: SystemClock, folder: Path, images: Path) -> AsyncIterator[Stage]:
+    """``kubewright up`` with components that VMs reach."""
+    await asyncio.to_thread(ip, "route", "add", "local", COMPONENTS, "dev", "lo")
+    data = folder / "up"
+    (port,) = free_ports(1)
+    words = ("up", f"--data-dir={data}", f"--port={port}", f"--component-addresses={COMPONENTS}")
+    up = kubewright(clock, folder, images, *words)
+
+    async def answers() -> bool:
+        return b"kubewright is ready" in (folder / LOG).read_bytes()
+
+    await up.wait_until(answers, 60)
+    stage = Stage(clock, folder, images, data / "kubeconfig", data)
+    stage.programs.append(up)
+    yield stage
+
+
+@asynccontextmanager
+async def opened(opener: Opener, folder: Path, images: Path, shown: Sequence[str]) -> AsyncIterator[Stage]:
+    """A stage; when the life fails, what it leaves is shown before it goes."""
+    await asyncio.to_thread(ip, "link", "set", "lo", "up")
+    async with opener(SystemClock(), folder, images) as stage:
         try:
             yield stage
         except BaseException:
@@ -188,15 +250,26 @@ async def opened(folder: Path, images: Path, shown: Sequence[str]) -> AsyncItera
                 await program.stop()
             for pid in stage.qemus().values():
                 os.kill(pid, signal.SIGKILL)
-            await transport.close()
+            await stage.api.transport.close()
 
 
-def main(life: Callable[[Stage], Awaitable[None]], shown: Sequence[str]) -> None:
+def kubewright(clock: SystemClock, folder: Path, images: Path, *words: str) -> Program:
+    """Kubewright with VMs on the bridge, whose output is in ``LOG``."""
+    options = (f"--driver-option=images={images}", "--driver-option=network=bridge")
+    command = [sys.executable, "-m", "kubewright", *words, "--driver=qemu", *options]
+    return Program(command, folder / LOG, clock)
+
+
+def ip(*words: str) -> bytes:
+    return subprocess.run(["ip", *words], check=True, capture_output=True, timeout=10).stdout
+
+
+def main(opener: Opener, life: Callable[[Any], Awaitable[None]], shown: Sequence[str]) -> None:
     """Live it: ``python -m tests.vm.LIFE FOLDER IMAGES``; the last line of what it prints is its steps."""
     folder, images = map(Path, sys.argv[1:])
 
     async def lived() -> Sequence[tuple[str, float, int]]:
-        async with opened(folder, images, shown) as stage:
+        async with opened(opener, folder, images, shown) as stage:
             await life(stage)
             return stage.steps.done
 
