@@ -80,11 +80,11 @@ def worker_secret(server: str, authority: bytes) -> Any:
         "/etc/default/kubelet": "KUBELET_EXTRA_ARGS=--provider-id={{ ds.meta_data.provider_id }}\n",
         CNI_FILE: cni(),
     }
+    # No command: they are written before the image's kubelet starts.
     data = {
         "write_files": [
             {"path": path, "content": content, "permissions": "0600"} for path, content in files.items()
-        ],
-        "runcmd": ["systemctl restart kubelet"],
+        ]
     }
     return {
         "apiVersion": "v1",

@@ -53,7 +53,6 @@ SECONDS = 1200.0
 FILES: Mapping[str, tuple[str, int]] = {
     "etc/cloud/cloud.cfg.d/99_kubewright.cfg": (
         "datasource_list: [NoCloud, None]\nmanage_etc_hosts: true\npreserve_hostname: false\n"
-        "ssh_genkeytypes: []\n"
         "cloud_init_modules: [bootcmd, write-files, growpart, resizefs, disk_setup, mounts, set_hostname,\n"
         "  update_hostname, update_etc_hosts, ca-certs, users-groups]\n"
         "cloud_config_modules: [ntp, timezone, set-passwords, runcmd]\n"
@@ -78,7 +77,9 @@ FILES: Mapping[str, tuple[str, int]] = {
     "etc/hostname": ("", 0o644),
     "etc/machine-id": ("", 0o644),
     "etc/systemd/system/kubelet.service": (
-        "[Unit]\nDescription=kubelet\nAfter=containerd.service\n\n"
+        "[Unit]\nDescription=kubelet\nAfter=containerd.service\n"
+        # Without a configuration it would only fail, each time at the price of seconds without KVM.
+        "ConditionPathExists=/var/lib/kubelet/config.yaml\n\n"
         "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nEnvironmentFile=-/etc/default/kubelet\n"
         "ExecStart=/usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf "
         "--kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml "
