@@ -10,7 +10,7 @@ READY := .venv/.ready
 CHECKS := ruff,format,--check,--output-format=concise ruff,check,--output-format=concise mypy \
 	lint-imports,--no-logo python,tools/gen.py,--check
 
-.PHONY: help setup demo test check gen bench kube sim mutations mutants test-kube test-versions node-image lock clean
+.PHONY: help setup demo test check gen bench kube sim mutations mutants test-kube test-versions node-image test-vm lock clean
 
 help:  ## what you are reading
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ test-kube: $(READY) kube  ## the tests that run against a real kube-apiserver, t
 test-versions: $(READY) kube  ## upgrades between two releases of Kubernetes; builds the earlier one first, which takes a while
 	@$(BIN)/python tools/kube/install.py 1.35
 	@KUBEWRIGHT_VERSIONS=1 $(BIN)/python -m pytest -m kube tests/conformance/test_version_upgrades.py $(ARGS)
+
+test-vm: $(READY) kube node-image  ## VMs of QEMU that become nodes: three whole lives, half an hour without KVM (ARGS='-k machines': one)
+	@$(BIN)/python -m pytest -m vm -n0 tests/vm $(ARGS)
 
 lock: $(READY)  ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	@tools/lock.sh $(ARGS)

@@ -155,3 +155,15 @@ def test_a_node_is_named_and_labelled_by_what_cloud_init_knows(tmp_path: Path) -
             flags = {each["name"]: each["value"] for each in flags}
         assert found["name"] == "node-1"
         assert flags == {"provider-id": "x:///node-1", "v": "08", "a": "08", "b": "{{.x}}"}
+
+
+def test_the_node_image_has_settings_that_cloud_init_takes(tmp_path, monkeypatch):
+    """It judges them with the data of each machine: what is wrong in them it tells of the user's."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "tools" / "node_image"))
+    from build import FILES
+
+    settings, _ = FILES["etc/cloud/cloud.cfg.d/99_kubewright.cfg"]
+    (machine,) = cloud_init.booted(
+        cloud_init.find(), tmp_path, [f"## template: jinja\n#cloud-config\n{settings}"], INSTANCE
+    )
+    assert machine.problem == ""

@@ -7,11 +7,11 @@ Theory.      Where KUBEWRIGHT_KUBE names a folder, that one is used and no other
              the cache in one step. A second run waits for the first and finds its result.
              With the name of a folder beside this file (``1.35``), that earlier release is built instead, for
              control planes of two releases: etcd, the API server and the controller manager alone.
-             kubeadm is built from the same modules. Cluster API's programs are built likewise, from a go.mod
-             of their own, since they need other versions of the same modules; a decoder of ours with their
-             types is beside it. helm, which installs our chart, has a go.mod of its own, too, and so have the
-             libraries that judge what we write for others (judges). promtool, which checks our alerts, and
-             cloud-init are Debian's. About ten minutes on two cores, all in all.
+             kubeadm and kube-scheduler are built from the same modules. Cluster API's programs are built
+             likewise, from a go.mod of their own, since they need other versions of the same modules; a
+             decoder of ours with their types is beside it. helm, which installs our chart, has a go.mod of
+             its own, too, and so have the libraries that judge what we write for others (judges). promtool,
+             which checks our alerts, and cloud-init are Debian's. About ten minutes on two cores, all in all.
 Called by    the Makefile; ``testing.real_kubernetes.binaries`` finds the result again.
 """
 
@@ -41,7 +41,7 @@ from kubewright.testing.real_kubernetes.binaries import (
     in_folder,
     kubernetes_version,
 )
-from kubewright.testing.real_kubernetes.cached import Cached
+from kubewright.testing.real_kubernetes.cached import SCHEDULER, Cached
 from kubewright.testing.real_kubernetes.helm import HELM
 from kubewright.testing.real_kubernetes.kubeadm import KUBEADM
 
@@ -123,6 +123,10 @@ def kubeadm_release() -> Release:
     return alone(KUBEADM, HERE, "k8s.io/kubernetes/cmd/kubeadm", stamp(VERSION))
 
 
+def scheduler_release() -> Release:
+    return alone(SCHEDULER, HERE, "k8s.io/kubernetes/cmd/kube-scheduler", stamp(VERSION))
+
+
 def etcdutl_release() -> Release:
     """What puts a snapshot of an etcd in place.
 
@@ -199,6 +203,7 @@ def main(names: Sequence[str]) -> int:
             for other in (
                 etcdutl_release(),
                 kubeadm_release(),
+                scheduler_release(),
                 helm_release(),
                 *(judge_release(each) for each in (judges.GO_YAML, judges.CLCT)),
                 capi_release(),

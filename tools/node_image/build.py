@@ -18,8 +18,9 @@ import platform
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import oci
@@ -31,19 +32,27 @@ HERE = Path(__file__).parent
 SUITE = "bookworm"
 PACKAGES = (
     "systemd", "systemd-sysv", "systemd-resolved", "udev", "dbus", "cloud-init", "ca-certificates",
-    "containerd", "runc", "containernetworking-plugins", "conntrack", "curl", "ethtool", "iproute2",
-    "iptables", "iputils-ping", "kmod", "mount", "netbase", "procps", "socat",
+    "busybox-static", "containerd", "runc", "containernetworking-plugins", "conntrack", "curl", "ethtool",
+    "iproute2", "iptables", "iputils-ping", "kmod", "mount", "netbase", "procps", "socat",
 )  # fmt: skip
 KERNEL = {"x86_64": "linux-image-cloud-amd64", "aarch64": "linux-image-cloud-arm64"}
 PAUSE = "registry.k8s.io/pause:3.10.2"
 """What kubelet and kubeadm 1.36 call it."""
-SIZE_MIB = 2600
+BUSYBOX = "docker.io/kubewright/busybox:1"
+"""Debian's busybox as an image, to try a node with."""
+COMPONENTS = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
+    "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+}
+"""What ``kubeadm init`` runs in pods, and the package of each."""
+SIZE_MIB = 3000
 SECONDS = 1200.0
 
 FILES: Mapping[str, tuple[str, int]] = {
     "etc/cloud/cloud.cfg.d/99_kubewright.cfg": (
         "datasource_list: [NoCloud, None]\nmanage_etc_hosts: true\npreserve_hostname: false\n"
-        "ssh_genkeytypes: []\n"
         "cloud_init_modules: [bootcmd, write-files, growpart, resizefs, disk_setup, mounts, set_hostname,\n"
         "  update_hostname, update_etc_hosts, ca-certs, users-groups]\n"
         "cloud_config_modules: [ntp, timezone, set-passwords, runcmd]\n"
@@ -68,23 +77,31 @@ FILES: Mapping[str, tuple[str, int]] = {
     "etc/hostname": ("", 0o644),
     "etc/machine-id": ("", 0o644),
     "etc/systemd/system/kubelet.service": (
-        "[Unit]\nDescription=kubelet\nAfter=containerd.service kubewright-images.service\n\n"
+        "[Unit]\nDescription=kubelet\nAfter=containerd.service\n"
+        # Without a configuration it would only fail, each time at the price of seconds without KVM.
+        "ConditionPathExists=/var/lib/kubelet/config.yaml\n\n"
         "[Service]\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nEnvironmentFile=-/etc/default/kubelet\n"
         "ExecStart=/usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf "
         "--kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml "
         "$KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS\n"
         "Restart=always\nRestartSec=2\n\n[Install]\nWantedBy=multi-user.target\n", 0o644,
     ),
-    "etc/systemd/system/kubewright-images.service": (
-        "[Unit]\nDescription=Container images that came with the machine\nAfter=containerd.service\n"
-        "Requires=containerd.service\nConditionPathExists=/usr/share/kubewright/images\n\n"
-        "[Service]\nType=oneshot\nRemainAfterExit=yes\n"
-        "ExecStart=/bin/sh -c 'for each in /usr/share/kubewright/images/*.tar; "
-        "do ctr -n k8s.io images import \"$each\" || exit 1; done'\n\n"
-        "[Install]\nWantedBy=multi-user.target\n", 0o644,
-    ),
 }  # fmt: skip
-ENABLED = ("systemd-networkd", "systemd-resolved", "containerd", "kubelet", "kubewright-images")
+ENABLED = ("systemd-networkd", "systemd-resolved", "containerd", "kubelet")
+
+
+IMPORT = """set -eu
+mount -t proc proc root/proc
+for each in null urandom; do mount --bind /dev/$each root/dev/$each; done
+exec chroot root sh -euc '
+containerd > /run/containerd.log 2>&1 &
+tries=0
+until ctr version > /dev/null 2>&1; do
+  tries=$((tries + 1)); [ $tries -lt 300 ] || { cat /run/containerd.log; exit 1; }; sleep 0.1
+done
+for each in /mnt/images/*.tar; do ctr -n k8s.io images import "$each"; done
+kill $!; wait $! || true'"""
+"""Let containerd of the tree take the images in."""
 
 
 class Failed(Exception):
@@ -123,38 +140,45 @@ def build(folder: Path) -> None:
     architecture = platform.machine()
     if architecture not in KERNEL:
         raise Failed(f"there is no kernel for {architecture} on the list")
-    for needed in ("mmdebstrap", "mke2fs", "qemu-img", "tar", "go"):
+    for needed in ("mmdebstrap", "mke2fs", "qemu-img", "tar", "unshare", "go"):
         if shutil.which(needed) is None:
             raise Failed(f"{needed} is not installed (Debian: mmdebstrap, e2fsprogs, qemu-utils; and Go)")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".node-image-", dir=folder.parent) as scratch:
         work = Path(scratch)
         _base(work, KERNEL[architecture])
-        (work / "over.tar").write_bytes(oci.tar(over(work, architecture)))
+        (work / "over.tar").write_bytes(oci.tar(over(work)))
+        (work / "images").mkdir()
+        for name, image in images(work, oci.ARCHITECTURES[architecture]):
+            (work / "images" / f"{name}.tar").write_bytes(image)
         made = work / "made"
         made.mkdir()
         _disk(work, made)
         made.rename(folder)
 
 
-def over(work: Path, architecture: str) -> dict[str, tuple[bytes, int]]:
+def over(work: Path) -> dict[str, tuple[bytes, int]]:
     """The files that are laid over Debian's."""
     found = {path: (content.encode(), mode) for path, (content, mode) in FILES.items()}
-    for package, program in (*_programs(), ("", "pause")):
-        target = work / program
-        _compiled(target, package)
-        if program == "pause":
-            image = oci.archive(
-                PAUSE, {"pause": target.read_bytes()}, "/pause", oci.ARCHITECTURES[architecture]
-            )
-            found["usr/share/kubewright/images/pause.tar"] = image, 0o644
-        else:
-            found[f"usr/bin/{program}"] = target.read_bytes(), 0o755
+    for program in ("kubelet", "kubeadm"):
+        _compiled(work / program, f"k8s.io/kubernetes/cmd/{program}")
+        found[f"usr/bin/{program}"] = (work / program).read_bytes(), 0o755
     return found
 
 
-def _programs() -> Sequence[tuple[str, str]]:
-    return [(f"k8s.io/kubernetes/cmd/{each}", each) for each in ("kubelet", "kubeadm")]
+def images(work: Path, architecture: str) -> Iterator[tuple[str, bytes]]:
+    """The images of containers, each of one program on nothing."""
+    said = _run(str(work / "kubeadm"), "config", "images", "list", f"--kubernetes-version={VERSION}")
+    names = {name.rpartition("/")[2].partition(":")[0]: name for name in said.split()}
+    for program, package in {"pause": "", **COMPONENTS}.items():
+        _compiled(work / program, package)
+        path = "pause" if program == "pause" else f"usr/local/bin/{program}"
+        content = (work / program).read_bytes()
+        yield program, oci.archive(names[program], {path: content}, f"/{path}", architecture)
+    with tarfile.open(work / "base.tar") as base:
+        there = base.extractfile("./usr/bin/busybox")
+        assert there is not None, "it is one of the packages"
+        yield "busybox", oci.archive(BUSYBOX, {"bin/busybox": there.read()}, "/bin/busybox", architecture)
 
 
 def _compiled(target: Path, package: str) -> None:
@@ -188,6 +212,12 @@ def _disk(work: Path, made: Path) -> None:
 mkdir root
 tar -C root --numeric-owner -xf base.tar --exclude='./dev/*'
 tar -C root --numeric-owner --no-same-owner -xf over.tar
+mkdir root/mnt/images; mv images/*.tar root/mnt/images/; touch root/dev/null root/dev/urandom
+cat > import.sh <<'END'
+{IMPORT}
+END
+unshare --mount --pid --fork --kill-child sh import.sh < /dev/null
+rm -rf root/mnt/images root/dev/null root/dev/urandom root/run/*
 rm -rf root/var/cache/apt/* root/var/lib/apt/lists/* root/usr/share/doc/* root/usr/share/man/*
 for each in {links}; do
   unit=$(basename $each); mkdir -p root/etc/systemd/system/multi-user.target.wants
@@ -204,7 +234,7 @@ chmod -R u+rwX root; rm -rf root"""
     _run("qemu-img", "convert", "-O", "qcow2", *compressed, str(work / "base.raw"), str(made / "node.qcow2"))
 
 
-def _run(*command: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+def _run(*command: str, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
     try:
         done = subprocess.run(
             command, cwd=cwd, env=env, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -214,6 +244,7 @@ def _run(*command: str, cwd: Path | None = None, env: Mapping[str, str] | None =
     if done.returncode:
         tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-12:])
         raise Failed(f"{Path(command[0]).name} failed:\n{tail}")
+    return done.stdout
 
 
 if __name__ == "__main__":

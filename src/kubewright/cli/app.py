@@ -65,6 +65,8 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     encryption_algorithm: switches.EncryptionAlgorithm = switches.ENCRYPTION_ALGORITHM,
     strict_running: switches.StrictRunning = False,
     worlds: switches.Worlds = "",
+    driver: switches.DriverName = "sim",
+    driver_option: switches.DriverOption = None,
     component_programs: switches.ComponentPrograms = None,
     component_user: switches.ComponentUser = "",
     component_users: switches.ComponentUsers = switches.COMPONENT_USERS,
@@ -87,6 +89,8 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
         ServerConfig(data_dir, port, kubeconfig, accept_data_loss, reach(address, tls_san or ())),
         Options(
             controllers=tuple(each.name for each in named(worlds.split(","))),
+            driver=driver,
+            driver_options=switches.pairs(driver_option or ()),
             bootstrap=switches.bootstrap(encryption_algorithm),
             strict_running=strict_running,
             processes=switches.processes(
@@ -168,8 +172,8 @@ def run(  # noqa: PLR0913 -- each is a switch of the command line
     shard: run_switches.OfShard = "",
     strict_running: switches.StrictRunning = False,
     controllers: run_switches.Controllers = "*",
-    driver: run_switches.DriverName = "",
-    driver_option: run_switches.DriverOption = None,
+    driver: switches.DriverName = "",
+    driver_option: switches.DriverOption = None,
     allow_simulated_nodes: run_switches.SimulatedNodes = False,
     machine_safety_orphan_vms_period: run_switches.OrphanPeriod = "30m",
     machine_safety_apiserver_statuscheck_timeout: run_switches.UnreachableAfter = "30s",

@@ -107,6 +107,14 @@ StrictRunning = Annotated[
         help="Machines of Cluster API are in the phase Running only while their Nodes are Ready.",
     ),
 ]
+DriverName = Annotated[
+    str,
+    typer.Option(help="The cloud, by the name of an installed driver; sim simulates one.", metavar="NAME"),
+]
+DriverOption = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=VALUE for the driver; may be given again.", metavar="NAME=VALUE"),
+]
 Worlds = Annotated[
     str,
     typer.Option(
@@ -156,7 +164,7 @@ ShareComponentUser = Annotated[
     ),
 ]
 ComponentAddresses = Annotated[
-    str, typer.Option(help="The loopback addresses that they listen on.", metavar="RANGE")
+    str, typer.Option(help="The addresses that they listen on: of loopback, or private.", metavar="RANGE")
 ]
 COMPONENT_ADDRESSES = "127.64.0.0/10"
 
@@ -303,3 +311,20 @@ def log_at(level: str) -> None:
         log.configure(SystemClock(), level=level)
     except ValueError as error:
         raise InvalidInput(str(error)) from None
+
+
+def pairs(words: Iterable[str]) -> dict[str, str]:
+    """``NAME=VALUE`` words as a mapping.
+
+    Raises:
+        InvalidInput: a word without ``=``, or a name given twice.
+    """
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise InvalidInput(f"--driver-option wants NAME=VALUE, not {word!r}")
+        if name in found:
+            raise InvalidInput(f"--driver-option {name} is given twice")
+        found[name] = value
+    return found

@@ -51,6 +51,9 @@ COMPONENT = "machine-controller-manager"
 
 CONTESTED = "kubewright_contested_writes"
 """The counter's name, without its suffix."""
+CLOSE_SECONDS = 10.0
+"""For a driver to end what it is doing: a VM that is being made has its QEMU started by then. systemd gives a
+service 90 seconds to end, and Kubernetes a pod 30."""
 LEASELESS = "server"
 """The name of the group of controllers without a Lease: those that are part of an embedded server."""
 
@@ -60,8 +63,9 @@ class Assembly:
 
     ``beside`` are worlds that no option switches off (``worlds.server_worlds``). ``connect`` makes the
     transports to workload clusters and nested control planes. ``services`` run always, whether this process
-    leads or not; a driver's own loops are among them: simulated kubelets do not end with a term. ``hosts``
-    answers where components of nested control planes run.
+    leads or not; a driver's own loops are among them: simulated kubelets do not end with a term. ``others``
+    are further drivers, by name, beside that of the options. ``hosts`` answers where components of nested
+    control planes run.
 
     Raises:
         InvalidInput: ``options.controllers`` names a controller that does not exist, or leaves none to run.
@@ -76,10 +80,12 @@ class Assembly:
         metrics: Metrics,
         *,
         beside: Sequence[World] = (),
+        others: Mapping[str, Driver] | None = None,
         connect: Connect = by_sockets,
         hosts: FindHosts = no_hosts,
     ) -> None:
-        on_call = DriverMetrics(metrics.registry).of(options.driver)
+        drivers = {**(others or {}), **({} if driver is None else {options.driver: driver})}
+        on_call = DriverMetrics(metrics.registry).of
         self.controllers: list[ControllerInfo] = [
             *chosen(options),
             *(each for one in beside for each in one.controllers),
@@ -88,14 +94,15 @@ class Assembly:
         self._filter = options.watch_filter
         self._shard = options.shard
         self.metrics = metrics
-        self._worlds = (*worlds(options, driver, on_call, hosts, connect), *beside)
+        self._worlds = (*worlds(options, drivers, on_call, hosts, connect), *beside)
         kinds = [LEASE, *(kind for world in self._worlds for kind in (*world.kinds, *world.event_kinds))]
         self.recorder = Recorder(control, self.clock, COMPONENT, kinds=kinds)
         self.services: list[Runnable] = [self.recorder.run]
         self._control = Session(control, Informers(control, only=options.namespaces))
         self._target = self._control if target is control else Session(target, Informers(target))
         if options.machine.joins:
-            self.services += _own_loops(driver, self._target.caches)
+            for cloud in drivers.values():
+                self.services += _own_loops(cloud, self._target.caches)
         for each in self.informers:
             metrics.informers(each)
         admits = self._admits(WATCH_FILTER_LABEL)
@@ -292,8 +299,11 @@ def _own_loops(driver: object, caches: Informers) -> list[Runnable]:
     return [partial(driver.run, caches)] if isinstance(driver, Background) else []
 
 
-async def close(driver: object, seconds: float = 2.0) -> None:
-    """Close a driver that can be closed, within ``seconds``."""
+async def close(driver: object, seconds: float = CLOSE_SECONDS) -> None:
+    """Close a driver that can be closed; one that takes longer than ``seconds`` is left as it is."""
     if isinstance(driver, Closing):
-        async with asyncio.timeout(seconds):
-            await driver.close()
+        try:
+            async with asyncio.timeout(seconds):
+                await driver.close()
+        except TimeoutError:
+            log.warning("a driver was not closed in time", seconds=seconds)

@@ -1,13 +1,15 @@
 """``up``: an API server, all controllers and a simulated cloud in one process and one folder.
 
 Theory.      Our own controllers call the server in process, all other clients over TLS. A start goes in this
-             order: the API server, its listener, the kubeconfig, CRDs and classes; then the manager runs
-             until it is told to stop. Everything is in the data folder, so stopping and starting again
-             continues with the same machines and the same VMs.
+             order: the API server, the drivers, its listener, the kubeconfig, CRDs and classes; then the
+             manager runs until it is told to stop. The simulated cloud is always there; another driver that
+             is named comes beside it, and then a class or an object without a driver's name means that one.
+             Everything is in the data folder, so stopping and starting again continues with the same machines
+             and the same VMs.
 Invariants.  One process per folder (the store's lock). Nothing listens beyond loopback, unless a user names
-             another address. Later starts use the same port. Objects that exist (CRDs, roles, classes) are
-             not written again on a restart, so what users changed in them stays. When the folder is deleted,
-             ``serve`` ends within seconds.
+             another address, or VMs of a driver reach this machine by one. Later starts use the same port.
+             Objects that exist (CRDs, roles, classes) are not written again on a restart, so what users
+             changed in them stays. When the folder is deleted, ``serve`` ends within seconds.
 Called by    ``cli.up``, ``cli.demo`` and ``testing`` (without a folder: all in memory, no listener).
 """
 
@@ -15,6 +17,7 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -58,7 +61,7 @@ from kubewright.compose.folder import (
     snapshots_folder,
 )
 from kubewright.compose.leases import Announced
-from kubewright.compose.options import Election, Options, ServerConfig
+from kubewright.compose.options import DATA_DIR, Election, Options, ServerConfig
 from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.worlds import server_worlds
 from kubewright.controlplanes.hosting.contract import Hosting
@@ -67,11 +70,13 @@ from kubewright.controlplanes.hosting.processes import options as processes
 from kubewright.controlplanes.hosting.processes.addresses import covers
 from kubewright.controlplanes.hosting.processes.host import ProcessHosting
 from kubewright.driver import registry
-from kubewright.driver.contract import Driver
+from kubewright.driver.contract import Driver, Local
+from kubewright.driver.errors import DriverError
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.pki.certificates import Identity
 from kubewright.providers.sim import CLOUD_FILE, manifests
+from kubewright.providers.sim.vm import SCHEME as SIMULATED
 from kubewright.runtime.group import Settings
 from kubewright.runtime.leader import Elector
 from kubewright.runtime.manager import Manager
@@ -137,6 +142,8 @@ class Embedded:
         self.nested = self._own.nested
         """Those of them that NestedControlPlanes describe, whose components are therefore in this process."""
         self.driver: Driver
+        """The one that the options name."""
+        self._drivers: dict[str, Driver] = {}
         self.manager: Manager
 
     @property
@@ -154,10 +161,10 @@ class Embedded:
         try:
             await self.server.start()
             self._stack.push_async_callback(self.server.close)
-            await self._start_listener()
             self._stack.push_async_callback(self._own.close)
-            self.driver = self._load_driver()
-            self._stack.push_async_callback(close, self.driver)
+            self._load_drivers()
+            await self._listen_where_vms_are()
+            await self._start_listener()
             beside = server_worlds(self._options, self._authority)
             hosts = Hosts(self.nested, await self._processes(), self._snapshots())
             assembly = Assembly(
@@ -167,6 +174,7 @@ class Embedded:
                 self._options,
                 self.metrics,
                 beside=beside,
+                others=self._drivers,
                 connect=self._own.connect(),
                 hosts=lambda _environment: hosts,
             )
@@ -283,10 +291,39 @@ class Embedded:
         )
         return msgspec.json.encode(found)
 
-    def _load_driver(self) -> Driver:
+    def _load_drivers(self) -> None:
+        """The one that the options name, and the simulated cloud."""
+        named, given = self._options.driver, dict(self._options.driver_options)
         folder = None if self.config is None else self.config.data_dir
-        settings = registry.Settings(self.clock, folder, self._options.driver_options, self._complete)
-        return self._own.under(registry.load(self._options.driver, settings))
+        for name in dict.fromkeys((SIMULATED, named)):
+            place, options = folder, given if name == named else {}
+            if name != SIMULATED and (own := options.pop(DATA_DIR, None)):
+                place = private_folder(Path(own))
+            settings = registry.Settings(self.clock, place, options, self._complete)
+            loaded = self._drivers[name] = self._own.under(registry.load(name, settings))
+            self._stack.push_async_callback(close, loaded)
+        self.driver = self._drivers[named]
+
+    async def _listen_where_vms_are(self) -> None:
+        """Where VMs of a driver reach this machine, unless the user says where."""
+        hosts = await self._host_addresses()
+        if hosts and self.config is not None and self.config.reach.address == LOOPBACK:
+            reach = replace(self.config.reach, address=hosts[0])
+            self.config = replace(self.config, reach=reach)
+
+    async def _host_addresses(self) -> list[str]:
+        """Those at which VMs of the drivers reach this machine, and so this server.
+
+        Raises:
+            InvalidInput: a driver cannot have its own.
+        """
+        found = []
+        for name, driver in self._drivers.items():
+            try:
+                found += [await driver.host_address()] if isinstance(driver, Local) else []
+            except DriverError as error:
+                raise InvalidInput(f"driver {name}: {error.message}") from None
+        return [each for each in found if each]
 
     async def _create_objects(self, assembly: Assembly) -> None:
         """Create the CRDs of the worlds that run, ClusterRoles, and the first classes where machines run.

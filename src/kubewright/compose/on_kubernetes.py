@@ -23,7 +23,7 @@ from kubewright.clusters.sessions.workload import by_sockets
 from kubewright.compose.assembly import Assembly, close
 from kubewright.compose.configuration import configuration
 from kubewright.compose.folder import private_folder, snapshots_folder
-from kubewright.compose.options import Election, Options
+from kubewright.compose.options import DATA_DIR, Election, Options
 from kubewright.compose.own_planes import OwnPlanes
 from kubewright.compose.preflight import Endpoint, Intent, Preflight
 from kubewright.compose.webhooks import Webhooks, webhooks_of
@@ -47,9 +47,6 @@ from kubewright.runtime.world import Environment
 
 SIMULATED = "sim"
 """The driver of the simulated cloud."""
-
-DATA_DIR = "dataDir"
-"""The one driver option that every driver has: the folder that it may write to."""
 
 log = structlog.get_logger("kubewright.compose")
 

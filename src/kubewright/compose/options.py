@@ -18,6 +18,9 @@ from kubewright.runtime.lease import Timings
 from kubewright.runtime.shard import WHOLE, Shard
 from kubewright.runtime.webhooks.certificates import Lifetimes
 
+DATA_DIR = "dataDir"
+"""The one driver option that every driver has: the folder that it may write to."""
+
 
 @dataclass(frozen=True, slots=True)
 class WebhookOptions:

@@ -36,19 +36,19 @@ from kubewright.runtime.world import ControllerInfo, Environment, World
 
 def worlds(
     options: Options,
-    driver: Driver | None,
-    on_call: Listener,
+    drivers: Mapping[str, Driver],
+    on_call: Callable[[str], Listener],
     hosts: FindHosts = no_hosts,
     connect: Connect = by_sockets,
 ) -> tuple[World, ...]:
-    """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver.
+    """The worlds of ``run``, in the order in which they are shown and started. VMs need a driver; that of
+    ``options.driver`` is for what names none.
 
     ``hosts`` answers where components of nested control planes run, ``connect`` makes transports to them
     and to workload clusters.
     """
-    drivers = {} if driver is None else {options.driver: driver}
     return (
-        machines.world(driver, on_call, options.machine, options.orphans),
+        machines.world(drivers, options.driver, on_call, options.machine, options.orphans),
         clusters.world(strict_running=options.strict_running, connect=connect),
         bootstrap.world(options.bootstrap),
         infra.world(drivers, options.driver, on_call, options.infra),
@@ -74,7 +74,7 @@ def server_worlds(options: Options, authority: Identity | None = None) -> tuple[
 
 def shown(options: Options) -> tuple[World, ...]:
     """The worlds of ``run`` without a driver, for callers that read their lists and start no controller."""
-    return worlds(options, None, lambda _ended: None)
+    return worlds(options, {}, lambda _name: lambda _ended: None)
 
 
 def listed(options: Options) -> list[ControllerInfo]:

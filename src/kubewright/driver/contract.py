@@ -71,7 +71,9 @@ class MachineRequest:
     it is for an API without Machines of ours. ``data_format`` says what ``userData`` is (``cloud-config`` or
     ``ignition``) where the VM becomes a node by it and by nothing else; empty where it is not known.
     ``version`` is that of the Kubernetes that the VM should run (``v1.31.0``), for drivers that choose an
-    image by it; empty where the API does not say it, or the call is none of these.
+    image by it; empty where the API does not say it, or the call is none of these. ``control_plane``: an API
+    server of its cluster will run on it, and is to be reached at the cluster's endpoint (``Endpoints``); said
+    for the same calls.
     """
 
     machine: Machine
@@ -79,6 +81,7 @@ class MachineRequest:
     secret: Secret = field(default_factory=Secret)
     data_format: str = ""
     version: str = ""
+    control_plane: bool = False
 
     @property
     def name(self) -> str:
@@ -198,6 +201,8 @@ class Endpoints(Protocol):
     async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
         """Host and port for the cluster that ``request.machine_class`` stands for: its name, namespace, uid
         and providerSpec. Idempotent by name, namespace and uid. ``Unavailable`` while it is being made.
+        What connects there is to reach port 6443 of those VMs that were made with a class of this uid and
+        ``control_plane``.
         """
         ...
 
@@ -238,9 +243,21 @@ class Validates(Protocol):
 
 
 @runtime_checkable
+class Local(Protocol):
+    """A driver whose VMs run on this machine: what serves here may have to be reached by them."""
+
+    async def host_address(self) -> str:
+        """This machine's address as its VMs see it, which is there from now on; empty: they do not reach it.
+        Raises a DriverError where it cannot be had.
+        """
+        ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A driver that has something open: a session, a file, a channel."""
 
     async def close(self) -> None:
-        """Close everything. Called once, after the last call has ended; must not raise."""
+        """Close everything, within ten seconds. Called once, after the last call has ended; must not
+        raise."""
         ...

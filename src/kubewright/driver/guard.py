@@ -223,6 +223,19 @@ class GuardedDriver:
         raise DriverError.of(Code.DeadlineExceeded, late)
 
 
+def guarded(
+    drivers: Mapping[str, Driver],
+    clock: Clock,
+    on_call: Callable[[str], Listener],
+    entitled: Callable[[], bool],
+) -> dict[str, GuardedDriver]:
+    """Each of these drivers behind a guard; ``on_call`` makes the listener of one by its name."""
+    return {
+        name: GuardedDriver(each, clock, on_end=on_call(name), entitled=entitled)
+        for name, each in drivers.items()
+    }
+
+
 def _not_begun(operation: Operation, what: str, why: str) -> DriverError:
     return DriverError.of(Code.Unavailable, f"{operation.value} of {what} was not begun: {why}", begun=False)
 

@@ -3,9 +3,11 @@
 Theory.      An object of ours says which driver makes it. A controller should not have to know how many there
              are: it has one driver, and this one looks at ``MachineClass.provider``.
 Invariants.  A class that names no driver means the program's own. One that names a driver which is not there
-             is told so by an error of the vocabulary, as by any driver: ``InvalidArgument``. A driver that
-             does not offer ``volume_ids`` hides those of no other.
-Called by    ``infra``, with guarded drivers (``driver.guard``) inside.
+             is told so by an error of the vocabulary, as by any driver: ``InvalidArgument``. Where names are
+             not the program's to give, as the provider of a MachineClass, the program's own driver is asked
+             instead, which says itself for whom a class is. A driver that does not offer ``volume_ids`` hides
+             those of no other.
+Called by    ``infra`` and ``machines``, with guarded drivers (``driver.guard``) inside.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,11 +19,13 @@ from kubewright.driver.guard import GuardedDriver
 
 
 class RoutedDriver:
-    """The drivers of this program by name; itself a ``Driver`` with ``Endpoints``. ``own`` is one of them."""
+    """The drivers of this program by name; itself a ``Driver`` with ``Endpoints``. ``own`` is one of them;
+    ``strict``: what names another one is not for it."""
 
-    def __init__(self, drivers: Mapping[str, GuardedDriver], own: str) -> None:
+    def __init__(self, drivers: Mapping[str, GuardedDriver], own: str, *, strict: bool = True) -> None:
         self._drivers = drivers
         self._own = own
+        self._strict = strict
 
     def problem(self, name: str) -> str:
         """Why no driver of this name can be asked, in a clause; empty if one can."""
@@ -46,12 +50,18 @@ class RoutedDriver:
         return await self._of(request).list(request)
 
     async def volume_ids(self, volumes: Sequence[VolumeSpec]) -> Sequence[str]:
-        """Of all drivers that offer this: each leaves out the volumes of other clouds."""
-        found: list[str] = []
-        for driver in self._drivers.values():
+        """Of all drivers that offer this: each leaves out the volumes of other clouds.
+
+        Raises:
+            Unimplemented: none does.
+        """
+        found: dict[str, Sequence[str]] = {}
+        for name, driver in self._drivers.items():
             with suppress(Unimplemented):
-                found += await driver.volume_ids(volumes)
-        return found
+                found[name] = await driver.volume_ids(volumes)
+        if not found:
+            raise Unimplemented("no driver of this program tells the volumes of its cloud")
+        return [each for volumes in found.values() for each in volumes]
 
     async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
         return await self._of(request).endpoint(request)
@@ -72,6 +82,8 @@ class RoutedDriver:
 
     def _of(self, request: MachineRequest | ClassRequest) -> GuardedDriver:
         name = request.machine_class.provider
+        if not self._strict and name not in self._drivers:
+            name = self._own
         if problem := self.problem(name):
             raise InvalidArgument(problem)
         return self._drivers[name or self._own]

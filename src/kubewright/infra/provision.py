@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
+from kubewright.api.cluster.names import CONTROL_PLANE_LABEL
+from kubewright.api.cluster.v1beta1 import Machine as CoreMachine
 from kubewright.api.core import Secret
 from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION
 from kubewright.api.infra.v1beta1 import (
@@ -104,10 +106,16 @@ def machine_request(of: ClassRequest, machine: KubewrightMachine, state: str) ->
     return of.of(structs.replace(stand_in, status=status))
 
 
-def with_data(request: MachineRequest, data: bytes, data_format: str, version: str) -> MachineRequest:
-    """The request with the data that the VM boots from, and the Kubernetes that its Machine wants."""
+def with_data(
+    request: MachineRequest, data: bytes, data_format: str, owner: CoreMachine | None
+) -> MachineRequest:
+    """The request with the data that the VM boots from, and what its Machine wants it to be."""
     secret = Secret(data={**request.secret.data, "userData": data})
-    return replace(request, secret=secret, data_format=data_format, version=version)
+    made = replace(request, secret=secret, data_format=data_format)
+    if owner is None:
+        return made
+    control_plane = CONTROL_PLANE_LABEL in owner.metadata.labels
+    return replace(made, version=owner.spec.version or "", control_plane=control_plane)
 
 
 def domain_of(cluster: KubewrightCluster | None, name: str | None) -> tuple[FailureDomainSpec | None, str]:

@@ -3,7 +3,7 @@
 Called by    ``compose.worlds``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kubewright.api.cluster.names import WATCH_FILTER_LABEL
 from kubewright.api.cluster.v1beta1 import CLUSTER, MACHINE
@@ -17,7 +17,7 @@ from kubewright.api.infra.v1beta1 import (
     KUBEWRIGHT_MACHINE_TEMPLATE,
 )
 from kubewright.driver.contract import Driver
-from kubewright.driver.guard import GuardedDriver, Listener
+from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.routing import RoutedDriver
 from kubewright.infra import credentials, template
 from kubewright.infra.caches import Caches, Shared
@@ -46,21 +46,20 @@ CONTROLLERS = (
 )
 
 
-def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: InfraSettings) -> World:
+def world(
+    drivers: Mapping[str, Driver], own: str, on_call: Callable[[str], Listener], settings: InfraSettings
+) -> World:
     """This world, with VMs in the clouds of these drivers, by name; ``own`` is for what names none.
 
-    ``on_call`` is told how each call to a driver ended.
+    ``on_call`` makes what is told how each call to a driver ended, by the driver's name.
     """
 
     def wire(environment: Environment, chosen: Sequence[str]) -> Runnables:
-        guarded = {
-            name: GuardedDriver(each, environment.clock, on_end=on_call, entitled=environment.entitled)
-            for name, each in drivers.items()
-        }
+        behind = guarded(drivers, environment.clock, on_call, environment.entitled)
         shared = Shared(
             environment.control.client,
             Caches(environment.control.caches),
-            RoutedDriver(guarded, own),
+            RoutedDriver(behind, own),
             environment.recorder,
             environment.clock,
             settings,

@@ -10,7 +10,7 @@ Source       mcm.md §10.4 for the Leases.
 Called by    ``compose.worlds``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 
@@ -24,8 +24,9 @@ from kubewright.api.machine.v1alpha1 import (
     MACHINE_SET,
 )
 from kubewright.driver.contract import Driver
-from kubewright.driver.guard import GuardedDriver, Listener
+from kubewright.driver.guard import Listener, guarded
 from kubewright.driver.life.orphans import OrphanSettings
+from kubewright.driver.routing import RoutedDriver
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
 from kubewright.machines.machine import reconciler as machine
 from kubewright.machines.machine.caches import shared_of
@@ -87,9 +88,14 @@ CONTROLLERS = (
 
 
 def world(
-    driver: Driver | None, on_call: Listener, settings: MachineSettings, orphaned: OrphanSettings
+    drivers: Mapping[str, Driver],
+    own: str,
+    on_call: Callable[[str], Listener],
+    settings: MachineSettings,
+    orphaned: OrphanSettings,
 ) -> World:
-    """This world, with VMs in the cloud of ``driver``; ``on_call`` is told how each call to it ended.
+    """This world, with VMs in the clouds of these drivers, by name; ``own`` is for classes whose provider is
+    none of these names. ``on_call`` makes what is told how each call to a driver ended, by its name.
 
     Without a driver only the controllers of sets can be wired.
     """
@@ -101,11 +107,12 @@ def world(
         made = _sets(environment, chosen, settings.sets) if Half.SETS in halves else []
         background: list[Runnable] = []
         if Half.MACHINES in halves:
-            assert driver is not None, "machines need a driver"
-            guarded = GuardedDriver(driver, environment.clock, on_end=on_call, entitled=environment.entitled)
-            shared = shared_of(environment, guarded, settings)
+            assert drivers, "machines need a driver"
+            behind = guarded(drivers, environment.clock, on_call, environment.entitled)
+            routed = RoutedDriver(behind, own, strict=False)
+            shared = shared_of(environment, routed, settings)
             controller, calls = machine.wire(shared)
-            made += [controller, *machineclass.wire(shared), acceptance.wire(shared, guarded)]
+            made += [controller, *machineclass.wire(shared), acceptance.wire(shared, routed)]
             made += orphans.wire(shared, orphaned, calls.busy)
             background += [calls.run, shared.removals.run]
             object_metrics.register(

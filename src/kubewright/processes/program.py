@@ -8,7 +8,8 @@ Invariants.  The content of files is in no ``repr``. Times are seconds of a mono
 Called by    the other modules here, and what makes programs of manifests.
 """
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -16,6 +17,9 @@ from pathlib import Path
 
 import msgspec
 
+import kubewright
+
+BALANCER = "kubewright.processes.balancer"
 GRACE = 30.0
 """Seconds between SIGTERM and SIGKILL: the default of a Pod."""
 FILES = "files"
@@ -160,6 +164,24 @@ class Status:
     message: str = ""
     memory: int = 0
     cpu: float = 0.0
+
+
+def balancer(
+    name: str, endpoint: tuple[str, int], arguments: Sequence[str], environment: Mapping[str, str]
+) -> Program:
+    """The program that balances the connections to an endpoint (``balancer``), with these further arguments;
+    another version of Kubewright that wants the same goes on with it."""
+    given = (f"--listen={endpoint[0]}:{endpoint[1]}", *arguments)
+    listens = TcpConnect(*endpoint)
+    return Program(
+        name=name,
+        argv=(sys.executable, "-S", "-P", "-m", BALANCER, *given),
+        environment={**environment, "PYTHONPATH": str(Path(kubewright.__file__).parents[1])},
+        startup=Probe(listens, period=0.1, failures=600),
+        readiness=Probe(listens),
+        grace=15.0,
+        settings=sha256("\0".join(given).encode()).hexdigest()[:16],
+    )
 
 
 def safe_name(name: str) -> bool:

@@ -44,14 +44,14 @@ class Keys(Pki):
         return context
 
 
-def in_memory(clock: Clock) -> Keys:
-    """An authority that is gone with the process.
+def in_memory(clock: Clock, *names: str) -> Keys:
+    """An authority that is gone with the process; the server has these names besides loopback's.
 
     TLS itself goes by the real time, so the clock must not be far from it.
     """
     now = clock.now()
     authority = new_authority("kubewright", now, LIFETIME)
-    server = new_server(authority, NAMES, now, LIFETIME)
+    server = new_server(authority, (*NAMES, *names), now, LIFETIME)
     return Keys(authority.certificate, server, new_client(authority, ADMIN, now, LIFETIME), authority, clock)
 
 

@@ -368,6 +368,30 @@ async def test_the_program_waits_for_an_address_that_another_process_has():
                 assert name == b"a"
 
 
+async def test_the_instances_of_a_file_come_and_go_while_open_connections_stay(tmp_path):
+    first, second, file = Server("a"), Server("b"), tmp_path / "instances"
+    file.write_text(f"{first.host}\n")
+    async with port_of((first, first.talk), (second, second.talk)) as port:
+        endpoint = address(), port
+        async with (
+            program(f"--listen={endpoint[0]}:{port}", f"--instances={file}"),
+            reached(endpoint) as (name, reader, writer),
+        ):
+            assert name == b"a"
+            (tmp_path / "new").write_text(f"{second.host}\n")
+            (tmp_path / "new").replace(file)
+            names = [name]
+            async with asyncio.timeout(10):
+                while names[-1] != b"b":
+                    async with greeted(endpoint) as (another, _, _):
+                        names.append(another)
+            writer.write(b"still here")
+            assert await reader.readexactly(10) == b"still here"
+            file.unlink()  # changes nothing
+            async with greeted(endpoint) as (another, _, _):
+                assert another == b"b"
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
 async def test_the_program_gives_up_the_rights_of_root_and_still_asks_instances(tmp_path):
     secure = Secure(tmp_path)

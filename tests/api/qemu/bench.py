@@ -59,10 +59,17 @@ class QemuBench:
     def class_of(self, **spec: Any) -> ClassRequest:
         return class_request("tiny", provider="qemu", **{**SPEC, **spec})
 
-    def request(self, name: str = "m1", of: ClassRequest | None = None, **data: bytes) -> MachineRequest:
+    def request(
+        self,
+        name: str = "m1",
+        of: ClassRequest | None = None,
+        *,
+        control_plane: bool = False,
+        **data: bytes,
+    ) -> MachineRequest:
         asked = (of or self.machine_class).of(stub(name, "ns", f"uid-{name}"))
         secret = structs.replace(asked.secret, data=data)
-        return MachineRequest(asked.machine, asked.machine_class, secret)
+        return MachineRequest(asked.machine, asked.machine_class, secret, control_plane=control_plane)
 
     def another(self) -> QemuDriver:
         """A driver on the same folder."""

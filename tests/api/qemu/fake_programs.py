@@ -1,12 +1,16 @@
 """Programs that behave as QEMU's do, as far as a driver sees: where QEMU is not installed the tests run with these.
 
 ``qemu-img create`` makes a file. ``qemu-system-x86_64`` says that it is QEMU, or runs until a signal: it writes
-a line to its console, answers on its QMP socket, and refuses what QEMU refuses of the tests' command lines.
+a line to its console, answers on its QMP socket, makes its end of a bridge, and refuses what QEMU refuses of the
+tests' command lines.
 """
 
+import fcntl
 import json
 import os
+import re
 import socket
+import struct
 import sys
 from pathlib import Path
 
@@ -37,6 +41,16 @@ def answer(asked: str) -> object:
     )
 
 
+def tap(netdev: str) -> int | None:
+    """The end of a bridge that ``-netdev`` names; it goes with this process."""
+    if (found := re.search("^tap,.*ifname=([^,]+)", netdev)) is None:
+        return None
+    descriptor = os.open("/dev/net/tun", os.O_RDWR)
+    set_interface, tap_without_header = 0x400454CA, 0x1002
+    fcntl.ioctl(descriptor, set_interface, struct.pack("16sH22x", found[1].encode(), tap_without_header))
+    return descriptor
+
+
 def serve(listener: socket.socket) -> None:
     """QMP, one client at a time."""
     while True:
@@ -64,6 +78,7 @@ def main() -> None:
     else:
         if "-kernel" in arguments:
             sys.exit("qemu: could not load kernel: no fake does that")
+        tap(arguments[arguments.index("-netdev") + 1])
         sys.stdout.write(f"{CONSOLE}\n")
         sys.stdout.flush()
         with socket.socket(socket.AF_UNIX) as listener:

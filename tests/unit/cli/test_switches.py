@@ -7,8 +7,8 @@ import yaml
 
 from kubewright import __version__
 from kubewright.cli import main
-from kubewright.cli.run.command import leases, listening_on, pairs
-from kubewright.cli.switches import COMPONENT_ADDRESSES, ENCRYPTION_ALGORITHM, bootstrap
+from kubewright.cli.run.command import leases, listening_on
+from kubewright.cli.switches import COMPONENT_ADDRESSES, ENCRYPTION_ALGORITHM, bootstrap, pairs
 from kubewright.cli.up.command import first_look, greeting, standing_by
 from kubewright.compose.options import Options
 from kubewright.compose.worlds import kinds, listed
@@ -63,10 +63,10 @@ def typed(*words: str) -> int:
             id="a folder of programs that is not there",
         ),
         pytest.param(
-            ["up", "--component-addresses", "10.0.0.0/8"],
+            ["up", "--component-addresses", "8.0.0.0/8"],
             1,
             "addresses of control planes are in 127.0.0.0/8",
-            id="addresses that are not of loopback",
+            id="addresses that are neither of loopback nor private",
         ),
         pytest.param(["up", "--log-level", "loud"], 1, "'loud' is no log level", id="a log level"),
         pytest.param(

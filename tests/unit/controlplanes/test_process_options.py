@@ -32,9 +32,9 @@ OURS = pwd.getpwnam("nobody")
 def test_who_programs_run_as(name, uid, expected):
     if isinstance(expected, str):
         with pytest.raises(InvalidInput, match=expected):
-            user_of(name, uid)
+            user_of(name, uid, ALL)
     else:
-        assert user_of(name, uid) == expected
+        assert user_of(name, uid, ALL) == expected
 
 
 def test_folders_of_the_option_are_looked_into_first(tmp_path):
@@ -45,13 +45,13 @@ def test_folders_of_the_option_are_looked_into_first(tmp_path):
 
 
 def test_a_range_that_is_none_is_refused_at_once():
-    with pytest.raises(InvalidInput, match=r"10\.0\.0\.0/8"):
-        ProcessOptions(addresses="10.0.0.0/8")
+    with pytest.raises(InvalidInput, match=r"8\.0\.0\.0/8"):
+        ProcessOptions(addresses="8.0.0.0/8")
     with pytest.raises(InvalidInput, match="from 1000 to 2147483646"):
         ProcessOptions(users="0-5")
 
 
-ALL, FEW = "0 0 4294967295", "0 100000 65536\n65536 300000 1000"
+ALL, FEW, ALONE = "0 0 4294967295", "0 100000 65536\n65536 300000 1000", "0 1000 1"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,10 @@ ALL, FEW = "0 0 4294967295", "0 100000 65536\n65536 300000 1000"
             {"user": "nobody"}, 0, ALL, (OURS.pw_uid, OURS.pw_gid), None, id="root, and a user is named"
         ),
         pytest.param({}, 0, FEW, (OURS.pw_uid, OURS.pw_gid), None, id="root of few users"),
+        pytest.param({}, 0, ALONE, None, None, id="root of no other user"),
+        pytest.param(
+            {"user": "nobody"}, 0, ALONE, "nobody does not exist in this user namespace", None, id="not there"
+        ),
         pytest.param(
             {"users": "60000-60099"},
             0,

@@ -261,11 +261,26 @@ def test_no_address_is_left():
 
 
 @pytest.mark.parametrize(
-    "text", ["10.0.0.0/8", "127.0.0.0/8", "127.0.0.0/24", "127.0.0.0/15", "x", "127.1.2.3/8"]
+    "text",
+    [
+        "8.0.0.0/8",
+        "0.0.0.0/0",
+        "10.0.0.0/7",
+        "127.0.0.0/8",
+        "127.0.0.0/24",
+        "127.0.0.0/15",
+        "x",
+        "127.1.2.3/8",
+    ],
 )
-def test_ranges_that_are_not_loopback_or_hold_the_usual_addresses_are_refused(text):
+def test_ranges_that_are_public_or_hold_the_usual_addresses_are_refused(text):
     with pytest.raises(InvalidInput):
         read_range(text)
+
+
+@pytest.mark.parametrize("text", ["127.64.0.0/10", "10.98.0.0/16", "172.16.0.0/12", "192.168.7.0/24"])
+def test_ranges_of_loopback_and_private_ones_are_taken(text):
+    assert str(read_range(text)) == text
 
 
 def test_an_instance_keeps_its_address_until_its_component_has_gone(tmp_path):

@@ -153,3 +153,16 @@ async def test_one_that_does_answers_for_its_own_classes() -> None:
     drivers = routed(Choosy("here"))
     with pytest.raises(InvalidArgument, match="asks for too much"):
         await drivers.validate(of("here"))
+
+
+async def test_where_names_are_not_the_programs_own_its_own_driver_is_asked_instead() -> None:
+    guarded = {name: GuardedDriver(_driver(Cloud(name)), LoopClock()) for name in ("a", "b")}
+    drivers, machine = RoutedDriver(guarded, "a", strict=False), stub("m", "ns")
+
+    asked = [await drivers.create(of(name).of(machine)) for name in ("", "b", "AWS")]
+    assert [each.provider_id for each in asked] == ["a://m", "b://m", "a://m"]
+
+
+async def test_where_no_driver_tells_volumes_none_is_awaited() -> None:
+    with pytest.raises(Unimplemented):
+        await routed(CloudWithoutVolumes("a")).volume_ids([VolumeSpec("a-1", {})])

@@ -88,6 +88,7 @@ async def test_a_creation_is_told_place_credentials_data_and_release():
     assert request.machine_class.metadata.uid == "kubewrightcluster.c"
     assert request.secret.data == {"key": b"x", "userData": b"hi"}
     assert (request.data_format, request.version) == ("cloud-config", "v1.31.0")
+    assert not request.control_plane
     assert (request.name, request.machine.status.last_known_state) == ("m", "left behind")
 
 

@@ -1,5 +1,6 @@
 """What a driver is told about a machine: from the object, its cluster and its failure domain."""
 
+from kubewright.api.cluster.v1beta1 import MACHINE
 from kubewright.api.core import Secret
 from kubewright.api.infra.names import CLOUD_OWNER_ANNOTATION
 from kubewright.api.infra.v1beta1 import (
@@ -70,7 +71,11 @@ def test_a_request_names_machine_owner_vm_and_class() -> None:
         Secret(data={"key": b"k"}),
     )
     told = machine_request(of, KUBEWRIGHT_MACHINE.from_plain(body), "note")
-    request = with_data(told, b"#cloud-config", "cloud-config", "v1.31.0")
+    labels = {"cluster.x-k8s.io/control-plane": ""}
+    owner = MACHINE.from_plain(
+        {"metadata": {"name": "m1", "labels": labels}, "spec": {"clusterName": "demo", "version": "v1.31.0"}}
+    )
+    request = with_data(told, b"#cloud-config", "cloud-config", owner)
 
     assert (request.name, request.namespace, request.owner_uid) == ("m1", "ns", "kubewrightmachine.u1")
     assert (request.provider_id, request.node_name, request.last_known_state) == (
@@ -83,6 +88,7 @@ def test_a_request_names_machine_owner_vm_and_class() -> None:
     assert (request.machine_class.provider, request.machine_class.provider_spec) == ("sim", {"a": 1})
     assert request.secret.data == {"key": b"k", "userData": b"#cloud-config"}
     assert (request.data_format, request.version) == ("cloud-config", "v1.31.0")
+    assert request.control_plane
     assert "k'" not in repr(request.secret)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kubewright.processes.balancer.choice import NEVER, Instance, in_rotation, order
+from kubewright.processes.balancer.readiness import MOST_INSTANCES, addresses_in, adjust
 
 NOW = 100.0
 
@@ -39,3 +40,27 @@ def test_the_order_in_which_instances_are_tried(instances, expected):
 )
 def test_which_instances_are_in_rotation(instance, expected):
     assert in_rotation(instance, NOW) is expected
+
+
+FILES = {
+    "one a line": ("10.99.0.3\n10.99.0.2\n", ["10.99.0.3", "10.99.0.2"]),
+    "each once": ("10.99.0.3\n10.99.0.3\n", ["10.99.0.3"]),
+    "what is no address is left out": ("example.com\n\n 10.99.0.2 \n10.99.0\n", ["10.99.0.2"]),
+    "no more than there may be": (
+        "".join(f"10.0.0.{each}\n" for each in range(200)),
+        [f"10.0.0.{each}" for each in range(MOST_INSTANCES)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), FILES.values(), ids=FILES.keys())
+def test_the_addresses_in_a_file_of_instances(text, expected):
+    assert addresses_in(text) == expected
+
+
+def test_an_instance_that_stays_keeps_what_is_known_of_it_when_others_come_and_go():
+    stays = one("b", connections=3)
+    instances = [one("a"), stays]
+    new = adjust(instances, ["b", "c"], ready=False)
+    assert (instances, new) == ([stays, one("c", ready=False)], [one("c", ready=False)])
+    assert instances[0] is stays

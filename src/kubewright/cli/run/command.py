@@ -1,7 +1,7 @@
 """``kubewright run``: the controllers on real clusters."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from ipaddress import ip_address
 
@@ -14,7 +14,7 @@ from kubewright.base.names import fnv32a
 from kubewright.cli.run import mcm
 from kubewright.cli.run.switches import RunSwitches
 from kubewright.cli.signals import run_until_signal
-from kubewright.cli.switches import bootstrap
+from kubewright.cli.switches import bootstrap, pairs
 from kubewright.cli.switches import duration as typed_duration
 from kubewright.compose import worlds
 from kubewright.compose.on_kubernetes import NO_TARGET, Clusters, run_on
@@ -193,23 +193,6 @@ def listening_on(host: str | None) -> str:
         return str(ip_address(host))
     except ValueError:
         raise InvalidInput(f"--address {host!r} is no IP address") from None
-
-
-def pairs(words: Iterable[str]) -> dict[str, str]:
-    """``NAME=VALUE`` words as a mapping.
-
-    Raises:
-        InvalidInput: a word without ``=``, or a name given twice.
-    """
-    found: dict[str, str] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise InvalidInput(f"--driver-option wants NAME=VALUE, not {word!r}")
-        if name in found:
-            raise InvalidInput(f"--driver-option {name} is given twice")
-        found[name] = value
-    return found
 
 
 def duration(typed: RunSwitches, name: str) -> timedelta:

@@ -176,20 +176,12 @@ Controllers = Annotated[
         metavar="LIST",
     ),
 ]
-DriverName = Annotated[
-    str,
-    typer.Option(help="The cloud, by the name of an installed driver; sim simulates one.", metavar="NAME"),
-]
 SimulatedNodes = Annotated[
     bool,
     typer.Option(
         "--allow-simulated-nodes",
         help="Let the simulated cloud's nodes join a cluster that is not kubewright up.",
     ),
-]
-DriverOption = Annotated[
-    list[str] | None,
-    typer.Option(help="NAME=VALUE for the driver; may be given again.", metavar="NAME=VALUE"),
 ]
 OrphanPeriod = Annotated[
     str, typer.Option(help="How often to look for VMs that no machine wants.", metavar="DURATION")

@@ -98,8 +98,7 @@ class Looker:
         data, data_format, problem = self._data(owner)
         if problem:
             raise CannotTell(problem)
-        version = owner.spec.version if owner is not None else None
-        return with_data(request, data, data_format, version or "")
+        return with_data(request, data, data_format, owner)
 
     def _cluster(self, machine: KubewrightMachine, owner: Machine | None) -> Cluster | None:
         """By the Machine, or by the label where the Machine is gone or does not say it readably."""

@@ -32,7 +32,7 @@ from kubewright.api.machine.v1alpha1 import (
 from kubewright.api.machine.validate import validate_class
 from kubewright.driver.contract import ClassRequest
 from kubewright.driver.errors import DriverError, Unimplemented
-from kubewright.driver.guard import GuardedDriver
+from kubewright.driver.routing import RoutedDriver
 from kubewright.kube.patches import onto
 from kubewright.machines.machine.caches import Shared
 from kubewright.runtime.controller import Controller
@@ -49,9 +49,9 @@ AGAIN = timedelta(minutes=10)
 
 
 class Acceptance:
-    """The reconciler of the condition. ``driver`` is guarded."""
+    """The reconciler of the condition. ``driver`` has guarded ones."""
 
-    def __init__(self, shared: Shared, driver: GuardedDriver) -> None:
+    def __init__(self, shared: Shared, driver: RoutedDriver) -> None:
         self._caches = shared.caches
         self._client = shared.control
         self._recorder = shared.recorder
@@ -119,7 +119,7 @@ def status_after(
     return structs.replace(before, conditions=(*others, fresh))
 
 
-def wire(shared: Shared, driver: GuardedDriver) -> Controller:
+def wire(shared: Shared, driver: RoutedDriver) -> Controller:
     """The controller, listening to classes and to their Secrets."""
     caches = shared.caches
 

@@ -1,5 +1,7 @@
 """The program: ``python -m kubewright.processes.balancer --listen=ADDRESS:PORT INSTANCE...``.
 
+The instances are its arguments, or the lines of a file (``--instances``), where they come and go.
+
 Theory.      It listens, gives up the rights of root if it has them, and serves until SIGTERM. Then it accepts
              no further connection, and ends when the open ones have ended, or after a deadline. As long as
              another process has the address it tries again, with a deadline: the one that has it may be an
@@ -23,7 +25,7 @@ from collections.abc import Sequence
 
 from kubewright.base.clock import Clock, SystemClock
 from kubewright.processes.balancer.choice import Instance
-from kubewright.processes.balancer.readiness import watch
+from kubewright.processes.balancer.readiness import follow, watch
 from kubewright.processes.balancer.relay import Relay
 
 MOST_CONNECTIONS = 2000
@@ -40,26 +42,31 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--listen", required=True, help="address and port, the latter also of the instances")
     parser.add_argument("--ready", default="", help="path that answers over HTTPS; empty: all count as ready")
     parser.add_argument("--user", default="", help="uid and gid to become, as UID:GID")
-    parser.add_argument("instances", nargs="+", metavar="ADDRESS")
+    parser.add_argument("--instances", default="", metavar="FILE", help="one address a line, read again")
+    parser.add_argument("fixed", nargs="*", metavar="ADDRESS")
     chosen = parser.parse_args(arguments)
+    if bool(chosen.instances) == bool(chosen.fixed):
+        parser.error("name the instances, or a file of them")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stdout)
     host, _, port = chosen.listen.rpartition(":")
-    instances = [Instance(each, ready=not chosen.ready) for each in chosen.instances]
+    instances = [Instance(each, ready=not chosen.ready) for each in chosen.fixed]
     try:
-        asyncio.run(_run((host, int(port)), instances, chosen.ready, chosen.user))
+        asyncio.run(_run((host, int(port)), instances, chosen))
     except OSError as error:
         sys.exit(f"Error: listen {chosen.listen}: {os.strerror(error.errno or 0)}")
 
 
-async def _run(address: tuple[str, int], instances: Sequence[Instance], path: str, user: str) -> None:
-    clock, ending = SystemClock(), asyncio.Event()
+async def _run(address: tuple[str, int], instances: list[Instance], chosen: argparse.Namespace) -> None:
+    clock, ending, path = SystemClock(), asyncio.Event(), chosen.ready
     loop = asyncio.get_running_loop()
     relay = Relay(instances, address[1], clock, most=_connections())
     with await listening(address, clock, LISTEN_SECONDS) as listener:
         loop.add_signal_handler(signal.SIGTERM, ending.set)
-        _drop_privileges(user)
+        _drop_privileges(chosen.user)
         tasks = [loop.create_task(ending.wait()), loop.create_task(relay.accept(listener))]
         tasks += [loop.create_task(watch(each, address[1], path, clock)) for each in instances if path]
+        if chosen.instances:
+            tasks.append(loop.create_task(follow(chosen.instances, instances, address[1], path, clock)))
         done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in others:
             task.cancel()

@@ -7,13 +7,17 @@ Theory.      A bridge of the kernel is all that is needed: each VM has one end o
              inside of a network namespace of their own (``unshare -rn``), in which Kubewright then runs
              whole. Who has it not may use a bridge of the administrator's by QEMU's own helper, which is
              allowed it.
+             The bridge may be deleted while VMs run on it. Each use of it looks whether it is there, and
+             makes it anew; who put something on it sees by ``times_made`` that it is another one.
 Invariants.  Nothing here forwards packets or translates addresses: what lies beyond this machine a guest
-             reaches only if the administrator has said so to the kernel. An address belongs to one VM.
-Called by    ``driver``, ``vms``.
+             reaches only if the administrator has said so to the kernel. An address belongs to one VM, or to
+             one endpoint.
+Called by    ``driver``, ``endpoints``, ``vms``.
 """
 
 import json
 import shutil
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
@@ -30,9 +34,14 @@ class Bridge:
     """The bridge of this machine, made when the first VM needs it."""
 
     options: Options
+    times_made: int = 0
 
     def __post_init__(self) -> None:
         self._ready = Shared(self._open)
+        self.held: set[str] = set()
+        """Addresses that this machine is to have on it beside the first one."""
+        self._there: set[str] = set()
+        """Those that it had when it was looked at last: not all of them need be on a record of ours."""
 
     @property
     def gateway(self) -> IPv4Address:
@@ -45,7 +54,37 @@ class Bridge:
         Raises:
             DriverError: it is not, and may not be made (``FailedPrecondition``).
         """
+        if self._ready.ended and not _exists(self.options.bridge):
+            self._ready = Shared(self._open)
         await self._ready.done()
+
+    async def hold(self, address: str) -> None:
+        """Give this machine a further address on it.
+
+        Raises:
+            DriverError: this may not be done (``FailedPrecondition``).
+        """
+        if self.options.helper:
+            raise DriverError.of(
+                Code.FailedPrecondition,
+                "Kubewright may not add addresses to the bridge of driver option helper: let a load balancer "
+                "of yours stand before the API servers, and name it in spec.controlPlaneEndpoint",
+            )
+        self.held.add(address)
+        try:
+            await self.open()
+            await self._add_missing()
+        except BaseException:
+            self.held.discard(address)
+            raise
+
+    async def let_go(self, address: str) -> None:
+        """The opposite of ``hold``; an address that is not there is success."""
+        self.held.discard(address)
+        links = json.loads(await _ip("-json", "addr", "show") or "[]")
+        if any(address in _addresses(each) for each in links if each.get("ifname") == self.options.bridge):
+            await _ip("addr", "del", f"{address}/32", "dev", self.options.bridge)
+        self._there.discard(address)
 
     async def join(self, vm_id: str) -> None:
         """Put the end of a VM whose QEMU runs on the bridge; the helper has done that already.
@@ -62,30 +101,46 @@ class Bridge:
         Raises:
             Exhausted: there is none left.
         """
-        used = {*taken, str(self.gateway)}
+        used = {*taken, *self._there, str(self.gateway)}
         for each in self.options.addresses.hosts():
             if str(each) not in used:
                 return str(each)
         raise Exhausted(f"all addresses of {self.options.subnet} are taken (driver option subnet)")
 
     async def _open(self) -> None:
-        name, own = self.options.bridge, f"{self.gateway}/{self.options.addresses.prefixlen}"
+        name = self.options.bridge
         if self.options.helper:
             return
-        known = json.loads(await _ip("-json", "addr", "show") or "[]")
-        found = [each for each in known if each.get("ifname") == name]
         try:
-            if not found:
+            if not _exists(name):
                 await _ip("link", "add", name, "type", "bridge")
-            if not any(str(self.gateway) in _addresses(each) for each in found):
-                await _ip("addr", "add", own, "dev", name)
+                self.times_made += 1
+            await self._add_missing()
             await _ip("link", "set", name, "up")
+            await _ip("link", "set", "lo", "up")  # by which this machine reaches its own addresses
         except DriverError as error:
             raise DriverError.of(
                 Code.FailedPrecondition,
                 f"bridge {name} cannot be made: {error.message}. Run Kubewright as root or in a network "
                 f"namespace of its own (unshare -rn), or let QEMU's helper do it (driver option helper)",
             ) from None
+
+    async def _add_missing(self) -> None:
+        name = self.options.bridge
+        links = json.loads(await _ip("-json", "addr", "show") or "[]")
+        self._there = {each for link in links if link.get("ifname") == name for each in _addresses(link)}
+        lengths = dict.fromkeys(self.held, 32) | {str(self.gateway): self.options.addresses.prefixlen}
+        for address, length in lengths.items():
+            if address not in self._there:
+                await _ip("addr", "add", f"{address}/{length}", "dev", name)
+
+
+def _exists(name: str) -> bool:
+    """Whether a link of this name is there, in the network namespace of this process."""
+    try:
+        return bool(socket.if_nametoindex(name))
+    except OSError:
+        return False
 
 
 def _addresses(link: Any) -> list[str]:

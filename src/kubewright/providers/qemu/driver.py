@@ -13,6 +13,7 @@ Called by    the machine controllers through ``driver.guard``; ``compose`` for `
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from kubewright.base.errors import InvalidInput
@@ -22,6 +23,7 @@ from kubewright.driver.registry import Settings
 from kubewright.providers.qemu import command
 from kubewright.providers.qemu.bridge import Bridge
 from kubewright.providers.qemu.command import Guest, Host
+from kubewright.providers.qemu.endpoints import PORT, Balancers, Known
 from kubewright.providers.qemu.host import Machine, Shared, free_memory
 from kubewright.providers.qemu.images import Images, forget_parts
 from kubewright.providers.qemu.spec import MIB, SCHEME, Options, QemuSpec, parse_spec
@@ -51,6 +53,7 @@ class QemuDriver:
         self._bridge = Bridge(options) if options.network == "bridge" else None
         self._images = Images(options.folders(folder), folder / "fetched", options.prefixes, settings.clock)
         self._vms = Vms(folder / "vms", settings.clock, self._bridge)
+        self._balancers = self._of_endpoints(folder / "endpoints", self._bridge)
         self._kept = folder / "fetched"
         self._opening = Shared(self._opened)
         self._making: dict[Owner, tuple[int, asyncio.Task[Running]]] = {}
@@ -60,6 +63,11 @@ class QemuDriver:
         self._starts = asyncio.Semaphore(STARTS)
         self._closing = False
 
+    def _of_endpoints(self, folder: Path, bridge: Bridge | None) -> Balancers | None:
+        if bridge is None:
+            return None
+        return Balancers(folder, self._clock, bridge, Known(self._addresses, self._control_plane))
+
     async def create(self, request: MachineRequest) -> Instance:
         await self._open()
         spec = _spec(request)
@@ -68,7 +76,7 @@ class QemuDriver:
         owner = _owner(request)
         found = self._of(owner)
         if found is not None and found.removal is not None:
-            await self._vms.remove(found)  # a VM that goes is none that a machine may have
+            await self._remove(found)  # a VM that goes is none that a machine may have
             found = self._of(owner)
         if found is not None:
             return _instance(found)
@@ -87,7 +95,7 @@ class QemuDriver:
         await self._made(_owner(request))
         if (found := self._asked_for(request)) is None:
             raise NotFound(f"there is no VM of machine {request.name}")
-        await self._vms.remove(found)
+        await self._remove(found)
 
     async def status(self, request: MachineRequest) -> Instance:
         await self._open()
@@ -123,11 +131,38 @@ class QemuDriver:
                 "(driver option imageUrls)"
             )
 
+    async def host_address(self) -> str:
+        """The first address of the bridge (``contract.Local``)."""
+        if self._bridge is None:
+            return ""
+        await self._bridge.open()
+        return str(self._bridge.gateway)
+
+    async def endpoint(self, request: ClassRequest) -> tuple[str, int]:
+        """An address on the bridge for the API server of a cluster (``contract.Endpoints``)."""
+        await self._open()
+        if self._balancers is None:
+            raise DriverError.of(
+                Code.FailedPrecondition,
+                f"VMs are on no bridge here (driver option network={self._options.network}), so no address "
+                "is reached by them and by this machine: start Kubewright with network=bridge, or name a "
+                "load balancer of yours in spec.controlPlaneEndpoint",
+            )
+        return await self._balancers.reserve(request), PORT
+
+    async def release(self, request: ClassRequest) -> None:
+        """The cluster is gone (``contract.Endpoints``)."""
+        await self._open()
+        if self._balancers is not None:
+            await self._balancers.release(request)
+
     async def run(self, _cluster: object) -> None:
         """Keep the VMs' consoles bounded and the VMs going, until cancelled (``contract.Background``)."""
         await self._open()
         while True:
             await self._vms.tend()
+            if self._balancers is not None:
+                await self._balancers.tend()
             await self._clock.sleep(TEND_SECONDS)
 
     async def close(self) -> None:
@@ -139,6 +174,8 @@ class QemuDriver:
             if under_way:
                 await asyncio.wait(under_way)  # who has no time for that leaves them as they are
             await self._images.close()
+            if self._balancers is not None:
+                await self._balancers.close()
         finally:
             await self._vms.close()
 
@@ -149,6 +186,12 @@ class QemuDriver:
     async def _opened(self) -> None:
         await asyncio.to_thread(forget_parts, self._kept)
         await self._vms.open()
+        try:
+            if self._balancers is not None:
+                await self._balancers.open()
+        except BaseException:
+            await self._vms.close()
+            raise
 
     async def _make(self, request: MachineRequest, spec: QemuSpec) -> Running:
         async with self._starts:
@@ -160,9 +203,31 @@ class QemuDriver:
             try:
                 vm = self._vm(request, spec, host, guest)
                 qemu_img = self._machine.path_of("qemu-img")
-                return await self._vms.make(Wanted(vm, spec, image, guest, qemu_img, variables))
+                made = await self._vms.make(Wanted(vm, spec, image, guest, qemu_img, variables))
             finally:
                 self._promised.discard(guest.address.partition("/")[0])
+        await self._follow(made)
+        return made
+
+    async def _remove(self, running: Running) -> None:
+        """Nothing connects to it any more before it goes."""
+        await self._follow(running, going=True)
+        await self._vms.remove(running)
+
+    async def _follow(self, running: Running, *, going: bool = False) -> None:
+        """Tell the balancer of the control plane that a VM is a part of, if it is."""
+        running.going = going
+        if self._balancers is not None:
+            await self._balancers.follow(running.vm.control_plane_of)
+
+    def _control_plane(self, owner: str) -> Sequence[str]:
+        """The addresses of the VMs of this control plane."""
+        found = [each for each in self._vms.all.values() if each.vm.control_plane_of == owner]
+        return [each.vm.address for each in found if each.vm.address and not each.going]
+
+    def _addresses(self) -> Sequence[str]:
+        """Those that VMs have, or are promised."""
+        return [*self._promised, *(each.vm.address for each in self._vms.all.values())]
 
     def _vm(self, request: MachineRequest, spec: QemuSpec, host: Host, guest: Guest) -> Vm:
         boot = [str(self._images.named(each)) for each in (spec.kernel, spec.initrd) if each]
@@ -179,6 +244,7 @@ class QemuDriver:
             argv=command.argv(spec, host, guest, boot),
             accelerator=host.accelerator,
             address=guest.address.partition("/")[0],
+            control_plane_of=request.machine_class.metadata.uid if request.control_plane else "",
         )
 
     async def _guest(self, request: MachineRequest) -> Guest:
@@ -190,7 +256,8 @@ class QemuDriver:
         if self._bridge is None:
             return guest
         await self._bridge.open()
-        address = self._bridge.free((*self._promised, *(each.vm.address for each in self._vms.all.values())))
+        endpoints = self._balancers.addresses if self._balancers is not None else ()
+        address = self._bridge.free((*self._addresses(), *endpoints))
         self._promised.add(address)
         return replace(
             guest,

@@ -57,6 +57,10 @@ class Shared(Generic[T]):
     work: Callable[[], Coroutine[Any, Any, T]]
     task: asyncio.Task[T] | None = None
 
+    @property
+    def ended(self) -> bool:
+        return self.task is not None and self.task.done()
+
     async def done(self) -> T:
         """What came of it, or the error that it raised."""
         failed = self.task is not None and self.task.done() and _failed(self.task)

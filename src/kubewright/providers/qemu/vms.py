@@ -67,7 +67,8 @@ log = structlog.get_logger(__name__)
 
 class Vm(msgspec.Struct, frozen=True, kw_only=True):
     """A VM's record. ``memory``: bytes of the guest; ``made``: seconds since the epoch; ``argv``: QEMU's
-    command line; ``address``: its own on the bridge, if there is one. No providerSpec: what a class may say
+    command line; ``address``: its own on the bridge, if there is one; ``control_plane_of``: the owner of the
+    endpoint at which its API server is reached, if it is to have one. No providerSpec: what a class may say
     changes with versions, and an earlier or later one has to read this."""
 
     id: str
@@ -82,16 +83,19 @@ class Vm(msgspec.Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     accelerator: str
     address: str = ""
+    control_plane_of: str = ""
 
 
 @dataclass
 class Running:
-    """A VM and its process. ``ended``: why it has none, a clause; empty while it runs."""
+    """A VM and its process. ``ended``: why it has none, a clause; empty while it runs; ``going``: it is to be
+    removed, so nothing is to connect to it any more."""
 
     vm: Vm
     folder: Path
     handle: linux.Handle | None = None
     ended: str = ""
+    going: bool = False
     watch: asyncio.Task[None] | None = None
     removal: asyncio.Task[None] | None = None
 
@@ -117,6 +121,8 @@ class Vms:
         self._all: dict[str, Running] = {}
         self._lock: BinaryIO | None = None
         self._starts = asyncio.Semaphore(STARTS)
+        self._on_bridge = 0
+        """Which bridge the VMs were put on (``Bridge.times_made``)."""
 
     @property
     def all(self) -> Mapping[str, Running]:
@@ -187,7 +193,9 @@ class Vms:
 
     async def tend(self) -> None:
         """Bound the output of all VMs, since a guest may write to its console for ever; and let those go on
-        that QEMU has stopped because the disk was full, once there is room."""
+        that QEMU has stopped because the disk was full, once there is room. Put them on the bridge again
+        where that was deleted."""
+        await self._tend_bridge()
         for running in [each for each in self._all.values() if not each.ended]:
             with suppress(OSError):
                 await asyncio.to_thread(record.rotate_output, running.folder)
@@ -271,6 +279,17 @@ class Vms:
         elif was_off:
             async with self._starts:
                 await self._switch_on(running)
+
+    async def _tend_bridge(self) -> None:
+        there = [each for each in self._all.values() if each.vm.address and not each.ended]
+        if self._bridge is None or not there:
+            return
+        with suppress(OSError, DriverError):  # told by each of the VMs below
+            await self._bridge.open()
+        if self._on_bridge != self._bridge.times_made:
+            for running in there:
+                await self._join_again(running)
+            self._on_bridge = self._bridge.times_made
 
     async def _join_again(self, running: Running) -> None:
         """The process that started its QEMU may have ended before the VM was on the bridge."""

@@ -2,7 +2,7 @@
 
 Invariants.  Nothing is downloaded or built here (tools/kube does that). Places other than the cache are not
              looked at: they have another version of the program, if any.
-Called by    ``kubeadm``, ``helm``, ``promtool``; tools/kube/install.py.
+Called by    ``kubeadm``, ``helm``, ``promtool``; tests/vm; tools/kube/install.py.
 """
 
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubewright.base.errors import InvalidInput
-from kubewright.testing.real_kubernetes.binaries import kubewright_cache
+from kubewright.testing.real_kubernetes.binaries import VERSION, kubewright_cache
 
 
 class NoProgram(InvalidInput):
@@ -43,3 +43,7 @@ class Cached:
         if (found := self.in_folder(self.folder(environ))) is not None:
             return found
         raise NoProgram(f"no {self.name} {self.version} on this machine; `make kube` makes one")
+
+
+SCHEDULER = Cached("kube-scheduler", VERSION)
+"""Places pods on nodes with real kubelets; other tests have nodes without any."""

@@ -28,6 +28,7 @@ from kubewright.testing.real_kubernetes.commands import Line, Options, Ports
 from kubewright.testing.real_kubernetes.process import NotReady, Program, free_ports, write_private
 
 MANAGER = ("system:kube-controller-manager", "system:masters")
+KUBELETS_CLIENT = ("kube-apiserver-kubelet-client", "system:masters")
 READY_SECONDS = 60.0
 PROBE = aiohttp.ClientTimeout(total=2.0)
 STARTS = 3
@@ -46,12 +47,22 @@ class RealKubernetes:
         self.url = ""
         self._clock = clock
         self._options = options or Options()
-        self._keys = keys.in_memory(clock)
+        self._keys = keys.in_memory(clock, *filter(None, [self._options.reached_at]))
         self._programs: list[Program] = []
 
     @property
     def kubeconfig(self) -> Path:
         return self.folder / "admin.kubeconfig"
+
+    @property
+    def reached_at(self) -> str:
+        """The URL by which machines reach it."""
+        return f"https://{self._options.reached_at}:{self.url.rpartition(':')[2]}"
+
+    @property
+    def authority(self) -> bytes:
+        """The certificate by which all know it, PEM."""
+        return self._keys.authority
 
     @property
     def pids(self) -> dict[str, int]:
@@ -96,7 +107,7 @@ class RealKubernetes:
 
     async def _start_once(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="kubewright-real-"))
-        ports = Ports(*free_ports(4))
+        ports = Ports(*free_ports(5))
         self.url = f"https://127.0.0.1:{ports.apiserver}"
         self._write_identities()
         async with AsyncExitStack() as stack:
@@ -104,9 +115,10 @@ class RealKubernetes:
             probe = _Probe(http, self._keys.client_context())
             await self._run(commands.etcd, ports, probe, f"http://127.0.0.1:{ports.etcd}/readyz")
             await self._run(commands.apiserver, ports, probe, f"{self.url}/readyz")
-            await self._run(
-                commands.controller_manager, ports, probe, f"https://127.0.0.1:{ports.manager}/healthz"
-            )
+            health = "https://127.0.0.1:{}/healthz".format
+            await self._run(commands.controller_manager, ports, probe, health(ports.manager))
+            if self._options.scheduler:
+                await self._run(commands.scheduler, ports, probe, health(ports.scheduler))
 
     async def _run(self, command: Line, ports: Ports, probe: "_Probe", ready: str) -> None:
         words = command(self.binaries, self.folder, ports, self._options)
@@ -124,6 +136,10 @@ class RealKubernetes:
             "admin.kubeconfig": render(self.url, self._keys.authority, self._keys.admin),
             "manager.kubeconfig": self.kubeconfig_for(*MANAGER),
         }
+        if self._options.reached_at:
+            client = self._keys.issue(*KUBELETS_CLIENT)
+            files |= {"ca.key": self._keys.signer.key}
+            files |= {"kubelets.crt": client.certificate, "kubelets.key": client.key}
         for name, content in files.items():
             write_private(self.folder / name, content)
 

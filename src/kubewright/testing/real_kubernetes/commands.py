@@ -1,8 +1,10 @@
-"""The command lines of etcd, kube-apiserver and kube-controller-manager, all in one place.
+"""The command lines of etcd, kube-apiserver, kube-controller-manager and kube-scheduler, all in one place.
 
-Theory.      Everything listens on 127.0.0.1 only. Admission is the release's default but for
-             ``ServiceAccount``: it would refuse a Pod until a controller has made the account
-             of its namespace, and tests of Pods would have to wait for that.
+Theory.      Everything listens on 127.0.0.1 only, but for the API server of a cluster that machines are to
+             reach: that one listens on all addresses, of a network namespace of the test's own. Admission is
+             the release's default but for ``ServiceAccount``, unless machines are to join: it would refuse a
+             Pod until a controller has made the account of its namespace, and tests of Pods would have to
+             wait for that.
 Called by    ``cluster``.
 """
 
@@ -32,7 +34,9 @@ CONTROLLERS = (
 FOR_KUBELETS = (
     "bootstrap-signer-controller",
     "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner-controller",
     "certificatesigningrequest-signing-controller",
+    "endpointslice-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
     "token-cleaner-controller",
@@ -48,7 +52,9 @@ class Options:
 
     ``fsync=False`` makes writes as fast as memory and loses them with the power: for tests, where
     nothing is measured. ``node_grace_seconds`` is how long a kubelet may be silent. ``rates``
-    are the queries a second, and the burst, of the controller manager.
+    are the queries a second, and the burst, of the controller manager. ``reached_at`` is the address
+    by which real kubelets reach it, which may then join by bootstrap tokens; their pods are placed
+    by ``scheduler``, a program.
     """
 
     fsync: bool = True
@@ -56,6 +62,8 @@ class Options:
     node_grace_seconds: int = 40
     rates: tuple[int, int] = (200, 400)
     apiserver_flags: tuple[str, ...] = ()
+    reached_at: str = ""
+    scheduler: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,7 @@ class Ports:
     etcd_peer: int
     apiserver: int
     manager: int
+    scheduler: int
 
 
 Line = Callable[[Binaries, Path, Ports, Options], Command]
@@ -100,10 +109,21 @@ def apiserver(binaries: Binaries, folder: Path, ports: Ports, options: Options) 
         "--service-account-issuer=https://kubernetes.default.svc",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--authorization-mode=Node,RBAC",
-        "--disable-admission-plugins=ServiceAccount",
         "--allow-privileged=true",
         "--shutdown-delay-duration=0s",
+        *(_for_kubelets(folder) if options.reached_at else ("--disable-admission-plugins=ServiceAccount",)),
         *options.apiserver_flags,
+    ]
+
+
+def _for_kubelets(folder: Path) -> Command:
+    """Flags of an API server that real kubelets join, and that asks them for logs."""
+    return [
+        "--bind-address=0.0.0.0",  # the address of a network that comes later
+        "--enable-bootstrap-token-auth=true",
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--kubelet-client-certificate={folder / 'kubelets.crt'}",
+        f"--kubelet-client-key={folder / 'kubelets.key'}",
     ]
 
 
@@ -115,7 +135,7 @@ def controller_manager(binaries: Binaries, folder: Path, ports: Ports, options: 
         f"--authorization-kubeconfig={folder / 'manager.kubeconfig'}",
         "--bind-address=127.0.0.1",
         f"--secure-port={ports.manager}",
-        f"--controllers={','.join(options.controllers)}",
+        f"--controllers={','.join((*options.controllers, *(FOR_KUBELETS if options.reached_at else ())))}",
         "--leader-elect=false",
         "--node-monitor-period=1s",
         f"--node-monitor-grace-period={options.node_grace_seconds}s",
@@ -127,4 +147,17 @@ def controller_manager(binaries: Binaries, folder: Path, ports: Ports, options: 
         f"--service-account-private-key-file={folder / 'server.key'}",
         f"--cluster-signing-cert-file={folder / 'ca.crt'}",
         f"--cluster-signing-key-file={folder / 'ca.key'}",
+    ]
+
+
+def scheduler(binaries: Binaries, folder: Path, ports: Ports, options: Options) -> Command:
+    assert options.scheduler is not None, "started where there is one"
+    return [
+        options.scheduler,
+        f"--kubeconfig={folder / 'manager.kubeconfig'}",
+        f"--authentication-kubeconfig={folder / 'manager.kubeconfig'}",
+        f"--authorization-kubeconfig={folder / 'manager.kubeconfig'}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={ports.scheduler}",
+        "--leader-elect=false",
     ]

@@ -11,7 +11,7 @@ Map.         ``fields``    which fields of a manifest a process cannot have, and
              ``store``     that state in files, and the folders of instances
              ``restoring`` replaces the data of an etcd by a snapshot
              ``balancing`` the program between the endpoint of an API server and its instances
-             ``addresses`` a loopback address for each instance
+             ``addresses`` an address for each instance
              ``users``     who the programs of each control plane run as
              ``binaries``  where the programs are, in which version
              ``output``    why a program ended, from its output (pure)

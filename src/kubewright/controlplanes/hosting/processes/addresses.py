@@ -1,10 +1,12 @@
-"""The loopback address of each instance.
+"""The address of each instance: of loopback, or of a private range that was routed to this machine.
 
 Theory.      Linux answers on all of 127.0.0.0/8, so every instance gets an address of its own, and programs
              keep their usual ports and those that a user adds. The address is a hash of the instance's name
              and of a salt of the folder, so two folders rarely choose the same. An address that was given is
              written to a file, and is kept until the component is removed with its data.
              Clients of a workload with a balancer know the balancer's address alone.
+             Machines beside this one, such as VMs on a bridge, reach no loopback address. For them the range
+             is a private one, all of which the kernel answers for once it is routed to ``lo``.
 Invariants.  No address is given twice from one folder. 127.0.0.1 and its network, where other programs
              listen, are in no range. An instance has the same address after a restart.
 Source       nested.md D4 (ports, scheme b).
@@ -26,6 +28,7 @@ from kubewright.processes.record import replace_file
 
 FILE = "addresses.json"
 LOOPBACK, USUAL = IPv4Network("127.0.0.0/8"), IPv4Network("127.0.0.0/16")
+PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 RANGE = "127.64.0.0/10"
 """Four million addresses, away from those that other programs use."""
 
@@ -41,15 +44,18 @@ def read_range(text: str) -> IPv4Network:
     """The address range that a user asks for.
 
     Raises:
-        InvalidInput: it is not a range, or not one of loopback addresses apart from 127.0.0.1's network.
+        InvalidInput: it is not a range, or neither private nor of loopback apart from 127.0.0.1's network.
     """
     try:
         found = IPv4Network(text)
     except ValueError as error:
         raise InvalidInput(f"{text} is no range of addresses: {error}") from None
-    if not found.subnet_of(LOOPBACK) or found.overlaps(USUAL):
-        raise InvalidInput(f"addresses of control planes are in {LOOPBACK} and not in {USUAL}, so not {text}")
-    return found
+    if any(map(found.subnet_of, PRIVATE)) or (found.subnet_of(LOOPBACK) and not found.overlaps(USUAL)):
+        return found
+    raise InvalidInput(
+        f"addresses of control planes are in {LOOPBACK} and not in {USUAL}, or in a private range "
+        f"({', '.join(map(str, PRIVATE))}) that is routed to this machine, so not {text}"
+    )
 
 
 def covers(network: str, server: str) -> bool:

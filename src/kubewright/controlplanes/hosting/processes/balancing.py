@@ -12,12 +12,9 @@ Source       decision 0032.
 Called by    ``host``.
 """
 
-import sys
-from hashlib import sha256
-from pathlib import Path
+from dataclasses import replace
 from urllib.parse import urlsplit
 
-import kubewright
 from kubewright.api.controlplane.names import Component
 from kubewright.controlplanes.hosting.contract import WorkloadIdentity
 from kubewright.controlplanes.hosting.processes.instances import (
@@ -27,9 +24,8 @@ from kubewright.controlplanes.hosting.processes.instances import (
     name_of,
     program_name,
 )
-from kubewright.processes.program import HttpGet, Probe, Program, TcpConnect
+from kubewright.processes.program import HttpGet, Probe, Program, balancer
 
-MODULE = "kubewright.processes.balancer"
 MOST_INSTANCES = 7
 """As of an etcd. There is one address more, for an instance that runs beside a single one."""
 SECURE = "https"
@@ -62,26 +58,17 @@ def balancer_of(
         user: uid and gid that programs run as; None: ours. It becomes this user itself, after it has read
             what the other user may not.
     """
-    listen, path = f"{endpoint[0]}:{endpoint[1]}", _readiness_path(first.readiness)
-    options = [f"--listen={listen}"]
-    if path:
-        options.append(f"--ready={path}")
+    path = _readiness_path(first.readiness)
+    arguments = [f"--ready={path}"] if path else []
     if user is not None:
-        options.append(f"--user={user[0]}:{user[1]}")
-    arguments = (*options, *hosts)
-    listens = TcpConnect(*endpoint)
-    return Program(
-        name=program_name(name_of(identity), BALANCER),
-        argv=(sys.executable, "-S", "-P", "-m", MODULE, *arguments),
-        environment={
-            "INSTANCE": f"{identity.workload}-{BALANCER_NAME}",
-            "PYTHONPATH": str(Path(kubewright.__file__).parents[1]),
-        },
-        startup=Probe(listens, period=0.1, failures=600),
-        readiness=Probe(listens),
-        grace=15.0,
-        settings=str(ProgramSettings(sha256("\0".join(arguments).encode()).hexdigest()[:16])),
+        arguments.append(f"--user={user[0]}:{user[1]}")
+    made = balancer(
+        program_name(name_of(identity), BALANCER),
+        endpoint,
+        (*arguments, *hosts),
+        {"INSTANCE": f"{identity.workload}-{BALANCER_NAME}"},
     )
+    return replace(made, settings=str(ProgramSettings(made.settings)))
 
 
 def _readiness_path(probe: Probe | None) -> str:

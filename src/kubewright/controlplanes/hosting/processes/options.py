@@ -29,7 +29,7 @@ ROOT = 0
 
 @dataclass(frozen=True, slots=True)
 class ProcessOptions:
-    """``programs``: folders with programs, looked into before any other. ``addresses``: a loopback range.
+    """``programs``: folders with programs, looked into before any other. ``addresses``: a range of addresses.
 
     ``user``    who programs run as, by name; empty: a user for each control plane where we are root, else
                 ourselves
@@ -51,7 +51,7 @@ class ProcessOptions:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``addresses``: the range of loopback addresses. ``user``: uid and gid that programs run as; None: ours.
+    """``addresses``: the range of addresses. ``user``: uid and gid that programs run as; None: ours.
 
     ``uids``    the numbers of users of control planes, which then count instead; None: all run as ``user``
     ``shared``  whether control planes of several namespaces may run as one user
@@ -83,8 +83,9 @@ def settings(
         InvalidInput: there is no such user, or we may not become it.
     """
     us = os.geteuid() if uid is None else uid
+    here = _uid_map() if uid_map is None else uid_map
     uids = users.read_range(options.users) if us == ROOT and not options.user else None
-    if uids is not None and not users.mapped(uids, _uid_map() if uid_map is None else uid_map):
+    if uids is not None and not users.mapped(uids, here):
         if options.users != USERS:
             raise InvalidInput(f"the user ids {options.users} do not exist in this user namespace")
         uids = None
@@ -92,7 +93,7 @@ def settings(
         folder.absolute(),
         places(environ, options.programs),
         options.addresses,
-        None if uids is not None else user_of(options.user, us),
+        None if uids is not None else user_of(options.user, us, here),
         uids=uids,
         shared=options.shared,
     )
@@ -105,8 +106,11 @@ def _uid_map() -> str:
         return f"0 0 {2**32 - 1}"
 
 
-def user_of(name: str, uid: int) -> tuple[int, int] | None:
+def user_of(name: str, uid: int, uid_map: str) -> tuple[int, int] | None:
     """The uid and gid of the user that programs run as; None: ours.
+
+    So it is where a user namespace has no other user: root of it alone (``unshare -r``) is no more than an
+    ordinary user outside.
 
     Raises:
         InvalidInput: there is no such user, or we may not become it.
@@ -121,4 +125,8 @@ def user_of(name: str, uid: int) -> tuple[int, int] | None:
         return None
     if uid != ROOT:
         raise InvalidInput(f"components can run as user {name} only where kubewright runs as root")
+    if not users.mapped(range(found.pw_uid, found.pw_uid + 1), uid_map):
+        if name:
+            raise InvalidInput(f"the user {name} does not exist in this user namespace")
+        return None
     return found.pw_uid, found.pw_gid

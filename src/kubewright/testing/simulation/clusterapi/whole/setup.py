@@ -25,6 +25,7 @@ from kubewright.clusters.sessions.workload import Connect
 from kubewright.compose.api_servers import Planes
 from kubewright.compose.plane_transports import PlaneTransports
 from kubewright.driver.contract import Driver
+from kubewright.driver.guard import Listener
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.infra import world as infra
 from kubewright.infra.settings import InfraSettings
@@ -161,5 +162,6 @@ def _no_controllers(_environment: Environment, _chosen: Sequence[str]) -> Runnab
     return Runnables(())
 
 
-def _ignore(_ended: object) -> None:
+def _ignore(_name: str) -> Listener:
     """Calls are counted by the injector."""
+    return lambda _ended: None
