@@ -39,6 +39,7 @@ from kubewright.apiserver.http import kubeconfig, pki
 from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import Listener, PortTaken
+from kubewright.apiserver.http.reach import LOOPBACK
 from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, LOCK_FILE
 from kubewright.base.clock import Clock

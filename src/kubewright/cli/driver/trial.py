@@ -20,7 +20,7 @@ import typer
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli.explain import command as explain
-from kubewright.cli.run.command import pairs
+from kubewright.cli.switches import pairs
 from kubewright.compose.assembly import close
 from kubewright.compose.on_kubernetes import SIMULATED, load_driver
 from kubewright.compose.options import Options

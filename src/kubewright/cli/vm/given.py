@@ -89,7 +89,7 @@ class ForDriver:
         return Asked(self._chosen(driver), seconds=seconds, output=self.output, **more)
 
     def _chosen(self, driver: str) -> "Chosen":
-        from kubewright.cli.run.command import pairs
+        from kubewright.cli.switches import pairs
         from kubewright.cli.vm.calls import Chosen
 
         given = bool(self.driver_option) or self.data_dir != FOLDER
