@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kubewright.api.bootstrap_tokens import is_signed
+from kubewright.api.bootstrap.tokens import is_signed
 from kubewright.base.clock import SystemClock, rfc3339
 from kubewright.pki.certificates import new_request
 from kubewright.pki.facts import facts_of, is_signed_by
