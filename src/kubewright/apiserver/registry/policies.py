@@ -19,6 +19,8 @@ from typing import Any
 
 import orjson
 
+from kubewright.api.certificates import CLIENT as CLIENTS
+from kubewright.api.certificates import KUBELET_CLIENT, KUBELET_SERVING, SIGNING_REQUEST
 from kubewright.apiserver.authorization import escalation, nodes, rules
 from kubewright.apiserver.authorization.attributes import GROUP, MASTERS, Attributes
 from kubewright.apiserver.authorization.defaults import NODE_ROLE, RULES
@@ -32,7 +34,7 @@ from kubewright.apiserver.registry.builtin.kinds import ROWS
 from kubewright.apiserver.registry.kind import Object, ServedKind
 from kubewright.apiserver.registry.target import Guard, Target
 from kubewright.apiserver.store import Having, Record, Store
-from kubewright.pki.requests import asked_in
+from kubewright.pki.requests import Asked, asked_in
 from kubewright.wire.gvk import Resource
 from kubewright.wire.http import User
 
@@ -41,11 +43,10 @@ ROLES = Resource(GROUP, "v1", "roles", "Role")
 CLUSTER_ROLE_BINDINGS = Resource(GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 ROLE_BINDINGS = Resource(GROUP, "v1", "rolebindings", "RoleBinding")
 
-REQUESTS = Resource(
-    "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
-)
-CLIENTS = "kubernetes.io/kube-apiserver-client"
-"""The signer of certificates for any user; those of the group of masters it must not sign."""
+REQUESTS = SIGNING_REQUEST.resource
+
+OF_KUBELETS = (KUBELET_CLIENT, KUBELET_SERVING)
+"""Of these a node asks for itself only."""
 
 _KINDS = (CLUSTER_ROLES, ROLES, CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS)
 _Read = tuple[Rule, ...] | Binding
@@ -95,7 +96,7 @@ def guard_of(policies: Policies, user: User, target: Target, subresource: str = 
     The guard raises Forbidden, or NotFound for a binding to a role that does not exist.
     """
     resource = target.kind.resource
-    if resource == REQUESTS:
+    if target.collection == str(REQUESTS):
         return _guard_of_request(policies, user, subresource)
     if MASTERS in user.groups:
         return None
@@ -164,17 +165,16 @@ def _guard_of_node(node: str, target: Target) -> Guard:
 
 
 def _guard_of_request(policies: Policies, user: User, subresource: str) -> Guard:
-    """As the admission plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction."""
+    """As the admission plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction; a node
+    asks for itself."""
 
     def guard(new: Object, old: Object | None) -> None:
         name, signer = (
             new["metadata"].get("name", ""),
             str(((old or new).get("spec") or {}).get("signerName")),
         )
-        if old is None and signer == CLIENTS and MASTERS in _organizations(new):
-            raise refusals.forbidden(
-                REQUESTS, name, f"use of {CLIENTS} signer with {MASTERS} group is not allowed"
-            )
+        if old is None and (why := _wrong_request(user, signer, _asked(new))):
+            raise refusals.forbidden(REQUESTS, name, why)
         before, after = ((each or {}).get("status") or {} for each in (old, new))
         signs = any(before.get(field) != after.get(field) for field in ("certificate", "conditions"))
         verb = {"approval": "approve", "status": "sign" if signs else ""}.get(subresource, "")
@@ -195,12 +195,20 @@ def _may(policies: Policies, user: User, verb: str, signer: str) -> bool:
     )
 
 
-def _organizations(request: Object) -> tuple[str, ...]:
-    """Which groups a request asks for; none where it cannot be read, which validation refuses."""
+def _asked(request: Object) -> Asked:
+    """What is asked for; nothing where it cannot be read, which validation refuses."""
     try:
-        return asked_in(b64decode((request.get("spec") or {}).get("request") or "")).organizations
+        return asked_in(b64decode((request.get("spec") or {}).get("request") or ""))
     except ValueError:
-        return ()
+        return Asked("")
+
+
+def _wrong_request(user: User, signer: str, asked: Asked) -> str:
+    """Why a user may not ask this signer for this; empty: the user may."""
+    if signer == CLIENTS and MASTERS in asked.organizations:
+        return f"use of {CLIENTS} signer with {MASTERS} group is not allowed"
+    own = not nodes.node_of(Attributes(user, "")) or asked.common_name == user.name
+    return "" if own or signer not in OF_KUBELETS else f"can only create a node CSR with CN={user.name}"
 
 
 def _read(collection: str, record: Record) -> _Read:
