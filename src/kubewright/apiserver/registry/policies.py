@@ -165,8 +165,8 @@ def _guard_of_node(node: str, target: Target) -> Guard:
 
 
 def _guard_of_request(policies: Policies, user: User, subresource: str) -> Guard:
-    """As the admission plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction; a node
-    asks for itself."""
+    """As the admission plugins CertificateApproval, CertificateSigning and CertificateSubjectRestriction; and
+    a node asks for itself."""
 
     def guard(new: Object, old: Object | None) -> None:
         name, signer = (
