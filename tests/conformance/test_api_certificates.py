@@ -249,3 +249,10 @@ async def test_requests_are_listed_by_their_signer_and_shown_with_their_state(ap
 
 async def test_a_request_of_any_name_may_be_made(api: Api) -> None:
     assert (await api.post(REQUESTS, body(f"{api.namespace}-R_1"))).code == 201
+
+
+async def test_a_request_that_asks_for_nothing_lacks_everything(api: Api) -> None:
+    kind = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest"}
+    answer = await api.post(REQUESTS, {**kind, "metadata": {"name": api.namespace}})
+    assert answer.code == 422
+    assert {cause[1] for cause in answer.causes} == {"spec.request", "spec.usages", "spec.signerName"}

@@ -1,5 +1,9 @@
 """kubeadm itself on every document that we write for it, in each version of its API that it still reads."""
 
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -26,7 +30,11 @@ from kubewright.api.bootstrap.v1beta1 import (
     Patches,
 )
 from kubewright.api.core import Taint
+from kubewright.apiserver.http.reach import Reach
+from kubewright.base.clock import SystemClock
 from kubewright.bootstrap.documents import Api, init_documents, join_document
+from kubewright.compose.embedded import Embedded
+from kubewright.compose.options import Options, ServerConfig
 from kubewright.testing.real_kubernetes import kubeadm
 
 pytestmark = pytest.mark.kube
@@ -173,3 +181,42 @@ def test_it_would_join(program: Path, tmp_path: Path, api: Api, name: str) -> No
 )
 def test_it_would_not_take_everything(program: Path, tmp_path: Path, text: str) -> None:
     assert said(program, tmp_path, text)
+
+
+@asynccontextmanager
+async def up(folder: Path) -> AsyncIterator[Embedded]:
+    """A server that other machines reach, as ``kubewright up --address`` serves it."""
+    stop, where = asyncio.Event(), Reach("127.0.0.2", ("127.0.0.2",))
+    async with Embedded(ServerConfig(folder, reach=where), Options(), SystemClock()) as world:
+        serving = asyncio.create_task(world.serve(stop))
+        try:
+            yield world
+        finally:
+            stop.set()
+            await serving
+
+
+@pytest.mark.looptime(False)
+async def test_it_makes_a_token_and_would_join_the_server_of_up(program: Path, tmp_path: Path) -> None:
+    """All but what needs a kubelet: the token, discovery by it, trust, and what the cluster says of itself."""
+    async with up(tmp_path / "up") as world:
+        words = (program, "token", "create", "--kubeconfig", world.kubeconfig, "--print-join-command")
+        made = await asyncio.to_thread(
+            subprocess.run, words, capture_output=True, text=True, timeout=kubeadm.SECONDS, check=True
+        )
+        _, _, address, _, token, _, digest = made.stdout.split()
+        assert f"https://{address}" == world.url
+        by_token = BootstrapTokenDiscovery(token=token, api_server_endpoint=address, ca_cert_hashes=(digest,))
+        joining = JoinConfiguration(discovery=Discovery(bootstrap_token=by_token))
+        document = tmp_path / "join.yaml"
+        document.write_text(join_document(APIS[0], joining, ClusterConfiguration()))
+        assert await asyncio.to_thread(kubeadm.refusal, program, document) == ""
+        wrong = BootstrapTokenDiscovery(
+            token=token, api_server_endpoint=address, ca_cert_hashes=(f"sha256:{'0' * 64}",)
+        )
+        document.write_text(
+            join_document(
+                APIS[0], JoinConfiguration(discovery=Discovery(bootstrap_token=wrong)), ClusterConfiguration()
+            )
+        )
+        assert "cluster CA" in await asyncio.to_thread(kubeadm.refusal, program, document)

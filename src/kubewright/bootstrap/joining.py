@@ -24,8 +24,8 @@ from typing import Any
 import msgspec
 
 from kubewright.api.bootstrap.names import TOKEN_GROUPS
-from kubewright.api.bootstrap_tokens import CLUSTER_INFO as INFO
-from kubewright.api.bootstrap_tokens import KUBECONFIG
+from kubewright.api.bootstrap.tokens import CLUSTER_INFO as INFO
+from kubewright.api.bootstrap.tokens import KUBECONFIG
 from kubewright.api.certificates import NODES
 from kubewright.api.cluster.names import SERVICE_CIDR, SERVICE_DOMAIN
 from kubewright.api.core import CLUSTER_ROLE, CONFIG_MAP

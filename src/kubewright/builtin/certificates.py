@@ -43,6 +43,7 @@ from kubewright.kube.informer import Informer
 from kubewright.kube.patches import with_version
 from kubewright.pki.certificates import Identity
 from kubewright.pki.facts import facts_of
+from kubewright.pki.keys import KeyPair
 from kubewright.pki.requests import Asked, asked_in, signed
 from kubewright.runtime.result import Result
 from kubewright.wire.errors import NotFound
@@ -248,7 +249,8 @@ class Certificates:
     async def _sign(self, key: Key, request: SigningRequest, authority: Identity, lasts: timedelta) -> None:
         now = self._client.clock.now()
         try:
-            made = signed(authority, request.spec.request, request.spec.usages, now, lasts)
+            pair = KeyPair(authority.certificate, authority.key)
+            made = signed(pair, request.spec.request, request.spec.usages, now, lasts)
         except ValueError as error:  # a key or a use that the server takes and the library does not
             await self._fail(key, request, str(error))
             return

@@ -18,7 +18,7 @@ from datetime import datetime
 import structlog
 
 from kubewright.api.bootstrap.names import TOKEN_NAMESPACE, TOKEN_TYPE
-from kubewright.api.bootstrap_tokens import CLUSTER_INFO, KUBECONFIG, SIGNATURE, ends, read, signature
+from kubewright.api.bootstrap.tokens import CLUSTER_INFO, KUBECONFIG, SIGNATURE, ends, read, signature
 from kubewright.api.core import CONFIG_MAP, SECRET, ConfigMap, Secret
 from kubewright.base.delays import DATED
 from kubewright.kube.client import Client

@@ -123,15 +123,13 @@ class Embedded:
         self.others = Announced(self.server.handle)
         """The server as other processes reach it."""
         self.url = ""
-        self._authority: Identity | None = None
-        """The server's; None: it is in memory, and no client connects by TLS."""
+        self._authority: Identity | None = None  # of a server in memory, to which no client connects by TLS
         self._options = options
         self._stack = AsyncExitStack()
-        folder = None if config is None else config.data_dir
         self._connections = Connections(clock)
         self._own = OwnPlanes(
             clock,
-            folder,
+            None if config is None else config.data_dir,
             accept_loss=accept_loss,
             listens=config is not None,
             grace=options.grace,

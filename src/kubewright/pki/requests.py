@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from kubewright.pki.certificates import Identity, issued_by
-from kubewright.pki.keys import read_certificates, read_private_key, value_errors
+from kubewright.pki.facts import issued_by
+from kubewright.pki.keys import KeyPair, read_certificates, read_private_key, value_errors
 
 BACKDATED = timedelta(minutes=5)
 SHORT = timedelta(hours=8)
@@ -96,7 +96,7 @@ def asked_in(pem: bytes) -> Asked:
 
 
 def signed(
-    authority: Identity, pem: bytes, usages: Collection[str], now: datetime, lifetime: timedelta
+    authority: KeyPair, pem: bytes, usages: Collection[str], now: datetime, lifetime: timedelta
 ) -> bytes:
     """The certificate (PEM) that answers a request, for these uses.
 

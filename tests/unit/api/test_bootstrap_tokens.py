@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from kubewright.api.bootstrap_tokens import is_signed, read, secret_of, signature
+from kubewright.api.bootstrap.tokens import is_signed, read, secret_of, signature
 from kubewright.api.core import Secret
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.clock import rfc3339

@@ -9,15 +9,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kubewright.pki.certificates import Identity, new_authority, new_request
+from kubewright.pki.certificates import new_authority, new_request
 from kubewright.pki.clusters import new_cluster_authority
 from kubewright.pki.facts import facts_of, is_signed_by
-from kubewright.pki.keys import Algorithm
+from kubewright.pki.keys import Algorithm, KeyPair
 from kubewright.pki.requests import LONGEST_REQUEST, USAGES, Asked, asked_in, signed
 from kubewright.wire.http import User
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-CA = new_authority("test", NOW, timedelta(days=3650))
+ISSUER = new_authority("test", NOW, timedelta(days=3650))
+CA = KeyPair(ISSUER.certificate, ISSUER.key)
 YEAR = timedelta(days=365)
 
 
@@ -88,7 +89,7 @@ def test_what_is_no_good_request_is_refused(pem):
 @pytest.mark.parametrize("algorithm", list(Algorithm))
 def test_a_certificate_is_for_the_key_of_its_request_and_signed_by_the_authority(key, algorithm):
     made = new_cluster_authority(NOW, algorithm)
-    authority = Identity.from_pem(made.certificate + made.key)
+    authority = made
     pem = signed(authority, request(x509.DNSName("a.example"), key=key), ["client auth"], NOW, YEAR)
     found = certificate(pem)
     assert found.public_key() == key.public_key()

@@ -202,6 +202,9 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
 }
 """By the name of the ClusterRole."""
 
+NODE_ROLE = "system:node"
+"""What a node may do at most; no binding gives it (``nodes``)."""
+
 READER = (may(READ, "configmaps", names="extension-apiserver-authentication"),)
 """What extension API servers read in ``kube-system`` to authenticate their callers."""
 

@@ -1,6 +1,6 @@
 """Bootstrap tokens: by which a machine that joins says who it is, before it has a certificate.
 
-Theory.      What a token is and when it counts says ``api.bootstrap_tokens``. Its Secret is read anew at each
+Theory.      What a token is and when it counts says ``api.bootstrap.tokens``. Its Secret is read anew at each
              use, so a token that was deleted, changed or has expired is refused at once.
 Invariants.  Secrets are compared in constant time. A group that is no group of bootstrappers is not given.
 Source       capi.md §9.4; Kubernetes' token authenticator for bootstrap.kubernetes.io/token.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 import orjson
 
-from kubewright.api import bootstrap_tokens
+from kubewright.api.bootstrap import tokens
 from kubewright.api.bootstrap.names import TOKEN_NAMESPACE
 from kubewright.base.clock import Clock
 from kubewright.wire.gvk import Key
@@ -28,7 +28,7 @@ class BootstrapTokens:
 
     def user(self, token: str) -> User | None:
         """The user of a token; None when it is none, is not there, has expired, or may not authenticate."""
-        name = bootstrap_tokens.secret_of(token)
+        name = tokens.secret_of(token)
         raw = self._read(TOKEN_NAMESPACE, name) if name else None
         if raw is None:
             return None
@@ -36,7 +36,7 @@ class BootstrapTokens:
         if (secret.get("metadata") or {}).get("deletionTimestamp"):
             return None
         data = _decoded(secret.get("data") or {})
-        known = bootstrap_tokens.read(Key(TOKEN_NAMESPACE, name), str(secret.get("type", "")), data)
+        known = tokens.read(Key(TOKEN_NAMESPACE, name), str(secret.get("type", "")), data)
         if known is None or not known.is_text(token) or not known.authenticates:
             return None
         if not known.lasts(self._clock.now()):

@@ -14,7 +14,7 @@ Called by    ``boots``.
 from base64 import b64decode
 from dataclasses import dataclass, field
 
-from kubewright.api.bootstrap_tokens import CLUSTER_INFO, KUBECONFIG, SIGNATURE, is_signed
+from kubewright.api.bootstrap.tokens import CLUSTER_INFO, KUBECONFIG, SIGNATURE, is_signed
 from kubewright.api.certificates import KUBELET_CLIENT, SIGNING_REQUEST, SigningRequest, SigningRequestSpec
 from kubewright.api.core import CONFIG_MAP
 from kubewright.base.clock import Clock
