@@ -132,7 +132,7 @@ async def test_a_client_that_reads_nothing_holds_its_kubelet_up(cluster: Cluster
         ("pods/p/exec?command=ls&container=x", 400, "container x is not valid for pod p"),
         ("pods/waiting/exec?command=ls", 400, "pod waiting does not have a host assigned"),
         ("pods/lost/exec?command=ls", 404, 'nodes "gone" not found'),
-        ("pods/p/portforward?ports=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("pods/p/portforward?ports=x", 400, 'cannot convert to []int32: strconv.ParseUint: parsing "x": invalid'),
         ("pods/hollow/exec?command=ls", 501,
          'pods "hollow" has no exec: no containers run behind the pods of this node, as it has no kubelet that could be '
          "asked"),
