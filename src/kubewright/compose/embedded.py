@@ -216,7 +216,7 @@ class Embedded:
         if self.config is None:
             return
         keys = pki.in_folder(self.config.data_dir / PKI_FOLDER, self.clock, had_one=self._complete)
-        self.server.reach_kubelets(keys.to_kubelets)
+        self.server.reach_kubelets(keys.to_kubelets, self._own.planes.streams)
         listener = await self._listening(self.config, keys)
         self._stack.push_async_callback(listener.close)
         self.url = listener.url

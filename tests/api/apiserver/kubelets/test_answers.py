@@ -211,6 +211,18 @@ async def test_what_lacks_a_number_is_left_out(cluster: Cluster) -> None:
     assert names == ["p"]
 
 
+async def test_a_kubelet_measures_no_pod_of_another_node(cluster: Cluster) -> None:
+    """Nor one that is in another namespace than the request, nor any twice."""
+    await cluster.node("other", port=0)
+    await cluster.pod("foreign", node="other")
+    body = json.loads(summary(1, {"p": {"c": (1, 1024)}, "foreign": {"c": (1, 1024)}}))
+    measures(cluster, json.dumps({**body, "pods": body["pods"] * 2}).encode())
+    listed = (await cluster.api.get(f"{METRICS}/namespaces/default/pods")).ok()
+    assert [each["metadata"]["name"] for each in listed["items"]] == ["p"]
+    assert (await cluster.api.get(f"{METRICS}/namespaces/kube-system/pods")).ok()["items"] == []
+    assert (await cluster.api.get(f"{METRICS}/namespaces/default/pods/foreign")).code == 404
+
+
 @pytest.mark.parametrize(
     "answer",
     [
