@@ -3,8 +3,8 @@
 Theory.      On other clusters an aggregated API server (metrics-server) serves it. Here there is nothing to
              install: each answer is computed from what kubelets have measured (``kubelets.usage``). The
              objects are read-only and cannot be watched. Rules of authorization apply as to any resource.
-             A list looks at nodes with kubelets, and at the pods that these have measured: where most nodes are
-             simulated, most pods are not read. A kubelet measures no pod of another node.
+             A list looks at nodes with kubelets, and at the pods that these have measured: where most nodes
+             are simulated, most pods are not read. A kubelet measures no pod of another node.
 Called by    ``app``; ``discovery`` lists what is served.
 """
 
@@ -89,7 +89,7 @@ class Measurements:
         return [each for each in found if each is not None]
 
     async def _pods(self, namespace: str, matches: Filter) -> list[Object]:
-        """Those that match of the pods that kubelets have measured: the many on simulated nodes are not read."""
+        """Those that match of the pods that kubelets have measured; those on simulated nodes are not read."""
         everything = filters.parse(self._kind("nodes"), "", "")
         summaries = await self._summaries(await self._with_kubelets(everything))
         kind = matches.kind
