@@ -23,7 +23,7 @@ from kubewright.apiserver.bootstrap import ensure_defaults
 from kubewright.apiserver.http.app import App, Page
 from kubewright.apiserver.http.private_file import write_private
 from kubewright.apiserver.http.status import Counts
-from kubewright.apiserver.kubelets.dialing import Allowed, Dialer
+from kubewright.apiserver.kubelets.dialing import Allowed, Dialer, Streams
 from kubewright.apiserver.kubelets.where import may_be_dialled
 from kubewright.apiserver.registry.admission import INITIAL_NAMESPACES, NAMESPACES
 from kubewright.apiserver.registry.bootstrap_tokens import BootstrapTokens
@@ -112,9 +112,11 @@ class ApiServer:
         await self._store.broken.wait()
         return self._store.refusal
 
-    def reach_kubelets(self, identity: Identity | None) -> None:
-        """Ask kubelets from now on, as ``identity``; None: ask none."""
-        self.kubelets.become(identity)
+    def reach_kubelets(
+        self, identity: Identity | None, streams: Streams | None = None, tenant: str = ""
+    ) -> None:
+        """Ask kubelets from now on, as ``identity``; None: ask none. The rest is as for ``Dialer.become``."""
+        self.kubelets.become(identity, streams, tenant)
         self._app.kubelets.dialer = None if identity is None else self.kubelets
 
     async def close(self) -> None:

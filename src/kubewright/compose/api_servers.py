@@ -34,6 +34,7 @@ from kubewright.apiserver.http.authn import Authenticator
 from kubewright.apiserver.http.connections import Connections
 from kubewright.apiserver.http.listener import HOST, Listener
 from kubewright.apiserver.http.pki import ADMIN, NAMES, TO_KUBELETS, Pki
+from kubewright.apiserver.kubelets.dialing import Streams
 from kubewright.apiserver.server import ApiServer
 from kubewright.apiserver.store.log import DATA_FILE, SqliteLog
 from kubewright.base.clock import Clock
@@ -130,6 +131,8 @@ class Planes:
         self._claims = claims or Claims()
         self._accept_loss = accept_loss
         self._connections = Connections(clock) if connections is None else connections
+        self.streams = Streams()
+        """To kubelets, of all servers of the process."""
         self._folder = folder
         self._listens = listens
         self._nodes = nodes or NodeSettings()
@@ -326,7 +329,8 @@ class Planes:
         authenticator = Authenticator(self._clock, plane.server.user_of_token)
         held = self._bound.pop(plane.address, None)
         keys = plane.keys()
-        plane.server.reach_kubelets(keys.to_kubelets)
+        tenant = f"the control plane at {plane.address}"
+        plane.server.reach_kubelets(keys.to_kubelets, self.streams, tenant)
         listener = Listener(
             plane.handle,
             authenticator,
@@ -334,7 +338,7 @@ class Planes:
             port=int(port),
             held=held,
             connections=self._connections,
-            tenant=f"the control plane at {plane.address}",
+            tenant=tenant,
         )
         await listener.start()
         return listener

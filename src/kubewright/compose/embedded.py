@@ -235,7 +235,7 @@ class Embedded:
             names=self.config.reach.certified,
         )
         self._authority = keys.signer
-        self.server.reach_kubelets(keys.to_kubelets)
+        self.server.reach_kubelets(keys.to_kubelets, self._own.planes.streams)
         listener = await self._listening(self.config, keys)
         self._stack.push_async_callback(listener.close)
         self.url = listener.url

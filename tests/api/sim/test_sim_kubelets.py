@@ -4,6 +4,7 @@ Times are exact: nothing here waits for real.
 """
 
 import asyncio
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from kubewright.api.core import LEASE, NODE, POD
 from kubewright.base.clock import rfc3339
 from kubewright.providers.sim.registration import LEASE_NAMESPACE
 from kubewright.wire.gvk import Key
-from kubewright.wire.http import STRATEGIC_PATCH
+from kubewright.wire.http import STRATEGIC_PATCH, Request
 
 # ---------------------------------------------------------------- joining
 
@@ -93,6 +94,17 @@ async def test_a_node_at_rest_costs_its_lease_and_a_slow_heartbeat(world: Any) -
     assert 60 <= world.writes["PATCH leases"] <= 67
     assert 1 <= world.writes["PATCH nodes/status"] <= 3
     assert set(world.writes) == {"PATCH leases", "PATCH nodes/status"}
+
+
+async def test_a_node_says_that_no_kubelet_listens(world: Any) -> None:
+    """So no log and no command is asked of it; also a node of an earlier release, which named a port."""
+    await world.vm("m1")
+    await asyncio.sleep(1)
+    ports = {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}}
+    await world.client.patch(NODE, Key("", "m1"), ports, subresource="status", content_type=STRATEGIC_PATCH)
+    await asyncio.sleep(600)
+    answer = await world.client.transport.request(Request("GET", "/api/v1/nodes/m1"), timeout=5)
+    assert json.loads(answer.body)["status"]["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 0}}
 
 
 async def test_what_others_say_of_a_living_node_is_corrected(world: Any) -> None:

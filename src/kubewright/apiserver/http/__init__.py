@@ -9,4 +9,5 @@
 ``authn``       users of requests              ``pki``         the CA (``certificates``)
 ``kubeconfig``  the file by which clients connect
 ``connections`` how many there may be, and how long each may take
+``kubelets``    logs, streams, proxies  ``usage``       metrics.k8s.io
 """

@@ -55,7 +55,7 @@ class App:
         self._authorizer = Authorizer(policies)
         self._resources = Resources(reading, writing, policies, catalog, clock)
         self.kubelets = Kubelets(store, catalog)
-        self.measurements = Measurements(reading, catalog, self.kubelets, clock)
+        self.measurements = Measurements(store, catalog, self.kubelets, clock)
         self._subresources = Subresources(store, writing, catalog, tokens, policies, clock=clock)
 
     async def __call__(self, request: Request) -> Response:

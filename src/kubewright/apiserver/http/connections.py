@@ -263,6 +263,7 @@ class Connection(asyncio.Protocol):
     def serves(self) -> None:
         """The head of a request is there; it is being answered."""
         self._waiting_since = self._began = None
+        self.patience = STALLED_SECONDS
         if self._said_goodbye:
             self.drop()
 

@@ -26,7 +26,6 @@ from kubewright.apiserver.http import answers, bodies
 from kubewright.apiserver.http.authn import Authenticator, refuse_anonymous
 from kubewright.apiserver.http.connections import (
     READER_SECONDS,
-    STALLED_SECONDS,
     Connection,
     Connections,
     Received,
@@ -116,7 +115,8 @@ class Exchange:
         finally:
             self._requests.discard(task)
         self._streams.add(task)
-        connection.patience = READER_SECONDS if response.patient else STALLED_SECONDS
+        if response.patient:
+            connection.patience = READER_SECONDS
         try:
             return await self._stream(http, connection, response)
         finally:

@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 
-from kubewright.apiserver.http.connections import holder_of
 from kubewright.apiserver.kubelets.dialing import Answer, Dialer, Upgraded
 from kubewright.apiserver.kubelets.questions import STREAMS, log_path, refused_log, stream_path
 from kubewright.apiserver.kubelets.where import Kubelet, kubelet_of
@@ -90,7 +89,7 @@ class Kubelets:
         kubelet = self._kubelet_of(pod)
         if kubelet is None or self.dialer is None:
             return Response(200, _NOT_PRINTED, f"{PLAIN}; charset=utf-8")
-        end = self.dialer.streams.begin(holder_of(request.user))
+        end = self.dialer.begin(request.user)
         answer = await _or_end(end, self.dialer.ask(kubelet, "GET", path))
         if answer.stream is None or answer.status >= 300:
             answer.close()
@@ -110,7 +109,7 @@ class Kubelets:
             raise refusals.no_kubelet(target.kind.resource, target.name, subresource)
         if not upgrade_of(request.headers):
             raise BadRequest("Upgrade request required")
-        end = self.dialer.streams.begin(holder_of(request.user))
+        end = self.dialer.begin(request.user)
         headers = _upgrade_headers(request.headers)
         answer = await _or_end(end, self.dialer.upgrade(kubelet, request.method, path, headers))
         if isinstance(answer, Upgraded):
@@ -139,7 +138,7 @@ class Kubelets:
         path = quote(request.path[len(place) :] or "/", safe=_IN_PATHS)
         asked = f"{path}?{urlencode(request.query)}" if request.query else path
         headers = {name: request.headers[name] for name in _ASKED if name in request.headers}
-        end = self.dialer.streams.begin(holder_of(request.user))
+        end = self.dialer.begin(request.user)
         answer = await _or_end(end, self.dialer.ask(kubelet, request.method, asked, headers, request.body))
         if answer.stream is None:
             end()

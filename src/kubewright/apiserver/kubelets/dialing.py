@@ -31,11 +31,12 @@ from typing import Any, Never
 import aiohttp
 from yarl import URL
 
-from kubewright.apiserver.http.connections import keep_alive
+from kubewright.apiserver.http.connections import holder_of, keep_alive
 from kubewright.apiserver.kubelets.where import Kubelet, may_be_dialled
 from kubewright.pki import tls
 from kubewright.pki.certificates import Identity
 from kubewright.wire.errors import BadRequest, ServerError, TooManyRequests
+from kubewright.wire.http import User
 
 CONNECT_SECONDS = 10.0
 """To resolve a name, to connect, and to agree upon TLS."""
@@ -156,16 +157,27 @@ class Streams:
 class Dialer:
     """Connects to kubelets, once it has an identity. ``allowed`` says which addresses may be dialled."""
 
-    def __init__(self, allowed: Allowed = may_be_dialled, streams: Streams | None = None) -> None:
+    def __init__(self, allowed: Allowed = may_be_dialled) -> None:
         self._allowed = allowed
-        self.streams = streams or Streams()
+        self.streams = Streams()
+        self._tenant = ""
         self._identity: Identity | None = None
         self._context: ssl.SSLContext | None = None
         self._session: aiohttp.ClientSession | None = None
 
-    def become(self, identity: Identity | None) -> None:
-        """Show this identity from now on."""
-        self._identity, self._context = identity, None
+    def become(self, identity: Identity | None, streams: Streams | None = None, tenant: str = "") -> None:
+        """Show this identity from now on. ``streams``: those of all servers of the process; ``tenant``: whose
+        cluster this is (``connections.holder_of``)."""
+        self._identity, self._context, self._tenant = identity, None, tenant
+        self.streams = streams or self.streams
+
+    def begin(self, user: User) -> Callable[[], None]:
+        """Take a place for a stream of a user; what is returned gives it back.
+
+        Raises:
+            TooManyRequests
+        """
+        return self.streams.begin(holder_of(user, self._tenant))
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -249,7 +261,7 @@ class Dialer:
         except BaseException:
             writer.transport.abort()
             raise
-        writer.close()
+        writer.transport.abort()
         return Answer(status, _headers_of(head), said=said)
 
     async def _connected(self, kubelet: Kubelet) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

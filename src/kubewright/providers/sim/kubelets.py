@@ -247,9 +247,8 @@ class Kubelets:
         """Post all our conditions; those that others write are merged by type and stay."""
         kubelet.write_from = situation.now + CORRECTION_PAUSE
         before = () if situation.node is None else situation.node.conditions
-        body = {
-            "status": {"conditions": registration.conditions(situation.wanted, before, self._clock.now())}
-        }
+        conditions = registration.conditions(situation.wanted, before, self._clock.now())
+        body = {"status": {"conditions": conditions, **registration.NOTHING_LISTENS}}
         key = Key("", vm.node_name)
         await self._client.patch(NODE, key, body, subresource="status", content_type=STRATEGIC_PATCH)
         kubelet.heartbeat_at = situation.now + self._settings.heartbeat(len(self._kubelets))

@@ -70,8 +70,13 @@ def conditions(
     return report
 
 
+NOTHING_LISTENS: Mapping[str, Any] = {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}
+"""In the status of a Node: by this an API server knows that there is no kubelet that could be asked. Earlier
+releases wrote a port, so it is a part of each report too."""
+
+
 def node(vm: Vm, wanted: Mapping[str, str], now: datetime) -> dict[str, Any]:
-    """The Node that a VM's kubelet registers, status included; without a port, as nothing listens."""
+    """The Node that a VM's kubelet registers, status included."""
     spec, name = vm.spec, vm.node_name
     taints = (*spec.taints, *(vm.bootstrap.taints if vm.bootstrap is not None else ()))
     capacity = {resource: str(amount) for resource, amount in spec.capacity.items()}
@@ -89,6 +94,7 @@ def node(vm: Vm, wanted: Mapping[str, str], now: datetime) -> dict[str, Any]:
                 {"type": "InternalIP", "address": vm.address},
                 {"type": "Hostname", "address": name},
             ],
+            **NOTHING_LISTENS,
             "nodeInfo": _node_info(vm),
         },
     }

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -139,6 +140,44 @@ async def test_a_watcher_that_reads_slowly_stays_and_is_cut_off_once_it_stops(se
         stopped = loop.time()
         await flood.closed.wait()
         assert 5 <= loop.time() - stopped <= 40
+        writer.transport.abort()
+
+
+async def test_a_person_may_leave_a_log_unread_for_hours_and_no_more_of_it_is_made(serving: Serving) -> None:
+    """``kubectl logs | less``."""
+    flood, loop = Flood(10_000), asyncio.get_running_loop()
+
+    async def log(request: Request) -> Response:
+        return replace(await flood(request), patient=True)
+
+    async with serving(log) as world:
+        _reader, writer = await world.raw()
+        writer.transport.pause_reading()
+        writer.write(b"GET /api/v1/log HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.sleep(3 * 3600)
+        assert not flood.closed.is_set()
+        assert 0 < flood.asked < 6_000_000
+        await flood.closed.wait()
+        assert loop.time() < 5 * 3600
+        writer.transport.abort()
+
+
+async def test_what_follows_a_log_on_its_connection_has_as_little_time_as_any(serving: Serving) -> None:
+    flood, loop = Flood(10_000), asyncio.get_running_loop()
+
+    async def log_then_flood(request: Request) -> Response:
+        if request.path == "/api/v1/log":
+            return replace(await Watch(b"line\n", then=nothing)(request), patient=True)
+        return await flood(request)
+
+    async with serving(log_then_flood) as world:
+        _reader, writer = await world.raw()
+        writer.transport.pause_reading()
+        for path in (b"log", b"pods?watch=1"):
+            writer.write(b"GET /api/v1/%b HTTP/1.1\r\nHost: x\r\n\r\n" % path)
+        began = loop.time()
+        await flood.closed.wait()
+        assert loop.time() - began < 60
         writer.transport.abort()
 
 

@@ -24,6 +24,34 @@ from kubewright.testing.api import Api
 from kubewright.testing.kubectl import Kubectl, find_kubectl
 
 
+async def put_node(api: Api, name: str, port: int, host: str = "127.0.0.1", **status: Any) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"of": name}}}
+    (await api.post("/api/v1/nodes", node)).ok()
+    where = {
+        "addresses": [{"type": "InternalIP", "address": host}, {"type": "Hostname", "address": host}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        "allocatable": {"cpu": "4", "memory": "4Gi"},
+        **status,
+    }
+    (await api.patch(f"/api/v1/nodes/{name}/status", {"status": where})).ok()
+
+
+async def put_pod(api: Api, name: str, *containers: str, node: str = "", **spec: Any) -> None:
+    """A pod that runs on a node; without one it waits."""
+    made = [{"name": each, "image": "i"} for each in containers]
+    spec = {"containers": made, **({"nodeName": node} if node else {}), **spec}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": spec,
+    }
+    (await api.post("/api/v1/namespaces/default/pods", pod)).ok()
+    running = {"phase": "Running", "containerStatuses": [_running(each["name"]) for each in made]}
+    if node:
+        (await api.patch(f"/api/v1/namespaces/default/pods/{name}/status", {"status": running})).ok()
+
+
 @dataclass
 class Cluster:
     """``host`` is what the node says of where its kubelet is."""
@@ -37,29 +65,10 @@ class Cluster:
     async def node(
         self, name: str = "n", host: str = "127.0.0.1", port: int | None = None, **status: Any
     ) -> None:
-        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"of": name}}}
-        (await self.api.post("/api/v1/nodes", node)).ok()
-        where = {
-            "addresses": [{"type": "InternalIP", "address": host}, {"type": "Hostname", "address": name}],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": self.kubelet.port if port is None else port}},
-            "allocatable": {"cpu": "4", "memory": "4Gi"},
-            **status,
-        }
-        (await self.api.patch(f"/api/v1/nodes/{name}/status", {"status": where})).ok()
+        await put_node(self.api, name, self.kubelet.port if port is None else port, host=host, **status)
 
     async def pod(self, name: str = "p", *containers: str, node: str = "n", **spec: Any) -> None:
-        made = [{"name": each, "image": "i"} for each in containers or ("c",)]
-        spec = {"containers": made, **({"nodeName": node} if node else {}), **spec}
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "labels": {"app": name}},
-            "spec": spec,
-        }
-        (await self.api.post("/api/v1/namespaces/default/pods", pod)).ok()
-        running = {"phase": "Running", "containerStatuses": [_running(each["name"]) for each in made]}
-        if node:
-            (await self.api.patch(f"/api/v1/namespaces/default/pods/{name}/status", {"status": running})).ok()
+        await put_pod(self.api, name, *(containers or ("c",)), node=node, **spec)
 
     async def allow(self, user: str, rules: list[dict[str, Any]]) -> None:
         group, v1 = "rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1"
@@ -121,7 +130,10 @@ class Raw:
 
 
 @asynccontextmanager
-async def cluster_of(authority: keys.Keys, **settings: Any) -> AsyncIterator[Cluster]:
+async def cluster_of(
+    authority: keys.Keys, *, certificate: bool = True, **settings: Any
+) -> AsyncIterator[Cluster]:
+    """``certificate``: whether the kubelet wants one."""
     clock = SystemClock()
     server = ApiServer(clock, **{"allowed": lambda _address: True, **settings})
     await server.start()
@@ -130,7 +142,7 @@ async def cluster_of(authority: keys.Keys, **settings: Any) -> AsyncIterator[Clu
     listener = Listener(server.handle, authenticator, authority, connections=Connections(clock))
     await listener.start()
     try:
-        async with FakeKubelet().serving(authority.authority) as kubelet:
+        async with FakeKubelet().serving(authority.authority, certificate) as kubelet:
             api = Api(InProcess(server.handle), clock, "embedded")
             yield Cluster(server, api, authority, listener, kubelet)
             await listener.close()

@@ -74,8 +74,8 @@ class FakeKubelet:
         self._upgraded.close()
 
     @asynccontextmanager
-    async def serving(self, authority: bytes) -> AsyncIterator["FakeKubelet"]:
-        context = tls.server(authority, required=True)
+    async def serving(self, authority: bytes, certificate: bool = True) -> AsyncIterator["FakeKubelet"]:
+        context = tls.server(authority, required=certificate)
         now = SystemClock().now()
         new_server(new_authority("a kubelet", now, LIFETIME), ["127.0.0.1"], now, LIFETIME).load_into(context)
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=context)
@@ -101,8 +101,8 @@ class FakeKubelet:
         url = urlsplit(target)
         headers = [(k.lower(), v.strip()) for k, _, v in (line.partition(":") for line in head[1:-2])]
         shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        user = read_user(shown)[0]
-        asked = Asked(method, url.path, parse_qsl(url.query, keep_blank_values=True), headers, user.name)
+        user = read_user(shown)[0].name if shown else ""
+        asked = Asked(method, url.path, parse_qsl(url.query, keep_blank_values=True), headers, user)
         if length := asked.header("content-length"):
             asked.body = await reader.readexactly(int(length[0]))
         self.asked.append(asked)

@@ -132,7 +132,7 @@ async def test_a_client_that_reads_nothing_holds_its_kubelet_up(cluster: Cluster
         ("pods/p/exec?command=ls&container=x", 400, "container x is not valid for pod p"),
         ("pods/waiting/exec?command=ls", 400, "pod waiting does not have a host assigned"),
         ("pods/lost/exec?command=ls", 404, 'nodes "gone" not found'),
-        ("pods/p/portforward?ports=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("pods/p/portforward?ports=x", 400, 'cannot convert to []int32: strconv.ParseUint: parsing "x": invalid'),
         ("pods/hollow/exec?command=ls", 501,
          'pods "hollow" has no exec: no containers run behind the pods of this node, as it has no kubelet that could be '
          "asked"),
@@ -239,6 +239,29 @@ async def test_what_a_kubelet_answers_instead(cluster: Cluster, answer: bytes, c
     cluster.kubelet.answers["/exec/default/p/c"] = answer
     assert await (await cluster.raw(f"{POD}/exec?command=ls", *SPDY)).refusal() == (code, said)
     assert cluster.server.kubelets.streams.under_way == 0
+
+
+async def test_a_server_that_ends_ends_its_tunnels(cluster: Cluster) -> None:
+    raw = await cluster.raw(f"{POD}/exec?command=ls", *SPDY)
+    await raw.head()
+    async with asyncio.timeout(3):
+        await cluster.listener.close()
+        assert await raw.reader.read() == b""
+    await cluster.until(lambda: (cluster.kubelet.open, cluster.server.kubelets.streams.under_way) == (0, 0))
+    raw.writer.transport.abort()
+
+
+async def test_all_users_of_one_cluster_have_half_of_the_streams_of_a_process(cluster: Cluster) -> None:
+    """Also its administrator, who is a user of the server that made the cluster."""
+    streams = Streams(most=2)
+    cluster.server.reach_kubelets(
+        cluster.authority.issue("kube-apiserver-kubelet-client"), streams, "a cluster"
+    )
+    first = await cluster.raw(f"{POD}/exec?command=ls", *SPDY)
+    assert (await first.head())[0] == 101
+    code, message = await (await cluster.raw(f"{POD}/exec?command=ls", *SPDY)).refusal()
+    assert (code, message) == (429, "Too many requests, please try again later.")
+    first.writer.transport.abort()
 
 
 async def test_streams_are_bounded_and_one_user_has_half_of_them() -> None:
