@@ -75,7 +75,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     from kubewright.cli.up.command import up as command
     from kubewright.cli.up.merging import Merge
     from kubewright.compose.options import Options, ServerConfig
-    from kubewright.compose.worlds import named
+    from kubewright.compose.worlds import complete, named
 
     switches.log_at(log_level)
     if use_context and not merge_kubeconfig:
@@ -83,7 +83,7 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     command(
         ServerConfig(data_dir, port, kubeconfig, accept_data_loss),
         Options(
-            controllers=tuple(each.name for each in named(worlds.split(","))),
+            controllers=tuple(each.name for each in complete(named(worlds.split(",")))),
             bootstrap=switches.bootstrap(encryption_algorithm),
             strict_running=strict_running,
             processes=switches.processes(

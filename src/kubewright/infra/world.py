@@ -85,6 +85,7 @@ def world(drivers: Mapping[str, Driver], own: str, on_call: Listener, settings: 
         ),
         event_kinds=(CLUSTER, MACHINE, SECRET),
         definitions=crds,
+        reads=("clusters",),
         on_request=True,
         filter_label=WATCH_FILTER_LABEL,
     )
