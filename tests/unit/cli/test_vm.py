@@ -311,6 +311,7 @@ def test_a_class_that_the_driver_refuses_is_told_with_its_field(
         pytest.param(["create", "m1", "--timeout", "soon"], 1, "--timeout: 'soon' is not", id="a duration"),
         pytest.param(["status", "m1", "-o", "yaml"], 1, "-o 'yaml' is not known", id="a form of output"),
         pytest.param(["create", "m1", "--data-dir", ""], 1, "--data-dir is empty", id="a folder"),
+        pytest.param(["delete", "m1", "--machine-id", ""], 2, "--machine-id is empty", id="no VM"),
         pytest.param(["create"], 2, "Missing argument 'NAME'", id="no name"),
     ],
 )
@@ -437,3 +438,20 @@ def test_a_driver_that_does_not_offer_a_verb_says_so(
     write("pv.yaml", volume)
     assert ends(main, "vm", "volumes", "pv.yaml", "--driver", "qemu") == 1
     assert capsys.readouterr().err.startswith("kubewright: qemu: volume_ids: Unimplemented: ")
+
+
+def test_a_vm_that_has_to_be_initialized_says_so_until_it_is(
+    write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("class.yaml", {**CLASS, "providerSpec": {**CLASS["providerSpec"], "needsInitialize": True}})
+    assert vm("create", "m1") == 0
+    told = capsys.readouterr().err
+    assert told == "note: it has to be initialized: `kubewright vm initialize` with the same switches\n"
+    assert vm("status", "m1") == 0
+    assert capsys.readouterr().err.startswith("note: it is not initialized yet: ")
+    assert vm("initialize", "m1") == vm("initialize", "m1") == vm("status", "m1") == 0
+    shown = capsys.readouterr()
+    assert not shown.err
+    assert (
+        shown.out == "Machine id: sim:///sim-1/vm-000001\nName: m1\nInternalIP: 10.0.0.1\nHostname: m1\n" * 3
+    )
