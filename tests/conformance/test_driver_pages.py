@@ -136,7 +136,7 @@ async def test_a_manager_on_this_machine_takes_machines_over_and_gives_them_back
     async with asyncio.timeout(200), terminals(tmp_path, kubectl) as here:
         await here.types(".venv/bin/kubewright driver new my-cloud")
         await here.types(".venv/bin/pip install --editable ./my-cloud")
-        await here.types(".venv/bin/kubewright up --data-dir dev --worlds controlplanes")
+        await here.types(".venv/bin/kubewright up --data-dir dev --worlds clusters")
         (tmp_path / "mcm.yaml").write_text(ORIGINAL)
         await here.types("kubectl create namespace garden && kubectl apply -f mcm.yaml")
         await here.types(".venv/bin/kubewright crds machines | kubectl apply -f -")

@@ -42,6 +42,7 @@ def world(settings: BootstrapSettings | None = None) -> World:
         wire,
         kinds=(KUBEADM_CONFIG, KUBEADM_CONFIG_TEMPLATE),
         definitions=crds,
+        reads=("clusters",),
         on_request=True,
         filter_label=WATCH_FILTER_LABEL,
         reaches_workloads=True,

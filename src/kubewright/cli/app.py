@@ -80,13 +80,13 @@ def up(  # noqa: PLR0913 -- each is a switch of the command line
     from kubewright.cli.up.command import up as command
     from kubewright.cli.up.merging import wanted
     from kubewright.compose.options import Options
-    from kubewright.compose.worlds import named
+    from kubewright.compose.worlds import complete, named
 
     switches.log_at(log_level)
     command(
         server(data_dir, port, kubeconfig, address, tls_san or (), accept_loss=accept_data_loss),
         Options(
-            controllers=tuple(each.name for each in named(worlds.split(","))),
+            controllers=tuple(each.name for each in complete(named(worlds.split(",")))),
             driver=driver,
             driver_options=switches.pairs(driver_option or ()),
             bootstrap=switches.bootstrap(encryption_algorithm),

@@ -134,6 +134,22 @@ def named(names: Iterable[str]) -> tuple[World, ...]:
     return tuple(each for each in there if not asked or each.name in asked)
 
 
+def complete(chosen_worlds: Sequence[World]) -> tuple[World, ...]:
+    """The worlds, for a server that will have the kinds of these and of no others.
+
+    Raises:
+        InvalidInput: the controllers of one need the kinds of another that was not chosen.
+    """
+    there = {each.name for each in chosen_worlds}
+    for world in chosen_worlds:
+        if lacking := [name for name in world.reads if name not in there]:
+            more = ",".join([*(each.name for each in chosen_worlds), *lacking])
+            raise InvalidInput(
+                f"the controllers of {world.name} read objects of {', '.join(lacking)}, too: --worlds {more}"
+            )
+    return tuple(chosen_worlds)
+
+
 def kinds(options: Options) -> list[Kind[Any]]:
     """The kinds of the worlds that have at least one chosen controller; the API server must serve them.
 

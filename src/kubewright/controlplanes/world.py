@@ -177,6 +177,7 @@ def world(
         wire,
         kinds=WORLD_KINDS,
         definitions=crds,
+        reads=("clusters",),
         on_request=True,
         filter_label=WATCH_FILTER_LABEL,
     )

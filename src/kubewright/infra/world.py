@@ -84,6 +84,7 @@ def world(
         ),
         event_kinds=(CLUSTER, MACHINE, SECRET),
         definitions=crds,
+        reads=("clusters",),
         on_request=True,
         filter_label=WATCH_FILTER_LABEL,
     )

@@ -92,6 +92,7 @@ class World:
     ``controllers``  all of them, in the order in which they are shown and started
     ``wire``         makes those of its controllers whose names it gets, at least one
     ``definitions``  the CustomResourceDefinitions of its kinds, for a server that has none yet
+    ``reads``        names of other worlds whose kinds its controllers cannot work without
     ``on_request``   its controllers run only where they are named, since not every server has its kinds
     ``filter_label``  the label by whose value programs divide its objects; empty: they cannot be divided so
     ``shards``       processes may divide its objects by their uids
@@ -104,6 +105,7 @@ class World:
     kinds: Sequence[Kind[Any]] = ()
     event_kinds: Sequence[Kind[Any]] = ()
     definitions: Callable[[], Iterable[Mapping[str, Any]]] = tuple
+    reads: Sequence[str] = ()
     on_request: bool = False
     filter_label: str = ""
     shards: bool = False

@@ -39,6 +39,7 @@ def into(path: Path, ours: Path, name: str = "kubewright", *, use: bool = False)
     [
         pytest.param("kubewright st", {"status"}, id="a command"),
         pytest.param("kubewright up --data", {"--data-dir"}, id="a switch"),
+        pytest.param("kubewright vm cr", {"create"}, id="a command of a group"),
         pytest.param("kubewright completion ", {"bash", "zsh", "fish"}, id="a value"),
         pytest.param("kubewright up --data-dir src/", set(), id="a path is the shell's own business"),
     ],

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -310,6 +311,7 @@ def test_a_class_that_the_driver_refuses_is_told_with_its_field(
         pytest.param(["create", "m1", "--timeout", "soon"], 1, "--timeout: 'soon' is not", id="a duration"),
         pytest.param(["status", "m1", "-o", "yaml"], 1, "-o 'yaml' is not known", id="a form of output"),
         pytest.param(["create", "m1", "--data-dir", ""], 1, "--data-dir is empty", id="a folder"),
+        pytest.param(["delete", "m1", "--machine-id", ""], 2, "--machine-id is empty", id="no VM"),
         pytest.param(["create"], 2, "Missing argument 'NAME'", id="no name"),
     ],
 )
@@ -386,3 +388,70 @@ def test_managevm_makes_nothing_by_a_switch_that_it_does_not_understand(
     assert ends(managevm, *OF_MCM, *words) == status
     assert capsys.readouterr().err.startswith(says)
     assert not Path(".kubewright").exists()
+
+
+def test_the_page_of_vm_has_every_switch_and_command(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "vm.md").read_text()
+    verbs = ("create", "initialize", "status", "list", "delete", "volumes")
+    for verb in verbs:
+        assert ends(main, "vm", verb, "--help") == 0
+        assert f"| `vm {verb}" in page
+    assert ends(managevm, "--help") == 0
+    switches = set(re.findall(r"^  .*?(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)) - {"--help"}
+    assert {each for each in switches if each not in page} == set()
+    assert {"--class", "--machine-id", "--machineid", "--dry-run", "--output"} <= switches
+
+
+def test_a_class_as_a_server_prints_it_is_taken(write: Callable[[str, Any], Path]) -> None:
+    meta = {
+        **CLASS["metadata"],
+        "uid": "1",
+        "resourceVersion": "7",
+        "creationTimestamp": "2030-01-01T00:00:00Z",
+    }
+    status = {"conditions": [{"type": "Accepted", "status": "True"}]}
+    assert of_class(write, metadata=meta, status=status).name == "small"
+
+
+def test_a_file_that_is_no_text_is_refused(write: Callable[[str, Any], Path]) -> None:
+    write("class.yaml", "").write_bytes(b"\xff\xfe\x00kind")
+    with pytest.raises(Unusable, match=r"class.yaml: yaml: "):
+        read_class(Path("class.yaml"), "default")
+
+
+def test_a_value_that_a_driver_puts_into_an_error_is_not_printed(
+    write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault = {"operation": "create", "code": "Internal", "message": "login with correct horse failed"}
+    write("class.yaml", {**CLASS, "providerSpec": {**CLASS["providerSpec"], "faults": [fault]}})
+    assert vm("create", "m1") == 1
+    assert capsys.readouterr().err == (
+        "kubewright: sim: create of m1: Internal: login with *** failed; a VM of it may exist: look with "
+        "`kubewright vm status m1 --class class.yaml --secret=secret.yaml --driver sim`\n"
+    )
+
+
+def test_a_driver_that_does_not_offer_a_verb_says_so(
+    write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {}}
+    write("pv.yaml", volume)
+    assert ends(main, "vm", "volumes", "pv.yaml", "--driver", "qemu") == 1
+    assert capsys.readouterr().err.startswith("kubewright: qemu: volume_ids: Unimplemented: ")
+
+
+def test_a_vm_that_has_to_be_initialized_says_so_until_it_is(
+    write: Callable[[str, Any], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("class.yaml", {**CLASS, "providerSpec": {**CLASS["providerSpec"], "needsInitialize": True}})
+    assert vm("create", "m1") == 0
+    told = capsys.readouterr().err
+    assert told == "note: it has to be initialized: `kubewright vm initialize` with the same switches\n"
+    assert vm("status", "m1") == 0
+    assert capsys.readouterr().err.startswith("note: it is not initialized yet: ")
+    assert vm("initialize", "m1") == vm("initialize", "m1") == vm("status", "m1") == 0
+    shown = capsys.readouterr()
+    assert not shown.err
+    assert (
+        shown.out == "Machine id: sim:///sim-1/vm-000001\nName: m1\nInternalIP: 10.0.0.1\nHostname: m1\n" * 3
+    )

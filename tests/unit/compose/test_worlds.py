@@ -8,7 +8,7 @@ from kubewright import builtin
 from kubewright.base.errors import InvalidInput
 from kubewright.compose.assembly import Assembly
 from kubewright.compose.options import Options
-from kubewright.compose.worlds import chosen, every_word, idle, leases, listed
+from kubewright.compose.worlds import chosen, complete, every_word, idle, leases, listed, named
 from kubewright.kube.client import Client
 from kubewright.kube.inprocess import InProcess
 from kubewright.machines.world import Half
@@ -137,3 +137,19 @@ async def test_halves_that_work_at_once_share_what_both_watch(assembly):
 )
 def test_worlds_of_which_nothing_runs(controllers, names):
     assert list(idle(Options(controllers=controllers))) == names
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "infra", "controlplanes"])
+def test_a_server_with_one_world_alone_has_the_kinds_that_its_controllers_read(name):
+    """Without them they would wait for ever, and `up` would end when its time to start is over."""
+    with pytest.raises(
+        InvalidInput, match=rf"{name} read objects of clusters, too: --worlds {name},clusters$"
+    ):
+        complete(named([name]))
+    assert [each.name for each in complete(named([name, "clusters"]))] == ["clusters", name]
+
+
+def test_machines_and_clusters_need_no_other_world():
+    for chosen_names in (["machines"], ["clusters"], []):
+        found = named(chosen_names)
+        assert complete(found) == found

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kubewright.cli.vm.given import ForClass, ForDriver, gathered
+from kubewright.cli.vm.given import ForClass, ForDriver, gathered, vm_id
 
 vm = typer.Typer(
     help="Make and delete single VMs with a driver, without a cluster.",
@@ -20,10 +20,7 @@ vm = typer.Typer(
 Name = Annotated[
     str, typer.Argument(help="Of the machine that the VM is for.", metavar="NAME", show_default=False)
 ]
-MachineId = Annotated[
-    str,
-    typer.Option("--machine-id", help="This VM, by its provider id, whoever made it.", metavar="ID"),
-]
+MachineId = Annotated[str | None, vm_id("--machine-id", "This VM, by its provider id, whoever made it.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 DriverName = Annotated[
     str, typer.Option("--driver", help="An installed driver.", metavar="NAME", show_default=False)
@@ -52,7 +49,7 @@ def create(name: Name, *, given: ForClass, dry_run: DryRun = False) -> None:
 
 @vm.command()
 @gathered(ForClass)
-def initialize(name: Name, *, given: ForClass, machine_id: MachineId = "") -> None:
+def initialize(name: Name, *, given: ForClass, machine_id: MachineId = None) -> None:
     """Finish what a driver cannot say in a creation. May be repeated."""
     from kubewright.cli.vm import command
 
@@ -61,7 +58,7 @@ def initialize(name: Name, *, given: ForClass, machine_id: MachineId = "") -> No
 
 @vm.command()
 @gathered(ForClass)
-def status(name: Name, *, given: ForClass, machine_id: MachineId = "") -> None:
+def status(name: Name, *, given: ForClass, machine_id: MachineId = None) -> None:
     """Show a VM. Ends with 1 if there is none."""
     from kubewright.cli.vm import command
 
@@ -79,7 +76,7 @@ def list_vms(*, given: ForClass) -> None:
 
 @vm.command()
 @gathered(ForClass)
-def delete(name: Name, *, given: ForClass, machine_id: MachineId = "", dry_run: DryRun = False) -> None:
+def delete(name: Name, *, given: ForClass, machine_id: MachineId = None, dry_run: DryRun = False) -> None:
     """Delete a VM, and return when it is gone.
 
     Without --machine-id that is the one that `vm create` has made by this name, and never a controller's.

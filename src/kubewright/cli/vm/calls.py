@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kubewright.base.clock import Clock
+from kubewright.base.errors import InvalidInput
 from kubewright.cli.signals import Stopped
 from kubewright.compose.folder import private_folder
 from kubewright.driver import registry
@@ -60,7 +61,7 @@ async def opened(chosen: Chosen, clock: Clock, *, makes: bool) -> AsyncIterator[
         InvalidInput: there is no such driver, it refuses its options, or the folder cannot be used.
     """
     with tempfile.TemporaryDirectory(prefix="kubewright-vm-") as empty:
-        used = chosen.folder.is_dir() and any(chosen.folder.iterdir())
+        used = _used(chosen.folder)
         kept = chosen.folder.exists() or (makes and chosen.name in registry.names())
         folder = private_folder(chosen.folder) if kept else Path(empty)
         settings = registry.Settings(clock, folder, chosen.options, used)
@@ -70,6 +71,14 @@ async def opened(chosen: Chosen, clock: Clock, *, makes: bool) -> AsyncIterator[
         finally:
             if isinstance(driver, Closing):
                 await driver.close()
+
+
+def _used(folder: Path) -> bool:
+    """Whether there is something in a folder."""
+    try:
+        return folder.is_dir() and any(folder.iterdir())
+    except OSError as error:
+        raise InvalidInput(f"cannot use {folder} as a data folder: {error.strerror}") from None
 
 
 async def answered(call: Callable[[str], Awaitable[T]], clock: Clock, patience: Patience) -> T:

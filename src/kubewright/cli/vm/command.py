@@ -128,7 +128,8 @@ def initialize(asked: Asked) -> None:
 
     async def work(driver: GuardedDriver, clock: Clock) -> Instance:
         patience = replace(_patience(asked, During.COMPLETING), again=Code.Uninitialized)
-        return await answered(lambda state: driver.initialize(asked.machine(state)), clock, patience)
+        found = await answered(lambda state: driver.initialize(asked.machine(state)), clock, patience)
+        return replace(found, provider_id=found.provider_id or asked.provider_id)
 
     _print_vm(asked, _run(asked, "initialize", work, left="its VM may be initialized in part"))
 

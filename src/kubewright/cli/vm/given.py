@@ -28,6 +28,17 @@ def _file(switch: str, told: str) -> Any:
     return typer.Option(switch, help=told, metavar="FILE", parser=switches.path_of(switch))
 
 
+def vm_id(switch: str, told: str) -> Any:
+    """An option that names a VM. An empty value comes from a variable that is not set, and means no VM."""
+
+    def read(text: str) -> str:
+        if not text.strip():
+            raise switches.Unusable(f"{switch} is empty; name a VM, or leave the switch out")
+        return text
+
+    return typer.Option(switch, help=told, metavar="ID", parser=read)
+
+
 ClassFile = Annotated[Path, _file("--class", "The file of the MachineClass.")]
 SecretFiles = Annotated[
     list[Path] | None, _file("--secret", "The file of a Secret that the class names; may be given again.")
@@ -105,7 +116,7 @@ class ForClass(ForDriver):
     namespace: Namespace = "default"
     driver: DriverName = ""
 
-    def asked(self, name: str, machine_id: str = "") -> "Asked":
+    def asked(self, name: str, machine_id: str | None = None) -> "Asked":
         """What a command is about that makes, shows or deletes a VM.
 
         Raises:
@@ -123,7 +134,8 @@ class ForClass(ForDriver):
             command.note(each)
         driver = driver_of_class(self.driver, found)
         words = ["--class", str(self.class_file), *(f"--secret={each}" for each in paths)]
-        return self.asked_of(driver, request=seen.request, name=name, provider_id=machine_id, given=words)
+        vm = machine_id or ""
+        return self.asked_of(driver, request=seen.request, name=name, provider_id=vm, given=words)
 
 
 def gathered(kind: type[ForDriver]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -14,7 +14,7 @@ import typer
 
 from kubewright.cli import switches
 from kubewright.cli.signals import ended
-from kubewright.cli.vm.given import ForDriver, gathered
+from kubewright.cli.vm.given import ForDriver, gathered, vm_id
 
 PROGRAM = "managevm"
 
@@ -54,10 +54,7 @@ MachineName = Annotated[
     str, typer.Option("--machinename", help="Of the machine that the VM is for.", metavar="NAME")
 ]
 MachineId = Annotated[
-    str | None,
-    typer.Option(
-        "--machineid", help="Delete this VM, by its provider id; without it one is made.", metavar="ID"
-    ),
+    str | None, vm_id("--machineid", "Delete this VM, by its provider id; without it one is made.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
@@ -83,8 +80,6 @@ def manage(
     from kubewright.cli.vm.requests import driver_of_kind, prepared
     from kubewright.driver import registry
 
-    if machineid is not None and not machineid.strip():
-        raise switches.Unusable("--machineid is empty; name a VM, or leave the switch out to make one")
     found = read_class(machineclass, "default")
     driver = driver_of_kind(classkind, found, registry.names())
     seen = prepared(found, read_secrets([secret], found.metadata.namespace))

@@ -179,9 +179,14 @@ def made_lines(vm: Instance) -> list[str]:
 
 
 def lines(vm: Instance) -> list[str]:
-    """A VM as text."""
-    found = [*made_lines(vm), *(f"{of}: {address}" for of, address in vm.addresses)]
-    return [*found, *([f"State: {vm.last_known_state}"] if vm.last_known_state else [])]
+    """A VM as text; what is not known of it is left out."""
+    facts = [
+        ("Machine id", vm.provider_id),
+        ("Name", vm.node_name),
+        *vm.addresses,
+        ("State", vm.last_known_state),
+    ]
+    return [f"{name}: {value}" for name, value in facts if value]
 
 
 def table(vms: Iterable[Instance]) -> list[str]:
