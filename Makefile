@@ -65,6 +65,9 @@ test-versions: $(READY) kube  ## upgrades between two releases of Kubernetes; bu
 	@$(BIN)/python tools/kube/install.py 1.35
 	@KUBEWRIGHT_VERSIONS=1 $(BIN)/python -m pytest -m kube tests/conformance/test_version_upgrades.py $(ARGS)
 
+test-integration: $(READY)  ## MCM's integration test on two clusters of yours, by its variables (docs/how-to/test-a-driver-against-clusters.md)
+	@$(BIN)/kubewright driver test $(ARGS)
+
 lock: $(READY)  ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	@tools/lock.sh $(ARGS)
 

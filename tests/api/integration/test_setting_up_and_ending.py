@@ -117,6 +117,34 @@ async def test_what_an_earlier_run_has_left_goes_first(tmp_path: Path) -> None:
         assert "an earlier run has left Machine test-machine: these go first" in here.lines
 
 
+async def test_a_class_that_an_earlier_run_has_left_is_replaced_whole(tmp_path: Path) -> None:
+    async with lab(tmp_path) as here:
+        client = here.here.world.client
+        left = manifests.machine_class("test-mc-v1", NAMESPACE, more={"lifecycle": {"joins": False}})
+        left["metadata"].update(named("test-mc-v1")["metadata"])
+        await client.create(MACHINE_CLASS, left)
+        report = await here.test().run()
+        assert report.well, report
+        assert sorted(each.name for each in await client.list(MACHINE_CLASS, NAMESPACE)) == ["large", "small"]
+
+
+async def test_a_secret_in_the_file_goes_where_the_class_looks_for_it(tmp_path: Path) -> None:
+    async with lab(tmp_path) as here:
+        client, seen = here.here.world.client, list[str]()
+        path = class_file(tmp_path)
+        body = yaml.safe_load(path.read_text())
+        body["secretRef"]["namespace"] = "default"
+        secret = {**manifests.secret(NAMESPACE), "metadata": {"name": "test-mc-secret"}}
+        path.write_text(yaml.safe_dump_all([body, secret]))
+
+        async def look(bench: Bench) -> None:
+            seen.extend(each.name for each in await bench.control.list(SECRET, "default"))
+
+        assert (await here.test(more=[Case("look", "look", look)]).run()).well
+        assert "test-mc-secret" in seen
+        assert "test-mc-secret" not in [each.name for each in await client.list(SECRET, "default")]
+
+
 @pytest.mark.parametrize("kind", [MACHINE, MACHINE_DEPLOYMENT], ids=["a machine", "a deployment"])
 async def test_what_has_a_name_of_the_test_and_is_not_of_it_stays(tmp_path: Path, kind: Any) -> None:
     async with lab(tmp_path) as here:
