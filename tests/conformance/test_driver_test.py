@@ -21,6 +21,7 @@ from kubewright.cli.app import main
 from kubewright.integration.managers import last_line
 from kubewright.providers.sim import manifests
 from kubewright.testing.real_kubernetes import RealKubernetes
+from kubewright.testing.servers import embedded_kubeconfig
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "how-to" / "test-a-driver-against-clusters.md").read_text()
@@ -247,3 +248,24 @@ def running_in(folder: Path) -> list[str]:
         except OSError:
             continue
     return found
+
+
+def test_twice_ctrl_c_leaves_no_process_of_those_that_it_has_started(tmp_path: Path) -> None:
+    class_for(tmp_path, "default")
+    words = [*KUBEWRIGHT, "driver", "test", *QUICK, "--start-manager", "--driver", "sim"]
+    with embedded_kubeconfig(tmp_path) as kubeconfig:
+        chosen = environment(CONTROL_KUBECONFIG=str(kubeconfig), MACHINECLASS_V1="class.yaml")
+        with subprocess.Popen(
+            words, cwd=tmp_path, env=chosen, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            read_until(process.stdout, "2/10")
+            assert len(running_in(tmp_path)) == 3
+            process.send_signal(signal.SIGTERM)
+            read_until(process.stdout, "cleaning up")
+            process.send_signal(signal.SIGHUP)
+            _, complaints = process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert complaints.startswith(
+            "kubewright: ended at once; perhaps left: CustomResourceDefinition machine"
+        )
+        assert running_in(tmp_path) == []
