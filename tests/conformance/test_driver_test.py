@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -206,6 +207,25 @@ def test_a_switch_that_is_wrong_is_refused_in_one_sentence(
     assert (ended.value.code, said in complaints, complaints.count("\n")) == (1, True, 1), complaints
 
 
+def test_a_server_that_is_not_there_ends_the_test_soon(
+    door: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = yaml.safe_load(door.read_text())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        gone["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{taken.getsockname()[1]}"
+    kubeconfig, report = tmp_path / "kubeconfig", tmp_path / "report.xml"
+    kubeconfig.write_text(yaml.safe_dump(gone))
+    monkeypatch.setenv("CONTROL_KUBECONFIG", str(kubeconfig))
+    monkeypatch.setenv("MACHINECLASS_V1", "class.yaml")
+    with pytest.raises(SystemExit) as ended:
+        main(["driver", "test", "--junit", str(report)])
+    shown = capsys.readouterr()
+    assert (ended.value.code, shown.err) == (1, "")
+    assert outcomes(report) == {"set-up": "error"}
+    assert "error: set-up (the clusters are made ready): GET /apis/machine.sapcloud.io/" in shown.out
+    assert "nothing is left" in shown.out
+
+
 def class_for(folder: Path, namespace: str) -> Path:
     body = manifests.machine_class("test-mc-v1", namespace, pace=0.1)
     body["secretRef"] = {"name": "test-mc-secret", "namespace": namespace}
@@ -268,4 +288,5 @@ def test_twice_ctrl_c_leaves_no_process_of_those_that_it_has_started(tmp_path: P
         assert complaints.startswith(
             "kubewright: ended at once; perhaps left: CustomResourceDefinition machine"
         )
+        assert complaints.count("\n") == 1, complaints
         assert running_in(tmp_path) == []
