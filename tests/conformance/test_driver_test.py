@@ -189,18 +189,20 @@ def test_what_is_missing_is_named_in_one_sentence_and_asked_for_on_a_terminal(tm
         pytest.param(["--run-switch", "x"], "--run-switch goes with --start-manager", id="a lonely switch"),
         pytest.param(["--junit", "no/report.xml"], "there is no folder no", id="no folder for the report"),
         pytest.param(["--cases", "cases.py"], "--cases cases.py: there is no such file", id="no cases"),
+        pytest.param(["--machineclass-v2", "v2.yaml"], "there is no file v2.yaml", id="no second class"),
         pytest.param(["--driver", "nope"], "there is no driver 'nope'", id="no such driver"),
     ],
 )
 def test_a_switch_that_is_wrong_is_refused_in_one_sentence(
     door: Path,
+    tmp_path: Path,
     words: list[str],
     said: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("CONTROL_KUBECONFIG", str(door))
-    monkeypatch.setenv("MACHINECLASS_V1", "class.yaml")
+    monkeypatch.setenv("MACHINECLASS_V1", str(class_for(tmp_path, "default")))
     with pytest.raises(SystemExit) as ended:
         main(["driver", "test", *words])
     complaints = capsys.readouterr().err
@@ -216,7 +218,7 @@ def test_a_server_that_is_not_there_ends_the_test_soon(
     kubeconfig, report = tmp_path / "kubeconfig", tmp_path / "report.xml"
     kubeconfig.write_text(yaml.safe_dump(gone))
     monkeypatch.setenv("CONTROL_KUBECONFIG", str(kubeconfig))
-    monkeypatch.setenv("MACHINECLASS_V1", "class.yaml")
+    monkeypatch.setenv("MACHINECLASS_V1", str(class_for(tmp_path, "default")))
     with pytest.raises(SystemExit) as ended:
         main(["driver", "test", "--junit", str(report)])
     shown = capsys.readouterr()

@@ -89,7 +89,7 @@ async def make_classes(bench: Bench, made: Made) -> tuple[MachineClass, MachineC
     Raises:
         InvalidInput: a file has not the right class, or a class or its Secret is not as it should be.
     """
-    given = Given(await _copies(bench)) if bench.settings.seed else _from_files(bench)
+    given = Given(await _copies(bench)) if bench.settings.seed else from_files(bench)
     for body in given.secrets:
         if await _made(bench, SECRET, body):
             made.secrets.append(Key(body["metadata"]["namespace"], body["metadata"]["name"]))
@@ -197,7 +197,12 @@ def _at_rest(name: str) -> str:
     return f"Deployment {name} with 0 replicas and the annotation {WATCHDOG}"
 
 
-def _from_files(bench: Bench) -> Given:
+def from_files(bench: Bench) -> Given:
+    """Both classes, and the Secrets, of the files that a user gives.
+
+    Raises:
+        InvalidInput: a file is missing, or has not the right class.
+    """
     settings = bench.settings
     if settings.class_v1 is None:
         raise InvalidInput("MACHINECLASS_V1 is not set: which MachineClass should be tested?")

@@ -60,9 +60,10 @@ async def test_a_class_that_is_not_the_agreed_one_ends_the_test_before_it_begins
     tmp_path: Path, given: dict[str, Any], said: str
 ) -> None:
     async with lab(tmp_path) as here:
-        path = class_file(tmp_path, **given)
-        report = await here.test(class_v1=path).run()
+        path, managers = class_file(tmp_path, **given), Started()
+        report = await here.test(class_v1=path, managers=managers).run()
         assert outcomes(report) == {"set-up": Outcome.ERROR}
+        assert managers.begun == ("region" in given), "before anything is begun"
         assert said in message(report, "set-up")
         assert await here.here.world.client.list(MACHINE, NAMESPACE) == []
 
@@ -206,10 +207,11 @@ class Started:
     told = "the manager is played"
 
     def __init__(self) -> None:
-        self.running, self.killed, self.ended = 0, False, list[str]()
+        self.running, self.begun, self.killed, self.ended = 0, 0, False, list[str]()
 
     async def start(self) -> None:
         self.running += 1
+        self.begun += 1
         self.ended = []
 
     def dead(self) -> Sequence[str]:

@@ -175,6 +175,9 @@ def _check(asked: Asked) -> None:
     for name, each in (("control", asked.control), ("target", asked.target)):
         if each is not None and not each.is_file():
             raise InvalidInput(f"--{name}-kubeconfig {each}: there is no such file")
+    for each in (asked.settings.class_v1, asked.settings.class_v2, asked.settings.class_patch):
+        if each is not None and not each.is_file():
+            raise InvalidInput(f"there is no file {each}")
     if asked.junit is not None and not asked.junit.absolute().parent.is_dir():
         raise InvalidInput(f"--junit {asked.junit}: there is no folder {asked.junit.parent}")
     limits = asked.settings.limits
