@@ -68,6 +68,9 @@ test-versions: $(READY) kube  ## upgrades between two releases of Kubernetes; bu
 test-vm: $(READY) kube node-image  ## VMs of QEMU that become nodes: three whole lives, half an hour without KVM (ARGS='-k machines': one)
 	@$(BIN)/python -m pytest -m vm -n0 tests/vm $(ARGS)
 
+test-integration: $(READY)  ## MCM's integration test on two clusters of yours, by its variables (docs/how-to/test-a-driver-against-clusters.md)
+	@$(BIN)/kubewright driver test $(ARGS)
+
 lock: $(READY)  ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	@tools/lock.sh $(ARGS)
 

@@ -27,6 +27,9 @@ from kubewright.wire.gvk import Key
 MACHINE_NAME, ABSENT_MACHINE = "test-machine", "test-machine-dummy"
 DEPLOYMENT_NAME = "test-machine-deployment"
 
+OF_SETS = f"involvedObject.kind={MACHINE_SET.resource.kind}"
+"""The events that may tell of a freeze: a namespace may have thousands of others."""
+
 TELL_SECONDS = 10.0
 """From one line about the same wait to the next, while nothing changes."""
 
@@ -132,7 +135,7 @@ class Bench:
             pool=tuple(each for each in machines if of_test(each, DEPLOYMENT_NAME)),
             sets=tuple(each for each in sets if LABELS.items() <= each.metadata.labels.items()),
             deployment=deployment,
-            freezes=freezes(await self.control.list(EVENT, namespace)),
+            freezes=freezes(await self.control.list(EVENT, namespace, fields=OF_SETS)),
         )
 
     async def until(self, what: str, wanted: Expectation, seconds: float | None = None) -> View:

@@ -161,12 +161,13 @@ async def find_orphans(bench: Bench, tracked: Tracked) -> None:
     if tracked.why_not:
         raise Skipped(tracked.why_not)
     clock, limits = bench.control.clock, bench.settings.limits
-    deadline = clock.monotonic() + limits.wait
+    deadline, told = clock.monotonic() + limits.wait, ""
     while left := await tracked.left():
         if clock.monotonic() >= deadline:
             raise CaseFailed(f"left in the cloud after {limits.wait:g} s: {expect.named(left)}")
-        bench.tell(f"waiting for what is left in the cloud: {expect.named(left)}")
-        await clock.sleep(limits.poll)
+        if told != (told := expect.named(left)):
+            bench.tell(f"waiting for what is left in the cloud: {told}")
+        await clock.sleep(max(limits.poll, tracked.pause))
 
 
 def cases(tracked: Tracked, more: Sequence[Case] = ()) -> list[Case]:

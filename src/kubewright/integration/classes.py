@@ -99,6 +99,12 @@ def secret_keys(found: MachineClass) -> list[Key]:
     return keys or [Key(found.metadata.namespace, secret_named(found))]
 
 
+def secret_place(given: Object, of: MachineClass, namespace: str) -> str:
+    """Where a Secret of a file goes: where it says, where its class looks for it, or beside the class."""
+    ref = of.secret_ref
+    return str(given["metadata"].get("namespace") or "") or (ref.namespace if ref else "") or namespace
+
+
 def placed(given: Object, namespace: str) -> dict[str, Any]:
     """An object of a file as it is created: in the namespace, and with the labels of the test."""
     body = deepcopy(dict(given))

@@ -22,7 +22,7 @@ from kubewright.integration.classes import LABELS
 from kubewright.integration.furnish import ESTABLISHED_SECONDS, KINDS, Made, wake_manager
 from kubewright.integration.managers import Managers
 from kubewright.kube.client import Client
-from kubewright.wire.errors import NotFound
+from kubewright.wire.errors import Forbidden, NotFound, Unauthorized
 from kubewright.wire.gvk import Key
 
 OWNERS_FIRST: tuple[Kind[Any], ...] = (MACHINE_DEPLOYMENT, MACHINE_SET, MACHINE)
@@ -36,6 +36,8 @@ async def delete_objects(bench: Bench, deadline: float) -> list[str]:
             await release(bench)
             left = await _deleting(bench)
         except KubewrightError as error:
+            if not bench.made or isinstance(error, Forbidden | Unauthorized):
+                return list(bench.made)  # nothing was made, or waiting does not help
             left = [f"(not known, because of: {error})"]
         if not left or clock.monotonic() >= deadline:
             return left

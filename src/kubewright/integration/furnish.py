@@ -14,7 +14,6 @@ Called by    ``run``; ``cleaning`` undoes it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +89,10 @@ async def make_classes(bench: Bench, made: Made) -> tuple[MachineClass, MachineC
     Raises:
         InvalidInput: a file has not the right class, or a class or its Secret is not as it should be.
     """
-    given = Given(await _copies(bench)) if bench.settings.seed else _from_files(bench)
+    given = Given(await _copies(bench)) if bench.settings.seed else from_files(bench)
     for body in given.secrets:
         if await _made(bench, SECRET, body):
-            made.secrets.append(bench.key(body["metadata"]["name"]))
+            made.secrets.append(Key(body["metadata"]["namespace"], body["metadata"]["name"]))
     for body in given.classes.values():
         if await _made(bench, CLASS, body):
             made.classes.append(body["metadata"]["name"])
@@ -198,23 +197,31 @@ def _at_rest(name: str) -> str:
     return f"Deployment {name} with 0 replicas and the annotation {WATCHDOG}"
 
 
-def _from_files(bench: Bench) -> Given:
+def from_files(bench: Bench) -> Given:
+    """Both classes, and the Secrets, of the files that a user gives.
+
+    Raises:
+        InvalidInput: a file is missing, or has not the right class.
+    """
     settings = bench.settings
     if settings.class_v1 is None:
         raise InvalidInput("MACHINECLASS_V1 is not set: which MachineClass should be tested?")
-    place = partial(classes.placed, namespace=settings.namespace)
-    first = classes.read_file(_text(settings.class_v1), str(settings.class_v1))
-    classes.checked(first.machine_class, CLASS_V1, str(settings.class_v1))
-    bodies: dict[str, Mapping[str, Any]] = {CLASS_V1: place(first.machine_class)}
-    secrets = {each["metadata"]["name"]: place(each) for each in first.secrets}
+    first, secrets = _from_file(settings.class_v1, CLASS_V1, settings.namespace)
     if settings.class_v2 is None:
-        bodies[CLASS_V2] = classes.copied(bodies[CLASS_V1], CLASS_V2)
-        return Given(bodies, tuple(secrets.values()))
-    second = classes.read_file(_text(settings.class_v2), str(settings.class_v2))
-    classes.checked(second.machine_class, CLASS_V2, str(settings.class_v2))
-    bodies[CLASS_V2] = place(second.machine_class)
-    secrets |= {each["metadata"]["name"]: place(each) for each in second.secrets}
-    return Given(bodies, tuple(secrets.values()))
+        return Given({CLASS_V1: first, CLASS_V2: classes.copied(first, CLASS_V2)}, tuple(secrets.values()))
+    second, more = _from_file(settings.class_v2, CLASS_V2, settings.namespace)
+    return Given({CLASS_V1: first, CLASS_V2: second}, tuple({**secrets, **more}.values()))
+
+
+def _from_file(path: Path, name: str, namespace: str) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
+    """The class of a file, and the Secrets beside it, as they are created."""
+    found = classes.read_file(_text(path), str(path))
+    typed = classes.checked(found.machine_class, name, str(path))
+    secrets = {}
+    for each in found.secrets:
+        place = Key(classes.secret_place(each, typed, namespace), each["metadata"]["name"])
+        secrets[place] = classes.placed(each, place.namespace)
+    return classes.placed(found.machine_class, namespace), secrets
 
 
 async def _copies(bench: Bench) -> Mapping[str, Mapping[str, Any]]:
@@ -269,11 +276,23 @@ async def _made(bench: Bench, kind: Kind[Any], body: Mapping[str, Any]) -> bool:
         if not ours:
             bench.gone(kind, key.name, key.namespace)
             return False
-        changed = {
-            name: value for name, value in body.items() if name not in ("apiVersion", "kind", "metadata")
-        }
-        await bench.control.patch(kind, key, changed)
+        await _replaced(bench, kind, key, body)
     return True
+
+
+async def _replaced(bench: Bench, kind: Kind[Any], key: Key, body: Mapping[str, Any]) -> None:
+    """Put an object in the place of one that an earlier run has left, once that is gone."""
+    clock = bench.control.clock
+    deadline = clock.monotonic() + ESTABLISHED_SECONDS
+    while True:
+        try:
+            await bench.control.delete(kind, key)
+        except NotFound:
+            break
+        if clock.monotonic() >= deadline:
+            raise InvalidInput(f"{kind.resource.kind} {key.name} of an earlier run does not go")
+        await clock.sleep(bench.settings.limits.poll)
+    await bench.make(kind, body)
 
 
 async def _served(client: Client, kind: Kind[Any], namespace: str) -> bool:

@@ -115,6 +115,8 @@ class Trial:
 
     async def _set_up(self) -> None:
         bench, settings = self.bench, self.bench.settings
+        if not settings.seed:
+            furnish.from_files(bench)  # refused before anything is begun
         bench.tell(self.managers.told)
         await furnish.install_kinds(bench, self._made)
         earlier = await furnish.refuse_strangers(bench)

@@ -10,8 +10,8 @@ Source       seed 004, "Adding Integration Tests for new providers"; mcm.md §14
 Called by    ``run``; ``cases`` asks at the end.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import structlog
@@ -19,15 +19,19 @@ import structlog
 from kubewright.api.core import SECRET, Secret
 from kubewright.api.machine.v1alpha1 import MachineClass
 from kubewright.base.errors import InvalidInput
-from kubewright.driver.contract import ClassRequest, Driver
+from kubewright.driver.contract import ClassRequest, Driver, Instance
 from kubewright.driver.errors import DriverError, Unimplemented
 from kubewright.integration.classes import secret_keys
+from kubewright.integration.managers import Managers
 from kubewright.kube.client import Client
 from kubewright.wire.errors import NotFound
 
 NO_TRACKER = "no driver is named whose VMs could be listed (--driver), and no tracker is given"
 
 log = structlog.get_logger(__name__)
+
+REST_SECONDS = 30.0
+"""How long a manager works, at least, before it rests again to let its VMs be listed."""
 
 KEPT = 100
 """At most so many things that are left are told of."""
@@ -48,35 +52,72 @@ class ResourcesTracker(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class ListTracker:
-    """A tracker for every driver that lists its VMs; it may be initialized for several classes."""
+class _Lists:
+    """Compares what is listed by some classes, before and after; ``_listed`` is how."""
 
-    driver: Driver
-    _before: set[str] = field(default_factory=set)
-    _asked: list[ClassRequest] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._before: set[str] = set()
+        self._asked: list[ClassRequest] = []
+
+    async def _listed(self, requests: Sequence[ClassRequest]) -> list[Instance]:
+        raise NotImplementedError
 
     async def initialize_resources_tracker(
         self, machine_class: MachineClass, secret_data: Mapping[str, bytes], _cluster_name: str
     ) -> None:
-        """As ``ResourcesTracker``.
+        """As ``ResourcesTracker``; also for several classes, one after another.
 
         Raises:
             DriverError: the VMs cannot be listed.
         """
         request = ClassRequest(machine_class, Secret(data=dict(secret_data)))
-        self._before |= {each.provider_id for each in await self.driver.list(request)}
+        self._before |= {each.provider_id for each in await self._listed([request])}
         self._asked.append(request)
 
     async def is_orphaned_resources_available(self) -> Sequence[str]:
         """The VMs that the driver lists and did not list before."""
-        found: dict[str, str] = {}
-        for request in self._asked:
-            for each in await self.driver.list(request):
-                found[each.provider_id] = (
-                    f"VM {each.provider_id} of machine {each.machine_name or '(unknown)'}"
-                )
+        found = {
+            each.provider_id: f"VM {each.provider_id} of machine {each.machine_name or '(unknown)'}"
+            for each in await self._listed(self._asked)
+        }
         return [told for vm, told in sorted(found.items()) if vm not in self._before]
+
+
+class ListTracker(_Lists):
+    """A tracker for every driver that lists its VMs."""
+
+    def __init__(self, driver: Driver) -> None:
+        super().__init__()
+        self._driver = driver
+
+    async def _listed(self, requests: Sequence[ClassRequest]) -> list[Instance]:
+        return await _list(self._driver, requests)
+
+
+class FolderTracker(_Lists):
+    """The same for a driver that keeps its VMs in a folder, which one process at a time may work on: the
+    manager, which the test has started, rests while it is asked."""
+
+    def __init__(
+        self, load: Callable[[], Driver], close: Callable[[object], Awaitable[None]], managers: Managers
+    ) -> None:
+        super().__init__()
+        self._load, self._close, self._managers = load, close, managers
+
+    async def _listed(self, requests: Sequence[ClassRequest]) -> list[Instance]:
+        await self._managers.stop()
+        try:
+            driver = self._load()
+            try:
+                return await _list(driver, requests)
+            finally:
+                await self._close(driver)
+        finally:
+            await self._managers.start()
+
+
+async def _list(driver: Driver, requests: Sequence[ClassRequest]) -> list[Instance]:
+    return [each for request in requests for each in await driver.list(request)]
 
 
 @dataclass(slots=True)
@@ -85,6 +126,11 @@ class Tracked:
 
     tracker: ResourcesTracker | None
     why_not: str = ""
+
+    @property
+    def pause(self) -> float:
+        """From one question to the next at least, in seconds."""
+        return REST_SECONDS if isinstance(self.tracker, FolderTracker) else 0.0
 
     async def begin(self, control: Client, classes: Sequence[MachineClass], cluster_name: str) -> None:
         """Let it look at the cloud; also without a tracker, a Secret that is missing is found here.
@@ -97,13 +143,17 @@ class Tracked:
                 await secret_data(control, each)
             self.why_not = self.why_not or NO_TRACKER
             return
-        every = classes if isinstance(self.tracker, ListTracker) else classes[:1]
+        every = classes if isinstance(self.tracker, _Lists) else classes[:1]
         secrets = [await secret_data(control, each) for each in every]
         try:
             for each, data in zip(every, secrets, strict=True):
                 await self.tracker.initialize_resources_tracker(each, data, cluster_name)
         except Unimplemented:
             self.why_not = "this driver lists no VMs, and has no tracker"
+        except InvalidInput as error:
+            if not isinstance(self.tracker, ListTracker):
+                raise
+            self.why_not = f"the driver cannot list its VMs here: {error}"
         except Exception as error:  # a tracker is code of other authors
             raise InvalidInput(f"the resource tracker cannot begin: {_told(error)}") from error
 

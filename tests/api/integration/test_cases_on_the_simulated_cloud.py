@@ -13,7 +13,7 @@ from kubewright.api.machine.v1alpha1 import MACHINE, MachineClass
 from kubewright.compose.options import Options
 from kubewright.driver.contract import ClassRequest, Instance, MachineRequest
 from kubewright.driver.errors import Code, DriverError, Exhausted, InvalidArgument
-from kubewright.integration.bench import Bench, CaseFailed
+from kubewright.integration.bench import Bench, CaseFailed, Limits
 from kubewright.integration.cases import Case
 from kubewright.integration.report import Outcome
 from kubewright.integration.tracker import NO_TRACKER, Tracked
@@ -189,7 +189,7 @@ def never_frozen() -> Options:
             ("the deployment to go, and its machines: still there: ", "the VM is protected"),
             id="VMs of the other class that are not deleted",
         ),
-        pytest.param("orphans", LeavesADisk, {}, None, ("left in the cloud after 300 s: VM ",), id="a leak"),
+        pytest.param("orphans", LeavesADisk, {}, None, ("left in the cloud after 60 s: VM ",), id="a leak"),
     ],
 )
 async def test_each_case_is_failed_by_a_driver_or_manager_that_is_bad_at_it(
@@ -202,7 +202,7 @@ async def test_each_case_is_failed_by_a_driver_or_manager_that_is_bad_at_it(
 ) -> None:
     async with lab(tmp_path, driver, options) as here:
         class_file(tmp_path, **spec)
-        report = await here.test().run()
+        report = await here.test(limits=Limits(wait=60, clean=60)).run()
         before = TEN[: TEN.index(failed)]
         assert [outcomes(report)[each] for each in before] == [Outcome.PASSED for _ in before]
         assert outcomes(report)[failed] is Outcome.FAILED

@@ -5,21 +5,25 @@ import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kubewright.api.core import LEASE
 from kubewright.api.machine.names import MACHINES_LEASE
-from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
+from kubewright.api.machine.v1alpha1 import MACHINE_CLASS, MachineClass
 from kubewright.base.clock import rfc3339_micro
 from kubewright.base.errors import InvalidInput
 from kubewright.cli.driver.trial import Asked, explained
+from kubewright.driver.contract import ClassRequest, Instance
 from kubewright.integration.bench import Bench, CaseFailed, Settings
 from kubewright.integration.cases import create_machine
 from kubewright.integration.managers import Local, Program, Running, last_line
 from kubewright.integration.report import Outcome
+from kubewright.integration.tracker import FolderTracker, Tracked
 from kubewright.kube.client import Client
 from kubewright.providers.sim import manifests
+from kubewright.testing.stage import Borrowed
 from kubewright.testing.world import embedded_world
 from kubewright.wire.gvk import Key
 
@@ -138,3 +142,50 @@ async def test_a_case_that_fails_says_what_explain_concludes() -> None:
             in str(failed.value)
         )
         assert await explain("machine", "nothing") == ()
+
+
+class Folder:
+    """A driver on a folder that one process at a time may work on; here it looks whether the manager rests."""
+
+    def __init__(self, managers: Started, vms: Sequence[Instance]) -> None:
+        self.managers, self.vms, self.closed = managers, vms, False
+
+    async def list(self, _request: ClassRequest) -> Sequence[Instance]:
+        assert self.managers.running == 0
+        return self.vms
+
+
+async def test_the_manager_rests_while_a_driver_with_a_folder_is_asked() -> None:
+    managers, vms, opened = Started(), [Instance("x:///1", "n")], list[Folder]()
+
+    def load() -> Any:
+        opened.append(Folder(managers, tuple(vms)))
+        return opened[-1]
+
+    async def close(driver: Any) -> None:
+        driver.closed = True
+
+    await managers.start()
+    tracker = FolderTracker(load, close, managers)
+    await tracker.initialize_resources_tracker(MachineClass(), {}, "")
+    assert await tracker.is_orphaned_resources_available() == []
+    vms.append(Instance("x:///2", "m", machine_name="m"))
+    assert await tracker.is_orphaned_resources_available() == ["VM x:///2 of machine m"]
+    assert managers.running == 1
+    assert all(each.closed for each in opened)
+    assert Tracked(tracker).pause == 30
+
+
+async def test_a_driver_that_cannot_be_asked_beside_its_manager_has_no_tracker_and_says_why(
+    tmp_path: Path,
+) -> None:
+    class Locked(Borrowed):
+        async def list(self, _request: ClassRequest) -> Sequence[Instance]:
+            raise InvalidInput("another process works on the VMs in vms; end it first")
+
+    async with lab(tmp_path, Locked) as here:
+        report = await here.test().run()
+        assert outcomes(report)["orphans"] is Outcome.SKIPPED
+        assert message(report, "orphans").startswith(
+            "the driver cannot list its VMs here: another process works"
+        )

@@ -60,9 +60,10 @@ async def test_a_class_that_is_not_the_agreed_one_ends_the_test_before_it_begins
     tmp_path: Path, given: dict[str, Any], said: str
 ) -> None:
     async with lab(tmp_path) as here:
-        path = class_file(tmp_path, **given)
-        report = await here.test(class_v1=path).run()
+        path, managers = class_file(tmp_path, **given), Started()
+        report = await here.test(class_v1=path, managers=managers).run()
         assert outcomes(report) == {"set-up": Outcome.ERROR}
+        assert managers.begun == ("region" in given), "before anything is begun"
         assert said in message(report, "set-up")
         assert await here.here.world.client.list(MACHINE, NAMESPACE) == []
 
@@ -115,6 +116,34 @@ async def test_what_an_earlier_run_has_left_goes_first(tmp_path: Path) -> None:
         report = await here.test().run()
         assert report.well
         assert "an earlier run has left Machine test-machine: these go first" in here.lines
+
+
+async def test_a_class_that_an_earlier_run_has_left_is_replaced_whole(tmp_path: Path) -> None:
+    async with lab(tmp_path) as here:
+        client = here.here.world.client
+        left = manifests.machine_class("test-mc-v1", NAMESPACE, more={"lifecycle": {"joins": False}})
+        left["metadata"].update(named("test-mc-v1")["metadata"])
+        await client.create(MACHINE_CLASS, left)
+        report = await here.test().run()
+        assert report.well, report
+        assert sorted(each.name for each in await client.list(MACHINE_CLASS, NAMESPACE)) == ["large", "small"]
+
+
+async def test_a_secret_in_the_file_goes_where_the_class_looks_for_it(tmp_path: Path) -> None:
+    async with lab(tmp_path) as here:
+        client, seen = here.here.world.client, list[str]()
+        path = class_file(tmp_path)
+        body = yaml.safe_load(path.read_text())
+        body["secretRef"]["namespace"] = "default"
+        secret = {**manifests.secret(NAMESPACE), "metadata": {"name": "test-mc-secret"}}
+        path.write_text(yaml.safe_dump_all([body, secret]))
+
+        async def look(bench: Bench) -> None:
+            seen.extend(each.name for each in await bench.control.list(SECRET, "default"))
+
+        assert (await here.test(more=[Case("look", "look", look)]).run()).well
+        assert "test-mc-secret" in seen
+        assert "test-mc-secret" not in [each.name for each in await client.list(SECRET, "default")]
 
 
 @pytest.mark.parametrize("kind", [MACHINE, MACHINE_DEPLOYMENT], ids=["a machine", "a deployment"])
@@ -178,10 +207,11 @@ class Started:
     told = "the manager is played"
 
     def __init__(self) -> None:
-        self.running, self.killed, self.ended = 0, False, list[str]()
+        self.running, self.begun, self.killed, self.ended = 0, 0, False, list[str]()
 
     async def start(self) -> None:
         self.running += 1
+        self.begun += 1
         self.ended = []
 
     def dead(self) -> Sequence[str]:

@@ -3,11 +3,13 @@
 import json
 from datetime import UTC, datetime
 from importlib.metadata import EntryPoint
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +29,8 @@ from kubewright.api.machine.v1alpha1 import (
 )
 from kubewright.api.meta import ObjectMeta
 from kubewright.base.errors import InvalidInput
-from kubewright.cli.driver.trial import Asked, completed, missing, programs
+from kubewright.cli.app import app
+from kubewright.cli.driver.trial import Asked, completed, missing, programs, typed
 from kubewright.integration import classes, expectations
 from kubewright.integration.bench import Settings
 from kubewright.integration.cases import Case
@@ -460,6 +463,37 @@ def test_what_is_missing_is_asked_for_and_a_seed_needs_no_file() -> None:
     )
     assert missing(whole) == {}
     assert missing(Asked(Path("c"), None, Settings(seed=True))) == {}
+
+
+VARIABLES = {
+    "CONTROL_KUBECONFIG": ("control", "k", Path("k")),
+    "TARGET_KUBECONFIG": ("target", "k", Path("k")),
+    "CONTROL_CLUSTER_NAMESPACE": ("settings.namespace", "shoot", "shoot"),
+    "CONTROL_NAMESPACE": ("settings.namespace", "shoot", "shoot"),
+    "IS_CONTROL_CLUSTER_SEED": ("settings.seed", "true", True),
+    "TARGET_CLUSTER_NAME": ("settings.target_cluster", "c", "c"),
+    "MACHINECLASS_V1": ("settings.class_v1", "f", Path("f")),
+    "MACHINECLASS_V2": ("settings.class_v2", "f", Path("f")),
+    "MACHINE_CONTROLLER_MANAGER_DEPLOYMENT_NAME": ("settings.manager_deployment", "m", "m"),
+    "PRESERVE_CRD_AT_END": ("settings.preserve_crds", "true", True),
+    "TAGS_ARE_STRINGS": ("settings.tags_are_strings", "true", True),
+}
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_each_variable_of_mcms_test_is_read(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    field, text, value = VARIABLES[variable]
+    for each in VARIABLES:
+        monkeypatch.delenv(each, raising=False)
+
+    def asked() -> Any:
+        whole: Any = typer.main.get_command(app)
+        command = whole.commands["driver"].commands["test"]
+        return attrgetter(field)(typed(command.make_context("test", []).params))
+
+    assert asked() != value
+    monkeypatch.setenv(variable, text)
+    assert asked() == value
 
 
 def test_both_halves_are_started_with_the_controllers_of_each() -> None:

@@ -133,7 +133,11 @@ Timeout = Annotated[str, typer.Option(help="How long each wait of a case may tak
 CleanUp = Annotated[str, typer.Option(help="How long the clean-up may take.", metavar="DURATION")]
 
 
+LogLevel = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")]
+
+
 def driver_test(  # noqa: PLR0913 -- each is a switch of the command line
+    context: typer.Context,
     *,
     control_kubeconfig: ControlKubeconfig = None,
     target_kubeconfig: TargetKubeconfig = None,
@@ -156,9 +160,7 @@ def driver_test(  # noqa: PLR0913 -- each is a switch of the command line
     poll_interval: Poll = "2s",
     timeout: Timeout = "300s",
     cleanup_timeout: CleanUp = "900s",
-    log_level: Annotated[
-        str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")
-    ] = "error",
+    log_level: LogLevel = "error",
 ) -> None:
     """Run MCM's integration test: ten cases on two clusters that exist already.
 
@@ -166,41 +168,6 @@ def driver_test(  # noqa: PLR0913 -- each is a switch of the command line
     deletes, also after Ctrl-C. Ends with 0 if all is well, 1 if not, 2 if a setting is missing.
     """
     from kubewright.cli.driver import trial
-    from kubewright.integration.bench import Limits, Settings
 
     switches.log_at(log_level)
-    seconds = [
-        switches.duration(switch, text).total_seconds()
-        for switch, text in (
-            ("--poll-interval", poll_interval),
-            ("--timeout", timeout),
-            ("--cleanup-timeout", cleanup_timeout),
-        )
-    ]
-    raise typer.Exit(
-        trial.test(
-            trial.Asked(
-                control=control_kubeconfig,
-                target=target_kubeconfig,
-                settings=Settings(
-                    namespace=namespace,
-                    seed=control_cluster_seed,
-                    target_cluster=target_cluster_name,
-                    class_v1=machineclass_v1,
-                    class_v2=machineclass_v2,
-                    class_patch=machineclass_patch,
-                    manager_deployment=mcm_deployment,
-                    preserve_crds=preserve_crds,
-                    tags_are_strings=tags_are_strings,
-                    limits=Limits(*seconds),
-                ),
-                driver=driver,
-                driver_options=tuple(driver_option or ()),
-                start_manager=start_manager,
-                run_switches=tuple(run_switch or ()),
-                cases=tuple(cases or ()),
-                logs=logs,
-                junit=junit,
-            )
-        )
-    )
+    raise typer.Exit(trial.test(trial.typed(context.params)))

@@ -14,23 +14,25 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput, KubewrightError
+from kubewright.cli import switches
 from kubewright.cli.explain import command as explain
 from kubewright.cli.switches import pairs
 from kubewright.compose.assembly import close
-from kubewright.compose.on_kubernetes import SIMULATED, load_driver
+from kubewright.compose.on_kubernetes import DATA_DIR, SIMULATED, load_driver
 from kubewright.compose.options import Options
 from kubewright.driver.contract import Driver
 from kubewright.integration import extensions, report
-from kubewright.integration.bench import Bench, Settings
+from kubewright.integration.bench import Bench, Limits, Settings
 from kubewright.integration.extensions import Extension
 from kubewright.integration.managers import Local, Managers, Program, Running
 from kubewright.integration.run import Trial
-from kubewright.integration.tracker import ListTracker, ResourcesTracker, Tracked
+from kubewright.integration.tracker import FolderTracker, ListTracker, ResourcesTracker, Tracked
 from kubewright.kube import config
 from kubewright.kube.client import Client
 from kubewright.machines.world import CONTROLLERS, Half
@@ -61,6 +63,42 @@ class Asked:
     cases: tuple[Path, ...] = ()
     logs: Path = field(default_factory=Path)
     junit: Path | None = None
+
+
+def typed(params: Mapping[str, Any]) -> Asked:
+    """The values of the switches of ``cli.driver.test``, by their names.
+
+    Raises:
+        InvalidInput: a duration is none.
+    """
+    limits = [
+        switches.duration(f"--{name.replace('_', '-')}", params[name]).total_seconds()
+        for name in ("poll_interval", "timeout", "cleanup_timeout")
+    ]
+    settings = Settings(
+        namespace=params["namespace"],
+        seed=params["control_cluster_seed"],
+        target_cluster=params["target_cluster_name"],
+        class_v1=params["machineclass_v1"],
+        class_v2=params["machineclass_v2"],
+        class_patch=params["machineclass_patch"],
+        manager_deployment=params["mcm_deployment"],
+        preserve_crds=params["preserve_crds"],
+        tags_are_strings=params["tags_are_strings"],
+        limits=Limits(*limits),
+    )
+    return Asked(
+        control=params["control_kubeconfig"],
+        target=params["target_kubeconfig"],
+        settings=settings,
+        driver=params["driver"],
+        driver_options=tuple(params["driver_option"] or ()),
+        start_manager=params["start_manager"],
+        run_switches=tuple(params["run_switch"] or ()),
+        cases=tuple(params["cases"] or ()),
+        logs=params["logs"],
+        junit=params["junit"],
+    )
 
 
 def missing(asked: Asked) -> dict[str, str]:
@@ -137,6 +175,9 @@ def _check(asked: Asked) -> None:
     for name, each in (("control", asked.control), ("target", asked.target)):
         if each is not None and not each.is_file():
             raise InvalidInput(f"--{name}-kubeconfig {each}: there is no such file")
+    for each in (asked.settings.class_v1, asked.settings.class_v2, asked.settings.class_patch):
+        if each is not None and not each.is_file():
+            raise InvalidInput(f"there is no file {each}")
     if asked.junit is not None and not asked.junit.absolute().parent.is_dir():
         raise InvalidInput(f"--junit {asked.junit}: there is no folder {asked.junit.parent}")
     limits = asked.settings.limits
@@ -174,13 +215,14 @@ async def _trial(asked: Asked, stack: AsyncExitStack) -> Trial:
     extension = extensions.installed(asked.driver) if asked.driver else Extension()
     for path in asked.cases:
         extension += extensions.from_file(path)
-    tracked = _tracked(asked, extension.tracker, stack, clock)
+    managers = _managers(asked)
+    tracked = _tracked(asked, extension.tracker, managers, stack, clock)
 
     async def reasons(_kind: str, name: str) -> Sequence[str]:
         return await explained(control, asked, name)
 
     bench = Bench(control, target, asked.settings, _tell, reasons)
-    return Trial(bench, _managers(asked), tracked, extension.cases)
+    return Trial(bench, managers, tracked, extension.cases)
 
 
 def _client(path: Path | None, stack: AsyncExitStack, clock: SystemClock) -> Client:
@@ -216,21 +258,31 @@ async def explained(control: Client, asked: Asked, name: str) -> Sequence[str]:
 
 
 def _tracked(
-    asked: Asked, given: ResourcesTracker | None, stack: AsyncExitStack, clock: SystemClock
+    asked: Asked,
+    given: ResourcesTracker | None,
+    managers: Managers,
+    stack: AsyncExitStack,
+    clock: SystemClock,
 ) -> Tracked:
     """The tracker: one that was given, that of the driver, or the driver's own list of VMs."""
     if given is not None:
         return Tracked(given)
     if not asked.driver:
         return Tracked(None)
+    options = Options(driver=asked.driver, driver_options=pairs(asked.driver_options))
+    if DATA_DIR in options.driver_options and managers.starts:
+        return Tracked(FolderTracker(lambda: _loaded(options, clock), close, managers))
     if asked.driver == SIMULATED:
         return Tracked(None, IN_MEMORY)
-    options = Options(driver=asked.driver, driver_options=pairs(asked.driver_options))
-    driver: Driver | None = load_driver(options, clock)
+    driver = _loaded(options, clock)
     stack.push_async_callback(close, driver)
-    if driver is None or isinstance(driver, ResourcesTracker):
-        return Tracked(driver)
-    return Tracked(ListTracker(driver))
+    return Tracked(driver if isinstance(driver, ResourcesTracker) else ListTracker(driver))
+
+
+def _loaded(options: Options, clock: SystemClock) -> Driver:
+    driver = load_driver(options, clock)
+    assert driver is not None, "a driver is named"
+    return driver
 
 
 def _managers(asked: Asked) -> Managers:
