@@ -10,7 +10,7 @@ READY := .venv/.ready
 CHECKS := ruff,format,--check,--output-format=concise ruff,check,--output-format=concise mypy \
 	lint-imports,--no-logo python,tools/gen.py,--check
 
-.PHONY: help setup demo test check gen bench kube sim mutations mutants test-kube test-versions node-image test-vm lock clean
+.PHONY: help setup demo test check gen bench kube sim mutations mutants test-kube test-versions node-image test-vm test-integration lock clean
 
 help:  ## what you are reading
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
