@@ -1,10 +1,13 @@
 """Commands of kubectl that ask for kinds on which nothing here acts."""
 
 import json
+from base64 import b64encode
 
 import pytest
 
+from kubewright.pki.certificates import new_request
 from kubewright.testing.kubectl import Kubectl
+from kubewright.wire.http import User
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.looptime(False)]
 
@@ -63,3 +66,17 @@ def test_it_is_told_that_nothing_acts_on_them(kubectl: Kubectl) -> None:
     done = kubectl.run("create", "quota", "mine", "--hard=pods=10")
     told = "Warning: this server only stores ResourceQuotas, and enforces none of them"
     assert (told in done.stderr) == (kubectl.flavour == "embedded")
+
+
+@pytest.mark.parametrize(("verb", "state"), [("approve", "Approved"), ("deny", "Denied")])
+def test_a_request_for_a_certificate_is_decided_by_kubectl(kubectl: Kubectl, verb: str, state: str) -> None:
+    name = f"{kubectl.namespace}-{verb}"
+    request = b64encode(new_request(User("ann", ("people",)))[0]).decode()
+    spec = {"request": request, "signerName": "example.com/own", "usages": ["client auth"]}
+    kind = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest"}
+    kubectl("apply", "-f", "-", stdin=json.dumps({**kind, "metadata": {"name": name}, "spec": spec}))
+    assert kubectl("get", "csr", name, "--no-headers").split()[-1] == "Pending"
+    assert f"{name} {state.lower()}" in kubectl("certificate", verb, name)
+    assert kubectl("get", "csr", name, "--no-headers").split()[-1] == state
+    assert "example.com/own" in kubectl("describe", "csr", name)
+    kubectl("delete", "csr", name)
