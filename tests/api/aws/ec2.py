@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree
@@ -48,6 +49,12 @@ class Place:
         return [each for one in found for each in one["Instances"]]
 
 
+@cache
+def moto() -> Client:
+    """moto, as what it is: an application of WSGI."""
+    return Client(DomainDispatcherApplication(create_backend_app))
+
+
 class Fault(enum.Enum):
     """What happens to a request."""
 
@@ -64,7 +71,6 @@ class Ec2:
     """The server. ``faults``: what happens to the next requests of an operation, one after the other."""
 
     def __init__(self) -> None:
-        self._moto = Client(DomainDispatcherApplication(create_backend_app))
         self._locks: dict[str, asyncio.Lock] = {}
         self._runs: dict[str, tuple[Parameters, str, str]] = {}
         self._held: list[Parameters] = []
@@ -201,7 +207,7 @@ class Ec2:
             "Authorization": f"AWS4-HMAC-SHA256 Credential={ADMINISTRATOR}/20300101/{REGION}/ec2/aws4_request, "
             "SignedHeaders=host, Signature=0",
         }
-        answer = self._moto.post("/", data=urlencode(parameters), headers=headers)
+        answer = moto().post("/", data=urlencode(parameters), headers=headers)
         return web.Response(status=answer.status_code, text=answer.text, content_type="text/xml")
 
     def _cut(self, request: web.Request) -> web.Response:
