@@ -222,7 +222,7 @@ CODES: Mapping[str, Code] = {
 """By EC2's code; every other one by its family."""
 
 FAMILIES: Sequence[tuple[re.Pattern[str], Code]] = (
-    (re.compile(r"^Insufficient|LimitExceeded$"), Code.ResourceExhausted),
+    (re.compile(r"^Insufficient|(Limit|Count)Exceeded$"), Code.ResourceExhausted),
     (re.compile(r"^(Invalid|Missing|Unknown|Unsupported|Malformed)"), Code.InvalidArgument),
 )
 
