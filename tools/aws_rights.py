@@ -1,4 +1,4 @@
-"""Write the rights that driver aws needs: docs/reference/aws-rights.md, from the table through which it calls EC2.
+"""Write which rights driver aws needs, docs/reference/aws-rights.md, from the table of its calls.
 
 Called by    ``gen``.
 """

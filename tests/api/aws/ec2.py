@@ -30,6 +30,14 @@ Parameters = dict[str, str]
 ADMINISTRATOR = "AKIAADMINISTRATOR000"
 
 
+TERMINATED = (
+    f'<TerminateInstancesResponse xmlns="{NAMESPACE}"><instancesSet><item><instanceId>{{}}</instanceId><currentState>'
+    "<code>48</code><name>terminated</name></currentState><previousState><code>48</code><name>terminated</name>"
+    "</previousState></item></instancesSet></TerminateInstancesResponse>"
+)
+"""What EC2 answers where an instance has ended; moto refuses a second end of one with an interface."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """moto, and what there is from the start."""
@@ -129,8 +137,12 @@ class Ec2:
                 return await self._run(parameters)
             case "AssignIpv6Addresses" if count := parameters.get("Ipv6PrefixCount"):
                 self.prefixes[parameters["NetworkInterfaceId"]] += int(count)
-            case "TerminateInstances" if self.ends_after:
-                self.ending[parameters["InstanceId.1"]] = self.ends_after
+            case "TerminateInstances":
+                instance = parameters["InstanceId.1"]
+                if await self._state(instance) == "terminated":
+                    return web.Response(text=TERMINATED.format(instance), content_type="text/xml")
+                if self.ends_after:
+                    self.ending[instance] = self.ends_after
             case "DescribeInstances":
                 return await self._describe(dict(parameters))
         return await self._forward(parameters)

@@ -65,16 +65,26 @@ class Machines:
     async def until(self, true: Callable[[list[str], list[str]], bool]) -> None:
         """Until this is so of the machines' phases and of the types of the instances."""
         phases: list[str] = []
+        said: list[str] = []
         try:
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(20):
                 while True:
                     found = await self.client.list(MACHINE, NS)
                     phases = [each.status.current_status.phase for each in found]
+                    said = [each.status.last_operation.description for each in found]
                     if true(phases, self.types):
                         return
                     await asyncio.sleep(0.1)
         except TimeoutError:
-            raise AssertionError(f"{phases}, {self.types}") from None
+            raise AssertionError(f"{phases}, {self.types}, {said}") from None
+
+    async def class_told(self, name: str) -> list[str]:
+        """What is told on a class, once something is."""
+        async with asyncio.timeout(20):
+            while True:
+                for each in (await self.client.get(MACHINE_CLASS, Key(NS, name))).status.conditions:
+                    return [each.type, each.status, each.reason, each.message]
+                await asyncio.sleep(0.1)
 
     @property
     def types(self) -> list[str]:
@@ -85,7 +95,7 @@ class Machines:
 async def machines(place: Place, **faults: list[Fault]) -> AsyncIterator[Machines]:
     seconds = (timedelta(seconds=each) for each in (3, 1, 1))
     period, confirmation, soon = seconds
-    options = short_timeouts(confirm_absent=1.0)
+    options = short_timeouts(confirm_absent=0.5)
     options = replace(
         options,
         machine=replace(options.machine, joins=False),
@@ -154,8 +164,6 @@ async def test_an_instance_that_no_machine_wants_is_collected_and_one_without_ta
 async def test_a_class_that_cannot_be_is_told_on_the_class(place: Place) -> None:
     async with machines(place) as here:
         await here.make_class("wrong", machineType="m5.immense")
-        async with asyncio.timeout(20):
-            while not (found := (await here.client.get(MACHINE_CLASS, Key(NS, "wrong"))).status.conditions):
-                await asyncio.sleep(0.1)
-        assert (found[0].type, found[0].status, found[0].reason) == ("Accepted", "False", "InvalidArgument")
-        assert "machineType: there is no m5.immense in eu-west-1" in found[0].message
+        *told, message = await here.class_told("wrong")
+        assert told == ["Accepted", "False", "InvalidArgument"]
+        assert "machineType: there is no m5.immense in eu-west-1" in message
