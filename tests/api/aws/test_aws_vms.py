@@ -103,6 +103,28 @@ async def test_a_vm_that_no_list_shows_yet_is_found_made_once_and_deleted(place:
         assert bench.live == []
 
 
+async def test_a_vm_that_no_list_shows_yet_is_completed_once(place: Place) -> None:
+    async with opened(place) as bench:
+        bench.ec2.unshown_when_made = True
+        one = {"subnetID": place.subnet, "securityGroupIDs": [place.group], "ipv6PrefixCount": 1}
+        request = bench.request(of=bench.class_of(srcAndDstChecksEnabled=False, networkInterfaces=[one]))
+        made = await bench.made.create(request)
+        with pytest.raises(Uninitialized):
+            await bench.made.status(request)
+        for _ in range(2):
+            assert (await bench.made.initialize(request)).provider_id == made.provider_id
+        assert (await bench.made.status(request)).provider_id == made.provider_id
+        assert sum(bench.ec2.prefixes.values()) == 1
+
+
+async def test_an_address_where_nothing_listens_is_told_and_nothing_is_broken(place: Place) -> None:
+    async with opened(place, endpointUrl="http://127.0.0.1:1") as bench:
+        for call in (bench.made.status(bench.request()), bench.made.create(bench.request())):
+            with pytest.raises(DriverError, match="DescribeInstances: Could not connect") as failed:
+                await call
+            assert failed.value.code is Code.Unavailable
+
+
 async def test_a_new_vm_that_another_process_made_and_no_list_shows_is_not_taken_for_gone(
     place: Place,
 ) -> None:

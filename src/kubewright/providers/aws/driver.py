@@ -112,7 +112,9 @@ class AwsDriver:
                     await at.account.call(step.operation, **step.arguments)
                 except DriverError as error:
                     raise _uninitialized(f"{step.why}: {error.message}", made) from error
-            self._made.pop(vm.instance_id, None)  # what is remembered is not completed
+            if vm.instance_id in self._made:
+                made_at, _ = self._made[vm.instance_id]
+                self._made[vm.instance_id] = (made_at, launch.completed(at.spec, vm))
             return made
 
     async def delete(self, request: MachineRequest) -> str | None:
