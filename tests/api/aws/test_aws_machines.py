@@ -67,7 +67,7 @@ class Machines:
         phases: list[str] = []
         said: list[str] = []
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(50):
                 while True:
                     found = await self.client.list(MACHINE, NS)
                     phases = [each.status.current_status.phase for each in found]
@@ -80,7 +80,7 @@ class Machines:
 
     async def class_told(self, name: str) -> list[str]:
         """What is told on a class, once something is."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(50):
             while True:
                 for each in (await self.client.get(MACHINE_CLASS, Key(NS, name))).status.conditions:
                     return [each.type, each.status, each.reason, each.message]
