@@ -1,10 +1,13 @@
 """What a class may say to the aws driver, and what the administrator may."""
 
+import importlib.util
 from typing import Any
 
 import pytest
 
+from kubewright.base.clock import SystemClock
 from kubewright.base.errors import InvalidInput
+from kubewright.driver import registry
 from kubewright.driver.errors import InvalidArgument
 from kubewright.providers.aws.spec import parse_options, parse_spec
 
@@ -111,3 +114,15 @@ def test_an_option_that_is_unknown_or_out_of_range_is_refused(options: dict[str,
     with pytest.raises(InvalidInput) as refused:
         parse_options(options)
     assert sentence in str(refused.value)
+
+
+def test_the_driver_comes_through_the_door_of_all_drivers_and_says_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = registry.Settings(SystemClock(), None, {"ambientCredentials": "true"})
+    assert registry.load("aws", settings) is not None
+    with pytest.raises(InvalidInput, match="driver aws: Object contains unknown field `color`"):
+        registry.load("aws", registry.Settings(SystemClock(), None, {"color": "red"}))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(InvalidInput, match=r"pip install 'kubewright\[aws\]'"):
+        registry.load("aws", settings)
