@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import aws_rights
 import chart
 import controllers_page
 import machine_phases
@@ -83,6 +84,7 @@ GENERATORS: tuple[Generated, ...] = (
     Generated("docs/reference", machine_phases.files, shared=True),
     Generated("docs/reference", controllers_page.files, shared=True),
     Generated("docs/reference", switches_page.files, shared=True),
+    Generated("docs/reference", aws_rights.files, shared=True),
 )
 
 

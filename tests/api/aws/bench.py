@@ -26,13 +26,17 @@ SPEED = 50.0
 
 
 class QuickClock(SystemClock):
-    """A day of it takes half an hour."""
+    """At the usual speed a day of it takes half an hour."""
+
+    def __init__(self, speed: float = SPEED) -> None:
+        super().__init__()
+        self._speed = speed
 
     def monotonic(self) -> float:
-        return super().monotonic() * SPEED
+        return super().monotonic() * self._speed
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / SPEED)
+        await asyncio.sleep(seconds / self._speed)
 
 
 class AwsBench:
@@ -70,10 +74,10 @@ class AwsBench:
         secret = structs.replace(asked.secret, data={**asked.secret.data, **data})
         return MachineRequest(asked.machine, asked.machine_class, secret)
 
-    def another(self, read_seconds: float = 10.0) -> AwsDriver:
+    def another(self, read_seconds: float = 10.0, speed: float = SPEED) -> AwsDriver:
         """The driver of another process."""
         deadlines = Deadlines(connect=5, read=read_seconds, call=20)
-        self._drivers.append(AwsDriver(QuickClock(), self._options, deadlines))
+        self._drivers.append(AwsDriver(QuickClock(speed), self._options, deadlines))
         return self._drivers[-1]
 
     async def driver(self) -> Driver:

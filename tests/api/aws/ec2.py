@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree
@@ -27,6 +28,14 @@ NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15"
 ElementTree.register_namespace("", NAMESPACE)
 Parameters = dict[str, str]
 ADMINISTRATOR = "AKIAADMINISTRATOR000"
+
+
+TERMINATED = (
+    f'<TerminateInstancesResponse xmlns="{NAMESPACE}"><instancesSet><item><instanceId>{{}}</instanceId><currentState>'
+    "<code>48</code><name>terminated</name></currentState><previousState><code>48</code><name>terminated</name>"
+    "</previousState></item></instancesSet></TerminateInstancesResponse>"
+)
+"""What EC2 answers where an instance has ended; moto refuses a second end of one with an interface."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +57,12 @@ class Place:
         return [each for one in found for each in one["Instances"]]
 
 
+@cache
+def moto() -> Client:
+    """moto, as what it is: an application of WSGI."""
+    return Client(DomainDispatcherApplication(create_backend_app))
+
+
 class Fault(enum.Enum):
     """What happens to a request."""
 
@@ -64,7 +79,6 @@ class Ec2:
     """The server. ``faults``: what happens to the next requests of an operation, one after the other."""
 
     def __init__(self) -> None:
-        self._moto = Client(DomainDispatcherApplication(create_backend_app))
         self._locks: dict[str, asyncio.Lock] = {}
         self._runs: dict[str, tuple[Parameters, str, str]] = {}
         self._held: list[Parameters] = []
@@ -123,8 +137,12 @@ class Ec2:
                 return await self._run(parameters)
             case "AssignIpv6Addresses" if count := parameters.get("Ipv6PrefixCount"):
                 self.prefixes[parameters["NetworkInterfaceId"]] += int(count)
-            case "TerminateInstances" if self.ends_after:
-                self.ending[parameters["InstanceId.1"]] = self.ends_after
+            case "TerminateInstances":
+                instance = parameters["InstanceId.1"]
+                if await self._state(instance) == "terminated":
+                    return web.Response(text=TERMINATED.format(instance), content_type="text/xml")
+                if self.ends_after:
+                    self.ending[instance] = self.ends_after
             case "DescribeInstances":
                 return await self._describe(dict(parameters))
         return await self._forward(parameters)
@@ -201,7 +219,7 @@ class Ec2:
             "Authorization": f"AWS4-HMAC-SHA256 Credential={ADMINISTRATOR}/20300101/{REGION}/ec2/aws4_request, "
             "SignedHeaders=host, Signature=0",
         }
-        answer = self._moto.post("/", data=urlencode(parameters), headers=headers)
+        answer = moto().post("/", data=urlencode(parameters), headers=headers)
         return web.Response(status=answer.status_code, text=answer.text, content_type="text/xml")
 
     def _cut(self, request: web.Request) -> web.Response:

@@ -120,15 +120,13 @@ CALLS: Mapping[str, Call] = MappingProxyType(
 )
 """By the operation's name."""
 
-LAUNCHED_FROM = (
-    *("image", "subnet", "security-group", "key-pair", "snapshot", "placement-group", "capacity-reservation"),
-)
-"""Kinds of resources that a RunInstances names and does not make."""
+LAUNCHED_FROM = (*("subnet", "security-group", "key-pair", "placement-group", "capacity-reservation"),)
+"""Kinds of resources of an account that a RunInstances names and does not make."""
 
 
 def policy(cluster: str, role_arn: str) -> Mapping[str, Any]:
     """The rights that the table needs, as a policy of IAM, for the VMs of one cluster. ``role_arn``: the role
-    of the instance profile that classes name."""
+    of the instance profile that classes name. Images and snapshots belong to no account in ARNs."""
     tag = f"{CLUSTER_TAG}{cluster}"
     by_reach = {reach: [each for each in CALLS.values() if each.reach is reach] for reach in Reach}
     made = _actions(by_reach[Reach.MADE])
@@ -137,8 +135,8 @@ def policy(cluster: str, role_arn: str) -> Mapping[str, Any]:
     statements = [
         _statement("Look", _actions(by_reach[Reach.ALL]), "*"),
         _statement("Make", made, _resources(by_reach[Reach.MADE]), requested),
-        _statement("MakeOf", made, [f"arn:*:ec2:*::{kind}/*" for kind in ("image", "snapshot")]),
-        _statement("MakeIn", made, [f"arn:*:ec2:*:*:{kind}/*" for kind in LAUNCHED_FROM]),
+        _statement("MakeOf", made, [f"arn:aws:ec2:*::{kind}/*" for kind in ("image", "snapshot")]),
+        _statement("MakeIn", made, [f"arn:aws:ec2:*:*:{kind}/*" for kind in LAUNCHED_FROM]),
         _statement("TagWhatIsMade", ["ec2:CreateTags"], _resources(by_reach[Reach.MADE]), made_by),
         _statement(
             "ChangeWhatIsOwn",
@@ -168,7 +166,7 @@ def _actions(calls: Sequence[Call]) -> Sequence[str]:
 
 
 def _resources(calls: Sequence[Call]) -> Sequence[str]:
-    return [f"arn:*:ec2:*:*:{kind}/*" for kind in dict.fromkeys(kind for each in calls for kind in each.on)]
+    return [f"arn:aws:ec2:*:*:{kind}/*" for kind in dict.fromkeys(kind for each in calls for kind in each.on)]
 
 
 # ---------------------------------------------------------------- refusals
@@ -222,7 +220,7 @@ CODES: Mapping[str, Code] = {
 """By EC2's code; every other one by its family."""
 
 FAMILIES: Sequence[tuple[re.Pattern[str], Code]] = (
-    (re.compile(r"^Insufficient|LimitExceeded$"), Code.ResourceExhausted),
+    (re.compile(r"^Insufficient|(Limit|Count)Exceeded$"), Code.ResourceExhausted),
     (re.compile(r"^(Invalid|Missing|Unknown|Unsupported|Malformed)"), Code.InvalidArgument),
 )
 

@@ -83,8 +83,8 @@ class AwsDriver:
         self._clock = clock
         self._options = options
         self._accounts = Accounts(options, clock, deadlines)
-        self._made: OrderedDict[str, tuple[float, Vm]] = OrderedDict()
-        """Instances that EC2 may not show yet, by id, and when they were made."""
+        self._made: OrderedDict[Owner, tuple[float, Vm]] = OrderedDict()
+        """Instances that EC2 may not show yet, and when they were made."""
         self._absent: OrderedDict[Owner, float] = OrderedDict()
         """When EC2 was last asked for a VM and showed none."""
 
@@ -98,7 +98,7 @@ class AwsDriver:
                     return _existing(at, found)
             image = await at.account.image(at.spec)
             vm = await self._run(at, request, image)
-            _keep(self._made, vm.instance_id, (self._clock.monotonic(), vm))
+            _keep(self._made, _owner(at, request), (self._clock.monotonic(), vm))
             return instance(vm, at.spec.region)
 
     async def initialize(self, request: MachineRequest) -> Instance:
@@ -112,7 +112,9 @@ class AwsDriver:
                     await at.account.call(step.operation, **step.arguments)
                 except DriverError as error:
                     raise _uninitialized(f"{step.why}: {error.message}", made) from error
-            self._made.pop(vm.instance_id, None)  # what is remembered is not completed
+            owner = _owner(at, request)
+            if owner in self._made and self._made[owner][1].instance_id == vm.instance_id:
+                self._made[owner] = (self._made[owner][0], launch.completed(at.spec, vm))
             return made
 
     async def delete(self, request: MachineRequest) -> str | None:
@@ -127,6 +129,7 @@ class AwsDriver:
             if not left:
                 raise NotFound(f"there is no VM of machine {request.name}")
             await asyncio.gather(*(self._end(at, vm) for vm in left))
+            self._made.pop(_owner(at, request), None)
             return None
 
     async def status(self, request: MachineRequest) -> Instance:
@@ -191,27 +194,27 @@ class AwsDriver:
         """The VMs of a machine in whatever state, those that ended a while ago included."""
         on_record, named = _on_record(at, request), await at.account.named(at.spec, request.name)
         shown = {vm.instance_id: vm for vm in of_machine(named, request, on_record)}
-        for vm in of_machine(self._unsettled(), request, on_record):
-            if all(each.instance_id != vm.instance_id for each in named):
-                shown.setdefault(vm.instance_id, vm)
+        new = self._unsettled(at, request)
+        if new is not None and all(each.instance_id != new.instance_id for each in named):
+            shown[new.instance_id] = new
         if on_record and on_record not in shown:
             found = await at.account.by_id(on_record)
             shown |= {found.instance_id: found} if found is not None else {}
         return list(shown.values())
 
-    def _unsettled(self) -> Sequence[Vm]:
-        """Instances that this process has made a short while ago."""
-        now, settles = self._clock.monotonic(), SETTLES.total_seconds()
-        while self._made and now - next(iter(self._made.values()))[0] > settles:
-            self._made.popitem(last=False)
-        return [vm for _, vm in self._made.values()]
+    def _unsettled(self, at: At, request: MachineRequest) -> Vm | None:
+        """The instance that this process has made for a machine a short while ago."""
+        made_at, vm = self._made.get(_owner(at, request), (0.0, None))
+        if vm is None or self._clock.monotonic() - made_at > SETTLES.total_seconds():
+            return None
+        return vm if is_of_class(vm, at.spec, request.namespace) else None
 
     def _asked_just_now(self, at: At, request: MachineRequest) -> bool:
         asked = self._absent.pop(_owner(at, request), None)
         return asked is not None and self._clock.monotonic() - asked <= ASKED_SECONDS
 
     async def _run(self, at: At, request: MachineRequest, image: launch.Image) -> Vm:
-        why = "EC2 says so of their tokens"
+        why = "EC2 does not say why"
         for attempt in range(ATTEMPTS):
             arguments = launch.run_instances(at.spec, request, image, self._options, attempt)
             try:
@@ -233,7 +236,6 @@ class AwsDriver:
 
     async def _end(self, at: At, vm: Vm) -> None:
         """End an instance, and return when it can run nothing any more."""
-        self._made.pop(vm.instance_id, None)
         if vm.state.name != ENDING:
             try:
                 answer = await at.account.call("TerminateInstances", InstanceIds=[vm.instance_id])

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from kubewright.driver.contract import MachineRequest, Size
 from kubewright.driver.errors import InvalidArgument
 from kubewright.providers.aws.instances import Vm, own_tags, tag_list, wanted_tags
@@ -137,6 +139,21 @@ class Step:
 def missing(spec: AwsSpec, vm: Vm) -> Sequence[Step]:
     """What an instance still lacks of what its class says, and the launch cannot express."""
     return [*_checks(spec, vm), *_addresses(spec, vm)]
+
+
+def completed(spec: AwsSpec, vm: Vm) -> Vm:
+    """An instance as it is once nothing is missing, until EC2 shows it."""
+    wanted = dict(enumerate(spec.network_interfaces))
+    interfaces = tuple(
+        structs.replace(
+            each,
+            source_dest_check=each.source_dest_check and not spec.forwards,
+            ipv6_prefixes=each.ipv6_prefixes or ({},) * ((n in wanted and wanted[n].ipv6_prefix_count) or 0),
+        )
+        for n, each in enumerate(vm.interfaces)
+    )
+    checks = vm.source_dest_check and not spec.forwards
+    return structs.replace(vm, source_dest_check=checks, network_interfaces=interfaces)
 
 
 def other_parameters(spec: AwsSpec, vm: Vm) -> str:
