@@ -23,7 +23,7 @@ from kubewright.api.machine.v1alpha1 import (
     MACHINE_DEPLOYMENT,
     MACHINE_SET,
 )
-from kubewright.driver.contract import Driver
+from kubewright.driver.contract import Driver, Leading
 from kubewright.driver.guard import GuardedDriver, Listener
 from kubewright.driver.life.orphans import OrphanSettings
 from kubewright.machines.deployment.policy import MACHINE_DEPLOYMENTS
@@ -108,6 +108,7 @@ def world(
             made += [controller, *machineclass.wire(shared), acceptance.wire(shared, guarded)]
             made += orphans.wire(shared, orphaned, calls.busy)
             background += [calls.run, shared.removals.run]
+            background += [driver.lead] if isinstance(driver, Leading) else []
             object_metrics.register(
                 environment.metrics, environment.control.caches, families(), [MACHINE], environment.shard
             )
