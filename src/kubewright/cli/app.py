@@ -10,6 +10,7 @@ from kubewright import __version__
 from kubewright.base.errors import InvalidInput, KubewrightError
 from kubewright.cli import completion as completions
 from kubewright.cli import member, switches
+from kubewright.cli.driver import driver
 from kubewright.cli.rollout.app import rollout
 from kubewright.cli.run import mcm as mcm_switches
 from kubewright.cli.run import switches as run_switches
@@ -232,6 +233,7 @@ cluster = typer.Typer(
 )
 app.add_typer(cluster, name="cluster")
 app.add_typer(rollout, name="rollout")
+app.add_typer(driver, name="driver")
 
 
 @cluster.command()

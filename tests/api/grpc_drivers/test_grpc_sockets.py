@@ -1,9 +1,11 @@
 """Drivers that dial a manager over real sockets: Unix, TLS and plain, with grpcio at both ends."""
 
 import asyncio
+import socket
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from kubewright.base.clock import SystemClock
 from kubewright.driver.contract import stub
 from kubewright.driver.errors import Code, DriverError
 from kubewright.driver.registry import Settings, load
+from kubewright.pki.certificates import new_authority, new_client, new_server
 from kubewright.providers.grpc.client import DriverOffer, Target, serve
 from kubewright.providers.grpc.dispatch import GrpcDriver
 from kubewright.providers.grpc.messages import (
@@ -29,6 +32,7 @@ from kubewright.providers.grpc.messages import (
 )
 from kubewright.providers.sim import driver as make_sim
 from kubewright.testing.scenes import class_request
+from kubewright.wire.http import User
 
 pytestmark = pytest.mark.looptime(False)
 CLOCK = SystemClock()
@@ -76,11 +80,11 @@ async def until_served(driver: GrpcDriver) -> None:
 
 async def test_a_vm_is_made_and_deleted_through_a_unix_socket_that_is_ours_alone(tmp_path: Path) -> None:
     async with leading(tmp_path) as driver:
-        socket = tmp_path / "grpc" / "drivers.sock"
-        async with serving(Target(f"unix:{socket}")):
+        path = tmp_path / "grpc" / "drivers.sock"
+        async with serving(Target(f"unix:{path}")):
             await until_served(driver)
-            assert stat.S_IMODE(socket.stat().st_mode) == 0o600
-            assert stat.S_IMODE(socket.parent.stat().st_mode) == 0o700
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+            assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
             request = class_request("small").of(stub("m1", "ns", "uid-1"))
             made = await driver.create(request)
             assert [each.provider_id for each in await driver.list(class_request("small"))] == [
@@ -88,7 +92,7 @@ async def test_a_vm_is_made_and_deleted_through_a_unix_socket_that_is_ours_alone
             ]
             await driver.delete(request)
             assert await driver.list(class_request("small")) == []
-    assert not socket.exists()
+    assert not path.exists()
 
 
 async def test_a_driver_that_went_is_missed_and_welcome_again(tmp_path: Path) -> None:
@@ -104,13 +108,13 @@ async def test_a_driver_that_went_is_missed_and_welcome_again(tmp_path: Path) ->
 
 
 async def test_who_does_not_lead_lets_no_driver_in(tmp_path: Path) -> None:
-    socket = tmp_path / "grpc" / "drivers.sock"
-    async with leading(tmp_path) as driver, serving(Target(f"unix:{socket}")):
+    path = tmp_path / "grpc" / "drivers.sock"
+    async with leading(tmp_path) as driver, serving(Target(f"unix:{path}")):
         await until_served(driver)
     other = load("grpc", Settings(CLOCK, tmp_path))
     assert isinstance(other, GrpcDriver)
     with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await called(f"unix:{socket}", "service.Servicegrpc/GetSecret", encode(SecretMeta("s", "ns")))
+        await called(f"unix:{path}", "service.Servicegrpc/GetSecret", encode(SecretMeta("s", "ns")))
     assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
     await other.close()
 
@@ -183,3 +187,112 @@ async def test_a_message_of_five_mebibytes_ends_its_stream_and_nothing_else(tmp_
             assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         async with serving(Target(address)):
             await until_served(driver)
+
+
+# ---------------------------------------------------------------- TLS
+
+
+class Keys:
+    """An authority, a manager's certificate for loopback, and one for each of some drivers, as files."""
+
+    def __init__(self, folder: Path, *drivers: str) -> None:
+        folder.mkdir()
+        now, day = CLOCK.now(), timedelta(days=1)
+        authority = new_authority("drivers", now, day)
+        self.folder = folder
+        (folder / "ca.crt").write_bytes(authority.certificate)
+        manager = new_server(authority, ["127.0.0.1", "localhost"], now, day, common_name="manager")
+        for name, found in (
+            ("manager", manager),
+            *((each, new_client(authority, User(each, ()), now, day)) for each in drivers),
+        ):
+            (folder / f"{name}.crt").write_bytes(found.certificate)
+            (folder / f"{name}.key").write_bytes(found.key)
+
+    def manager(self) -> dict[str, str]:
+        files = {"certificate": "manager.crt", "key": "manager.key", "clientAuthorities": "ca.crt"}
+        return {name: str(self.folder / file) for name, file in files.items()}
+
+    def target(self, port: int, driver: str, authority: "Keys | None" = None) -> Target:
+        folder = self.folder
+        ca = (authority or self).folder / "ca.crt"
+        return Target(f"127.0.0.1:{port}", ca, folder / f"{driver}.crt", folder / f"{driver}.key")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+async def refused_with(target: Target) -> str:
+    """Why a driver is not let in."""
+    async with grpc.aio.secure_channel(target.address, target.credentials()) as channel:
+        call = channel.stream_stream("/service.Servicegrpc/Register")(timeout=5)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call.read()
+        return f"{refused.value.code().name}: {refused.value.details()}"
+
+
+async def test_over_tls_a_driver_shows_a_certificate_of_the_authority_with_a_name_that_may_come(
+    tmp_path: Path,
+) -> None:
+    keys, strangers, port = (
+        Keys(tmp_path / "keys", "sim", "other"),
+        Keys(tmp_path / "strange", "sim"),
+        free_port(),
+    )
+    options = {"listen": f"127.0.0.1:{port}", "clients": "sim, aws", **keys.manager()}
+    async with leading(tmp_path, **options) as driver:
+        async with serving(keys.target(port, "sim")):
+            await until_served(driver)
+        assert (
+            await refused_with(keys.target(port, "other"))
+            == "PERMISSION_DENIED: none of these names may come: other"
+        )
+        assert (await refused_with(strangers.target(port, "sim", keys))).startswith("UNAVAILABLE")
+        with pytest.raises(grpc.aio.AioRpcError):
+            await called(f"127.0.0.1:{port}", "service.Servicegrpc/GetSecret", encode(SecretMeta("s", "ns")))
+
+
+async def test_renewed_certificates_serve_the_next_connection_without_a_restart(tmp_path: Path) -> None:
+    old, new, port = Keys(tmp_path / "keys", "sim"), Keys(tmp_path / "new", "sim"), free_port()
+    async with leading(tmp_path, listen=f"127.0.0.1:{port}", **old.manager()) as driver:
+        async with serving(old.target(port, "sim")):
+            await until_served(driver)
+        for each in new.folder.iterdir():
+            (old.folder / each.name).write_bytes(each.read_bytes())
+        async with serving(new.target(port, "sim")):
+            await until_served(driver)
+
+
+async def test_a_port_in_plain_text_takes_the_words_that_say_what_that_means(tmp_path: Path) -> None:
+    port = free_port()
+    options = {"listen": f"127.0.0.1:{port}", "plaintext": "secrets-can-be-read"}
+    async with leading(tmp_path, **options) as driver, serving(Target(f"127.0.0.1:{port}")):
+        await until_served(driver)
+
+
+async def test_a_port_that_another_program_has_is_taken_when_it_is_free(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        driver = load(
+            "grpc",
+            Settings(CLOCK, tmp_path, {"listen": f"127.0.0.1:{port}", "plaintext": "secrets-can-be-read"}),
+        )
+        assert isinstance(driver, GrpcDriver)
+        term = asyncio.create_task(driver.lead())
+        await asyncio.sleep(0.3)
+        assert not term.done()
+    try:
+        async with serving(Target(f"127.0.0.1:{port}")):
+            await until_served(driver)
+    finally:
+        term.cancel()
+        await asyncio.gather(term, return_exceptions=True)
+
+
+async def test_a_socket_in_a_folder_that_others_may_enter_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "grpc").mkdir(mode=0o755)
+    async with leading(tmp_path):
+        await asyncio.sleep(0.3)
+        assert not (tmp_path / "grpc" / "drivers.sock").exists()
