@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from kubewright.driver.contract import Instance, MachineRequest, VolumeSpec, stub
 from kubewright.driver.errors import Code, DriverError, NotFound, Unimplemented
+from kubewright.driver.guard import GuardedDriver
+from kubewright.driver.metrics import DriverMetrics
 from kubewright.providers.grpc.connection import REGISTER_SECONDS, Why
 from kubewright.providers.grpc.messages import (
     MESSAGE_BYTES,
@@ -21,6 +24,7 @@ from kubewright.providers.grpc.messages import (
     encode,
 )
 from kubewright.providers.grpc.operations import HUNG_SECONDS, STRAY
+from kubewright.testing.clocks import LoopClock
 from kubewright.testing.scenes import class_request
 
 from .pipes import ByHand, Manager, Pipe
@@ -157,6 +161,23 @@ async def test_several_drivers_get_the_classes_of_their_names(manager: Manager) 
         call = asyncio.create_task(manager.driver.list(class_request("small", provider=provider)))
         await driver.say(await driver.asked.get(), Listed())
         assert await call == []
+
+
+async def test_calls_are_counted_by_the_driver_that_carried_them_out(manager: Manager) -> None:
+    registry = CollectorRegistry()
+    guarded = GuardedDriver(manager.driver, LoopClock(), on_end=DriverMetrics(registry).of("grpc"))
+    await dialled(manager, Registration("externalDriver", "machine.sapcloud.io", "AWSMachineClass", "v1"))
+    gcp = await dialled(manager, Registration("gcp", *OF_2018_KIND))
+    call = asyncio.create_task(guarded.list(class_request("small", provider="gcp")))
+    await gcp.say(await gcp.asked.get(), Listed(error="no"))
+    await failing(call)
+    with pytest.raises(DriverError):
+        await guarded.list(class_request("small", provider="nonsense of a user"))
+    failed = "mcm_cloud_api_driver_requests_failed_total"
+    by = {"operation": "list", "error_code": "Unknown", "provider": "gcp"}
+    assert registry.get_sample_value(failed, by) == 1
+    by = {"operation": "list", "error_code": "Unavailable", "provider": "grpc"}
+    assert registry.get_sample_value(failed, by) == 1
 
 
 # ---------------------------------------------------------------- a first message that is none

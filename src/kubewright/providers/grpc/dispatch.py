@@ -194,15 +194,28 @@ class GrpcDriver:
         assert isinstance(answer, Sized)
         return answers.size_of(answer.data, f"size of {request.machine_class.metadata.name}")
 
+    def provider_of(self, machine_class: MachineClass) -> str:
+        """The driver that a class has now, or none of them (``contract.Several``)."""
+        found = self._found(machine_class.provider)
+        return OURS if found is None else found.registration.name or found.registration.kind
+
     def _driver_of(self, request: MachineRequest | ClassRequest) -> Connection:
-        provider = request.machine_class.provider
-        for key in _keys(provider):
-            if (found := self._connections.get(key)) is not None:
-                return found
+        found = self._found(request.machine_class.provider)
+        if found is None:
+            raise self._missing(request.machine_class)
+        return found
+
+    def _found(self, provider: str) -> Connection | None:
+        """The driver that serves classes with this provider."""
+        resource = MACHINE_CLASS.resource
+        named = self._connections.get((resource.kind, resource.api_version, _name(provider)))
+        if named is not None or not provider:
+            return named
+        kinds = (provider.lower(), f"{provider}{resource.kind}".lower())
         for (kind, _, _), connection in self._connections.items():
-            if kind.lower() in (provider.lower(), f"{provider}MachineClass".lower()) and provider:
+            if kind.lower() in kinds and kind != resource.kind:
                 return connection
-        raise self._missing(request.machine_class)
+        return None
 
     def _missing(self, found: MachineClass) -> DriverError:
         wanted = f"provider {found.provider!r}" if found.provider else f"no provider ({ANONYMOUS})"
@@ -276,12 +289,6 @@ def _key(given: Registration) -> Key:
 
 def _name(provider: str) -> str:
     return ANONYMOUS if provider in ("", OURS) else provider
-
-
-def _keys(provider: str) -> list[Key]:
-    """Where the driver of classes with this provider may have registered."""
-    resource = MACHINE_CLASS.resource
-    return [(resource.kind, resource.api_version, _name(provider))]
 
 
 def _class_of(request: MachineRequest) -> ClassRequest:
