@@ -103,3 +103,8 @@ class TestGo(DriverConformance):
             first = await driver.create(bench.machine_class.of(stub("m1", "ns", owner)))
             second = await driver.create(bench.machine_class.of(stub("m1", "ns", "another-owner")))
             assert first.provider_id == second.provider_id
+
+
+def test_the_example_is_small_and_has_no_generated_code() -> None:
+    assert {each.name for each in EXAMPLE.iterdir()} == {"go.mod", "go.sum", "main.go"}
+    assert len((EXAMPLE / "main.go").read_text().splitlines()) < 300

@@ -8,6 +8,7 @@ import pytest
 
 from kubewright.api.machine.v1alpha1 import MACHINE_CLASS
 from kubewright.driver.contract import ClassRequest, Driver, VolumeSpec, stub
+from kubewright.driver.errors import NotFound
 from kubewright.driver.registry import Settings
 from kubewright.providers.grpc.client.drivers import DriverOffer
 from kubewright.providers.grpc.client.provider import Offer, Provider, ProviderOffer
@@ -130,3 +131,16 @@ class TestThreeFunctions(DriverConformance):
             first = await driver.create(bench.machine_class.of(stub("m1", "ns", owner)))
             second = await driver.create(bench.machine_class.of(stub("m1", "ns", "another-owner")))
             assert first.provider_id == second.provider_id
+
+
+async def test_three_functions_keep_the_contract() -> None:
+    """In short what ``TestThreeFunctions`` shows: made once, listed, deleted by name alone, gone."""
+    async with opened(GrpcBench({}, simple=True)) as bench:
+        driver, request = await bench.driver(), bench.machine_class.of(stub("m1", "ns", "uid"))
+        made, again = await driver.create(request), await driver.create(request)
+        assert made == again
+        assert [each.provider_id for each in await driver.list(bench.machine_class)] == [made.provider_id]
+        assert (await driver.status(request)).node_name == made.node_name
+        await driver.delete(request)
+        with pytest.raises(NotFound):
+            await driver.status(request)

@@ -40,49 +40,59 @@ class Served:
     in_flight: int = 50
 
 
+Name = Annotated[str, typer.Argument(help="An installed driver.", metavar="NAME", show_default=False)]
+Manager = Annotated[
+    str,
+    typer.Option(
+        help="Where the manager listens: unix:PATH or HOST:PORT.", metavar="ADDRESS", show_default=False
+    ),
+]
+Provider = Annotated[
+    str, typer.Option(help="Serve classes with this provider; default: the driver's name.", metavar="NAME")
+]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option(
+        help="The cluster that nodes join, for a driver with nodes of its own (sim).",
+        metavar="PATH",
+        parser=switches.path_of("--kubeconfig"),
+    ),
+]
+Authorities = Annotated[
+    Path | None,
+    typer.Option(
+        help="Who signed the manager's certificate (PEM).",
+        metavar="PATH",
+        parser=switches.path_of("--authorities"),
+    ),
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(
+        help="This driver's certificate (PEM).", metavar="PATH", parser=switches.path_of("--certificate")
+    ),
+]
+CertificateKey = Annotated[
+    Path | None, typer.Option(help="Its key (PEM).", metavar="PATH", parser=switches.path_of("--key"))
+]
+InFlight = Annotated[int, typer.Option(help="Operations at a time.", metavar="N", min=1, max=100)]
+Verbosity = Annotated[
+    str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")
+]
+
+
 def serve(  # noqa: PLR0913 -- each is a switch of the command line
-    name: Annotated[str, typer.Argument(help="An installed driver.", metavar="NAME", show_default=False)],
+    name: Name,
     *,
-    manager: Annotated[
-        str,
-        typer.Option(
-            help="Where the manager listens: unix:PATH or HOST:PORT.", metavar="ADDRESS", show_default=False
-        ),
-    ],
-    provider: Annotated[
-        str,
-        typer.Option(help="Serve classes with this provider; default: the driver's name.", metavar="NAME"),
-    ] = "",
+    manager: Manager,
+    provider: Provider = "",
     driver_option: run_switches.DriverOption = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            help="The cluster that nodes join, for a driver with nodes of its own (sim).",
-            metavar="PATH",
-            parser=switches.path_of("--kubeconfig"),
-        ),
-    ] = None,
-    authorities: Annotated[
-        Path | None,
-        typer.Option(
-            help="Who signed the manager's certificate (PEM).",
-            metavar="PATH",
-            parser=switches.path_of("--authorities"),
-        ),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            help="This driver's certificate (PEM).", metavar="PATH", parser=switches.path_of("--certificate")
-        ),
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option(help="Its key (PEM).", metavar="PATH", parser=switches.path_of("--key"))
-    ] = None,
-    in_flight: Annotated[int, typer.Option(help="Operations at a time.", metavar="N", min=1, max=100)] = 50,
-    log_level: Annotated[
-        str, typer.Option("--log-level", help="debug, info, warning or error.", metavar="LEVEL")
-    ] = "info",
+    kubeconfig: Kubeconfig = None,
+    authorities: Authorities = None,
+    certificate: Certificate = None,
+    key: CertificateKey = None,
+    in_flight: InFlight = 50,
+    log_level: Verbosity = "info",
 ) -> None:
     """Serve a manager that runs with --driver grpc, until Ctrl-C."""
     from kubewright.base.clock import SystemClock
